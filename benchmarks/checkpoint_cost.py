@@ -24,8 +24,7 @@ from typing import Any
 from funken import KeyedProcessFunction, ValueStateDescriptor
 from funken.checkpoint.incremental import SnapshotOptions
 from funken.ids import CheckpointId
-from funken.operators.base import Operator, Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import Operator, OperatorContext, Output
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.user_functions import UserFunction

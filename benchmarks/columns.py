@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from funken.columnar.folds import SUM
+from funken.columnar.declared import SUM
 from funken.columnar.kernels.columns import Column, Columns
 from funken.columnar.kernels.evaluation import computed, mask_of
 from funken.columnar.keyed.groups import NumberedGroups

@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from funken.columnar.kernels.columns import columns_of
+from funken.expr import watch
 from funken.expr.types import INT, STR, Tuple
 from funken.operators.join import TAGGED_KEY, IntervalJoinSpec, JoinPairs, WindowJoin
-from funken.operators.stateful import joins as interval_join
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import CallStyle, Elements, WindowCall, WindowSpec
 from funken.plan.columns.windows import columnar_interval_join, columnar_window_join
@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
-    interval_join._FEW_RECORDS = 0
+    watch.FEW = 0
     count = args.records // 2
     records = [(number % args.keys, number, f"w{number % 100}") for number in range(count)]
     stamps = list(range(count))

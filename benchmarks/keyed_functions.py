@@ -387,7 +387,7 @@ def compare(
     on_columns, in_rows = (Run(spec, two, databases, keeps=True) for spec in specs(function))
     on_columns.seconds(as_columns(rows))
     in_rows.seconds(rows)
-    returns = on_columns.operator._states._returns
+    returns = on_columns.operator._states.gate.returns
     if on_columns.results() != in_rows.results() or on_columns.kept() != in_rows.kept():
         raise SystemExit(f"{name}: columns and rows give, or keep, what is not the same")
     on_columns.close()

@@ -25,8 +25,8 @@ from typing import Any
 
 from funken import StreamExecutionEnvironment
 from funken.connectors import JsonSchema
+from funken.operators import codegen as generated
 from funken.operators.base import Operator, Output
-from funken.operators.codegen import loops as generated
 from funken.operators.rolling import RollingReduce
 from funken.operators.stateless import Filter, FlatMap, Map, UserFunctionOperator
 from funken.operators.user_functions import UserFunction

@@ -37,6 +37,7 @@ import pyarrow.parquet
 
 import funken.cli.main
 import funken.compat.pyflink
+import funken.config
 import funken.table.environment
 import funken.table.execution
 import funken.table.physical
@@ -50,6 +51,7 @@ from funken.connectors.files.source import FileSource, FileSourceBuilder
 from funken.connectors.kafka.reader import ConsumerRecord, KafkaRecordDeserializationSchema
 from funken.connectors.kafka.sink import KafkaSink
 from funken.connectors.kafka.source import KafkaSource
+from funken.connectors.kinesis import FirehoseSink, KinesisSink, KinesisSource
 from funken.connectors.sql import SqliteDatabase, SqlSink
 from funken.table.connectors.cdc import MySqlChanges, PostgresChanges
 from funken.table.connectors.databases import JdbcFactory
@@ -133,6 +135,9 @@ class Inputs:
     def __init__(self, folder: Path, text: str) -> None:
         self.folder = folder
         self.keys = re.findall(r"""(?:\[|\.get\()\s*['"](\w+)['"]""", text)
+        self.nested = re.findall(r"""\[['"](\w+)['"]\]\s*\[['"](\w+)['"]\]""", text)
+        self.times = next(iter(re.findall(r"""strptime\([^,]+,\s*['"]([^'"]+)""", text)), "%Y-%m-%d %H:%M:%S")
+        self.plain = None if "json" in text.lower() else str if "int(" in text else "name{} to be".format
 
     def rows(self, columns: Any) -> list[tuple[Any, ...]]:
         """Return rows for columns of tables."""
@@ -160,7 +165,12 @@ class Inputs:
 
     def message(self, index: int) -> bytes:
         """Return a message for a schema that takes any text: JSON with the keys that the program asks for."""
-        found = {key: f"2024-01-01 00:0{index % 6}:00" if "time" in key else index % 5 for key in self.keys}
+        if self.plain is not None and not self.keys:
+            return self.plain(index).encode()
+        at = datetime.datetime(2024, 1, 1, 0, index % 6, tzinfo=datetime.UTC).strftime(self.times)
+        found: dict[str, Any] = {key: at if "time" in key else index % 5 for key in self.keys}
+        for outer, _ in self.nested:
+            found[outer] = {inner: found[inner] for of, inner in self.nested if of == outer}
         return json.dumps(found or {"id": index, "name": f"name{index % 3}"}).encode()
 
     def lines(self) -> bytes:
@@ -209,6 +219,9 @@ def _stub_streams(inputs: Inputs) -> None:
         return [(b"key", message) for message in messages(deserializer, inputs)]
 
     def stubbed_source(env: Any, source: Any, watermark_strategy: Any = None, *args: Any, **more: Any) -> Any:
+        if isinstance(source, KinesisSource):
+            schema = source.deserialization_schema
+            source = RowsInTurns(tuple(schema.deserialize(each) for each in messages(schema, inputs)))
         if isinstance(source, KafkaSource):
             records = [
                 ConsumerRecord("topic", 0, index, 1_704_067_200_000 + 10_000 * index, key, value)
@@ -228,35 +241,50 @@ def _stub_streams(inputs: Inputs) -> None:
                 return value
 
             return sink_to(stream.map(written), KeptRows("written", ()))
-        return sink_to(stream, KeptRows("written", ()) if isinstance(sink, SqlSink | ElasticsearchSink) else sink)
+        return sink_to(stream, KeptRows("written", ()) if isinstance(sink, _ELSEWHERE) else sink)
 
+    submit = StreamExecutionEnvironment._submit
+
+    def submitted(env: Any, name: Any) -> Any:
+        folder = env.get_configuration().get(funken.config.CHECKPOINT_DIR)
+        if folder and "://" in folder.removeprefix("file://"):
+            env.get_configuration().set(funken.config.CHECKPOINT_DIR, inputs.place(folder))
+        return submit(env, name)
+
+    StreamExecutionEnvironment._submit = submitted  # type: ignore[method-assign]
     TopicTable.stream = of_table  # type: ignore[method-assign]
     StreamExecutionEnvironment.from_source = stubbed_source  # type: ignore[method-assign]
     DataStream.sink_to = stubbed_sink  # type: ignore[method-assign]
 
 
+_ELSEWHERE = (SqlSink, ElasticsearchSink, KinesisSink, FirehoseSink)
+
+
 def messages(deserializer: Any, inputs: Inputs) -> list[bytes]:
     """Return messages for a schema of the DataStream API."""
     schema = getattr(deserializer, "schema", deserializer)
-    type_info = getattr(schema, "type_info", None)
-    names, types = getattr(type_info, "field_names", None), getattr(type_info, "field_types", None)
-    if not names or "Json" not in type(schema).__name__:
-        if names and "Csv" in type(schema).__name__:
-            return [",".join(str(index + place) for place in range(len(names))).encode() for index in range(ROWS)]
+    schema = getattr(schema, "_schema", schema)
+    kind, type_info = type(schema).__name__, getattr(schema, "record_type", None)
+    types = {}
+    if kind == "AvroSchema":
+        types = {each["name"]: str(each["type"]) for each in json.loads(schema.schema).get("fields", ())}
+    elif hasattr(type_info, "field_types"):
+        names = getattr(type_info, "field_names", None) or [f"f{place}" for place in range(len(type_info.field_types))]
+        types = dict(zip(names, map(str, type_info.field_types), strict=True))
+    if not types:
         return [inputs.message(index) for index in range(ROWS)]
-    found = []
-    for index in range(ROWS):
-        pairs = zip(names, types, strict=True)
-        found.append(json.dumps({name: _value_of(str(type_), name, index) for name, type_ in pairs}).encode())
-    return found
+    records = [{name: _value_of(of, name, index) for name, of in types.items()} for index in range(ROWS)]
+    if kind == "CsvSchema":
+        return [schema.serialize(Row(*record.values())) for record in records]
+    return [schema.serialize(record) if kind == "AvroSchema" else json.dumps(record).encode() for record in records]
 
 
 def _value_of(type_: str, name: str, index: int) -> Any:
     if "SQL_TIMESTAMP" in type_ or ("STRING" in type_.upper() and "time" in name.lower()):
         return f"2024-01-01 00:0{index % 6}:00"
-    if re.search("Integer|Long|Short|Byte|BigInteger|INT|LONG", type_) and "[" not in type_:
+    if re.search("Integer|Long|Short|Byte|BigInteger|INT|LONG|int|long", type_) and "[" not in type_:
         return 1_704_067_200_000 + index if re.search("time|^ts", name.lower()) else index % 7
-    if re.search("Float|Double|BigDecimal|FLOAT|DOUBLE", type_):
+    if re.search("Float|Double|BigDecimal|FLOAT|DOUBLE|float|double", type_):
         return index / 4
     if re.search("bool", type_.lower()):
         return index % 2 == 0
@@ -348,6 +376,7 @@ def make_file(factory: Any, context: Any, inputs: Inputs) -> None:
 
 _KNOWN = (
     "InvalidProgram", "InvalidTable", "NotInFunken", "NotAvailableYet", "InvalidConfiguration", "ImportError", "InvalidQuery",
+    "StateNotKeyed", "JavaAttribute", "ValueDoesNotFit",
 )  # fmt: skip
 
 
@@ -423,10 +452,13 @@ def _wait(pid: int, limit: float) -> int | None:
 _OWN = {
     "SyntaxError", "IndentationError", "TabError", "NameError", "UnboundLocalError", "FileNotFoundError", "KeyError",
     "NotADirectoryError", "ConnectionRefusedError", "UnicodeDecodeError", "ZeroDivisionError", "JSONDecodeError", "IndexError",
-    "gaierror",
+    "gaierror", "ValueError",
 }  # fmt: skip
+_ELSEWHERE_MISSING = {"CalledProcessError", "ConnectionError", "NewConnectionError"}
+"""What is raised where a service or a command of the program is not there."""
 _SAYS_WHAT = re.compile(
-    r"\b(Use|use|Write|write|Install|install|Set|Register|Available|available|there (is|are)|instead|Rename|needs)\b"
+    r"\b(Use|use|Call|call|Return|Write|write|Install|install|Set|Register|Available|available|there (is|are)|instead|Rename|"
+    r"needs)\b"
 )
 
 
@@ -447,12 +479,14 @@ def verdict(ended: int | None, error: Any, said: str, folder: str) -> tuple[str,
         return BROKEN, f"it left with {message}"
     if name == "ModuleNotFoundError" and "pyflink" not in message:
         return BROKEN, why
-    in_program = "/copy/" in error["where"]
+    if any(kind in _ELSEWHERE_MISSING for kind, _ in chain):
+        return BROKEN, why
+    in_program = "/copy/" in error["where"] or "<frozen os>" in error["where"]
     if name in _OWN and (in_program or name.endswith(("SyntaxError", "IndentationError", "TabError"))):
         return BROKEN, why
     inner = next((f"{kind}: {text}" for kind, text in reversed(chain) if kind != "JobExecutionError"), why)
     shown = why if name != "JobExecutionError" else f"{why} | {inner}"
-    known = name in _KNOWN
+    known = any(kind in _KNOWN for kind, _ in chain)
     return STOPPED if known and _SAYS_WHAT.search(message) else FAILED, shown
 
 

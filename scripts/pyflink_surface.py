@@ -369,9 +369,9 @@ def reason_of(gap: Gap) -> str | None:
 HEAD = """\
 # PyFlink, name by name
 
-What the public modules of PyFlink {version} offer, and what `import pyflink` has with [Funken's layer](porting-from-pyflink.md):
+This page compares the public modules of PyFlink {version} with `import pyflink` in [Funken's layer](porting-from-pyflink.md):
 names, members of classes, and signatures. A signature is the same if every call that PyFlink's allows is accepted, with the same
-names of parameters. That something has the same name does not show that it does the same: PyFlink's own tests do, [on the page
+names of parameters. The same name does not show the same behaviour. PyFlink's own tests do, [on the page
 about porting](porting-from-pyflink.md#how-it-is-checked).
 
 This page is written by `scripts/pyflink_surface.py`, which reads PyFlink's source.

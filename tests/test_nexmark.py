@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from funken import DataGeneratorSource, DiscardingSink, StreamExecutionEnvironment
+from funken import DataGeneratorSource, StreamExecutionEnvironment
 
 ROOT = Path(__file__).parents[1]
 BENCH = ROOT / "benchmarks" / "nexmark"
@@ -485,20 +485,3 @@ def test_the_gate_refuses_a_query_with_a_wrong_result(tmp_path):
     done = query_of(tmp_path)
     assert done.returncode
     assert "wrong result" in done.stderr
-
-
-def test_a_function_of_many_expressions_comes_back_to_columns_with_blocks_of_1024(tmp_path):
-    """The reports of q15 went record by record for good after a few small blocks: they waited for larger ones than there are."""
-    from events import Nexmark
-    from queries.catalogue import QUERIES
-    from run import FromParquet
-
-    from funken.operators.stateful import logic
-
-    env = local()
-    streams = FromParquet(tmp_path / "events")(env, Nexmark(1), 2_000, str(tmp_path))
-    QUERIES["q15"].program(streams).sink_to(DiscardingSink())
-    specs = [getattr(node.spec, "on_columns", None) for node in env.compile().nodes]
-    (reports,) = [each for each in specs if each is not None]
-
-    assert max(map(logic._weight, reports.functions)) * 2 * logic._FEW < 1024

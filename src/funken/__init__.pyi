@@ -60,11 +60,10 @@ from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutio
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.metrics.reporter import MetricPoint, MetricReporter
 from funken.operators.async_io.retry import AsyncRetryPredicate, AsyncRetryStrategy
-from funken.operators.base import OutputTag
-from funken.operators.context import RuntimeContext
+from funken.operators.base import OutputTag, RuntimeContext
 from funken.operators.join import TaggedUnion
 from funken.operators.operator_state import FunctionSnapshotContext, OperatorListState, OperatorStateStore
-from funken.operators.process.contexts import TimeDomain
+from funken.operators.process.keyed_operator import TimeDomain
 from funken.operators.process.one_input import DeadLetter
 from funken.runtime.job.snapshot import JobSnapshot
 from funken.runtime.job.states import JobStatus

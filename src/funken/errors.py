@@ -15,14 +15,19 @@ from pathlib import Path
 _PACKAGE = Path(__file__).parent
 # A frame as Python prints it: the place, then lines that are further indented. Workers may have Funken elsewhere.
 _OWN_FRAME = re.compile(
-    rf'^  File "(?:{re.escape(str(_PACKAGE))}|[^"\n]*site-packages[\\/]funken)[\\/][^"\n]*", line .*\n(?:    .*\n)*',
+    rf'^  File "(?:(?:{re.escape(str(_PACKAGE))}|[^"\n]*site-packages[\\/]funken)[\\/]|<funken )[^"\n]*", line .*\n(?:    .*\n)*',
     re.MULTILINE,
 )
 
 
 def without_own_frames(text: str) -> str:
-    """Return a message that has tracebacks without the frames of Funken: they say nothing about the program."""
-    return _OWN_FRAME.sub("", text + "\n").rstrip()
+    """Return a message that has tracebacks without the frames of Funken: they say nothing about the program.
+
+    A traceback of which nothing is left repeats the message, and goes too.
+    """
+    shown = _OWN_FRAME.sub("", text + "\n")
+    message, header, _ = shown.partition("\nTraceback (most recent call last):\n")
+    return (message if header and "\n  File " not in shown else shown).rstrip()
 
 
 FUNCTION_ERRORS = (Exception, SystemExit, GeneratorExit)
@@ -60,7 +65,8 @@ class FunkenError(Exception):
         text = without_own_frames(f"{type(self).__name__}: {self}")
         frames = [
             frame for frame in traceback.extract_tb(self.__traceback__)
-            if not frame.filename.startswith(str(_PACKAGE)) and "site-packages" not in frame.filename
+            if not frame.filename.startswith((str(_PACKAGE), "<funken")) and "site-packages" not in frame.filename
+            and (frame.filename != "<string>" or frame.name == "<module>")  # code of a dataclass
         ]  # fmt: skip
         if not frames:
             return text.splitlines()

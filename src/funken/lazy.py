@@ -15,10 +15,12 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from opcode import opmap
 from typing import Any
 
 from funken.extras import explained
 
+_IMPORTS = opmap["IMPORT_FROM"]
 _IMPORT = re.compile(r"^from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 
 
@@ -46,7 +48,7 @@ def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
     >>> funken.TimeWindows
     Traceback (most recent call last):
     ...
-    AttributeError: module 'funken' has no attribute 'TimeWindows'
+    AttributeError: module 'funken' has no attribute 'TimeWindows'. Did you mean TimeWindow?
     """
     module = sys.modules[package]
     loader: Any = module.__spec__ and module.__spec__.loader
@@ -57,7 +59,16 @@ def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
         if name not in names:
             if not name.startswith("_") and find_spec(f"{package}.{name}"):
                 return import_module(f"{package}.{name}")
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            from difflib import get_close_matches  # noqa: PLC0415 - importing funken stays light
+
+            near = get_close_matches(name, names, 1, 0.75)
+            text = f"{name!r}. Did you mean {near[0]}?" if near else repr(name)
+            asking = sys._getframe(1)
+            if (
+                near and asking.f_code.co_code[asking.f_lasti] == _IMPORTS
+            ):  # Python would drop the text of the other error
+                raise ImportError(f"cannot import name {text}", name=package)
+            raise AttributeError(f"module {package!r} has no attribute {text}", name=name, obj=None)
         where, there = names[name]
         try:
             parent = import_module(where)

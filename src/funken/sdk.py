@@ -32,10 +32,9 @@ also one of a version whose classes were in other modules.
 """
 
 from funken.io.shapes import load_state
-from funken.operators.base import Operator, OperatorSpec, Output, Timestamps, Values
-from funken.operators.codegen.masks import BlockPredicates
-from funken.operators.context import OperatorContext
-from funken.operators.coordinators.base import OperatorCoordinator, OperatorCoordinatorContext
+from funken.operators.base import Operator, OperatorContext, OperatorSpec, Output, Timestamps, Values
+from funken.operators.coordinators import OperatorCoordinator, OperatorCoordinatorContext
+from funken.operators.masks import BlockPredicates
 from funken.operators.process.keyed_operator import KeyedOperator
 from funken.operators.user_functions import UserFunction
 from funken.state.keygroups import stable_hash

@@ -38,7 +38,7 @@ def test_a_plan_is_drawn_with_its_operators_and_edges(env):
 
 def test_every_box_lies_within_the_picture(env):
     tag = OutputTag("late")
-    words = env.from_collection(["to"]).process(lambda word, ctx: [word])
+    words = env.from_collection(["to"]).process(lambda word, ctx: [word, (tag, word)])
     words.get_side_output(tag).rebalance().map(str.upper).print()
     words.key_by(len).reduce(max).rebalance().map(str.lower).print()
 

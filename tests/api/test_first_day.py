@@ -1,19 +1,33 @@
 """The mistakes of a first day: each is refused where it is made or said while the job runs, with the fact and the remedy."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
+import funken
 from funken import (
     Configuration,
+    CountTrigger,
+    DataGeneratorSource,
+    FilterFunction,
+    GlobalWindows,
     InvalidProgram,
     KeyedProcessFunction,
+    ListStateDescriptor,
     OutputTag,
     ProcessFunction,
     StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    Types,
+    ValueStateDescriptor,
+    WatermarkStrategy,
 )
 from funken.connectors.kafka import KafkaSource
 from funken.errors import InvalidConfiguration, OperatorFailed
+from funken.runtime.driver.diagnosis import JobDiagnosis
 
 counted = 0
 gathered = []
@@ -42,6 +56,80 @@ def count(value):
 def gather(value):
     gathered.append(value)
     return value
+
+
+def remember(value, seen=[]):  # noqa: B006 - the mistake
+    seen.append(value)
+    return value
+
+
+class WrongTimer(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        yield value
+
+    def on_timer(self, ctx):
+        yield ctx
+
+
+class Silent(ProcessFunction):
+    def process_element(self, value, ctx):
+        value + 1
+
+
+class Timers(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(5)
+        yield value
+
+
+class Counter(KeyedProcessFunction):
+    def __init__(self):
+        self.count = 0
+
+    def process_element(self, value, ctx):
+        self.count += 1
+        yield self.count
+
+
+class Seen(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen"))
+
+    def process_element(self, value, ctx):
+        seen = self.seen.value() or []
+        seen.append(value)
+        yield len(seen)
+
+
+def stamped(stream, at):
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: at + value)
+    return stream.assign_timestamps_and_watermarks(strategy)
+
+
+def unread(stream):
+    stream.filter(bool)
+    return stream
+
+
+def in_a_loop(stream):
+    for step in (1, 2):
+        later = stream.map(lambda value: value + step)  # noqa: B023 - the mistake
+        if step == 1:
+            first = later
+    return first.union(later)
+
+
+tallies = {}
+
+
+def tally(value):
+    tallies[value] = tallies.get(value, 0) + 1
+    return value
+
+
+class TextFilter(FilterFunction):
+    def filter(self, value):
+        return "no"
 
 
 @pytest.fixture
@@ -91,6 +179,95 @@ REFUSED = {
         lambda env: [value for value in env.from_collection([1])],
         r"<DataStream of 'collection'> has no records here.*execute_and_collect\(\) returns them",
     ),
+    "the length of a stream": (lambda env: len(env.from_collection([1])), "has no records here.* it has no length"),
+    "a record by its number": (lambda env: env.from_collection([1])[0], "has no records here.* no items"),
+    "a stream as a condition": (lambda env: not env.from_collection([1]), "has no records here.* no truth value"),
+    "streams that are added": (
+        lambda env: env.from_collection([1]) + env.from_collection([2]),
+        r"union\(\) puts the records",
+    ),
+    "a key selector without return": (
+        lambda env: env.from_collection([1]).key_by(keep_large),
+        r"key_by\(\): its function 'keep_large' \(test_first_day.py, line \d+\) returns nothing. Return the key",
+    ),
+    "a builder that was not built": (
+        lambda env: env.from_source(KafkaSource.builder().set_topics("orders")),
+        r"from_source\(\) needs a Source, but got KafkaSourceBuilder.* Call build\(\) at its end",
+    ),
+    "a text for offsets": (
+        lambda env: KafkaSource.builder().set_starting_offsets("earliest"),
+        r"set_starting_offsets\(\) needs a KafkaOffsetsInitializer, but got 'earliest'",
+    ),
+    "a list for a source": (
+        lambda env: env.from_source([1]),
+        r"needs a Source, but got \[1\]. from_collection\(\) reads a list",
+    ),
+    "a path for a sink": (lambda env: env.from_collection([1]).sink_to("out"), "needs a Sink, but got 'out'.*FileSink"),
+    "a strategy that is not called": (
+        lambda env: env.from_collection([1]).assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks),
+        "needs a WatermarkStrategy.* It is a method that was not called",
+    ),
+    "a function for a strategy": (
+        lambda env: env.from_collection([1]).assign_timestamps_and_watermarks(lambda record: record),
+        "needs a WatermarkStrategy, but got <function.* Give WatermarkStrategy.for_monotonous_timestamps",
+    ),
+    "a timestamp assigner of one parameter": (
+        lambda env: WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda record: record),
+        r"calls its function with 2 arguments \(the record, its timestamp so far\), but '<lambda>' takes \(record\)",
+    ),
+    "the class of windows": (
+        lambda env: env.from_collection([1]).key_by(str).window(TumblingEventTimeWindows),
+        r"window\(\) needs a WindowAssigner.* That is the class",
+    ),
+    "a number for windows": (
+        lambda env: env.from_collection([1]).key_by(str).window(5),
+        r"window\(\) needs a WindowAssigner, but got 5. Give TumblingEventTimeWindows.of\('5 s'\)",
+    ),
+    "the class of a trigger": (
+        lambda env: env.from_collection([1]).key_by(str).window(GlobalWindows.create()).trigger(CountTrigger),
+        r"trigger\(\) needs a Trigger.* That is the class",
+    ),
+    "a text for a count": (
+        lambda env: env.from_collection([1]).key_by(str).count_window("2"),
+        "a count window needs a size from 1 on and a slide from 0 on, not '2' and 0",
+    ),
+    "windows without a length": (lambda env: TumblingEventTimeWindows.of(0.5), "a size is 1 ms or more"),
+    "a window function of one parameter": (
+        lambda env: env.from_collection([1]).key_by(str).count_window(1).apply(lambda records: records),
+        r"apply\(\) calls its function with 3 arguments \(the key, the window, the records\), but '<lambda>' takes \(records\)",
+    ),
+    "a timer function of one parameter": (
+        lambda env: env.from_collection([1]).key_by(str).process(WrongTimer()),
+        r"whose on_timer\(\) takes \(self, ctx\), but Funken calls it with \(self, timestamp, ctx\)",
+    ),
+    "a key by its name": (
+        lambda env: env.from_collection([{"a": 1}]).key_by("a"),
+        r"Write lambda record: record\['a'\]",
+    ),
+    "the result of a function": (lambda env: env.from_collection([1]).map("A".lower()), "and do not call it"),
+    "a number for a collection": (lambda env: env.from_collection(5), r"needs a list or another collection, but got 5"),
+    "a number for a path": (lambda env: env.read_text_file(5), r"read_text_file\(\) needs a path"),
+    "a number for a name": (lambda env: env.from_collection([1]).map(str).name(5), r"name\(\) needs a str, but got 5"),
+    "a number for a uid": (lambda env: env.from_collection([1]).map(str).uid(5), r"uid\(\) needs a str, but got 5"),
+    "a text for a mode": (
+        lambda env: env.set_runtime_mode("BATCH"),
+        "needs a RuntimeExecutionMode, but got 'BATCH'. Give",
+    ),
+    "no time between checkpoints": (
+        lambda env: env.enable_checkpointing(0),
+        "would take none: give the time between two",
+    ),
+    "a type that is not called": (lambda env: env.from_collection(["a"], Types.STRING), r"Call it: Types.STRING\(\)"),
+    "a union with another environment": (
+        lambda env: env.from_collection([1]).union(
+            StreamExecutionEnvironment.create_local_environment().from_collection([2])
+        ),
+        "streams of one environment only: read the other source with the same env",
+    ),
+    "a text for a tag": (
+        lambda env: env.from_collection([1]).process(lambda x, ctx: [x]).get_side_output("late"),
+        r"get_side_output\(\) needs an OutputTag, but got .late.. Give OutputTag\(.late.\)",
+    ),
     "a topic of bytes": (
         lambda env: KafkaSource.builder().set_topics(b"orders"),
         "b'orders' is no name of a topic; give a text such as 'orders'",
@@ -139,6 +316,179 @@ def test_an_operator_without_side_outputs_is_asked_for_one(env):
         env.execute()
 
 
+late = OutputTag("late", Types.INT())
+
+
+class Late(ProcessFunction):
+    def process_element(self, value, ctx):
+        yield late, value
+
+
+@pytest.mark.parametrize(
+    ("function", "tag", "message"),
+    [
+        (
+            Late(),
+            OutputTag("latest"),
+            r"no side output 'latest'.*test_first_day.py, line \d+.*writes to 'late'. Did you mean 'late'",
+        ),
+        (
+            Late(),
+            OutputTag("late", Types.STRING()),
+            "writes Integer to its side output 'late', but it is read as String",
+        ),
+        (
+            lambda value, ctx: [("late", value)],
+            OutputTag("late"),
+            "'late', which is read .* its function writes to none",
+        ),
+    ],
+)
+def test_a_side_output_that_nobody_writes_is_refused(env, function, tag, message):
+    env.from_collection([1]).process(function).get_side_output(tag).print()
+    with pytest.raises(InvalidProgram, match=message):
+        env.execute()
+
+
+@pytest.mark.parametrize(
+    ("records", "aggregate", "message"),
+    [
+        (
+            [1, 2],
+            lambda keyed: keyed.sum(3),
+            r"'sum' needs field 3, but 1 \(int\) is a single value: the position must be 0 on a basic type",
+        ),
+        (
+            [("a", 1)],
+            lambda keyed: keyed.max(2),
+            r"'max' needs field 2, but \('a', 1\) \(tuple\) has the fields 0 to 1",
+        ),
+        ([{"n": 1}], lambda keyed: keyed.sum("m"), r"'sum' needs field 'm', but {'n': 1} \(dict\) has the field 'n'"),
+        ([{"n": "1"}], lambda keyed: keyed.sum("n"), "'sum' adds numbers, but field 'n' of {'n': '1'} is the str '1'"),
+        ([1, 2], lambda keyed: keyed.count_window(1).min_by(3), "'min_by' needs field 3"),
+    ],
+)
+def test_the_first_record_shows_that_a_field_is_missing(env, records, aggregate, message):
+    aggregate(env.from_collection(records).key_by(str)).print()
+    with pytest.raises(OperatorFailed, match=message):
+        env.execute()
+
+
+class WrongState(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.seen = runtime_context.get_state(ListStateDescriptor("seen"))
+
+    def process_element(self, value, ctx):
+        yield value
+
+
+class StateAsNumber(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value, ctx):
+        yield self.count + 1
+
+
+class NoState(KeyedProcessFunction):
+    def opne(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value, ctx):
+        yield self.count.value()
+
+
+@pytest.mark.parametrize(
+    ("records", "build", "hint"),
+    [
+        ([{"name": "ann"}], lambda stream: stream.map(lambda d: d.name), r"an item: write record\['name'\]"),
+        ([{"name": "ann"}], lambda stream: stream.map(lambda d: d["nmae"]), "The record has the field 'name'"),
+        ([("a", 1)], lambda stream: stream.map(lambda p: p[2]), "The record has the fields 0 to 1"),
+        ([("a", 1)], lambda stream: stream.map(lambda p: p["a"]), "The record has the fields 0 to 1"),
+        (["a"], lambda stream: stream.map(lambda word: word.uper()), r"Did you mean upper\?"),
+        (["a"], lambda stream: stream.map(lambda word: word.upper.strip()), r"upper is a method: call it, with \(\)"),
+        ([None], lambda stream: stream.map(lambda word: word.upper()), "None may be a state that was never updated"),
+        (
+            [1],
+            lambda stream: stream.process(lambda value, ctx: [ctx.timestamp() + 1]),
+            r"ctx.timestamp\(\) of a record without",
+        ),
+        (
+            [1],
+            lambda stream: stream.process(lambda value, ctx: ctx.collect(1)),
+            "There is no collector: yield the results",
+        ),
+        ([1], lambda stream: stream.key_by(str).process(StateAsNumber()), r"A state is read with value\(\)"),
+        (
+            [1],
+            lambda stream: stream.key_by(str).process(NoState()),
+            r"Set self.count in open.* It defines opne\(\), not open",
+        ),
+        (
+            [1],
+            lambda stream: stream.key_by(str).process(WrongState()),
+            "needs a ValueStateDescriptor, but got ListStateD",
+        ),
+    ],
+)
+def test_a_failing_function_gets_a_hint(env, records, build, hint):
+    build(env.from_collection(records)).print()
+    with pytest.raises(OperatorFailed, match=hint):
+        env.execute()
+
+
+def test_a_method_that_is_not_called_is_no_record(env):
+    env.from_collection(["a"]).map(lambda word: word.upper).print()
+    with pytest.raises(OperatorFailed, match=r"returned a builtin_function_or_method, which is no record. Call it"):
+        env.execute()
+
+
+@pytest.mark.parametrize(
+    ("take", "message"),
+    [
+        (lambda env: env.form_collection, "Did you mean from_collection"),
+        (lambda env: env.from_collection([1]).fliter, "Did you mean filter"),
+        (lambda env: env.from_collection([1]).print().nmae, "Did you mean name"),
+        (lambda env: env.from_collection([1]).key_by(str).count_window(2).agregate, "Did you mean aggregate"),
+        (lambda env: env.from_collection([1]).key_by(str).count_window(2).print, "streams have it, and reduce"),
+        (
+            lambda env: env.from_collection([1]).connect(env.from_collection([2])).filter,
+            r"process\(\) makes one of the two",
+        ),
+        (lambda env: env.from_collection([1]).print().map, "a sink ends one"),
+        (lambda env: env.map, r"from_collection\(\), from_source\(\)"),
+        (lambda env: funken.StreamExecutionEnviroment, "Did you mean StreamExecutionEnvironment"),
+    ],
+)
+def test_a_misspelt_name_is_guessed(env, take, message):
+    with pytest.raises(AttributeError, match=message):
+        take(env)
+
+
+def test_a_misspelt_import_is_guessed():
+    with pytest.raises(ImportError, match="cannot import name 'OutputTags'. Did you mean OutputTag"):
+        from funken import OutputTags  # noqa: F401
+
+
+def test_a_script_shows_the_line_of_the_program_and_none_of_funkens(tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text(
+        "from funken import OutputTag\n"
+        "from funken.testing import local\n"
+        "words = local(['to']).process(lambda word, ctx: [word])\n"
+        "words.get_side_output(OutputTag('late')).execute_and_collect(limit=1)\n"
+    )
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(
+        "InvalidProgram: operator 'process' has no side output 'late', which is read (job.py, line 4)"
+    )
+    assert ended.stderr.rstrip().endswith(
+        "in " + str(script) + ", line 4: words.get_side_output(OutputTag('late')).execute_and_collect(limit=1)"
+    )
+    assert "Traceback" not in ended.stderr
+
+
 def test_the_records_of_a_failing_map_are_a_side_output(env):
     dead = OutputTag("dead")
     numbers = env.from_collection(["1", "?"]).map(int)
@@ -164,7 +514,42 @@ def test_a_map_gives_no_generator(env):
             "'keep_large' .* returns nothing, so no record is kept. Return the condition",
         ),
         (lambda stream: stream.map(count), "'count' .* assigns 'counted', of which each worker has a copy"),
-        (lambda stream: stream.map(gather), "'gather' .* appends to 'gathered', of which each worker has a copy"),
+        (
+            lambda stream: stream.filter(lambda x: "False"),
+            "returned the str 'False', not True or False: every str but the empty",
+        ),
+        (
+            lambda stream: stream.map(str).filter(lambda x: x.isdigit),
+            "a builtin_function_or_method is always true. Call it",
+        ),
+        (lambda stream: stream.key_by(str).filter(TextFilter()), "'filter' .* returned the str 'no'"),
+        (lambda stream: stream.flat_map(keep_large), "'keep_large' .* returns nothing, so no record comes of it"),
+        (lambda stream: stream.map(remember), "'remember' .* changes 'seen', of which"),
+        (lambda stream: stream.map(tally), "'tally' .* changes 'tallies', of which"),
+        (lambda stream: stream.process(lambda x, ctx: [gathered.append(x)]), "changes 'gathered', of which"),
+        (lambda stream: stream.flat_map(lambda x: (x, "one")), r"the tuple \(1, 'one'\), which is taken for 2 results"),
+        (
+            lambda stream: stream.process(lambda x, ctx: (x, "one")),
+            r"the tuple \(1, 'one'\), which is taken for 2 results",
+        ),
+        (lambda stream: stream.process(Silent()), "'process_element' .* yields nothing, so no record comes of it"),
+        (lambda stream: stream.key_by(str).process(Timers()), "registers timers, but there is no on_timer"),
+        (lambda stream: stream.key_by(str).process(Counter()), "changes self.count, which all keys of a subtask share"),
+        (lambda stream: stream.key_by(str).process(Seen()), r"reads a state with value\(\) and never writes one"),
+        (lambda stream: stream.process(Late()), "writes to its side output 'late', which nobody reads"),
+        (in_a_loop, "reads 'step', which was 1 when given and is 2 now"),
+        (unread, "'filter': its results go nowhere"),
+        (
+            lambda stream: stream.key_by(str).window(GlobalWindows.create()).reduce(max),
+            "its windows never fire, because",
+        ),
+        (
+            lambda stream: stream.key_by(str).window(TumblingProcessingTimeWindows.of("1 h")).reduce(max),
+            "the input ended before its processing-time windows did",
+        ),
+        (lambda stream: stamped(stream, 1_704_067_200), "the first timestamps look like seconds"),
+        (lambda stream: stamped(stream, 1_704_067_200_000_000), "the first timestamps look like micro- or nanoseconds"),
+        (lambda stream: stream.map(gather), "'gather' .* changes 'gathered', of which each worker has a copy"),
     ],
 )
 def test_it_is_said_while_the_job_runs(env, build, warning, caplog):
@@ -172,3 +557,20 @@ def test_it_is_said_while_the_job_runs(env, build, warning, caplog):
     env.execute()
 
     assert re.search(warning, caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kinds"),
+    [(WatermarkStrategy.no_watermarks(), ["no watermarks"]), (WatermarkStrategy.for_monotonous_timestamps(), [])],
+)
+def test_windows_that_no_watermark_reaches_are_warned_of(env, strategy, kinds):
+    endless = env.from_source(DataGeneratorSource(int), strategy.with_timestamp_assigner(lambda n, _: n), "endless")
+    endless.key_by(str).window(TumblingEventTimeWindows.of("5 s")).reduce(max).name("windows").print()
+
+    warnings = []
+    JobDiagnosis(env.compile(), warnings.append)
+
+    assert [warning.kind for warning in warnings] == kinds
+    assert all(
+        warning.operator == "windows" and "for_bounded_out_of_orderness('5 s')" in warning.text for warning in warnings
+    )

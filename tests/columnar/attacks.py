@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from funken import Configuration, DataGeneratorSource, Row, StreamExecutionEnvironment, WatermarkStrategy
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.columnar.flat_maps import trace_flat_map
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.tracing import trace

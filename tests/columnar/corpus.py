@@ -18,11 +18,11 @@ import warnings
 from collections import Counter
 
 from funken.columnar.expressions import NotVectorizable, schema_of_value
-from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.columnar.flat_maps import trace_flat_map
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.tracing import trace
-from funken.operators.codegen.loops import LoopText
+from funken.operators.codegen import LoopText
 
 MOST = 0.3
 MODULES = [

@@ -66,5 +66,5 @@ def both(function: Any, *steps: Any, **options: Any) -> tuple[OperatorHarness, O
 def returns(harness: OperatorHarness) -> int:
     """Return how often an operator on columns has gone over to its function."""
     operator: Any = harness.operator
-    found: int = operator._states._returns
+    found: int = operator._states.gate.returns
     return found

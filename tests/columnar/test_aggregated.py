@@ -71,3 +71,14 @@ def test_a_narrow_range_is_a_table_whose_groups_keep_their_order(monkeypatch):
 
     assert found == [(9, 2, 0.5, ""), (4, 1, 0.5, ""), (7, 1, 0.5, "")]
     assert made == [(4, 6)]
+
+
+@pytest.mark.parametrize("spread", [1, 1 << 40])
+def test_a_sum_of_nothing_but_negative_zeros_is_one(spread):
+    given_records = [
+        (key * spread, 1, value, "") for key, value in ((1, -0.0), (2, 0.0), (1, -0.0), (2, -0.0), (3, -1.5))
+    ]
+
+    found = aggregated(columns_of(given_records, SCHEMA), [0], ("last", "sum", "sum", "first")).to_list()
+
+    assert {key // spread: repr(total) for key, _, total, _ in found} == {1: "-0.0", 2: "0.0", 3: "-1.5"}

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.columnar.flat_maps import trace_flat_map
 from funken.columnar.tracing import trace
 from funken.expr.types import DICT, INT, Record
 

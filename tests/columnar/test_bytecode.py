@@ -11,7 +11,7 @@ import pytest
 from funken.columnar.bytecode import UnknownBytecode, is_plain, operations
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.tracing import trace
-from funken.operators.codegen.inlining import expression_of
+from funken.operators.codegen import expression_of
 
 SOURCE = Path(__file__).parents[2] / "src" / "funken"
 FACTOR = 3

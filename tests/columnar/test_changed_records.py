@@ -16,7 +16,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.columnar.flat_maps import trace_flat_map
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import computed

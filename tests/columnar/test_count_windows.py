@@ -22,17 +22,13 @@ from funken import (
     WindowFunction,
 )
 from funken.columnar.kernels.columns import columns_of
+from funken.expr import watch
 from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.columnar import windows as counts
 from tests.columnar.window_operators import BothWindows, planned
 from tests.support.costs import fix_costs
 
 SCHEMA = Tuple((INT, INT, STR, FLOAT))
-
-
-@pytest.fixture(autouse=True)
-def _blocks_are_never_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "_FEW", 0)
 
 
 def record(i: int) -> Any:
@@ -259,7 +255,7 @@ def test_counts_of_a_greater_slide_go_on_as_records_do() -> None:
 
 @pytest.mark.parametrize("window", ["of many", "sliding", "numbered"])
 def test_small_blocks_are_counted_one_by_one(window: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "_FEW", 400)
+    monkeypatch.setattr(watch, "FEW", 400)
     fix_costs(monkeypatch)
     dice = random.Random(window)
     both = BothWindows(lambda stream: WINDOWS[window](stream.key_by(lambda r: r[0])).process(Told()), record, SCHEMA)

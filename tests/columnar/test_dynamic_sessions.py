@@ -164,7 +164,7 @@ def test_a_gap_that_is_not_above_zero_fails_as_before(gap: int) -> None:
 
     with pytest.raises(InvalidProgram, match=rf"0 < gap: DynamicEventTimeSessionWindows got {gap} ms for \(2, {gap}"):
         both.give([record(1), (2, gap, "x", 5)], [1, 5])
-    assert operator.arrays.returns == 1
+    assert operator.arrays.gate.returns == 1
 
 
 @pytest.mark.parametrize("gap", [2**62, 2**63 - 1])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken import Configuration, FileSource, StreamExecutionEnvironment, WatermarkStrategy
-from funken.columnar.folds import reduce_folds
+from funken.columnar.declared import reduce_folds
 from funken.columnar.kernels.columns import columns_of
 from funken.connectors.files.arrow_files import ParquetFormat
 from funken.expr.types import INT, STR, Tuple

@@ -18,7 +18,7 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from funken.columnar import faults
+from funken.columnar import expressions as faults
 from funken.columnar.kernels.evaluation import ExpressionEvaluation
 from funken.columnar.stack import Stack
 from funken.columnar.typed.inference import Inference

@@ -23,6 +23,7 @@ from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.logs import KeyedTimes
 from funken.errors import InvalidProgram
+from funken.expr import watch
 from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.join import IntervalJoinSpec
 from funken.operators.stateful import joins as interval_join
@@ -35,11 +36,6 @@ from funken.timing.timers import InternalTimerService
 from tests.support.costs import fix_costs
 
 SCHEMA = Tuple((STR, INT, FLOAT))
-
-
-@pytest.fixture(autouse=True)
-def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interval_join, "_FEW_RECORDS", 0)
 
 
 def every_pair(left, right, ctx):
@@ -294,7 +290,7 @@ def test_pairs_that_kernels_cannot_compute_go_to_the_function_and_the_others_do_
     op.block(1, [("a", 4, 0.5)], [2], True)
     assert op.given()[0] == ["(('a', 4, 2.0), 2)", "(('a', 8, 2.0), 2)", f"(('a', {4 * large[1]}, 2.0), 2)"]
     assert called == [(large, ("a", 4, 0.5))]
-    assert op.harness.operator._returns == 0
+    assert op.harness.operator.gate.returns == 0
 
 
 def test_a_function_that_raises_does_so_itself():
@@ -344,7 +340,7 @@ def test_what_is_dropped_leaves_the_arrays(monkeypatch):
 
 
 def test_small_blocks_go_one_by_one_until_they_are_large_again_and_enough_have_come(monkeypatch):
-    monkeypatch.setattr(interval_join, "_FEW_RECORDS", 10)
+    monkeypatch.setattr(watch, "FEW", 10)
     fix_costs(monkeypatch)
     op = on_columns()
     operator, taken = op.harness.operator, []
@@ -356,7 +352,7 @@ def test_small_blocks_go_one_by_one_until_they_are_large_again_and_enough_have_c
     assert not any(taken[30:40])
     # 440 records are kept from before; so many have to come before they are taken over again.
     assert (taken[47], taken[-1]) == (False, True)
-    assert operator._returns == 0
+    assert operator.gate.returns == 0
 
 
 def test_a_state_that_columns_cannot_have_stays_in_the_tables():

@@ -19,8 +19,8 @@ from funken import (
 )
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import columns_of
-from funken.columnar.lists.calls import ADD, ALL, BEGIN, GREATEST, KEEP, LEAST, ListFold, list_fold
 from funken.columnar.tracing import trace
+from funken.columnar.typed.operations import ADD, ALL, BEGIN, GREATEST, KEEP, LEAST, ListFold, list_fold
 from funken.expr.types import FLOAT, INT, STR, ListOf, Tuple
 from funken.operators.columnar import contents
 from funken.operators.columnar.contents import ListPane, listed_records

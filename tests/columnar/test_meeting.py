@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from funken.columnar.expressions import NotVectorizable, nodes_of
-from funken.columnar.flat_maps.conventions import trace_maybe
-from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.columnar.flat_maps import trace_flat_map, trace_maybe
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.tracing import trace

@@ -16,9 +16,17 @@ from hypothesis import strategies as st
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.tracing import trace
-from funken.expr.python.objects import BYTES, DATE, DATETIME, DECIMAL, HASH, TIMEDELTA
-from funken.expr.python.operation import OperationRule, OperationTable
-from funken.expr.python.table import TABLE
+from funken.expr.python.table import (
+    BYTES,
+    DATE,
+    DATETIME,
+    DECIMAL,
+    HASH,
+    TABLE,
+    TIMEDELTA,
+    OperationRule,
+    OperationTable,
+)
 from funken.expr.types import BOOL, FLOAT, INT, STR, ListOf, Tuple, Type, optional
 from tests.support.operations import Case, cases, page, signatures, written_rows
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from funken import Configuration, NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
+from funken.columnar.declared import aggregate_folds, reduce_folds
 from funken.columnar.expressions import Argument, Binary, Choose, Compare, Constant, Expression, Invoke, Sequence, Unary
-from funken.columnar.folds import aggregate_folds, reduce_folds
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.recurrence import ADD, KEEP, LEAST, MOST, SET, UNITE, recurrence_of

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from funken.columnar.stateful.steps import Best, Rounds, Step
-from funken.operators.stateful import arrays, logic
+from funken.columnar.stateful.typed import Best, Rounds, Step
+from funken.operators.stateful import arrays
 from funken.testing import OperatorHarness
 from tests.columnar.functions_with_records import (
     Cleared,
@@ -26,11 +26,6 @@ from tests.columnar.functions_with_records import (
     WithDefault,
 )
 from tests.columnar.state_operators import both, give, harness_of, in_rows, on_columns, returns
-
-
-@pytest.fixture(autouse=True)
-def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_FEW", 0)
 
 
 def steps_of(function: Any) -> tuple[Step, ...]:

@@ -37,11 +37,6 @@ from tests.columnar.timed_functions import (
 from tests.support.traced.states import StateFuzzer
 
 
-@pytest.fixture(autouse=True)
-def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_FEW", 0)
-
-
 def by_key(harness: OperatorHarness) -> list[Any]:
     """Return what was given, that of each key in its order: keys are asked by turns where timers set others."""
     return sorted(harness.output_with_timestamps, key=lambda each: each[0][0])
@@ -279,11 +274,3 @@ def test_variables_may_have_the_names_of_modules() -> None:
 
     assert found.output_with_timestamps == expected.output_with_timestamps
     assert returns(found) == 0
-
-
-def test_a_function_that_computes_more_needs_larger_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_FEW", 58)
-    steps = [[(number % 3, number, "") for number in range(60)]] * 30
-    found = [harness_of(on_columns(function()), *steps).operator for function in (Told, Silence)]
-
-    assert [operator._states._watch._few > 60 for operator in found] == [False, True]  # type: ignore[attr-defined]

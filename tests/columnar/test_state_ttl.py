@@ -37,11 +37,6 @@ PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
 BOTH = StateTtlConfig.UpdateType.OnReadAndWrite
 
 
-@pytest.fixture(autouse=True)
-def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_FEW", 0)
-
-
 def fuzz(first: int, count: int) -> list[Any]:
     return differences(StateFuzzer(seed=7, expiring=1.0), first, count)
 

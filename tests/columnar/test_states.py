@@ -39,6 +39,7 @@ from funken.columnar.kernels.columns import columns_of
 from funken.columnar.keyed import groups as changes
 from funken.columnar.keyed import keys as pairs
 from funken.connectors.files.arrow_files import ParquetFormat
+from funken.expr import watch
 from funken.expr.types import INT, STR, Tuple
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import KeyedCoProcess
@@ -51,11 +52,6 @@ from tests.support.costs import fix_costs
 from tests.support.traced.states import StateFuzzer
 
 CASES, PART = 300, 60
-
-
-@pytest.fixture(autouse=True)
-def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_FEW", 0)
 
 
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r[1])
@@ -424,7 +420,7 @@ def test_functions_of_two_inputs_share_their_state_in_arrays(function: Any, monk
         for operator in operators:
             columns = columns_of(block, Tuple((INT, INT, STR)), [7] * len(block))
             (operator.process_second_block if second else operator.process_block)(columns)
-    assert operators[0]._states._returns == 0
+    assert operators[0]._states.gate.returns == 0
     assert harnesses[0].output_with_timestamps == harnesses[1].output_with_timestamps
     assert harnesses[0].output
 
@@ -459,7 +455,7 @@ def test_what_columns_have_kept_is_where_records_look_for_it_and_the_other_way_r
 
     assert harness.output == [(1, 5, "a"), (1, 6, "b"), (2, 5, "a"), (1, 8, "c"), (3, 9, "c")]
     assert again.output == [(3, 1, "d")]
-    assert restored._states._returns == 0
+    assert restored._states.gate.returns == 0
 
 
 def test_the_highest_of_a_key_are_found_round_by_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,7 +478,7 @@ def test_the_highest_of_a_key_are_found_round_by_round(monkeypatch: pytest.Monke
 
     assert harnesses[0].output == harnesses[1].output
     assert harnesses[0].output
-    assert operator._states._returns == 0
+    assert operator._states.gate.returns == 0
 
 
 class Watched(dict[Any, Any]):
@@ -531,7 +527,7 @@ def test_keys_without_state_leave_the_arrays(function: Any, monkeypatch: pytest.
 
     assert harnesses[0].output == harnesses[1].output
     assert most < 300  # of 1205
-    assert operator._states._returns == 0
+    assert operator._states.gate.returns == 0
     assert [rows_of(snapshot) for snapshot in snapshots[:1]] == [rows_of(snapshot) for snapshot in snapshots[1:]]
 
 
@@ -579,7 +575,7 @@ def test_an_int_that_its_declared_type_cannot_hold_is_converted_by_the_state_its
         operator.process_block(columns_of([(1, value, "")], Tuple((INT, INT, STR))))
 
     assert harness.output == [30_000, 32_767, -32_768, -32_767]
-    assert operator._states._returns == 1
+    assert operator._states.gate.returns == 1
 
 
 class Waiting(KeyedCoProcessFunction):
@@ -626,7 +622,7 @@ def test_a_list_grows_and_is_restored_as_the_function_would_have_it() -> None:
     assert harness.output[:-2] == [((1, 7, "one"), (1, number // 2, "x")) for number in range(400)]
     assert harness.output[-2:] == [((1, 7, "one"), (1, 8, "y")), ((3, 7, "one"), (3, 8, "y"))]
     assert {key: len(items) for key, items in table.items()} == {2: 200}
-    assert operator._states._returns == 0
+    assert operator._states.gate.returns == 0
 
 
 class SignedZero(KeyedProcessFunction):
@@ -752,7 +748,7 @@ def test_a_state_may_begin_with_an_int_and_go_on_with_floats() -> None:
 
     assert list(map(repr, harnesses[0].output)) == list(map(repr, harnesses[1].output))
     assert len(harnesses[0].output) > 50
-    assert operator._states._returns == 0
+    assert operator._states.gate.returns == 0
     assert rows_of(harnesses[0].snapshot()) == rows_of(harnesses[1].snapshot())
 
 
@@ -882,11 +878,11 @@ def test_a_list_is_read_behind_what_is_added(monkeypatch: pytest.MonkeyPatch) ->
         )
 
     assert harness.output == [(0, 6), (1, 9), (0, 24), (1, 27), (0, 42), (1, 45)]
-    assert operator._states._returns == 0
+    assert operator._states.gate.returns == 0
 
 
 def test_small_blocks_go_to_the_function_until_they_are_large_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_FEW", 300)
+    monkeypatch.setattr(watch, "FEW", 300)
     fix_costs(monkeypatch)
     harness = OperatorHarness(spec_of(Count()), keyed=True)
     operator: Any = harness.operator
@@ -897,7 +893,7 @@ def test_small_blocks_go_to_the_function_until_they_are_large_again(monkeypatch:
         seen.append(len(operator._states._of_key))
 
     assert seen == [7, 0, 7]
-    assert operator._states._returns == 0
+    assert operator._states.gate.returns == 0
     assert sorted(harness.output) == sorted(
         (key, n + 1) for key in range(7) for n in range(sum(each[0] == key for each in harness.output))
     )

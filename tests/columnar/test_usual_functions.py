@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.columnar.flat_maps import trace_flat_map
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.tracing import trace
-from funken.columnar.vectorized.collected import columns_of_alike
+from funken.columnar.vectorized.results import columns_of_alike
 from funken.expr.types import DICT, FLOAT, INT, STR, Record, Tuple
 
 COUNTRIES = {"DE": ("Germany", "EU", 49), "US": ("USA", "NA", 1)}

@@ -206,7 +206,7 @@ def test_blocks_are_computed_in_columns_and_the_function_is_called_only_where_th
         "((3, 6, 0.5), 9)", f"(({large[1]}, {2 * large[1]}, 0.5), 9)", "((1, 1, 0.5), 9)"
     ]  # fmt: skip
     assert called == [(large, (2, "a", 0.5))]
-    assert op.harness.operator._panes.returns == 0
+    assert op.harness.operator._panes.gate.returns == 0
 
 
 def test_lists_of_a_co_group_stay_columns():

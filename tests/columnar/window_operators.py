@@ -81,5 +81,5 @@ class BothWindows:
     def returns(self) -> int:
         """How often the operator on columns has gone over to records."""
         operator: Any = self.tested.operator
-        found: int = operator.arrays.returns
+        found: int = operator.arrays.gate.returns
         return found

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from funken.columnar.keyed.saved_types import type_of
+from funken.columnar.keyed.codec import type_of
 from funken.expr.types import (
     BOOL,
     DICT,

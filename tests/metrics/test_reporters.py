@@ -9,12 +9,22 @@ from typing import ClassVar
 
 import pytest
 
-from funken import Configuration, DataGeneratorSource, MapFunction, StreamExecutionEnvironment, WatermarkStrategy
+from funken import (
+    Configuration,
+    DataGeneratorSource,
+    Encoder,
+    FileSink,
+    MapFunction,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
 from funken.api.jobs import client as reporting
 from funken.api.jobs.client import ReporterThread
 from funken.errors import InvalidConfiguration
 from funken.metrics.reporter import MetricPoint, reporter_of
 from funken.metrics.reporters.lines import JsonLinesReporter, LogReporter
+from funken.rest.views.jobs import vertex_id
+from funken.rest.views.metrics import of_coordinators
 
 BOUND = 30
 POINTS = [
@@ -274,6 +284,46 @@ def test_the_operators_of_chains_and_the_processes_have_metrics():
         assert used.value > 0 and str(os.getpid()) in used.scope["process"]
         pytest.importorskip("prometheus_client")
         assert reporter_of("prometheus", {}).family(used) == f"{family}Status_JVM_Memory_Heap_Used"
+
+
+def test_the_coordinators_of_a_job_have_metrics(tmp_path):
+    Recording.made.clear()
+    options = mine(Recording, **{"metrics.reporter.mine.interval": "1 h"})
+    conf = Configuration({"execution.target": "local", "parallelism.default": 1} | options)
+    env = StreamExecutionEnvironment.get_execution_environment(conf)
+    numbers = env.from_collection(range(100)).uid("numbers")
+    numbers.map(str).sink_to(FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).build()).uid(
+        "files"
+    )
+    numbers.print().uid("print")
+    client = env.execute_async("counted")
+    client.get_job_execution_result().result(timeout=BOUND)
+
+    found = {
+        (each.scope["operator_id"], each.name.removeprefix("coordinator.")): each
+        for each in Recording.made[0].reports[-1]
+        if each.scope.get("kind") == "coordinator"
+    }
+    values = {key: each.value for key, each in found.items() if not key[1].endswith("Duration")}
+    assert values == {
+        ("numbers", "enumerator.assignedSplits"): 1,
+        ("numbers", "enumerator.unassignedSplits"): 0,
+        ("files", "committer.numCommittablesSuccess"): 1,
+        ("files", "committer.numCommittablesAlreadyCommitted"): 0,
+        ("files", "committer.numCommittablesRetry"): 0,
+        ("files", "committer.numCommittablesFailure"): 0,
+        ("print", "numRecordsIn"): 100,
+    }
+    pytest.importorskip("prometheus_client")
+    family = reporter_of("prometheus", {}).family(found["numbers", "enumerator.assignedSplits"])
+    assert family == "flink_jobmanager_job_operator_coordinator_enumerator_assignedSplits"
+
+    job = client.snapshot()
+    info = job.graph.vertices[0]
+    name = {operator.id: operator.name for operator in info.operators}["numbers"]
+    wanted = f"{name}.coordinator.enumerator.assignedSplits"
+    assert {"id": wanted} in of_coordinators(job, vertex_id(info), None)
+    assert of_coordinators(job, vertex_id(info), [wanted]) == [{"id": wanted, "value": "1"}]
 
 
 def test_prometheus_finds_the_port_taken(caplog):

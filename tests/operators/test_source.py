@@ -2,9 +2,8 @@
 
 from funken import DataGeneratorSource, WatermarkStrategy
 from funken.connectors.datagen import IndexSplit
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
-from funken.operators.coordinators.source import RequestSplits, SplitsDiscovered
+from funken.operators.base import OperatorContext, Output
+from funken.operators.coordinators import RequestSplits, SplitsDiscovered
 from funken.operators.source import SourceSpec
 
 STAMPED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n)

@@ -20,12 +20,11 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.operators.base import Operator
-from funken.operators.coordinators.base import OperatorCoordinator
+from funken.operators.coordinators import OperatorCoordinator
 from funken.operators.process.keyed_operator import KeyedTransform
 from funken.operators.sink import CollectSink
 from funken.operators.stateless import FilterLogic, FlatMapLogic, MapLogic
-from funken.operators.traits import BatchInput, OperatorTraits, SpecWrapper, traits_of
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import BatchInput, OperatorTraits, SpecWrapper, UserFunction, traits_of
 from funken.operators.wrappers import Converting, SortedInput
 
 UNTIMED = WatermarkStrategy.no_watermarks()

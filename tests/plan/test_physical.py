@@ -10,7 +10,6 @@ from funken import (
     InvalidProgram,
     NumberSequenceSource,
     OutputTag,
-    ProcessFunction,
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
     WatermarkStrategy,
@@ -156,14 +155,9 @@ def test_chaining_can_be_turned_off(env):
     assert shape(env) == ["0: numbers x2", "0: map x2", "0: print x2"]
 
 
-class Passing(ProcessFunction):
-    def process_element(self, value, ctx):
-        yield value
-
-
 def test_a_side_output_is_chained_like_any_other(env):
     tag = OutputTag("side")
-    numbers(env).process(Passing()).get_side_output(tag).map(str)
+    numbers(env).process(lambda value, ctx: [(tag, value)]).get_side_output(tag).map(str)
 
     assert shape(env) == ["0: numbers -> process -> map x2"]
 

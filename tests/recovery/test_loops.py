@@ -15,9 +15,9 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.errors import CheckpointError
-from funken.runtime.exchange.wire import BlockKind
+from funken.runtime.exchange.gate import BlockKind
 from funken.runtime.job import loops
-from funken.runtime.task.task_checkpoints import TaskCheckpoints
+from funken.runtime.task.subtasks import TaskCheckpoints
 from tests.support.crashes import kill_once
 from tests.support.files import file_sink, written
 from tests.support.simulation.loops import LOOPS

@@ -5,7 +5,6 @@ import random
 from dataclasses import replace
 
 from funken.rest import history
-from funken.runtime.job.pressure import Bottleneck
 from funken.runtime.job.snapshot import (
     CheckpointsSnapshot,
     CheckpointStats,
@@ -17,7 +16,7 @@ from funken.runtime.job.snapshot import (
     VertexInfo,
     VertexSnapshot,
 )
-from funken.runtime.job.states import ExecutionState, FailureRecord, JobStatus, RestartRecord
+from funken.runtime.job.states import Bottleneck, ExecutionState, FailureRecord, JobStatus, RestartRecord
 from funken.runtime.log_entries import LogEntry
 from tests.rest.conftest import FakeJob, picture, subtask
 
@@ -200,11 +199,12 @@ def sql_job():
         EdgeInfo(2, 3, 0, "HASH", None, False),
     )
     counts = OperatorRecords(1_200_000, 900_000, 900.0, 675.0)
+    in_a_loop = OperatorRecords(1_200_000, None, 900.0, None)
     states = tuple(
         VertexSnapshot(info.id, info.name, ExecutionState.RUNNING, tuple(
             subtask(
                 n, times=_RAN, records_in_per_second=900.0, busy_ms_per_second=300.0,
-                operators={operator.id: counts for operator in info.operators},
+                operators={each.id: in_a_loop if each.name == "Calc" else counts for each in info.operators},
             )
             for n in range(4)
         ))

@@ -13,8 +13,7 @@ import pytest
 from funken.rest import server
 from funken.rest.app import dashboard_files
 from funken.rest.settings import RestSettings
-from funken.runtime.job.pressure import Bottleneck
-from funken.runtime.job.states import ExecutionState, FailureRecord, JobStatus
+from funken.runtime.job.states import Bottleneck, ExecutionState, FailureRecord, JobStatus
 from funken.runtime.log_entries import LogEntry
 from tests.rest.conftest import JOB, FakeJob
 from tests.rest.pictures import (
@@ -26,6 +25,7 @@ from tests.rest.pictures import (
     remember_an_hour,
     served,
     sql_job,
+    starting_job,
     tangled_picture,
 )
 
@@ -80,6 +80,9 @@ def shoot(page, name):
     folder = os.environ.get("FUNKEN_SCREENSHOTS")
     if folder:
         page.screenshot(path=os.path.join(folder, f"{name}.png"))
+
+
+NOT_COUNTED = "\N{EN DASH}"
 
 
 @needs_browser
@@ -142,6 +145,12 @@ def test_a_chain_that_is_chosen_shows_the_records_of_its_operators(page, serve):
     rows = [each.split("\t") for each in page.locator("#operators tbody").inner_text().split("\n")]
     assert [row[0] for row in rows] == ["Join", "Calc", "Sink"]
     assert rows[0][1:] == ["4.80M", "3.60k/s", "3.60M", "2.70k/s"]
+    assert rows[1][1:] == ["4.80M", "3.60k/s", NOT_COUNTED, NOT_COUNTED]
+    assert f"{NOT_COUNTED}: not counted." in page.locator("#operators").inner_text()
+
+    page.locator("#vertices tbody tr").nth(3).click()
+    page.wait_for_function("document.querySelectorAll('#operators tbody tr').length == 2")
+    assert "not counted" not in page.locator("#operators").inner_text()
 
 
 @needs_browser
@@ -392,11 +401,7 @@ def test_a_checkpoint_in_progress_says_for_how_long_and_for_whom_it_waits(page, 
     row = page.locator("#checkpoints tbody tr").nth(0)
     row.wait_for()
     said = row.inner_text()
-    assert (
-        "700 ms" in said
-        and "waits for count orders 3, subtask 0; count orders 3, subtask 1" in said
-        and "1 more" in said
-    )
+    assert "700 ms" in said and "waits for count orders 3, subtasks 0, 1, 2 and 1 more" in said
 
 
 @needs_browser
@@ -640,6 +645,26 @@ def test_a_flame_graph_that_is_not_there_says_why(page, serve, status, answer, s
         page.goto(f"{serve(FakeJob())}/#/jobs/{JOB}/flame")
     page.wait_for_selector(f"#flame :text('{said}')")
     page.problems[:] = [each for each in page.problems if "404" not in each]
+
+
+@needs_browser
+def test_of_a_job_without_running_tasks_nothing_is_sampled(page, serve):
+    page.route("**/flamegraph*", lambda route: route.fulfill(json={"endTimestamp": -3, "data": None}))
+    page.goto(f"{serve(served(starting_job()))}/#/jobs/{JOB}/flame")
+    page.wait_for_selector("#flame :text('No task runs.')")
+
+
+@needs_browser
+def test_a_checkpoint_that_timed_out_does_not_flatten_the_others(page, serve):
+    page.goto(f"{serve(served(busy_job(9, 100)))}/#/jobs/{JOB}/checkpoints")
+    page.wait_for_selector(".mark >> nth=99", state="attached")
+    high = "each => Number(each.getAttribute('height'))"
+    failed, others = (
+        page.locator(f".mark{kind}").evaluate_all(f"all => all.map({high})") for kind in (".FAILED", ".COMPLETED")
+    )
+    frame = page.get_by_role("img", name="Checkpoints").evaluate("node => node.getBoundingClientRect().height")
+    assert len(failed) == 3 and max(failed) < frame and max(failed) == min(failed)
+    assert max(failed) / 2 < max(others) < max(failed)
 
 
 @needs_browser

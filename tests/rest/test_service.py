@@ -1,5 +1,8 @@
 """The service: the jobs of several drivers and of the archive at one address."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from funken import Configuration
@@ -185,6 +188,29 @@ def test_loopback_of_another_machine_is_left_out_and_a_broken_storage_costs_a_wa
     broken = Leaders("nowhere://x", clock=clock)
     assert broken.addresses() == [] and broken.addresses() == []
     assert caplog.text.count("leaders of jobs cannot be looked for") == 1
+
+
+def test_who_asks_while_the_storage_takes_its_time_has_the_leaders_of_before(tmp_path, monkeypatch):
+    clock, asked, let_go = ManualClock(0), threading.Event(), threading.Event()
+    publish(LocalStorage(f"{tmp_path}/_high-availability/shop/orders"), "http://10.0.0.7:8081")
+    leaders = Leaders(str(tmp_path), clock=clock)
+    before = leaders.addresses()
+    assert [each.url for each in before] == ["http://10.0.0.7:8081"]
+
+    def hangs(directory):
+        asked.set()
+        return let_go.wait(60) and []
+
+    monkeypatch.setattr("funken.rest.service._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("funken.rest.service.published", hangs)
+    clock.advance(10_000)
+    with ThreadPoolExecutor(1) as other:
+        looking = other.submit(leaders.addresses)
+        assert asked.wait(60)
+        assert leaders.addresses() == before
+        let_go.set()
+        assert looking.result(60) == []
+    assert leaders.addresses() == []
 
 
 def test_an_election_without_a_place_to_look_is_refused():

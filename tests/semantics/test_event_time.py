@@ -10,7 +10,7 @@ from funken import (
     WatermarkGenerator,
     WatermarkStrategy,
 )
-from funken.operators.timestamps import TimestampsAndWatermarks
+from funken.operators.source import TimestampsAndWatermarks
 from funken.runtime.exchange.gate import InputGate
 from funken.testing import OperatorHarness, SimulatedJob, local
 from funken.timing.watermarks import WatermarkOutput

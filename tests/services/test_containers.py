@@ -9,10 +9,13 @@ import time
 from collections import Counter
 from copy import deepcopy
 from http.client import HTTPConnection
+from pathlib import Path
 from urllib.request import urlopen
 
+import pyspark
 import pytest
 
+from funken.spark.java import ensure_java
 from tests.support.files import written
 from tests.support.kubelet import Kubelet, container_tool
 from tests.test_deployments import DEPLOY, container, pods, rendered
@@ -181,3 +184,59 @@ def test_a_standby_takes_over_when_the_drivers_container_is_killed(kubelet, volu
     assert leader.pod.exit_code() == 137
     assert led <= resumed < BOUND, (led, resumed)
     assert os.stat(volumes["funken-storage"] / "out").st_uid == 185
+
+
+EXECUTOR_OF_ALL = """
+apiVersion: v1
+kind: Pod
+spec:
+  securityContext: {runAsNonRoot: true, runAsUser: 185, fsGroup: 185}
+  containers: [{name: one}]
+"""
+
+
+def test_spark_submit_runs_a_driver_and_its_executors_as_pods_in_cluster_mode(kubelet, volumes, tmp_path):
+    (tmp_path / "pod.yaml").write_text(EXECUTOR_OF_ALL)
+    storage = volumes["funken-storage"]
+    (storage / "orders.py").write_text(PROGRAM.replace(str(COUNT), "5000"))
+    confs = {
+        "spark.kubernetes.namespace": "funken", "spark.kubernetes.container.image": IMAGE,
+        "spark.kubernetes.driver.master": kubelet.api, "spark.kubernetes.submission.waitAppCompletion": "false",
+        "spark.kubernetes.executor.enableApiWatcher": "false", "spark.kubernetes.executor.apiPollingInterval": "1s",
+        "spark.executor.instances": "1", "spark.executor.cores": "4", "spark.executor.memory": "768m",
+        "spark.pyspark.python": "/usr/local/bin/python",
+    }  # fmt: skip
+    for role in ("driver", "executor"):
+        claim = f"spark.kubernetes.{role}.volumes.persistentVolumeClaim.storage"
+        confs |= {
+            f"{claim}.options.claimName": "funken-storage", f"{claim}.mount.path": "/storage",
+            f"spark.kubernetes.{role}.podTemplateFile": str(tmp_path / "pod.yaml"),
+        }  # fmt: skip
+    options = {
+        "parallelism.default": 2, "execution.checkpointing.interval": "500ms",
+        "execution.checkpointing.dir": "/storage/checkpoints",
+    }  # fmt: skip
+    submit = [
+        Path(pyspark.__file__).parent / "bin" / "spark-submit",
+        "--master",
+        f"k8s://{kubelet.local}",
+        "--deploy-mode",
+        "cluster",
+    ]
+    submit += [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
+    submit += ["local:///opt/funken/main.py", "run", *(f"-D{name}={value}" for name, value in options.items())]
+    environment = os.environ | {"JAVA_HOME": str(ensure_java()), "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [*submit, "/storage/orders.py"], env=environment, capture_output=True, text=True, timeout=BOUND, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+
+    (driver,) = [
+        pod for pod in kubelet.pods.values() if pod.description["metadata"]["labels"]["spark-role"] == "driver"
+    ]
+    until(lambda: driver.started.is_set() or driver.error, "the driver starts")
+    assert not driver.error
+    until(lambda: driver.exit_code() is not None, "the job ends", kubelet.pods.values())
+    assert driver.exit_code() == 0, driver.log()[-6000:]
+    assert written(storage) == Counter(f"{key} {n}" for key in range(10) for n in range(1, 501))
+    assert sum(request == "POST /api/v1/namespaces/funken/pods" for request in kubelet.requests) == 2

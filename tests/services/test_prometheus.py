@@ -1,5 +1,7 @@
 """A real Prometheus scrapes a job that runs: what it stores under Flink's names, and which of ``deploy/``'s alerts fire."""
 
+import json
+import re
 import shutil
 import subprocess
 import time
@@ -18,7 +20,8 @@ from tests.support.kafka import free_port
 from tests.support.prometheus import PrometheusProcess, prometheus_program
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
-RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts.yml"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+RULES, DASHBOARD = DEPLOY / "prometheus" / "alerts.yml", DEPLOY / "grafana" / "funken.json"
 WAIT_S = 60
 
 
@@ -102,6 +105,21 @@ def test_metrics_of_job_tasks_functions_and_markers_are_stored_under_flinks_name
     read = eventually(lambda: prometheus.query("flink_taskmanager_job_task_operator_numRecordsIn > 0"))
     assert {labels["operator_id"] for labels, _ in read} >= {"numbers", "lookup", "sums"}
     assert [target["health"] for target in prometheus.ask("targets")["activeTargets"]] == ["up"]
+
+
+def test_every_panel_of_the_dashboard_has_data_and_its_menu_the_job(scraped):
+    dashboard = json.loads(DASHBOARD.read_text())
+    prometheus = scraped()
+    expressions = [each["expr"] for panel in dashboard["panels"] for each in panel["targets"]]
+    assert len(expressions) >= len(dashboard["panels"]) == 10
+    for expression in expressions:
+        assert expression.count('job_name=~"$job"') == 1
+        text = expression.replace("$job", "orders")
+        found = eventually(lambda text=text: prometheus.query(text))
+        assert {labels["job_name"] for labels, _ in found} == {"orders"}, expression
+    (menu,) = [each["query"] for each in dashboard["templating"]["list"] if each["name"] == "job"]
+    series, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", menu).groups()
+    assert {labels[label] for labels, _ in prometheus.query(series)} == {"orders"}
 
 
 def test_a_job_that_restarts_again_and_again_fires_its_alert(scraped):

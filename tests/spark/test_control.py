@@ -15,7 +15,7 @@ import pytest
 
 from funken import NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.errors import JobExecutionError, TaskLost
-from funken.operators.coordinators.source import AddSplits, RequestSplits, SplitsDiscovered
+from funken.operators.coordinators import AddSplits, RequestSplits, SplitsDiscovered
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.messages import (
     CoordinatorEvent,

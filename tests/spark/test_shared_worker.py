@@ -7,7 +7,7 @@ import pytest
 
 from funken import StreamExecutionEnvironment
 from funken.errors import OperatorFailed
-from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, read_header
+from funken.runtime.exchange.gate import BlockKind, decode_records, encode_records, pack_header, read_header
 from funken.runtime.messages import OperatorWarning, TaskEnded, TaskId
 from funken.runtime.settings import TaskSettings
 from funken.runtime.task.task import Task

@@ -11,7 +11,7 @@ import pytest
 from funken import StreamExecutionEnvironment
 from funken.errors import JobExecutionError, TaskLost
 from funken.plan import nodes as serialization
-from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, read_header
+from funken.runtime.exchange.gate import BlockKind, decode_records, encode_records, pack_header, read_header
 from funken.runtime.messages import TaskEnded, TaskFailed, TaskId
 from funken.runtime.settings import CheckpointPlan, TaskSettings
 from funken.runtime.task.state_manager import TaskStateSnapshot

@@ -19,8 +19,7 @@ from funken.checkpoint.restore import GroupSource
 from funken.checkpoint.store.databases import load, write_files
 from funken.errors import InvalidConfiguration, StateError
 from funken.ids import DEFAULT_MAX_PARALLELISM
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.operators.rolling import RollingReduce
 from funken.operators.user_functions import UserFunction
 from funken.state.backend import StateSettings

@@ -23,9 +23,9 @@ from funken.checkpoint.store.blobs import SubtaskHandle, SubtaskState
 from funken.checkpoint.store.completed import METADATA, CompletedCheckpointStore, Manifest, OperatorEntry, SnapshotKind
 from funken.errors import FunkenError, TaskLost
 from funken.ids import CheckpointId, Millis
-from funken.operators.coordinators.source import AddSplits
+from funken.operators.coordinators import AddSplits
 from funken.runtime import messages as sealed
-from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, payload_of, read_header
+from funken.runtime.exchange.gate import BlockKind, decode_records, encode_records, pack_header, payload_of, read_header
 from funken.runtime.messages import CheckpointAcknowledged, CoordinatorEvent, OperatorEvent, TaskId, TriggerCheckpoint
 from funken.runtime.task.state_manager import BufferedBlock, ChannelState, EdgeName, UnsentRecords
 from funken.spark.control.channel import Channel, HungUp

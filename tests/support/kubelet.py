@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import random
+import resource
 import shutil
 import subprocess
 import threading
@@ -22,21 +23,41 @@ from urllib.parse import parse_qs, urlsplit
 NAMESPACE = "funken"
 
 
+class ContainerTool:
+    """A command that runs containers, with the options that it needs on this machine."""
+
+    def __init__(self, *command, options=()):
+        self.command, self.options = command, options
+
+    def __call__(self, *arguments, timeout=240):
+        command = [*self.command, *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+    def run(self, *arguments):
+        return self("run", *self.options, *arguments)
+
+
 def container_tool(image):
-    """The command that runs containers, or why there is none."""
+    """The first tool that runs containers here, or why there is none."""
     found = next((tool for tool in ("podman", "docker") if shutil.which(tool)), None)
     if found is None:
         return None, "neither podman nor docker is installed"
     if os.geteuid() != 0:
         return None, "only root may give volumes the groups of pods"
-    done = subprocess.run([found, "image", "inspect", image], capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode:
+    if ContainerTool(found)("image", "inspect", image).returncode:
         return None, f"there is no image {image}: {found} build -f deploy/docker/Dockerfile -t {image} ."
-    command = [found, "run", "--rm", "--network", "none", "--entrypoint", "true", image]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode:
-        return None, f"{found} cannot run a container here: {done.stderr.strip()[-200:]}"
-    return found, ""
+    # Where a process may not raise its limits, the tool's defaults are too high, and perhaps those of this process as well.
+    limits = {"nofile": (resource.RLIMIT_NOFILE, 16384), "nproc": (resource.RLIMIT_NPROC, 4096)}
+    lower = {name: min(bound, *(n for n in resource.getrlimit(of) if n >= 0)) for name, (of, bound) in limits.items()}
+    own = [f"--ulimit={name}={limit}:{limit}" for name, limit in lower.items()]
+    runtimes = [(), *([("--runtime", "runc")] if found == "podman" and shutil.which("runc") else [])]
+    for runtime in runtimes:
+        for options in ((), own):
+            tool = ContainerTool(found, *runtime, options=options)
+            done = tool.run("--rm", "--network", "none", "--entrypoint", "true", image)
+            if not done.returncode:
+                return tool, ""
+    return None, f"{found} cannot run a container here: {done.stderr.strip()[-200:]}"
 
 
 class Pod:
@@ -53,20 +74,18 @@ class Pod:
 
     def exit_code(self):
         """How the container has ended; ``None`` while it runs."""
-        said = self._kubelet.tool("inspect", "--format", "{{.State.Running}} {{.State.ExitCode}}", self.container)
+        said = self._kubelet.do("inspect", "--format", "{{.State.Running}} {{.State.ExitCode}}", self.container)
         running, code = said.split()
         return None if running == "true" else int(code)
 
     def log(self):
         """What it has written."""
-        done = subprocess.run(
-            [self._kubelet.command, "logs", self.container], capture_output=True, text=True, timeout=60, check=False
-        )
+        done = self._kubelet.tool("logs", self.container)
         return done.stdout + done.stderr
 
     def kill(self, signal="KILL"):
         """End the container, as the node's failure would; its executors are collected."""
-        self._kubelet.tool("kill", "--signal", signal, self.container)
+        self._kubelet.do("kill", "--signal", signal, self.container)
 
     def status(self):
         """What the API says of it."""
@@ -83,8 +102,8 @@ class Pod:
 class Kubelet:
     """Runs pods; ``api`` is where their Kubernetes is. ``volumes``: a folder for each name of a claim, secret or config map."""
 
-    def __init__(self, command, folder, volumes):
-        self.command, self._folder, self.volumes = command, Path(folder), volumes
+    def __init__(self, tool, folder, volumes):
+        self.tool, self._folder, self.volumes = tool, Path(folder), volumes
         self.network = f"funken-{uuid.uuid4().hex[:8]}"
         self.pods: dict[str, Pod] = {}
         self.services: dict[str, dict[str, str]] = {}
@@ -95,11 +114,9 @@ class Kubelet:
         self._server: ThreadingHTTPServer | None = None
         self.api = self.local = ""
 
-    def tool(self, *arguments):
-        done = subprocess.run(
-            [self.command, *map(str, arguments)], capture_output=True, text=True, timeout=240, check=False
-        )
-        assert done.returncode == 0, f"{self.command} {' '.join(map(str, arguments))}: {done.stderr}"
+    def do(self, *arguments):
+        done = self.tool.run(*arguments[1:]) if arguments[0] == "run" else self.tool(*arguments)
+        assert done.returncode == 0, f"{' '.join(map(str, arguments))}: {done.stderr}"
         return done.stdout.strip()
 
     def start(self):
@@ -107,10 +124,10 @@ class Kubelet:
         for _ in range(5):
             self._subnet = f"10.{random.randint(100, 250)}.{random.randint(0, 250)}"
             with contextlib.suppress(AssertionError):
-                self.tool("network", "create", "--subnet", f"{self._subnet}.0/24", self.network)
+                self.do("network", "create", "--subnet", f"{self._subnet}.0/24", self.network)
                 break
         else:
-            raise AssertionError(f"{self.command} makes no network")
+            raise AssertionError(f"{self.tool.command[0]} makes no network")
         self._server = ThreadingHTTPServer(("0.0.0.0", 0), _handler(self))
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.api = f"http://{self._subnet}.1:{self._server.server_port}"
@@ -125,12 +142,8 @@ class Kubelet:
             self._server.shutdown()
             self._server.server_close()
         for pod in self.pods.values():
-            subprocess.run(
-                [self.command, "rm", "--force", pod.container], capture_output=True, timeout=120, check=False
-            )
-        subprocess.run(
-            [self.command, "network", "rm", "--force", self.network], capture_output=True, timeout=60, check=False
-        )
+            self.tool("rm", "--force", pod.container)
+        self.tool("network", "rm", "--force", self.network)
 
     def address(self):
         with self._lock:
@@ -193,6 +206,8 @@ class Kubelet:
             path.chmod(0o777)
         else:
             path = self.volumes[given.get("claimName") or given.get("secretName") or given["name"]]
+            if "items" in given:
+                path = self._named(path, given["items"])
         if group is not None:  # as Kubernetes does with a volume of a pod that has a group for files
             os.chown(path, -1, group)
             path.chmod(0o2775)
@@ -200,6 +215,16 @@ class Kubelet:
                 os.chown(file, 0, group)
                 file.chmod(given.get("defaultMode", 0o644))
         return path
+
+    def _named(self, path, items):
+        """A folder with the files of a config map or secret that are wanted, by the names that are wanted."""
+        folder = self._folder / f"{uuid.uuid4().hex[:8]}-{path.name}"
+        for item in items:
+            target = folder / item["path"]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path / item["key"], target)
+        folder.chmod(0o755)
+        return folder
 
     def _container(self, pod, container, volumes, hosts, *options):
         values = {"status.podIP": pod.address, "metadata.name": pod.name}
@@ -239,7 +264,7 @@ class Kubelet:
         command = filled(container.get("command", []))
         if command:
             arguments += ["--entrypoint", command[0]]
-        self.tool(*arguments, container["image"], *command[1:], *filled(container.get("args", [])))
+        self.do(*arguments, container["image"], *command[1:], *filled(container.get("args", [])))
 
     def configure(self, description):
         """Make a config map."""
@@ -256,9 +281,7 @@ class Kubelet:
         with self._lock:
             pod = self.pods.pop(name, None)
         if pod is not None:
-            subprocess.run(
-                [self.command, "rm", "--force", pod.container], capture_output=True, timeout=120, check=False
-            )
+            self.tool("rm", "--force", pod.container)
 
     def collect(self, owner):
         """Remove the pods of an owner that is gone, as Kubernetes does."""
@@ -316,8 +339,9 @@ def _handler(kubelet):
             self._say({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": items})
 
         def do_POST(self):
-            kind, _, _ = self._parts()
-            made = self._body()
+            self._make(self._parts()[0], self._body(), 201)
+
+        def _make(self, kind, made, status):
             made["metadata"] |= {"uid": str(uuid.uuid4()), "resourceVersion": "1", "creationTimestamp": _now()}
             if kind == "configmaps":
                 kubelet.configure(made)
@@ -325,13 +349,16 @@ def _handler(kubelet):
                 kubelet.services[made["metadata"]["name"]] = made["spec"].get("selector", {})
             if kind == "pods":
                 made |= kubelet.shown(kubelet.schedule(made))
-            self._say(made, 201)
+            self._say(made, status)
 
         def do_PATCH(self):
-            _, name, _ = self._parts()
-            self._body()
+            """Change a pod, which changes nothing here, or apply an object, as Spark does with all but pods."""
+            kind, name, _ = self._parts()
+            body = self._body()
+            if kind != "pods":
+                return self._make(kind, body, 200)
             pod = kubelet.pods.get(name)
-            self._say({} if pod is None else kubelet.shown(pod))
+            return self._say({} if pod is None else kubelet.shown(pod))
 
         do_PUT = do_PATCH
 

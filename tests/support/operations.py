@@ -12,9 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from funken.expr.python.objects import BYTES, DATE, DATETIME, HASH, MATCH, PATTERN, TIMEZONE
-from funken.expr.python.operation import OperationRule
-from funken.expr.python.table import TABLE
+from funken.expr.python.table import BYTES, DATE, DATETIME, HASH, MATCH, PATTERN, TABLE, TIMEZONE, OperationRule
 from funken.expr.types import BOOL, FLOAT, INT, NONE, STR, Atomic, ListOf, Type, optional
 
 SPACE = {

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from funken.connectors import DeliveryGuarantee, SerializationSchema
 from funken.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
-from funken.operators.coordinators.committing import CommitSettings
+from funken.operators.coordinators import CommitSettings
 from tests.support.simulation.ledgers import Ledger, Violation
 from tests.support.simulation.run import Simulation
 from tests.support.transaction_log import (
@@ -132,7 +132,7 @@ def without_waiting():
             patch("funken.connectors.kafka.sink.secrets.token_hex", lambda bytes: f"{next(numbers):0{2 * bytes}x}")
         )
         around.enter_context(patch("funken.connectors.kafka.sink._in_background", at_once))
-        around.enter_context(patch("funken.operators.coordinators.committing._FIRST_PAUSE", 0))
+        around.enter_context(patch("funken.operators.coordinators._FIRST_PAUSE", 0))
         around.enter_context(patch.object(CommitSettings, "of", lambda configuration: CommitSettings(retries=100)))
         yield
 

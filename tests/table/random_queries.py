@@ -78,6 +78,13 @@ TABLES = (
 )
 
 
+LOOKED_UP: dict[str, tuple[str, list[Values]]] = {
+    "one": ("one_k INT, one_s STRING, PRIMARY KEY (one_k) NOT ENFORCED", [(0, "a"), (1, "b"), (2, None), (4, "ab")]),
+    "many": ("many_k INT, many_v INT", [(-1, 1), (0, None), (0, 2), (1, 1), (1, 1), (3, 4), (None, 0)]),
+}
+"""Tables that do not change, for lookup joins: with one row of a key, or several."""
+
+
 class History:
     """The changes of a table so far, and the rows that they leave; of the versions of ``r`` all are rows."""
 
@@ -285,7 +292,7 @@ class Queries:
         makers: list[tuple[Callable[[int], Relation], int]] = [
             (self._filtered, 3), (self._projected, 2), (self._grouped, 5), (self._sets, 2), (self._joined, 5), (self._chain, 2),
             (self._semi, 3), (self._scalar, 2), (self._united, 3), (self._best, 4), (self._over, 2), (self._distinct, 1),
-            (self._unnested, 1), (self._limited, 1),
+            (self._unnested, 1), (self._limited, 1), (self._looked_up, 2), (self._timed, 1),
         ]  # fmt: skip
         made, weights = zip(*makers, strict=True)
         return self._rng.choices(made, weights)[0](depth - 1)
@@ -563,6 +570,9 @@ class Queries:
         elif roll < 0.9:
             where = f" WHERE {self._condition(others)}" if rng.random() < 0.3 else ""
             condition = f"{outer} {negated}IN (SELECT {inner} FROM ({right}) AS {name}{where})"
+            second = self._pair(columns, others)
+            if not negated and second is not None and rng.random() < 0.2:
+                condition = f"({outer}, {second[0]}) IN (SELECT {inner}, {second[1]} FROM ({right}) AS {name}{where})"
         else:
             condition = f"{negated}EXISTS (SELECT 1 FROM ({right}) AS {name} WHERE {self._condition(others)})"
         if rng.random() < 0.2:
@@ -644,6 +654,31 @@ class Queries:
         query = f"SELECT {listed}, {call} OVER ({partition}ORDER BY {order}) AS {made} FROM ({text}) AS {self._name()}"
         return query, [*columns, (made, "INT" if function == "COUNT" else of)]
 
+    def _looked_up(self, depth: int) -> Relation:
+        """Return a join with a table that is looked up."""
+        rng = self._rng
+        text, columns = self._relation(depth)
+        key = self._of(columns, "INT")
+        if key is None:
+            return text, columns
+        table = rng.choice(list(LOOKED_UP))
+        left, name, made = self._name(), self._name(), self._name()
+        value, kind = ("one_s", "STRING") if table == "one" else ("many_v", "INT")
+        listed = ", ".join(f"{left}.{each}" for each, _ in columns)
+        join = f"{rng.choice(['', 'LEFT '])}JOIN {table} {{{{FOR SYSTEM_TIME AS OF {left}.now |}}}}AS {name}"
+        more = rng.choice(["", "", f" AND {name}.{value} IS NOT NULL", f" AND {left}.{key} < 3"])
+        return (
+            f"SELECT {listed}, {name}.{value} AS {made} FROM (SELECT *{{{{, PROCTIME() AS now|}}}} FROM ({text}) AS "
+            f"{self._name()}) AS {left} {join} ON CAST({left}.{key} AS INT) = {name}.{table}_k{more}",
+            [*columns, (made, kind)],
+        )
+
+    def _timed(self, depth: int) -> Relation:
+        """Return a query over time, whose columns are numbers."""
+        query = self._rng.choice(timed_queries(self._rng))
+        names = [self._name() for _ in range(_width(rendered(query, 1)))]
+        return f"SELECT * FROM ({query}) AS {self._name()}({', '.join(names)})", [(name, "INT") for name in names]
+
     def _unnested(self, depth: int) -> Relation:
         names = [self._name() for _ in range(3)]
         join = self._rng.choice(["CROSS JOIN UNNEST(w.l) AS {0}({1})", "LEFT JOIN UNNEST(w.l) AS {0}({1}) ON TRUE"])
@@ -658,6 +693,21 @@ def rendered(query: str, place: int) -> str:
         start = query.rindex("{{", 0, end)
         query = query[:start] + _part(query[start + 2 : end], place) + query[end + 2 :]
     return query
+
+
+def _width(query: str) -> int:
+    """Return how many columns a query lists.
+
+    >>> _width("SELECT a, SUM(b) OVER (PARTITION BY c, d ORDER BY e) FROM f, g")
+    2
+    """
+    depth, found = 0, 1
+    for place, each in enumerate(query):
+        depth += {"(": 1, ")": -1}.get(each, 0)
+        if not depth and query.startswith(" FROM ", place):
+            break
+        found += each == "," and not depth
+    return found
 
 
 def _part(text: str, place: int) -> str:

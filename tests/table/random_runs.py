@@ -24,13 +24,28 @@ from funken.checkpoint.machine import Stop
 from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, NeedSplits, QueuedReader, Source, StaticSplits, Wait
 from funken.connectors.sink import Sink, SinkWriter
 from funken.runtime.driver.local_runner import LocalRunner
+from funken.table.changelog import ChangelogMode
+from funken.table.connectors.values import register_rows
 from funken.table.environment import EnvironmentSettings, StreamTableEnvironment
+from funken.table.logical import LogicalSink
+from funken.table.rules import optimize
+from funken.table.schema import Schema
 from funken.timing.clock import ManualClock
-from tests.table.random_queries import AFTER, DATABASE_TYPES, INSERT, TABLES, History, Queries, Values, rendered
+from tests.table.random_queries import (
+    AFTER,
+    DATABASE_TYPES,
+    INSERT,
+    LOOKED_UP,
+    TABLES,
+    History,
+    Queries,
+    Values,
+    rendered,
+)
 
 BATCHES = 6
-_QUIET = 25
-"""So often nothing has to come out: each phase of each aggregate that a query has may wait for its latency."""
+_QUIET, _QUIET_OF_BATCHES = 3, 25
+"""So often nothing has to come out; with mini-batches each phase of each aggregate may wait for its latency."""
 
 # ---- the database
 
@@ -49,6 +64,11 @@ class Database:
         for table in TABLES:
             listed = ", ".join(f"{name} {DATABASE_TYPES[kind]}" for name, kind in table.columns)
             self._connection.execute(f"CREATE TABLE {table.name} ({listed})")
+        for name, (columns, rows) in LOOKED_UP.items():
+            self._connection.execute(
+                f"CREATE TABLE {name} ({columns.replace(' NOT ENFORCED', '').replace('STRING', 'VARCHAR')})"
+            )
+            self._connection.executemany(f"INSERT INTO {name} VALUES (?, ?)", rows)
 
     def load(self, histories: list[History]) -> None:
         """Take the rows that the changes so far leave."""
@@ -77,6 +97,10 @@ class Crashed(Exception):
     """The fault that is planted."""
 
 
+Left = Counter[Values] | list[dict[Values, Values]]
+"""The rows that changes leave, or those that upserts leave by each of several keys."""
+
+
 class Stage:
     """What sources, sinks and driver of a run share: they are in one thread."""
 
@@ -86,8 +110,8 @@ class Stage:
     reached: ClassVar[dict[str, int]] = {}
     crash: tuple[str, int] | None = None
     """The table whose source fails, and behind how many changes."""
-    left: ClassVar[dict[str, dict[int, Counter[Values]]]] = {}
-    ended: ClassVar[dict[str, dict[int, Counter[Values]]]] = {}
+    left: ClassVar[dict[str, dict[int, Left]]] = {}
+    ended: ClassVar[dict[str, dict[int, Left]]] = {}
     """What was left before the crash: a query of constants has ended then, and is not run again."""
     written: int = 0
     """How many changes sinks were given."""
@@ -145,13 +169,14 @@ class ChangesReader(QueuedReader):
 
 @dataclass(frozen=True)
 class LeftRows(Sink):
-    """Counts the rows that changes leave, exactly once."""
+    """Counts the rows that changes leave, exactly once; with ``keys`` it keeps the last row of each key."""
 
     name: str
+    keys: tuple[tuple[int, ...], ...] = ()
     never_waits = True
 
-    def writer(self, context: Any) -> LeftRowsWriter:
-        return LeftRowsWriter(self.name, context)
+    def writer(self, context: Any) -> SinkWriter:
+        return UpsertsWriter(self, context) if self.keys else LeftRowsWriter(self.name, context)
 
 
 class LeftRowsWriter(SinkWriter):
@@ -173,15 +198,44 @@ class LeftRowsWriter(SinkWriter):
         return [{row: count for row, count in self._left.items() if count}]
 
 
+class UpsertsWriter(SinkWriter):
+    """Knows rows by several keys, each of which is enough: there is one writer."""
+
+    def __init__(self, sink: LeftRows, context: Any) -> None:
+        super().__init__(context)
+        self._keys = sink.keys
+        self._kept: list[dict[Values, Values]] = [{} for _ in sink.keys]
+        stage().left[sink.name] = {0: self._kept}
+
+    def restore_state(self, states: list[Any]) -> None:
+        for state in states:
+            for kept, saved in zip(self._kept, state, strict=True):
+                kept.update(saved)
+
+    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
+        stage().written += len(values)
+        for row in values:
+            values = tuple(row)
+            for key, kept in zip(self._keys, self._kept, strict=True):
+                name = tuple(values[place] for place in key)
+                if row.get_row_kind() in (INSERT, AFTER):
+                    kept[name] = values
+                else:
+                    kept.pop(name, None)
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        return [[dict(kept) for kept in self._kept]]
+
+
 class Driver(LocalRunner):
     """Runs a job. Whenever it has nothing to do, ``steps`` goes on: it yields how to make a savepoint, or ``None``."""
 
-    def __init__(self, folder: str, steps: Iterator[Any]) -> None:
+    def __init__(self, folder: str, steps: Iterator[Any], quiet: int) -> None:
         self._time = ManualClock(0)
         super().__init__(self._time, self._idle)
         self._folder, self._steps = folder, steps
         self._job: Any = None
-        self._quiet, self._seen = 0, (0,)
+        self._quiet, self._wanted, self._seen = 0, quiet, (0,)
         self.savepoint: Any = None
         """The one that is under way, or the last one."""
 
@@ -195,7 +249,7 @@ class Driver(LocalRunner):
         self._quiet = self._quiet + 1 if seen == self._seen else 0
         self._seen = seen
         if (
-            self._quiet < _QUIET
+            self._quiet < self._wanted
             or Stage.reached != Stage.limits
             or (self.savepoint is not None and not self.savepoint.done())
         ):
@@ -222,7 +276,7 @@ class Case:
         self.queries = [queries.query() for _ in range(self.count)]
         self.options = {
             "table.exec.mini-batch.enabled": rng.random() < 0.3,
-            "table.exec.mini-batch.allow-latency": "10 ms",
+            "table.exec.mini-batch.allow-latency": "1 ms",  # a watermark waits for the next multiple
             "table.exec.mini-batch.size": rng.choice([3, 50]),
             "table.optimizer.agg-phase-strategy": "AUTO" if self.seed % 3 else "ONE_PHASE",
             "table.optimizer.distinct-agg.split.enabled": self.seed % 2 == 0,
@@ -286,10 +340,13 @@ class Case:
             stream: Any = env.stream_environment.from_source(source, None, name).uid(name).set_parallelism(1)
             table = env.from_changelog_stream(stream, history.table.schema(), history.table.mode)
             env.create_temporary_view(name, table)
+        for name, (columns, rows) in LOOKED_UP.items():
+            options = f"'connector' = 'values', 'data-id' = '{register_rows(rows)}', 'disable-lookup' = 'false'"
+            env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ({options})")
         for place in places:
-            rows = env.to_changelog_stream(env.sql_query(rendered(self.queries[place], 0)))
-            rows.sink_to(LeftRows(f"q{place}")).name(f"q{place}").uid(f"q{place}")
-        driver = Driver(folder, steps)
+            self._add(env, place)
+        batches = self.options["table.exec.mini-batch.enabled"]
+        driver = Driver(folder, steps, _QUIET_OF_BATCHES if batches else _QUIET)
         client = JobClient(env.stream_environment.job(f"seed {self.seed}", driver), driver)
         try:
             client.run()
@@ -297,6 +354,22 @@ class Case:
             if Stage.crash is None or "Crashed" not in f"{type(error).__name__} {error} {error.__cause__!r}":
                 raise
         return str(driver.savepoint.result(timeout=5))
+
+    def _add(self, env: StreamTableEnvironment, place: int) -> None:
+        """Run a query, with a sink of all changes, or of upserts if the planner says that its rows have keys."""
+        name, query = f"q{place}", env.sql_query(rendered(self.queries[place], 0))
+        rng, mode, keys = random.Random(f"{self.seed} {place}"), ChangelogMode.all(), ()
+        if rng.random() < 0.5:
+            (root,) = optimize([LogicalSink(query.plan, None)], env.get_config())
+            keys = tuple(sorted(tuple(sorted(key)) for key in root.input.upsert_keys))
+            mode = ChangelogMode.upsert(rng.random() < 0.5) if keys else mode
+        schema = None
+        if keys and rng.random() < 0.5:
+            keys = (rng.choice(keys),)
+            schema = Schema((), (), tuple(query.plan.row_type.names[place] for place in keys[0]))
+        sink = env.to_changelog_stream(query, schema, mode).sink_to(LeftRows(name, keys)).name(name).uid(name)
+        if keys:
+            sink.set_parallelism(1)
 
     def _environment(self, path: str, folder: str) -> StreamTableEnvironment:
         options: dict[str, Any] = {
@@ -317,10 +390,17 @@ class Case:
         return tables
 
 
-def difference(expected: Counter[Values], parts: dict[int, Counter[Values]]) -> str:
+def difference(expected: Counter[Values], parts: dict[int, Left]) -> str:
     """Return how rows differ from those that are expected; nothing if they do not."""
+    if isinstance(parts.get(0), list):
+        found = (_difference(expected, [Counter(kept.values())]) for kept in parts[0])
+        return next(filter(None, found), "")
+    return _difference(expected, list(parts.values()))
+
+
+def _difference(expected: Counter[Values], parts: list[Any]) -> str:
     left = Counter[Values]()
-    for part in parts.values():
+    for part in parts:
         for row, count in part.items():
             left[row] += count
     left = Counter({row: count for row, count in left.items() if count})

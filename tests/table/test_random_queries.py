@@ -24,6 +24,58 @@ def test_windows_and_joins_over_time_leave_the_rows_of_a_database(seed):
     assert case.differences() == []
 
 
+PLACED = (
+    "(SELECT id, k, v, ROW_NUMBER() OVER ({}ORDER BY v{{{{| NULLS FIRST}}}}, d{{{{| NULLS FIRST}}}}, id) AS n "
+    "FROM {} WHERE id IS NOT NULL) AS {}"
+)
+"""Rows with their positions, in which they move: by its key a row comes to a position before it has left another."""
+TOP, TOP_OF_K, TOP_OF_UPSERTS = (
+    PLACED.format("", "p", "x"),
+    PLACED.format("PARTITION BY k ", "p", "x"),
+    PLACED.format("", "q", "y"),
+)
+
+
+@pytest.mark.parametrize("multi_join", [False, True])
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_rows_that_move_between_positions_are_all_there_behind_every_operator(backend, multi_join):
+    case = Case(300091, 0)
+    case.backend = backend
+    case.options["table.optimizer.multi-join.enabled"] = multi_join
+    case.queries = [
+        f"SELECT id, v, n FROM {TOP} WHERE n <= 2",
+        f"SELECT id, n, (SELECT COUNT(k) FROM q) AS c FROM {TOP} WHERE n <= 2",
+        f"SELECT id, n, (SELECT SUM(v) FROM t WHERE t.k = x.id) AS c FROM {TOP} WHERE n <= 3",
+        *(
+            f"SELECT x.id, n, y.v FROM (SELECT * FROM {TOP} WHERE n <= 3) AS x {kind} JOIN q AS y ON x.id = y.id"
+            for kind in ("", "LEFT", "RIGHT", "FULL")
+        ),
+        f"SELECT x.n, x.id, y.id FROM (SELECT * FROM {TOP} WHERE n <= 3) AS x JOIN (SELECT * FROM {TOP_OF_UPSERTS} WHERE n <= 3) "
+        "AS y ON x.n = y.n LEFT JOIN p ON x.n = p.id",
+        f"SELECT x.id, y.n FROM (SELECT * FROM {TOP_OF_K} WHERE n <= 2) AS x JOIN (SELECT * FROM {TOP_OF_UPSERTS} WHERE n <= 2) "
+        "AS y ON x.id = y.id",
+        f"SELECT id, n FROM {TOP} WHERE n <= 3 AND id IN (SELECT k FROM t)",
+        f"SELECT id, n FROM {TOP} WHERE n <= 3 AND id NOT IN (SELECT k FROM t WHERE k IS NOT NULL)",
+        f"SELECT k FROM t WHERE EXISTS (SELECT 1 FROM {TOP} WHERE n BETWEEN 2 AND 3 AND id = t.k)",
+        f"SELECT id, COUNT(*), MAX(n) FROM {TOP} WHERE n <= 3 GROUP BY id",
+        f"SELECT DISTINCT id, k FROM {TOP_OF_K} WHERE n <= 2",
+        f"SELECT id, n, SUM(n) OVER (PARTITION BY k ORDER BY id) AS s FROM {TOP} WHERE n <= 3",
+        f"SELECT id, n, m FROM (SELECT id, n, ROW_NUMBER() OVER (ORDER BY id DESC) AS m FROM {TOP} WHERE n <= 3) AS z "
+        "WHERE m <= 2",
+        f"SELECT id, m FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY id) AS m FROM {TOP} WHERE n <= 3) AS z "
+        "WHERE m = 1",
+        *(
+            f"SELECT id, n FROM {TOP} WHERE n <= 2 {kind} SELECT id, n FROM {TOP_OF_UPSERTS} WHERE n <= 3"
+            for kind in ("UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL")
+        ),
+        f"SELECT a.id, a.n, one.one_s FROM (SELECT *{{{{, PROCTIME() AS now|}}}} FROM {TOP} WHERE n <= 3) AS a "
+        "JOIN one {{FOR SYSTEM_TIME AS OF a.now |}}ON a.id = one.one_k",
+        f"SELECT id, k, v FROM {TOP_OF_K} WHERE n = 1",
+    ]
+    case.count = len(case.queries)
+    assert case.differences() == []
+
+
 def test_a_wrong_result_is_seen():
     case = Case(1, 1)
     case.queries = ["SELECT id FROM u{{ WHERE id > 1|}}"]

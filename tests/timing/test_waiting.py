@@ -6,7 +6,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from funken.operators.coordinators.collecting import Collector
+from funken.operators.coordinators import Collector
 from funken.timing.clock import came, result_of
 
 

@@ -19,7 +19,7 @@ from funken import (
     TumblingEventTimeWindows,
     ValueStateDescriptor,
 )
-from funken.operators.context import RuntimeContext
+from funken.operators.base import RuntimeContext
 
 SIDE_KEYS = 10_000
 WINDOW = 10_000

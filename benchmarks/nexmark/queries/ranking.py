@@ -10,7 +10,7 @@ from events import Bid
 from streams import Streams
 
 from funken import DataStream, KeyedProcessFunction, ListStateDescriptor
-from funken.operators.context import RuntimeContext
+from funken.operators.base import RuntimeContext
 
 PLACES = 10
 

@@ -9,7 +9,7 @@ from typing import Any
 from streams import Streams
 
 from funken import DataStream, KeyedProcessFunction, MapStateDescriptor, ValueStateDescriptor
-from funken.operators.context import RuntimeContext
+from funken.operators.base import RuntimeContext
 
 CHEAP, DEAR = 10_000, 1_000_000
 MINUTE, HOUR = 60_000, 3_600_000

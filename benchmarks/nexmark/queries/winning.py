@@ -20,7 +20,7 @@ from funken import (
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from funken.operators.context import RuntimeContext
+from funken.operators.base import RuntimeContext
 
 LAST = 10
 

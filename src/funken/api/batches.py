@@ -32,6 +32,3 @@ def of_batches(function: object, output_type: object, batch_format: str) -> Vect
     schema = None if declared is None else schema_declared(declared)
     form = marked.batch_format if batch_format == "numpy" else BatchFormat.of(batch_format)
     return VectorizedCall(call, BatchResult.ANY, form, schema)
-
-
-__all__ = ["of_batches", "over_batches"]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from funken import config
 from funken.api.options import CheckpointConfig, ExecutionConfig, RuntimeExecutionMode
 from funken.api.reading import ReadShortcuts
-from funken.api.streams.family import StaysHere, missing
+from funken.api.streams.family import StaysHere
 from funken.api.streams.settings import positive
-from funken.api.streams.stream import DataStream
+from funken.api.streams.stream import STRATEGIES, DataStream
 from funken.config import Configuration
 from funken.connectors.base import Source
 from funken.connectors.collection import CollectionSource
@@ -26,7 +26,7 @@ from funken.plan.graph import StreamGraph
 from funken.plan.nodes import NodeInput
 from funken.plan.unexecuted import warn_at_exit
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.callables import S, check_collection
+from funken.types.callables import S, check_collection, check_kind
 from funken.types.convert import converter
 from funken.types.info import TypeInformation, declared
 from funken.types.row import Row
@@ -132,17 +132,14 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
     10000
     """
 
+    _to_streams = "from_collection(), from_source() or read_text_file() makes one"
+
     def __init__(self, configuration: Configuration | None = None, session: Any = None) -> None:
         self._configuration = configuration.copy() if configuration else Configuration()
         self._session = session
         self._frame: Any = None
         self.graph = StreamGraph()
         warn_at_exit()
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(missing(type(self), name), name=name, obj=self)
 
     @staticmethod
     def get_execution_environment(
@@ -209,8 +206,9 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         >>> numbers.process(lambda n, ctx: [(n, ctx.timestamp())]).execute_and_collect(limit=3)
         [(1, 1000), (2, 2000), (3, 3000)]
         """
-        if not isinstance(source, Source):
-            raise TypeError(f"from_source() needs a Source, but got {source!r}")
+        check_kind(source, Source, "from_source()", "from_collection() reads a list, read_text_file() a file.")
+        if watermark_strategy is not None:
+            check_kind(watermark_strategy, WatermarkStrategy, "from_source()", STRATEGIES)
         node = self.graph.add(
             name=source_name,
             kind=f"source {type(source).__name__}",
@@ -316,6 +314,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         ...
         funken.errors.InvalidProgram: runtime mode BATCH cannot run unbounded sources, but 'endless' never ends. Use ...
         """
+        check_kind(execution_mode, RuntimeExecutionMode, "set_runtime_mode()", "Give RuntimeExecutionMode.BATCH, say.")
         self._configuration.set(config.RUNTIME_MODE, execution_mode.name)
         return self
 
@@ -347,6 +346,8 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         >>> env.get_checkpoint_config().get_checkpoint_interval()
         1000
         """
+        if duration_ms(interval) == 0:
+            raise InvalidProgram("enable_checkpointing(0) would take none: give the time between two, such as '10 s'.")
         self.get_checkpoint_config().set_checkpoint_interval(interval)
         if mode is not None:
             self.get_checkpoint_config().set_checkpointing_mode(mode)
@@ -390,6 +391,8 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
     def _submit(self, name: str | None) -> JobClient:
         from funken.api.jobs.client import JobClient
 
+        if name is not None:
+            check_kind(name, str, "execute()", "Its argument is the name of the job.")
         runner, target = self._submission(name).runner()
         return JobClient(self.job(name, runner, hold=target == "batch"), runner, served=target != "local")
 

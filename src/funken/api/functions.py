@@ -9,23 +9,22 @@ windows.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import Any, TypeAlias, TypeVar
 
 from funken.columnar.vectorized.functions import VectorizedFunction
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
-from funken.operators.base import SideOutput
-from funken.operators.context import RuntimeContext
+from funken.operators.base import RuntimeContext, SideOutput
 from funken.operators.join import JoinContext
 from funken.operators.operator_state import FunctionSnapshotContext
-from funken.operators.process.contexts import KeyedContext, ProcessContext
-from funken.operators.process.contexts import OnTimerContext as TimerContext
+from funken.operators.process.keyed_operator import KeyedContext, ProcessContext
+from funken.operators.process.keyed_operator import OnTimerContext as TimerContext
 from funken.operators.process.two_inputs import BroadcastContext, KeyedReadOnlyContext, ReadOnlyOnTimerContext
 from funken.operators.process.two_inputs import ReadOnlyContext as ReadOnly
-from funken.operators.user_functions import UserFunction
-from funken.operators.window.functions import ProcessWindowContext
+from funken.operators.user_functions import UserFunction, without_return
+from funken.operators.window.contents import ProcessWindowContext
 from funken.types.callables import (
     ACC,
     T1,
@@ -44,6 +43,8 @@ from funken.types.callables import (
     check_arguments,
     check_function,
     check_methods,
+    fields_of,
+    remember_names,
 )
 
 
@@ -315,9 +316,21 @@ def as_user_function(function: object, method: str, role: str) -> UserFunction:
     if not isinstance(function, UserFunction):
         check_methods(function, Function, role)
         check_function(function, method, role)
+        remember_names(function)
         if method != "process_element":  # that of a join has another argument
             check_arguments(function, method, role)
+        check_result(found.bind(), method, role)
     return found
+
+
+def check_result(call: Callable[..., object], method: str, role: str) -> None:
+    """Raise ``InvalidProgram`` for a function that forgot its ``return`` where nothing can go on without a result."""
+    fact = without_return(call, f"Return {_RESULTS[method]}.", "returns nothing") if method in _RESULTS else None
+    if fact is not None:
+        raise InvalidProgram(f"{role}: {fact}")
+
+
+_RESULTS = {"get_key": "the key", "reduce": "the result so far", "add": "the accumulator", "get_result": "the result"}
 
 
 def vectorized_call(function: object, method: str) -> tuple[UserFunction, VectorizedFunction] | None:
@@ -340,7 +353,12 @@ def _as_user_function(function: object, method: str, role: str) -> UserFunction:
         return UserFunction(function, method, rich)
     if callable(function):
         return UserFunction(function)
-    raise TypeError(f"{role} needs a function, or an object with a method {method}(), but got {function!r}")
+    remedy = "Give a function, such as lambda record: record, and do not call it."
+    if method == "get_key" and isinstance(function, str | int):
+        remedy = f"Write lambda record: record[{function!r}]."
+    raise TypeError(
+        f"{role} needs a function, or an object with a method {method}(), but got {function!r:.100}. {remedy}"
+    )
 
 
 # ---- Function objects for two streams: connected ones, a broadcast one beside another, and joined ones.
@@ -790,8 +808,41 @@ def check_position(position: Any) -> None:
         raise TypeError(f"the field position must be int or str, but is {position!r}")
 
 
+class OfFields:
+    """A function of two records by their fields."""
+
+    @property
+    def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
+        """What becomes of each field, also for the vectorized path."""
+        raise NotImplementedError
+
+    def check_record(self, value: object) -> None:
+        """Raise ``InvalidProgram`` for a record without the fields, or with a text to be added up.
+
+        >>> SumField(3).check_record(7)
+        Traceback (most recent call last):
+        funken.errors.InvalidProgram: 'sum' needs field 3, but 7 (int) is a single value: ...
+        """
+        for fold, position in self.columns_folds:
+            if fold == "first":
+                continue
+            try:
+                field = get_field(value, position)
+            except (LookupError, AttributeError, TypeError):
+                has = fields_of(value) or "is a single value: the position must be 0 on a basic type"
+                raise InvalidProgram(
+                    f"{fold!r} needs field {position!r}, but {value!r:.100} ({type(value).__name__}) {has}. Name one of its "
+                    "fields, or make records that have the field with map() before."
+                ) from None
+            if fold == "sum" and isinstance(field, str | bytes):
+                raise InvalidProgram(
+                    f"'sum' adds numbers, but field {position!r} of {value!r:.100} is the {type(field).__name__} {field!r:.40}. "
+                    "Name another field, convert it with map() before, or put texts together with reduce()."
+                )
+
+
 @dataclass(frozen=True)
-class SumField:
+class SumField(OfFields):
     """Add up a field, keep the first record's others."""
 
     position: int | str
@@ -816,7 +867,7 @@ class SumField:
 
 
 @dataclass(frozen=True)
-class ExtremeField:
+class ExtremeField(OfFields):
     """Keep the smallest or largest value of a field, and the first record's others."""
 
     position: int | str
@@ -835,7 +886,7 @@ class ExtremeField:
 
 
 @dataclass(frozen=True)
-class ExtremeRecord:
+class ExtremeRecord(OfFields):
     """Keep the whole record with the smallest or largest field, the first one on ties."""
 
     position: int | str
@@ -859,7 +910,7 @@ FOLDS = ("first", "last", "max", "min", "sum")
 
 
 @dataclass(frozen=True)
-class ReduceFields:
+class ReduceFields(OfFields):
     """Reduce each named field by its fold; the other fields are those of the first record.
 
     >>> of_orders = ReduceFields.of({"amount": "sum", "at": "max"})

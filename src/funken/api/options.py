@@ -6,6 +6,7 @@ import enum
 from typing import Any
 
 from funken import config
+from funken.api.streams.family import Suggesting
 from funken.config import Configuration
 from funken.io.durations import DurationLike, duration_ms
 
@@ -57,7 +58,7 @@ class ExternalizedCheckpointRetention(enum.Enum):
     NO_EXTERNALIZED_CHECKPOINTS = 2
 
 
-class ExecutionConfig:
+class ExecutionConfig(Suggesting):
     """PyFlink's ``ExecutionConfig``: the values are kept in the configuration of the environment.
 
     >>> from funken import MapFunction, StreamExecutionEnvironment
@@ -143,7 +144,7 @@ class ExecutionConfig:
         return self._configuration.get(config.OBJECT_REUSE)
 
 
-class CheckpointConfig:
+class CheckpointConfig(Suggesting):
     """PyFlink's ``CheckpointConfig``: the values are kept in the configuration, times are in ms.
 
     >>> from funken import StreamExecutionEnvironment

@@ -183,11 +183,8 @@ class ReadShortcuts:
         from funken.connectors.files.line_files import StreamFormat
         from funken.connectors.files.source import FileSource
 
-        paths = [path] if isinstance(path, str | os.PathLike) else [*path]
-        if not all(isinstance(each, str | os.PathLike) for each in paths):
+        paths = [path] if isinstance(path, str | os.PathLike) else [*path] if isinstance(path, Iterable) else []
+        if not paths or not all(isinstance(each, str | os.PathLike) for each in paths):
             raise InvalidProgram(f"{who} needs a path or several paths, but got {path!r}.")
         builder = FileSource.for_format(form or StreamFormat.text_line_format(), *paths)
         return (builder if watch is None else builder.monitor_continuously(watch)).build()
-
-
-__all__ = ["ReadShortcuts"]

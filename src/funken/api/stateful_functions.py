@@ -8,8 +8,8 @@ from typing import TypeVar
 from funken.api.functions import KeyedProcessFunction, MapFunction
 from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike
-from funken.operators.context import RuntimeContext
-from funken.operators.process.contexts import KeyedContext
+from funken.operators.base import RuntimeContext
+from funken.operators.process.keyed_operator import KeyedContext
 from funken.state.descriptors import MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from funken.types.callables import Generic, K, R, S, T
 

@@ -22,7 +22,7 @@ from funken.errors import InvalidProgram
 from funken.expr.types import Type
 from funken.ids import OperatorId
 from funken.leaderelection.election import with_high_availability
-from funken.operators.traits import traits_of
+from funken.operators.user_functions import traits_of
 from funken.plan.graph import StreamGraph
 from funken.plan.physical import PhysicalPlan, compile_plan
 from funken.plan.rules.stage import RewriteStage

@@ -270,16 +270,3 @@ class Announcer:
         elif self._open:
             click.echo("There is no dashboard to open: pip install 'funken[rest]'.", err=True)
         yield
-
-
-__all__ = [
-    "INTERRUPTED",
-    "Announcer",
-    "Signals",
-    "conf_option",
-    "ending_well",
-    "explained",
-    "job_options",
-    "with_dashboard",
-    "with_options",
-]

@@ -230,6 +230,3 @@ def _table(rows: list[tuple[str, ...]]) -> Table:
     for row in rows[1:]:
         table.add_row(*row, style="dim" if row[-1] in ("waiting", "done") else None)
     return table
-
-
-__all__ = ["BatchProgressDisplay", "Progress", "line_of", "table_of"]

@@ -264,6 +264,3 @@ def _session(session: SqlClient, init: str | None, typed: bool, script: Callable
         raise click.ClickException(str(error)) from error
     finally:
         session.close()
-
-
-__all__ = ["sql"]

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from funken.cli.jobs import OVER, FoundJob, duration, job_command, new_table, print_json
-from funken.runtime.job.pressure import Bottleneck
+from funken.runtime.job.states import Bottleneck
 from funken.timing.instants import moment
 
 _WHOLE = 1000.0

@@ -116,6 +116,3 @@ class TupleBlock(Block):
         for place, value in self.constants.items():
             columns.insert(place, repeat(value, len(self)))
         return list(zip(*columns, strict=True)), self.timestamps
-
-
-__all__ = ["Block", "RowBlock", "TupleBlock"]

@@ -2,7 +2,7 @@
 
 The only module that knows versions: it refuses one that is not in ``VERSIONS``, leaves out what only concerns the
 interpreter, and takes apart instructions that do several things at once. What reads functions (``tracing.py``, and
-``operators/codegen/inlining.py`` for generated loops) interprets these operations, and refuses those it does not know.
+``operators/codegen.py`` for generated loops) interprets these operations, and refuses those it does not know.
 """
 
 from __future__ import annotations
@@ -201,24 +201,90 @@ def names_changed(code: CodeType) -> tuple[set[str], set[str]]:
     return assigned, changed
 
 
-def changes_of_globals(code: CodeType) -> Iterator[tuple[str, str, int]]:
-    """Yield what a function does to names of its module: ``assigns`` or ``appends``, the name, and the line.
+def changes_of_names(code: CodeType) -> Iterator[tuple[str, str, int]]:
+    """Yield what a function does to names around it: ``assigns`` or ``changes``, the name, and the line.
+
+    An item that is assigned counts if its value is computed right there, as in ``counts[word] += 1``: others may be a cache.
 
     >>> def remember(value):
     ...     global last
     ...     last = value
     ...     seen.append(value)
-    >>> [change[:2] for change in changes_of_globals(remember.__code__)]
-    [('assigns', 'last'), ('appends', 'seen')]
+    ...     counts[value] = counts.get(value, 0) + 1
+    >>> [change[:2] for change in changes_of_names(remember.__code__)]
+    [('assigns', 'last'), ('changes', 'seen'), ('changes', 'counts')]
+    """
+    found = list(dis.get_instructions(code))
+    for number, step in enumerate(found):
+        line = (step.positions.lineno if step.positions else None) or code.co_firstlineno
+        outer = step.opname == "STORE_DEREF" and step.argval in code.co_freevars
+        if outer or step.opname == "STORE_GLOBAL":
+            yield "assigns", step.argval, line
+            continue
+        holder = None
+        if step.argval in _GROWS and number:
+            holder = found[number - 1]
+        elif step.opname == "STORE_SUBSCR" and any(
+            each.opname == "BINARY_OP" for each in found[max(0, number - 6) : number]
+        ):
+            in_place = found[number - 1].opname == "SWAP"
+            holder = _augmented(found, number) if in_place else _container(found, number)
+        if holder is not None and holder.opname in _NAMED:
+            yield "changes", holder.argval, line
+
+
+_GROWS = ("append", "extend", "insert", "add", "update", "appendleft")
+_NAMED = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST", "LOAD_NAME")
+
+
+def _augmented(found: list[dis.Instruction], number: int) -> dis.Instruction | None:
+    """Return what loads the container of an item that is changed in place: it is two loads before the copies."""
+    for at in range(number - 1, 1, -1):
+        if found[at].opname == "COPY" and found[at - 1].opname == "COPY":
+            break
+    else:
+        return None
+    return next((each for each in reversed(found[: at - 1]) if each.opname in ("LOAD_GLOBAL", "LOAD_DEREF")), None)
+
+
+def counted_in_self(code: CodeType) -> Iterator[tuple[str, int]]:
+    """Yield the attributes of its first argument that a method changes in place, with the lines.
+
+    >>> def count(self, value):
+    ...     self.total += value
+    ...     self.last = value
+    >>> [name for name, _ in counted_in_self(count.__code__)]
+    ['total']
+    """
+    found = list(dis.get_instructions(code))
+    for number, step in enumerate(found):
+        in_place = step.opname == "STORE_ATTR" and found[number - 1].opname == "SWAP"
+        if in_place and found[number - 2].opname == "BINARY_OP" and found[number - 2].argrepr.endswith("="):
+            copies = (at for at in range(number - 3, 0, -1) if found[at].opname == "COPY")
+            held = found[next(copies, 0) - 1]
+            if held.opname.startswith("LOAD_FAST") and held.argval == code.co_varnames[0]:
+                yield step.argval, (step.positions.lineno if step.positions else None) or code.co_firstlineno
+
+
+def gives_conditions(code: CodeType) -> bool:
+    """Whether each result of a function is the outcome of a comparison, or a constant: so it is no text.
+
+    >>> gives_conditions((lambda n: n > 1).__code__), gives_conditions((lambda word: word.strip()).__code__)
+    (True, False)
     """
     before = None
     for step in dis.get_instructions(code):
-        line = step.positions.lineno if step.positions else None
-        if step.opname == "STORE_GLOBAL":
-            yield "assigns", step.argval, line or code.co_firstlineno
-        elif step.argval in ("append", "extend") and before is not None and before.opname == "LOAD_GLOBAL":
-            yield "appends", before.argval, line or code.co_firstlineno
+        if step.opname == "COPY" or step.opname.endswith("_OR_POP"):
+            return False  # "and", "or"
+        if step.opname == "RETURN_VALUE" and (before is None or before.opname not in _CONDITIONS):
+            return False
+        if step.opname == "RETURN_CONST" and not isinstance(step.argval, bool | None):
+            return False
         before = step
+    return True
+
+
+_CONDITIONS = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "UNARY_NOT")
 
 
 def _container(found: list[dis.Instruction], number: int) -> dis.Instruction | None:
@@ -278,9 +344,3 @@ _REASONS = {
 def reason_of(name: str, value: Any) -> str:
     """Return why a function is not followed that has an operation."""
     return _REASONS.get(name, "does what has no kernel: {1}").format(value, name.lower().replace("_", " "))
-
-
-__all__ = [
-    "VERSIONS", "Operation", "UnknownBytecode", "always_raises", "catches", "changes_of_globals", "ends_loops_twice", "goes_on",
-    "is_followed", "is_generator", "is_plain", "is_plain_generator", "names_changed", "operations", "positions", "reason_of",
-]  # fmt: skip

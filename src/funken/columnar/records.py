@@ -307,22 +307,3 @@ def default_of(cls: Any, name: str) -> tuple[Any] | None:
         return (cls._field_defaults[name],) if name in cls._field_defaults else None
     found = cls.__dataclass_fields__[name].default
     return None if isinstance(found, type(dataclasses.MISSING)) else (found,)  # pickled by value, it is another object
-
-
-__all__ = [
-    "NOT_READ",
-    "NotRead",
-    "as_documents",
-    "default_of",
-    "field_getter",
-    "fits",
-    "form_of",
-    "has_documents",
-    "has_form",
-    "have_fields",
-    "is_inherited",
-    "leaves_looked_at",
-    "made_of_fields",
-    "name_of",
-    "with_items_read",
-]  # fmt: skip

@@ -6,10 +6,25 @@ recurrences have a kernel, and of which types, is for those who ask.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import abc
+from collections.abc import Callable
 from dataclasses import replace
 
-from funken.columnar.expressions import Binary, Choose, Compare, Constant, Expression, Invoke, Unary
+from funken.columnar.expressions import (
+    Argument,
+    Binary,
+    Choose,
+    Compare,
+    Constant,
+    Expression,
+    Invoke,
+    Loop,
+    NotVectorizable,
+    Sequence,
+    Unary,
+    children,
+    nodes_of,
+)
 from funken.columnar.expressions import Sequence as After
 from funken.dataclass import dataclass
 
@@ -107,7 +122,7 @@ def comparison_of(
     return Comparison(own, new, MOST if op[0] == ">" else LEAST, op in ("<", ">"), negated)
 
 
-def _lexicographic(condition: Expression) -> tuple[str, Sequence[tuple[Expression, Expression]]] | None:
+def _lexicographic(condition: Expression) -> tuple[str, abc.Sequence[tuple[Expression, Expression]]] | None:
     """Return the operator and the pairs of a comparison, of tuples item by item; ``None`` if it is no such comparison."""
     pairs: list[tuple[Expression, Expression]] = []
     strict = None
@@ -127,7 +142,232 @@ def _lexicographic(condition: Expression) -> tuple[str, Sequence[tuple[Expressio
     return None
 
 
-__all__ = [
-    "ADD", "ADD_ROUNDED", "KEEP", "LEAST", "MOST", "SET", "UNITE", "Comparison", "IsOwn", "Recurrence", "comparison_of",
-    "recurrence_of",
-]  # fmt: skip
+# ---- The body of a comprehension, as the paths through it: under which conditions it gives something, and what.
+
+
+@dataclass(frozen=True)
+class ResultOfItem(Expression):
+    """The end of a path: what it has given for an item; ``None``: nothing. ``several``: it is a list of what it has given."""
+
+    value: Expression | None
+    several: bool = False
+
+
+def conditions_of(tree: Expression) -> tuple[Expression, ...]:
+    """Return the conditions, tested one after the other, under which something is given.
+
+    >>> from funken.columnar.expressions import Argument
+    >>> conditions_of(Choose(Argument(0), ResultOfItem(Argument(1)), ResultOfItem(None)))
+    (Argument(argument=0, path=()),)
+    """
+    match tree:
+        case Choose(condition, then, ResultOfItem(None)):
+            return condition, *conditions_of(then)
+        case Choose(condition, ResultOfItem(None), otherwise):
+            return Unary("not", condition), *conditions_of(otherwise)
+    return () if _is_always(tree) else (_given(tree),)
+
+
+def _is_always(tree: Expression) -> bool:
+    match tree:
+        case Choose(_, then, otherwise):
+            return _is_always(then) and _is_always(otherwise)
+        case Sequence(_, result):
+            return _is_always(result)
+    return isinstance(tree, ResultOfItem) and tree.value is not None
+
+
+def is_never(tree: Expression) -> bool:
+    """Whether the paths give nothing."""
+    match tree:
+        case Choose(_, then, otherwise):
+            return is_never(then) and is_never(otherwise)
+        case Sequence(_, result):
+            return is_never(result)
+    return isinstance(tree, ResultOfItem) and tree.value is None
+
+
+def _given(tree: Expression) -> Expression:
+    match tree:
+        case Choose(condition, then, otherwise):
+            return Choose(condition, _given(then), _given(otherwise))
+        case Sequence(before, result):
+            return Sequence(before, _given(result))
+    return Constant(isinstance(tree, ResultOfItem) and tree.value is not None)
+
+
+def gives_several(tree: Expression) -> bool:
+    """Whether the paths give lists of results, of a loop in the loop; raise ``NotVectorizable`` if some do and others not."""
+    todo, found, seen = [tree], set[bool](), set[int]()
+    for each in todo:
+        if isinstance(each, ResultOfItem):
+            found |= {each.several} if each.value is not None else set()
+        elif id(each) not in seen:
+            seen.add(id(each))
+            todo += children(each)
+    if len(found) > 1:
+        raise NotVectorizable("has a loop in a loop, and gives something beside it")
+    return True in found
+
+
+def result_of(tree: Expression) -> Expression:
+    """Return what is given, where something is; raise ``NotVectorizable`` if nothing ever is."""
+    match tree:
+        case Sequence(before, result):
+            return Sequence(before, result_of(result))
+        case Choose(condition, then, otherwise):
+            if is_never(then) or is_never(otherwise):
+                return result_of(otherwise if is_never(then) else then)
+            one, other = result_of(then), result_of(otherwise)
+            return one if one == other else Choose(condition, one, other)
+        case ResultOfItem(Expression() as value):
+            return value
+    raise NotVectorizable("has a loop that never gives anything")
+
+
+# ---- Loops that carry variables from one item to the next: what these come to, as functions of lists.
+#
+# The body is followed once, with a placeholder for what each variable has before it. At its end a variable has the
+# placeholder (nothing was done), the placeholder plus something of the item, the better of both, or a constant;
+# each is a fold over the list of what the items give. Anything else has no kernel.
+
+
+_FOLDS = {ADD: "total", MOST: "fold max", LEAST: "fold min"}
+
+
+@dataclass(frozen=True)
+class CarriedVariables(Expression):
+    """The end of a path through the body: what the variables have then, and what was appended to a list."""
+
+    values: tuple[Expression, ...]
+    appended: ResultOfItem | None = None
+
+
+def contains(expression: Expression, wanted: frozenset[int]) -> bool:
+    """Whether an argument of these numbers is in an expression."""
+    return any(isinstance(each, Argument) and each.argument in wanted for each in nodes_of(expression))
+
+
+def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeholders: frozenset[int]) -> Expression:
+    """Return what a variable has behind a loop; raise ``NotVectorizable`` if it is none of the known folds.
+
+    ``place`` is its place among those that are carried, ``loop`` has the items, ``before`` is what the variable has had.
+    """
+    hows: set[str] = set()
+    own = loop.number + 1 + place
+
+    def is_own(value: Expression) -> bool:
+        return value == Argument(own)
+
+    def step(value: Expression) -> ResultOfItem:
+        found = recurrence_of(value, is_own)
+        if found.how == KEEP:
+            return ResultOfItem(None)
+        if found.how in _FOLDS and found.own_first and not contains(found.of, placeholders):
+            hows.add(_FOLDS[found.how])
+            return ResultOfItem(found.of)
+        if isinstance(value, Constant):
+            hows.add(f"constant {value.value!r}")
+            return ResultOfItem(value)
+        raise NotVectorizable("has a loop that carries a variable in a way that is not known")
+
+    tree = _apart(tree, place)
+    better = _better(tree, place, is_own, placeholders)
+    if better is not None:
+        how, per_item = better
+        hows.add(how)
+    else:
+        per_item = _mapped(tree, lambda end: step(end.values[place]), placeholders)
+    if len(hows) != 1:
+        raise NotVectorizable("has a loop that carries a variable in several ways" if hows else "has a loop")
+    (how,) = hows
+    given = replace(loop, conditions=conditions_of(per_item), result=result_of(per_item))
+    if how.startswith("constant"):
+        return Choose(Invoke("any", (replace(given, result=Constant(True)),)), given.result, before)
+    return Invoke(how, (given, before))
+
+
+def _apart(tree: Expression, place: int) -> Expression:
+    """Return the ends of a body with one value of a variable each, where paths have met that give it several."""
+    match tree:
+        case Choose(condition, then, otherwise):
+            return Choose(condition, _apart(then, place), _apart(otherwise, place))
+        case Sequence(before, result):
+            return Sequence(before, _apart(result, place))
+        case CarriedVariables(values) if isinstance(values[place], Choose):
+            chosen = values[place]
+            assert isinstance(chosen, Choose)
+            one, other = (
+                _apart(replace(tree, values=(*values[:place], each, *values[place + 1 :])), place)
+                for each in (chosen.then, chosen.otherwise)
+            )
+            return Choose(chosen.condition, one, other)
+    return tree
+
+
+def _mapped(
+    tree: Expression, of: Callable[[CarriedVariables], ResultOfItem], placeholders: frozenset[int]
+) -> Expression:
+    """Return the paths through a body with what is made of their ends."""
+    match tree:
+        case Choose(condition, then, otherwise):
+            one, other = (_mapped(each, of, placeholders) for each in (then, otherwise))
+            if not contains(condition, placeholders):
+                return Choose(condition, one, other)
+            dropped = [before for each in (one, other) if isinstance(each, Sequence) for before in each.before]
+            bare, other = (each.result if isinstance(each, Sequence) else each for each in (one, other))
+            if bare == other:  # it decides about other variables, whose folds evaluate it
+                return Sequence(tuple(dropped), bare) if dropped else bare
+            raise NotVectorizable("has a loop with a condition on a variable that it carries")
+        case Sequence(before, result):
+            kept = tuple(each for each in before if not contains(each, placeholders))
+            mapped = _mapped(result, of, placeholders)
+            return Sequence(kept, mapped) if kept else mapped
+        case CarriedVariables():
+            return of(tree)
+    raise NotVectorizable("leaves a loop early")
+
+
+def _better(tree: Expression, place: int, is_own: IsOwn, placeholders: frozenset[int]) -> tuple[str, Expression] | None:
+    """Return the fold of ``if item > best: best = item``, with what is compared; ``None`` if that is not what the body is."""
+    match tree:
+        case Choose(Compare() as condition, then, otherwise):
+            taken, kept = _end(then), _end(otherwise)
+            if taken is None or kept is None:
+                return None
+            found = recurrence_of(Choose(condition, taken[0][place], kept[0][place]), is_own)
+            if found.how not in (MOST, LEAST) or not found.own_first or contains(found.of, placeholders):
+                return None
+            rest = [each for each in (*taken[1], *kept[1]) if each != found.of and not contains(each, placeholders)]
+            return None if rest else (_FOLDS[found.how], ResultOfItem(found.of))
+        case Sequence(before, result):
+            better = _better(result, place, is_own, placeholders)
+            left_over = tuple(each for each in before if not contains(each, placeholders))
+            return better if better is None or not left_over else (better[0], Sequence(left_over, better[1]))
+    return None
+
+
+def _end(tree: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]] | None:
+    """Return what variables have at the end of a path, and what is evaluated and dropped on it; ``None``: it is more than one."""
+    match tree:
+        case Sequence(before, CarriedVariables(values)):
+            return values, before
+        case CarriedVariables(values):
+            return values, ()
+    return None
+
+
+def appended_of(tree: Expression, loop: Loop, placeholders: frozenset[int]) -> Expression | None:
+    """Return what a loop appends to a list; ``None`` if it does not."""
+    found: list[ResultOfItem] = []
+
+    def appended(end: CarriedVariables) -> ResultOfItem:
+        if end.appended is None or end.appended.value is None:
+            return ResultOfItem(None)
+        if contains(end.appended.value, placeholders):
+            raise NotVectorizable("has a loop that carries a variable in a way that is not known")
+        found.append(end.appended)
+        return end.appended
+
+    per_item = _mapped(tree, appended, placeholders)
+    return replace(loop, conditions=conditions_of(per_item), result=result_of(per_item)) if found else None

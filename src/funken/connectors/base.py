@@ -402,6 +402,14 @@ class SplitEnumerator:
         >>> StaticSplits([], parallelism=1).splits_read(subtask=0)
         """
 
+    def unassigned_splits(self) -> int | None:
+        """Return how many splits wait to be handed out, for the metric of that name; ``None``: not known.
+
+        >>> StaticSplits(["a", "b"], parallelism=1).unassigned_splits()
+        2
+        """
+        return None
+
     def discover(self, now: int) -> Any:
         """Look for new splits (``now``: processing time, ms) and return what was found; ``None``: nothing.
 
@@ -455,6 +463,10 @@ class StaticSplits(SplitEnumerator):
         """Return the subtask's share once."""
         share, self._shares[subtask] = self._shares[subtask], []
         return share or None
+
+    def unassigned_splits(self) -> int:
+        """Return how many splits were not handed out."""
+        return sum(map(len, self._shares))
 
     def snapshot(self) -> Any:
         """Return the splits not handed out, each with the subtask it is meant for."""

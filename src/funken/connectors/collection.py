@@ -154,7 +154,7 @@ def _columns(elements: list[Any]) -> Columns | str:
     """Return the elements as columns; or why they are records."""
     if len(elements) < COLUMNS_FROM:
         return f"has fewer than {COLUMNS_FROM:,} elements"
-    from funken.columnar.vectorized.collected import columns_of_alike  # noqa: PLC0415 - loads NumPy
+    from funken.columnar.vectorized.results import columns_of_alike  # noqa: PLC0415 - loads NumPy
 
     try:
         return columns_of_alike(elements)

@@ -182,6 +182,8 @@ class DeltaSource(Source):
     starting_version: int | None = None
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     filesystem: Any = field(default=None, repr=False)
+    keeps: Callable[[Mapping[str, Any]], bool] | None = field(default=None, repr=False)
+    """Which partitions are read, by the values of their columns; ``None``: all of them."""
     boundedness: Boundedness = field(init=False)
 
     def __post_init__(self) -> None:
@@ -259,9 +261,16 @@ class DeltaEnumerator(SplitEnumerator):
 
     def next_splits(self, subtask: int) -> list[Any] | None:
         """Return a file; none are left means not now, or never."""
-        if self._files:
-            return [self._files.pop(0)]
+        keeps = self._source.keeps
+        while self._files:
+            split = self._files.pop(0)
+            if keeps is None or keeps(dict(split.partition)):
+                return [split]
         return [] if self._continuously else None
+
+    def unassigned_splits(self) -> int:
+        """Return how many files wait."""
+        return len(self._files)
 
     def discover(self, now: int) -> Any:
         """Read the commits of versions that are new."""

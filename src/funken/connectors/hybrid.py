@@ -223,6 +223,10 @@ class HybridEnumerator(SplitEnumerator):
         self._exhausted.add(subtask)
         return None if self._index + 1 == len(self._sources) else []
 
+    def unassigned_splits(self) -> int | None:
+        """Return how many splits of the current source wait."""
+        return self._current.unassigned_splits()
+
     def splits_read(self, subtask: int) -> None:
         """Note that a subtask has read what it was given."""
         self._current.splits_read(subtask)

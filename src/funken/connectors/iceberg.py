@@ -85,11 +85,12 @@ class IcebergCatalog:
 
 @dataclass(frozen=True)
 class IcebergSplit:
-    """A data file of a snapshot, and the number of the next row."""
+    """A data file of a snapshot, and the number of the next row, of those that ``row_filter`` lets through."""
 
     id: str
     snapshot: int
     row: int = 0
+    row_filter: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ class IcebergEnumerator(ListedSplits):
             raise SourceNotReadable(
                 f"Iceberg table {source.table!r} cannot be read: {error}; correct the columns."
             ) from error
-        return [IcebergSplit(path, snapshot) for path in sorted(files)]
+        return [IcebergSplit(path, snapshot, row_filter=source.row_filter) for path in sorted(files)]
 
 
 class IcebergReader(QueuedReader):
@@ -172,7 +173,7 @@ class IcebergReader(QueuedReader):
     def __init__(self, source: IcebergSource, context: ConnectorContext) -> None:
         super().__init__(context)
         self._source = source
-        self._planned: dict[int, tuple[Any, dict[str, Any], Any]] = {}
+        self._planned: dict[tuple[int, str], tuple[Any, dict[str, Any], Any]] = {}
         self._batches: Iterator[Any] | None = None
         self._rows: Any = []
         self._given = 0
@@ -248,12 +249,13 @@ class IcebergReader(QueuedReader):
         return tuple(names[number] for number in outer_fields(self._schema, self._wanted)) or names[:1]
 
     def _open(self, split: IcebergSplit) -> Iterator[Any]:
-        if split.snapshot not in self._planned:
-            table, scan = self._source.scan(split.snapshot, self._read())
+        which = split.snapshot, split.row_filter
+        if which not in self._planned:
+            table, scan = replace(self._source, row_filter=split.row_filter).scan(split.snapshot, self._read())
             arrow = pyiceberg("io.pyarrow").ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter)
             tasks = {task.file.file_path: task for task in scan.plan_files()}
-            self._planned[split.snapshot] = arrow, tasks, table.io
-        arrow, tasks, io = self._planned[split.snapshot]
+            self._planned[which] = arrow, tasks, table.io
+        arrow, tasks, io = self._planned[which]
         if split.id not in tasks:
             raise SourceNotReadable(
                 f"data file {split.id!r} is not in snapshot {split.snapshot} of Iceberg table "

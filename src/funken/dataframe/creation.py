@@ -232,15 +232,3 @@ def source_schema(
     if watermark is not None:
         builder.watermark(*watermark_pair(watermark))
     return builder.build()
-
-
-__all__ = [
-    "from_arrow",
-    "from_dict",
-    "from_pandas",
-    "from_records",
-    "from_table",
-    "range",
-    "source_schema",
-    "watermark_pair",
-]

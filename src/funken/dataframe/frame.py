@@ -663,6 +663,3 @@ class GroupedDataFrame:
         aggregates = given.aggregates(aggs, named_aggs)
         keys = self._grouping_keys
         return DataFrame(self._dataframe._table.group_by(*keys).select(*keys, *aggregates))
-
-
-__all__ = ["DataFrame", "GroupedDataFrame", "col", "lit"]

@@ -534,20 +534,3 @@ def set_default_model_provider(name: str) -> None:
 def list_model_providers() -> list[str]:
     """Return the names of the providers, in the order of registration."""
     return list(_Registry.providers)
-
-
-__all__ = [
-    "GenericProvider",
-    "ModelProvider",
-    "OpenAIProvider",
-    "TritonProvider",
-    "as_row",
-    "batch_function",
-    "list_model_providers",
-    "record_function",
-    "set_default_model_provider",
-    "set_model_provider",
-    "udaf",
-    "udf",
-    "udtf",
-]

@@ -163,6 +163,3 @@ def shown(table: Table, n: int) -> str:
 
         lines = list(result.lines(remaining(rows)))
     return "\n".join(line for line in lines if line.startswith(("+", "|")))
-
-
-__all__ = ["ResultIterator", "batch_of", "batches_of", "rows_of", "shown", "taken", "taken_rows"]

@@ -134,6 +134,3 @@ def _filtered(sides: JoinSides, left: list[str], how: str) -> Table:
         return f"SELECT {', '.join(map(quoted, left))} FROM {name} WHERE {negated}EXISTS ({inner})"
 
     return sides.left._query(build)
-
-
-__all__ = ["JoinSides", "joined"]

@@ -115,6 +115,3 @@ def _why_not(name: str, value: Any, environment: TableEnvironment, tables: set[s
 
     built_in = any(rule.name.lower() == name.lower() for rule in FUNCTIONS)
     return "a function has that name" if built_in or name.lower() in functions else ""
-
-
-__all__ = ["sql"]

@@ -149,6 +149,3 @@ def _read(
     columns = source_schema(schema, computed_columns, watermark)
     environment = get_or_create_table_environment()
     return DataFrame(environment.from_descriptor(descriptor(connector, options, columns, partition_by)))
-
-
-__all__ = ["read_catalog_table", "read_generic", "read_json", "read_kafka", "read_parquet"]

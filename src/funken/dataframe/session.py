@@ -158,21 +158,3 @@ def get_current_database() -> str:
 def list_databases() -> list[str]:
     """Return the names of the databases of the current catalog, sorted."""
     return get_or_create_table_environment().list_databases()
-
-
-__all__ = [
-    "config",
-    "create_catalog",
-    "create_statement_set",
-    "get_catalog",
-    "get_current_catalog",
-    "get_current_database",
-    "get_or_create_table_environment",
-    "get_table_environment",
-    "list_catalogs",
-    "list_databases",
-    "nonempty",
-    "set_table_environment",
-    "use_catalog",
-    "use_database",
-]

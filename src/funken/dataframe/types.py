@@ -182,6 +182,3 @@ def type_of_hint(hint: Any) -> LogicalType | None:
         key, value = map(type_of_hint, args)
         return None if key is None or value is None else DataTypes.MAP(key, value)
     return type_of_annotation(hint)
-
-
-__all__ = ["DataType", "type_of_hint"]

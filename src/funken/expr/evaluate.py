@@ -5,7 +5,7 @@ A computed node is an array as long as the batch, or a scalar if it is constant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -29,22 +29,20 @@ class EvaluationContext:
     """What calls keep from block to block: the generator of RAND with a seed."""
 
 
-def evaluate(
-    nodes: Sequence[Node], batch: Any, context: EvaluationContext, known: dict[Node, Any] | None = None
-) -> list[Any]:
-    """Return an Arrow array per node, each as long as the batch; ``known``: values of nodes that need not be computed."""
-    evaluator = Evaluator(batch, context, known)
+def evaluate(nodes: Sequence[Node], batch: Any, context: EvaluationContext) -> list[Any]:
+    """Return an Arrow array per node, each as long as the batch."""
+    evaluator = Evaluator(batch, context)
     return [evaluator.column(node) for node in nodes]
 
 
 class Evaluator:
     """The values of nodes over one batch."""
 
-    def __init__(self, batch: Any, context: EvaluationContext, known: dict[Node, Any] | None = None) -> None:
+    def __init__(self, batch: Any, context: EvaluationContext) -> None:
         self.batch = batch
         self.context = context
         self.rows: int = batch.num_rows
-        self._known: dict[Any, Any] = dict(known or ())
+        self._known: dict[Any, Any] = {}
 
     def column(self, node: Node) -> Any:
         """Return a node's values as an array."""
@@ -52,14 +50,14 @@ class Evaluator:
 
     def value(self, node: Node) -> Any:
         """Return a node's values: an array, or a scalar if they are all one."""
-        found = self._known.get(node)
+        found = self.computed(node)
         if found is None:
             found = self._known[node] = self._compute(node)
         return found
 
-    def computed(self, nodes: Iterable[Node]) -> dict[Node, Any]:
-        """Return the arrays of those nodes that were computed."""
-        return {node: self.column(node) for node in nodes if node in self._known}
+    def computed(self, node: Node) -> Any:
+        """Return a node's values if they have been computed; else ``None``."""
+        return self._known.get(node)
 
     def known(self, name: Any, compute: Callable[[], Any]) -> Any:
         """Return what kernels of several nodes need, and is computed once; ``name`` is no node."""
@@ -70,7 +68,7 @@ class Evaluator:
 
     def _compute(self, node: Node) -> Any:
         if isinstance(node, InputRef):
-            return _whole(self.batch.column(node.index))
+            return self._input(node)
         if isinstance(node, Literal):
             return self.context.functions.scalar(node.value, node.type)
         assert isinstance(node, Call)
@@ -83,21 +81,49 @@ class Evaluator:
         assert rule.kernel is not None
         return rule.kernel(node, [self.value(each) for each in node.args], self)
 
-    def under(self, mask: Any) -> Evaluator:
-        """Return an evaluator of the rows that a mask selects."""
-        return Evaluator(self.batch.filter(mask), self.context)
+    def _input(self, node: InputRef) -> Any:
+        return _whole(self.batch.column(node.index))
 
-    def raises(self, node: Node) -> bool:
-        """Whether a value of a node may fail."""
-        return any(self._may_fail(each) for each in walk(node))
+    def under(self, mask: Any | None, context: EvaluationContext | None = None) -> Evaluator:
+        """Return an evaluator of the rows that a mask selects; ``None``: of all."""
+        return _Selection(self, mask, context or self.context)
 
-    def _may_fail(self, node: Node) -> bool:
+    def waits(self, node: Node) -> bool:
+        """Whether a node is better computed for the rows alone that need it: a part may fail, or goes value by value."""
         if not isinstance(node, Call):
+            return False
+        if self.computed(node) is not None and is_deterministic(node, self.context.functions):
             return False
         if node.handle is not None:
             return True
         rule = self.context.functions.get(node.function)
-        return isinstance(rule, FunctionRule) and rule.raises
+        if isinstance(rule, FunctionRule) and (rule.raises or getattr(rule.kernel, "by_value", False)):
+            return True
+        return any(map(self.waits, node.args))
+
+
+class _Selection(Evaluator):
+    """The values of nodes over some rows of another evaluator's batch; what that has computed is not computed again."""
+
+    def __init__(self, whole: Evaluator, mask: Any | None, context: EvaluationContext) -> None:
+        self.context, self.rows = context, whole.rows if mask is None else mask.true_count
+        self._whole, self._mask = whole, mask
+        self._known = {}
+
+    def computed(self, node: Node) -> Any:
+        """Return a node's values if they have been computed, for these rows or for all; else ``None``."""
+        found = self._known.get(node)
+        if found is None and isinstance(node, Call) and is_deterministic(node, self.context.functions):
+            found = self._whole.computed(node)
+            if found is not None:
+                found = self._known[node] = self._selected(found)
+        return found
+
+    def _input(self, node: InputRef) -> Any:
+        return self._selected(self._whole.value(node))
+
+    def _selected(self, value: Any) -> Any:
+        return value.filter(self._mask) if self._mask is not None and hasattr(value, "filter") else value
 
 
 def _whole(column: Any) -> Any:

@@ -162,6 +162,3 @@ def _split(
 def _side(paths: list[tuple[PathCondition, Any]], test: int, holds: bool) -> list[tuple[PathCondition, Any]]:
     found = [(_sides(condition, test)[not holds], value) for condition, value in paths]
     return [path for path in found if path[0] is not NEVER]
-
-
-__all__ = ["ALWAYS", "NEVER", "PathCondition", "PathConditions"]

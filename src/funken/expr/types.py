@@ -349,11 +349,3 @@ def is_key(of: Type) -> bool:
 def is_plain(of: Type) -> bool:
     """Return True if records are tuples of ints, floats, bools and texts, or one of these."""
     return of in ARRAYS if isinstance(of, Atomic) else type(of) is Tuple and all(map(is_plain, of))
-
-
-__all__ = [
-    "ARRAYS", "BOOL", "DATACLASS", "DICT", "DOCUMENT", "FLOAT", "HIGHEST", "INT", "KEY_TYPES", "LOWEST", "NAMED_TUPLE",
-    "NONE", "NOTHING", "NUMBER", "OF_CLASSES", "ROW", "STR", "UNNAMED_ROW", "Atomic", "Bool", "Composite", "Float", "Int",
-    "ListOf", "Nothing", "Null", "Number", "Object", "Optional", "Record", "Str", "Tuple", "Type", "atomic_fields",
-    "is_key", "is_plain", "optional", "outer_fields", "types_in",
-]  # fmt: skip

@@ -21,6 +21,12 @@ _MARGIN = 1.05
 _AGAIN = 64
 _AVERAGED = 8
 """About so many blocks say how large blocks are."""
+FEW = 400
+"""Of blocks that have fewer records on average, it is found out what they cost record by record.
+
+A block costs 0.15 to 0.6 ms, however few records it has: what 50 to 1,000 records cost one by one
+(``benchmarks/keyed_functions.py``, ``benchmarks/joins_on_columns.py``).
+"""
 
 
 class Way(enum.Enum):
@@ -91,11 +97,11 @@ class CostWatch:
 class StateWatch:
     """Chooses the way of each block of a function with state, which goes one way only: the other would change the state again.
 
-    Blocks begin on columns. If they have fewer records than ``few`` on average, that may cost more: some go record by record, to
+    Blocks begin on columns. If they have fewer records than ``FEW`` on average, that may cost more: some go record by record, to
     learn what that costs, and from then on the way is taken that costs less. Blocks that have grown to twice as many go on
-    columns again, and so does every 64th one of those that do not.
+    columns again, and so do a few after 64 that do not.
 
-    >>> watch = StateWatch(few=100)
+    >>> watch = StateWatch()
     >>> def take(records, columns, rows):
     ...     way = watch.way(records)
     ...     watch.took(way, records, columns if way is Way.COLUMNS else rows)
@@ -106,9 +112,8 @@ class StateWatch:
     False
     """
 
-    def __init__(self, few: float) -> None:
-        self._few = few
-        self._size = 2 * few  # the first blocks of a task are smaller
+    def __init__(self) -> None:
+        self._size = 2.0 * FEW  # the first blocks of a task are smaller
         self._columns: defaultdict[int, _Cost] = defaultdict(_Cost)
         self._rows = _Cost()
         self._left = 0
@@ -119,15 +124,17 @@ class StateWatch:
         """Return the way of a block."""
         self._size += (records - self._size) / _AVERAGED
         on_columns, by_rows = self._cost_on_columns(), self._rows.least()
-        if self._size >= (2 * self._few if self.in_rows else self._few):
+        if self._size >= (2 * FEW if self.in_rows else FEW):
             self.in_rows = False
         elif by_rows is None or on_columns is None:
             self.in_rows = by_rows is None
+        elif self._left >= _AGAIN:  # a few blocks, since the first of them has to bring the state back
+            self.in_rows, self._left = False, (self._left + 1) % (_AGAIN + _FIRST)
         elif not self.in_rows:
             self.in_rows = on_columns > by_rows * _MARGIN
         else:
-            self._left = (self._left + 1) % _AGAIN
-            self.in_rows = on_columns > by_rows and self._left > 0
+            self._left += 1
+            self.in_rows = on_columns > by_rows and self._left < _AGAIN
         return Way.ROWS if self.in_rows else Way.COLUMNS
 
     def _cost_on_columns(self) -> float | None:
@@ -143,6 +150,3 @@ class StateWatch:
         """Note what a block has cost one way; ``records`` is at least 1."""
         cost = self._columns[records.bit_length()] if way is Way.COLUMNS else self._rows
         cost.add(records, seconds)
-
-
-__all__ = ["SAMPLE", "CostWatch", "StateWatch", "Way"]

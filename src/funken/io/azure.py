@@ -53,6 +53,3 @@ def move(system: Any, source: str, target: str) -> None:
         system.copy_file(source, target)
         with contextlib.suppress(FileNotFoundError):
             system.delete_file(source)
-
-
-__all__ = ["KEY", "SCHEMES", "move", "open_azure"]

@@ -12,19 +12,28 @@ import errno
 import importlib
 import os
 import re
+import socket
 import stat
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import IO, Any
-from urllib.parse import unquote, urlsplit
+from functools import lru_cache, partial
+from typing import IO, Any, TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from funken import extras
 from funken.io import azure
 from funken.io.hadoop import SCHEMES, open_hadoop
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # two letters at least: C:/ is a drive
+
+T = TypeVar("T")
+
+_ANSWER_SECONDS = 30.0
+"""How long a store may take until it answers for the first time: the clients of some try for minutes, or without end."""
+_CONNECT_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -228,17 +237,83 @@ def open_uri(root: str) -> tuple[Any, str] | None:
 
     What follows the query of a URI belongs to its path, so that names can be appended to any root. HDFS is opened without a
     JVM (``hadoop.py``). Schemes that Arrow does not know are those of ``fsspec``, if it is installed. Connectors and the
-    storage of checkpoints both open what users name with this; raises ``OSError`` for a scheme that nothing supports.
+    storage of checkpoints both open what users name with this; raises ``OSError`` for a scheme that nothing supports, and
+    ``TimeoutError`` if the store does not answer.
     """
     scheme = _SCHEME.match(root)
-    if scheme is None:
-        return None
+    return None if scheme is None else _in_time(partial(_opened, root, scheme[1].lower()), root)
+
+
+def _opened(root: str, scheme: str) -> tuple[Any, str]:
+    """Open a file system and have it answer once; an error is an answer, and its first user gets it again."""
+    system, path = _open(root, scheme)
+    with contextlib.suppress(Exception):
+        system.get_file_info(path)
+    return system, path
+
+
+def _in_time(work: Callable[[], T], root: str) -> T:
+    """Call something that may hang for a store, and wait for it with a bound."""
+    result = _in_thread(work, _ANSWER_SECONDS)
+    if not result.done():
+        host = _host(root)
+        why = _in_thread(partial(_reached, host), 2 * _CONNECT_SECONDS)
+        fact = f" ({why.result()})" if why.done() and why.result() else ""
+        raise TimeoutError(errno.ETIMEDOUT, f"{host} has not answered within {_ANSWER_SECONDS:g} s{fact}", root)
+    return result.result()
+
+
+def _in_thread(work: Callable[[], T], seconds: float) -> Future[T]:
+    """Call something in a thread of its own, and wait so long for it."""
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="funken-storage", daemon=True).start()
+    wait([result], seconds)
+    return result
+
+
+def _reached(host: str) -> str:
+    """Return what comes of a connection to a host and port; nothing if there is no port."""
+    name, _, port = host.rpartition(":")
+    if not port.isdigit():
+        return ""
+    try:
+        socket.create_connection((name.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return "it takes connections"
+
+
+def _host(root: str) -> str:
+    """Return who is asked for what is at a URI.
+
+    >>> _host("hdfs://ann@name-node:8020/a"), _host("s3://bucket/a?endpoint_override=localhost:9000/b"), _host("s3://bucket/a")
+    ('name-node:8020', 'localhost:9000', 'the store of s3://bucket')
+    """
+    parts = urlsplit(_query_last(root))
+    named = parse_qs(parts.query).get("endpoint_override", [""])[-1]
+    if not named and parts.scheme.lower() not in _OF_BUCKETS:
+        named = parts.netloc.rpartition("@")[2]
+    return named or f"the store of {parts.scheme}://{parts.netloc}"
+
+
+_OF_BUCKETS = {"s3", "s3a", "gs", "gcs"}
+"""Schemes whose URIs begin with a bucket, and not with a host."""
+
+
+def _open(root: str, scheme: str) -> tuple[Any, str]:
     arrow = extras.load("pyarrow.fs")
     root = _query_last(root)
-    hadoop = open_hadoop(root) if scheme[1].lower() in SCHEMES else None
+    hadoop = open_hadoop(root) if scheme in SCHEMES else None
     if hadoop is not None:
         return arrow.PyFileSystem(arrow.FSSpecHandler(hadoop[0])), hadoop[1].rstrip("/")
-    by_key = azure.open_azure(root) if scheme[1].lower() in azure.SCHEMES else None
+    by_key = azure.open_azure(root) if scheme in azure.SCHEMES else None
     if by_key is not None:
         return by_key
     try:

@@ -22,9 +22,29 @@ checkpoint.restart_strategy: checkpoint.restart
 checkpoint.store.blobs: checkpoint.store.fields checkpoint.store.handles
 checkpoint.store.completed: checkpoint.store.manifest
 checkpoint.store.databases: checkpoint.store.contents checkpoint.store.shells
+columnar.calling: columnar.callables columnar.dependencies
+columnar.declared: columnar.folds
+columnar.expressions: columnar.faults
+columnar.flat_maps: columnar.flat_maps.conventions columnar.flat_maps.tracing
+columnar.kernels.columns: columnar.kernels.arrow
+columnar.kernels.converting: columnar.loops.converting
+columnar.kernels.rowwise: columnar.loops.evaluation columnar.loops.forms
+columnar.kernels.text: columnar.kernels.cuts columnar.kernels.patterns columnar.kernels.ropes
+columnar.keyed.codec: columnar.keyed.saved_types
 columnar.keyed.groups: columnar.keyed.changes columnar.keyed.partials
 columnar.keyed.keys: columnar.keyed.owners columnar.keyed.pairs
 columnar.keyed.logs: columnar.keyed.intervals columnar.keyed.list_log columnar.keyed.record_log
+columnar.recurrence: columnar.lists.results
+columnar.stack: columnar.mutation.tracked
+columnar.stateful.changes: columnar.stateful.opening
+columnar.stateful.tracing: columnar.stateful.uses
+columnar.stateful.typed: columnar.stateful.steps
+columnar.tracing: columnar.lists.comprehensions columnar.walk
+columnar.typed.inference: columnar.flat_maps.emissions
+columnar.typed.operations: columnar.lists.calls columnar.mutation.names columnar.typed.matches
+    columnar.writing.text_formats
+columnar.typed.values: columnar.mutation.typed columnar.writing.json_texts
+columnar.vectorized.results: columnar.vectorized.arguments columnar.vectorized.collected
 connectors.base: connectors.context
 connectors.dataframes.sink: connectors.dataframes.staging
 connectors.datagen: connectors.fields
@@ -56,34 +76,49 @@ connectors.redis: connectors.redis.reader connectors.redis.server connectors.red
 connectors.schemas: connectors.rows
 connectors.sink: connectors.discard
 connectors.sql.database: connectors.sql.background connectors.sql.engines connectors.sql.lookup connectors.sql.sqlite
+expr.python.table: expr.python.items expr.python.numbers expr.python.objects expr.python.operation expr.python.texts
+    expr.python.times
 graph.streaming.edge_stream: graph.streaming.aggregation graph.streaming.neighborhoods graph.streaming.running
     graph.streaming.slices
 graph.streaming.summaries: graph.streaming.summary_functions graph.streaming.triangles
 ml.online: ml.online.learners ml.online.operators ml.online.river
 operators.async_io.operator: operators.async_io.queues operators.async_io.requests
 operators.async_io.retry: operators.async_io.cache
-operators.base: operators.tags
+operators.base: operators.context operators.tags
+operators.codegen: operators.codegen.frames operators.codegen.inlining operators.codegen.loops
+operators.columnar.specs: operators.stateful.specs
 operators.columnar.stateless: operators.columnar.flat_map operators.columnar.source operators.columnar.vectorized
 operators.columnar.windows: operators.columnar.counts
-operators.coordinators.base: operators.coordinators.commit_counts
-operators.coordinators.collecting: operators.coordinators.results
-operators.coordinators.source: operators.coordinators.source_events operators.coordinators.watermark_alignment
+operators.coordinators: operators.coordinators.base operators.coordinators.collecting
+    operators.coordinators.commit_counts operators.coordinators.committing operators.coordinators.results
+    operators.coordinators.source operators.coordinators.source_events operators.coordinators.watermark_alignment
 operators.join: operators.join.interval_join operators.join.window_join
+operators.masks: operators.codegen.masks
+operators.process.keyed_operator: operators.process.contexts
 operators.process.one_input: operators.process.dead_letters operators.process.iteration operators.process.keyed_map
 operators.process.two_inputs: operators.process.broadcast
 operators.results: operators.strides
+operators.source: operators.timestamps
 operators.stateful.arrays: operators.stateful.lists operators.stateful.timers
+operators.stateful.blocks: operators.stateful.best operators.stateful.evaluating operators.stateful.records
+    operators.stateful.units
 operators.stateful.joins: operators.stateful.interval_join operators.stateful.window_join
-operators.stateful.records: operators.stateful.best
-operators.stateful.units: operators.stateful.evaluating
-operators.user_functions: operators.missing_results
+operators.user_functions: operators.missing_results operators.traits
+operators.window.contents: operators.window.functions operators.window.reduce_loops
+operators.window.driver: operators.window.aligned operators.window.counts operators.window.sessions
 operators.window.spec: operators.window.migration
+operators.window.triggered: operators.window.contexts
 operators.wrappers: operators.wrappers.converting operators.wrappers.sorted_input
 runtime.chain.chain: runtime.chain.backends runtime.chain.contexts runtime.chain.failures runtime.chain.finished_chain
+runtime.driver.local_runner: runtime.driver.execution
 runtime.exchange.gate: runtime.exchange.feedback_lane runtime.exchange.loop_gate runtime.exchange.valve
+    runtime.exchange.wire
 runtime.exchange.writers: runtime.exchange.flushing runtime.exchange.hash_writer runtime.exchange.many_keys
+runtime.job.states: runtime.job.pressure
 runtime.task.state_manager: runtime.snapshot.channel_state runtime.snapshot.materializer runtime.snapshot.state_manager
     runtime.snapshot.task_state
+runtime.task.subtasks: runtime.task.task_checkpoints
+runtime.task.task: runtime.task.task_loop
 state.backend: state.settings
 state.delta_tables: state.snapshot_writer
 state.descriptors: state.ttl_config
@@ -154,6 +189,3 @@ def _again(stream: io.BytesIO, error: ModuleNotFoundError) -> Any:
     if error.name is None or not error.name.startswith("funken."):
         raise error
     return FormerUnpickler(stream).load()
-
-
-__all__ = ["FORMER_MODULES", "load", "loads", "module_now"]

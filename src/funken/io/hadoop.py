@@ -65,6 +65,3 @@ def _web(base: Any) -> Any:
                 raise OSError(errno.EIO, f"the name node did not rename it to {target}", path1)
 
     return WebHdfs
-
-
-__all__ = ["SCHEMES", "open_hadoop"]

@@ -291,6 +291,8 @@ class ArrowStorage:
         base = f"{self._path}/{folder}".rstrip("/")
         selector = arrow.FileSelector(base, recursive=True, allow_not_found=True)
         with _explained("list", f"{self.uri}/{folder}"):
+            if not self._exists(base):  # a listing by fsspec is empty, too, if the store cannot be reached
+                return {}
             return {
                 info.path[len(self._path) + 1 :]: info.size
                 for info in self._system.get_file_info(selector)
@@ -327,6 +329,11 @@ def _explained(what: str, path: str) -> Iterator[None]:
             fact = f"no file may be that large. Raise the limit (ulimit -f), or {_ELSEWHERE}"
         elif number in _FORBIDDEN:
             fact = f"{os.strerror(number or 0)}. Let the user of this process write there, or {_ELSEWHERE}"
+        elif isinstance(error, TimeoutError) and error.strerror:
+            fact = (
+                f"{error.strerror}. See that its address is right, and that this machine reaches it (name, port, firewall), "
+                f"or {_ELSEWHERE}"
+            )
         elif isinstance(error, NotADirectoryError):
             fact = f"a part of the path is a file, not a folder; {_ELSEWHERE}"
         else:

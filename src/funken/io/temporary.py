@@ -106,6 +106,3 @@ def cache_folder() -> Path | None:
     """Return Funken's part of the user's cache, which need not be there; ``None`` if the user has none."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", ""), ".cache"))
     return cache / "funken" if cache.is_absolute() else None
-
-
-__all__ = ["cache_folder", "make_temporary_folder", "remove_temporary_folder", "sweep", "temporary_folder"]

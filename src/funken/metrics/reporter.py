@@ -96,6 +96,3 @@ def reporter_of(name: str, options: Mapping[str, Any]) -> MetricReporter:
             f"metrics.reporter.{name}.class to log, json, prometheus, opentelemetry, or to a class as 'module:Class'."
         ) from error
     return made
-
-
-__all__ = ["MetricPoint", "MetricReporter", "reporter_of"]

@@ -17,19 +17,32 @@ Rules every operator keeps:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 from funken.columnar.block import Block
+from funken.connectors.base import ConnectorContext
 from funken.dataclass import dataclass
-from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.types.callables import Generic, T
+from funken.errors import StateNotKeyed
+from funken.ids import MIN_TIMESTAMP
+from funken.metrics.registry import MetricGroup
+from funken.state.delta_tables import OperatorStates
+from funken.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
+from funken.state.keyed import KeyedStateStore
+from funken.state.maps import MapState
+from funken.timing.clock import SystemClock
+from funken.timing.timers import InternalTimerService
+from funken.types.callables import Generic, K, R, S, T, V, check_kind
 from funken.types.info import TypeInformation, TypeOf
-
-if TYPE_CHECKING:
-    from funken.operators.context import OperatorContext
-
 
 Values = list[Any]
 Timestamps = list[int] | None
@@ -202,14 +215,234 @@ SideOutput: TypeAlias = tuple[OutputTag[Any], Any]
 """What a function returns or yields among its results for a side output."""
 
 
-__all__ = [
-    "MAX_WATERMARK",
-    "MIN_TIMESTAMP",
-    "Operator",
-    "OperatorSpec",
-    "Output",
-    "OutputTag",
-    "SideOutput",
-    "Timestamps",
-    "Values",
-]
+# ---- The context of an operator: its place in the job, time, state, metrics.
+#
+# ``RuntimeContext`` is the user's view (PyFlink's), handed to ``open``; ``OperatorContext`` is the engine's.
+
+
+@dataclass(slots=True)
+class OperatorContext:
+    """The engine's view of one subtask of one operator.
+
+    ``keyed`` and ``timers`` are there only for operators on a keyed stream. ``batch`` is true under
+    ``RuntimeExecutionMode.BATCH``, ``pausing`` in a micro-batch; with ``object_reuse`` no record is copied,
+    without ``inlining`` loops call every function.
+    ``processing_time`` reads the clock (ms since the epoch), ``monotonic`` the one for intervals (s). ``next_time`` does as the
+    first for the lifetimes of state, too, which go by what it returned last. ``wake`` may be called by any thread: the task asks
+    ``next_tick`` again at once; ``None``: it calls it every ms or so. ``operator_uid`` is the stable id of the operator,
+    ``restored_checkpoint_id`` the checkpoint that the attempt starts from. ``warn(kind, text)`` warns whoever runs the job, once
+    per operator and kind.
+    ``on_error`` is its ``ErrorPolicy``, if it has one.
+    """
+
+    operator: str
+    subtask: int
+    parallelism: int
+    max_parallelism: int
+    processing_time: Callable[[], int]
+    attempt: int = 0
+    job_id: str = "local"
+    batch: bool = False
+    pausing: bool = False
+    object_reuse: bool = False
+    inlining: bool = True
+    auto_watermark_interval: int = 200
+    job_parameters: Mapping[str, str] = field(default_factory=dict)
+    metrics: MetricGroup = field(default_factory=MetricGroup)
+    keyed: KeyedStateStore | None = None
+    timers: InternalTimerService | None = None
+    operator_state: OperatorStates = field(default_factory=OperatorStates)
+    restored: bool = False
+    checkpointing: bool = False
+    before_snapshot: list[Callable[[], None]] = field(default_factory=list)
+    operator_uid: str = ""
+    restored_checkpoint_id: int | None = None
+    report: Callable[[Any, bool], None] = lambda payload, output: None
+    warn: Callable[[str, str], None] = lambda kind, text: None
+    on_error: Any = None
+    wake: Callable[[], None] | None = None
+    monotonic: Callable[[], float] = field(default=SystemClock().monotonic)
+    next_time: Callable[[], int] = field(init=False)
+
+    def send_event(self, payload: Any, output: bool = False) -> None:
+        """Send plain data to the operator's coordinator; ``output``: it is part of what the attempt writes."""
+        self.report(payload, output)
+
+    def __post_init__(self) -> None:
+        """Let lifetimes go by the clock itself, unless it is said otherwise."""
+        self.next_time = self.processing_time
+
+
+def connector_context(context: OperatorContext) -> ConnectorContext:
+    """Return what a reader or writer that runs in an operator is given."""
+    return ConnectorContext(
+        context.operator,
+        context.subtask,
+        context.parallelism,
+        context.job_id,
+        context.operator_uid,
+        context.attempt,
+        context.restored_checkpoint_id,
+        context.metrics,
+        context.processing_time,
+        context.wake or (lambda: None),
+        context.checkpointing,
+    )
+
+
+class RuntimeContext:
+    """A function's view of the subtask it runs in (PyFlink's ``RuntimeContext``), given to its ``open``.
+
+    >>> from funken import MapFunction
+    >>> from funken.testing import local
+    >>> class Greet(MapFunction):
+    ...     def open(self, runtime_context):
+    ...         self.greeting = runtime_context.get_job_parameter("greeting", "Hello")
+    ...         self.place = runtime_context.get_task_name_with_subtasks()
+    ...         self.greeted = runtime_context.get_metrics_group().counter("greeted")
+    ...     def map(self, name):
+    ...         self.greeted.inc()
+    ...         return f"{self.greeting}, {name}, from {self.place}!"
+    >>> names = local(["Ann"])
+    >>> _ = names.get_execution_environment().get_config().set_global_job_parameters({"greeting": "Good morning"})
+    >>> names.map(Greet()).name("greet").execute_and_collect(limit=1)
+    ['Good morning, Ann, from greet (1/1)!']
+
+    The subtask and the attempt:
+
+    >>> class Place(MapFunction):
+    ...     def open(self, context):
+    ...         self.subtask = context.get_index_of_this_subtask(), context.get_number_of_parallel_subtasks()
+    ...         self.task = context.get_task_name(), context.get_max_number_of_parallel_subtasks()
+    ...         self.attempt, self.job = context.get_attempt_number(), context.get_job_id()
+    ...     def map(self, value):
+    ...         return self.subtask, self.task, self.attempt, len(self.job)
+    >>> local(["any"]).map(Place()).execute_and_collect(limit=1)
+    [((0, 1), ('map', 128), 0, 32)]
+    """
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._context = context
+
+    def get_task_name(self) -> str:
+        """Return the operator's name."""
+        return self._context.operator
+
+    def get_task_name_with_subtasks(self) -> str:
+        """Return the operator's name with the subtask, as in ``"map (1/4)"``."""
+        return f"{self._context.operator} ({self._context.subtask + 1}/{self._context.parallelism})"
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        """Return the operator's parallelism."""
+        return self._context.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """Return the operator's maximum parallelism, the number of key groups."""
+        return self._context.max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        """Return the subtask's index, from 0."""
+        return self._context.subtask
+
+    def get_attempt_number(self) -> int:
+        """Return how many attempts there were before: of the job, or of a task of a batch job that Spark repeats."""
+        return self._context.attempt
+
+    def get_job_id(self) -> str:
+        """Return the job's id, which its client and its checkpoints have too."""
+        return self._context.job_id
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """Return a global job parameter, or the default."""
+        return self._context.job_parameters.get(key, default_value)
+
+    def get_metrics_group(self) -> MetricGroup:
+        """Return the operator's metric group."""
+        return self._context.metrics
+
+    def _state(self, descriptor: StateDescriptor[Any], kind: type) -> Any:
+        remedy = "Each kind of state has a method of its own: get_state(), get_list_state(), get_map_state() and so on."
+        check_kind(descriptor, kind, f"operator {self._context.operator!r}: the method that makes its state", remedy)
+        if self._context.keyed is None:
+            raise StateNotKeyed(
+                f"operator {self._context.operator!r} asked for the keyed state {descriptor.name!r}. Keyed state is "
+                "only accessible by functions executed on a KeyedStream: call key_by(...) before this operator."
+            )
+        return self._context.keyed.state(descriptor)
+
+    def get_state(self, state_descriptor: ValueStateDescriptor[S]) -> ValueState[S]:
+        """Return the ``ValueState`` of the current key; like all of these raises ``StateNotKeyed`` without ``key_by``.
+
+        >>> from funken import MapFunction
+        >>> from funken.testing import local
+        >>> class Running(MapFunction):
+        ...     def open(self, runtime_context):
+        ...         self.sum = runtime_context.get_state(ValueStateDescriptor("sum", default=0))
+        ...     def map(self, value):
+        ...         self.sum.update(self.sum.value() + value)
+        ...         return self.sum.value()
+        >>> local([1, 2, 3]).key_by(lambda n: n % 2).map(Running()).execute_and_collect(limit=3)
+        [1, 2, 4]
+        """
+        state: ValueState[S] = self._state(state_descriptor, ValueStateDescriptor)
+        return state
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor[S]) -> ListState[S]:
+        """Return the ``ListState`` of the current key.
+
+        >>> from funken.testing import WindowContext  # has the context of a key
+        >>> state = WindowContext().get_runtime_context().get_list_state(ListStateDescriptor("seen"))
+        >>> state.add("a")
+        >>> state.add_all(["b", "c"])
+        >>> list(state.get())
+        ['a', 'b', 'c']
+        """
+        state: ListState[S] = self._state(state_descriptor, ListStateDescriptor)
+        return state
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
+        """Return the ``MapState`` of the current key.
+
+        >>> from funken.testing import WindowContext  # has the context of a key
+        >>> state = WindowContext().get_runtime_context().get_map_state(MapStateDescriptor("counts"))
+        >>> state.put("a", 1)
+        >>> state.get("a"), state.get("b"), list(state.items())
+        (1, None, [('a', 1)])
+        """
+        state: MapState[K, V] = self._state(state_descriptor, MapStateDescriptor)
+        return state
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[S]) -> ReducingState[S]:
+        """Return the ``ReducingState`` of the current key.
+
+        >>> from funken.testing import WindowContext  # has the context of a key
+        >>> state = WindowContext().get_runtime_context().get_reducing_state(ReducingStateDescriptor("highest", max))
+        >>> state.add(3)
+        >>> state.add(2)
+        >>> state.get()
+        3
+        """
+        state: ReducingState[S] = self._state(state_descriptor, ReducingStateDescriptor)
+        return state
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor[S, Any, R]) -> AggregatingState[S, R]:
+        """Return the ``AggregatingState`` of the current key.
+
+        >>> from funken import AggregateFunction
+        >>> from funken.testing import WindowContext  # has the context of a key
+        >>> class Distinct(AggregateFunction):
+        ...     def create_accumulator(self):
+        ...         return frozenset()
+        ...     def add(self, value, accumulator):
+        ...         return accumulator | {value}
+        ...     def get_result(self, accumulator):
+        ...         return len(accumulator)
+        >>> context = WindowContext().get_runtime_context()
+        >>> state = context.get_aggregating_state(AggregatingStateDescriptor("distinct", Distinct()))
+        >>> for word in ("to", "be", "to"):
+        ...     state.add(word)
+        >>> state.get()
+        2
+        """
+        state: AggregatingState[S, R] = self._state(state_descriptor, AggregatingStateDescriptor)
+        return state

@@ -22,11 +22,9 @@ from typing import Any, NamedTuple
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram, StateNotKeyed
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, Output, OutputTag, Timestamps, Values
-from funken.operators.context import OperatorContext, RuntimeContext
+from funken.operators.base import Operator, OperatorContext, Output, OutputTag, RuntimeContext, Timestamps, Values
 from funken.operators.results import Results
-from funken.operators.traits import OperatorTraits
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import OperatorTraits, UserFunction
 from funken.operators.window.driver import WindowDriver
 from funken.operators.window.spec import WindowSpec
 from funken.state.descriptors import MapStateDescriptor
@@ -417,16 +415,3 @@ class WindowJoinLogic(Operator):
 def _tagged(side: int, values: Values, key_of: Callable[[Any], Any]) -> Values:
     keys = normal_keys(list(map(key_of, values)))
     return list(map(TaggedUnion._make, zip(repeat(side), values, keys, strict=False)))
-
-
-__all__ = [
-    "TAGGED_KEY",
-    "CoGroup",
-    "IntervalJoinSpec",
-    "JoinContext",
-    "JoinPairs",
-    "TaggedUnion",
-    "WindowJoin",
-    "sides",
-    "within",
-]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 from funken.errors import StateError
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext
 from funken.state.delta_tables import OperatorStates
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from funken.state.keys.normal import with_one_nan

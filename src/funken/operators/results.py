@@ -12,8 +12,8 @@ from types import GeneratorType
 from typing import Any
 
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.base import Output, OutputTag
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output, OutputTag
+from funken.operators.user_functions import Several
 from funken.timing.clock import Clock
 from funken.types.callables import check_several
 from funken.types.copying import copied, copied_block
@@ -31,17 +31,19 @@ class Results:
     ones. ``own`` and ``own_block`` return records that nobody else has.
     """
 
-    __slots__ = ("_sides", "own", "own_block", "stamps", "values")
+    __slots__ = ("_sides", "check", "own", "own_block", "stamps", "values")
 
     def __init__(self) -> None:
         self.values: list[Any] = []
         self.stamps: list[int] = []
         self.own: Callable[[Any], Any] = copied
         self.own_block: Callable[[list[Any]], list[Any]] = copied_block
+        self.check: Callable[[Any], None] = check_several
         self._sides: dict[str, tuple[list[Any], list[int]]] = {}
 
     def configure(self, context: OperatorContext) -> None:
         """Share records with the function where the program says so."""
+        self.check = Several(context.warn)
         if context.object_reuse:
             self.own = self.own_block = shared
 
@@ -50,7 +52,7 @@ class Results:
         if made is None:
             return
         if type(made) is not list and type(made) is not GeneratorType:
-            check_several(made)
+            self.check(made)
         for result in made:
             self.add(result, at)
 
@@ -145,6 +147,3 @@ class TaskTime:
         """Read the clock (ms since the epoch)."""
         self.latest = now = self._now()
         return now
-
-
-__all__ = ["FEW", "MANY", "Results", "Stride", "TaskTime", "shared"]

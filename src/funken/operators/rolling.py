@@ -18,12 +18,11 @@ from typing import Any, cast
 from funken.columnar.block import Block, TupleBlock
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.codegen.loops import LoopStep, LoopText, by_field, fields_made, names_of_fields, rows_of_fields
-from funken.operators.context import OperatorContext
+from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
+from funken.operators.codegen import LoopStep, LoopText, by_field, fields_made, names_of_fields, rows_of_fields
 from funken.operators.results import shared
-from funken.operators.traits import BatchInput, LoopCall, OperatorTraits
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import BatchInput, LoopCall, OperatorTraits, UserFunction
+from funken.operators.wrappers import check_of_first
 from funken.state.backend import FileSnapshotBackend, Table
 from funken.state.delta_tables import CopyOnWriteLayer, KeyedDeltaTable
 from funken.state.descriptors import StateKind, ValueStateDescriptor
@@ -73,6 +72,7 @@ class RollingReduceLogic(Operator):
         self._key = key.bind()
         self._function = function
         self._reduce = function.bind()
+        self._check = check_of_first(function)
         self._layers = KeyedDeltaTable()
         #: the state behind ``_new`` where state is in files
         self._in_files: Table | None = None
@@ -131,6 +131,8 @@ class RollingReduceLogic(Operator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Reduce a block."""
+        if self._check is not None:
+            self._look_at(values)
         if self.context.batch:
             self._process_batch(values, timestamps)
             return
@@ -143,12 +145,19 @@ class RollingReduceLogic(Operator):
 
     def process_block(self, block: Block) -> None:
         """Reduce a block; tuples that came field by field are made for the first records of keys only."""
+        if self._check is not None:
+            self._look_at(block.rows()[0])
         if type(block) is TupleBlock and not self.context.batch and not self._function.rich:
             loop = self._loop(block.form)
             if loop is not None:
                 self._run(loop, rows_of_fields(block), block.timestamps, *block.constants.values())
                 return
         self.process(*block.rows())
+
+    def _look_at(self, values: Values) -> None:
+        check, self._check = self._check, None
+        if check is not None and len(values):
+            check(values[0])
 
     def _loop(self, form: tuple[int, ...]) -> Callable[..., None] | None:
         known = self._known

@@ -9,14 +9,15 @@ from funken.connectors.base import declares
 from funken.connectors.sink import PreparedCommittable, Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.io.shapes import dumps_records
-from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.context import connector_context
-from funken.operators.coordinators.base import OperatorCoordinatorContext
-from funken.operators.coordinators.collecting import CollectCoordinator, PrintCoordinator
-from funken.operators.coordinators.committing import CommitCoordinator
+from funken.operators.base import Operator, Timestamps, Values, connector_context
+from funken.operators.coordinators import (
+    CollectCoordinator,
+    CommitCoordinator,
+    OperatorCoordinatorContext,
+    PrintCoordinator,
+)
 from funken.operators.stateless import UserFunctionOperator
-from funken.operators.traits import LoopCall, OperatorTraits
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import LoopCall, OperatorTraits, UserFunction
 from funken.types.info import TypeInformation
 from funken.types.text import printed
 

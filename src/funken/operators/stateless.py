@@ -10,17 +10,19 @@ from typing import Any, ClassVar
 
 from funken.dataclass import dataclass
 from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.traits import LoopCall, OperatorTraits
 from funken.operators.user_functions import (
     GLOBALS,
     KIND,
+    Conditions,
+    LoopCall,
     MissingResults,
+    OperatorTraits,
+    Several,
     UserFunction,
     changes_globals,
     late_operator,
     without_return,
 )
-from funken.types.callables import check_several
 
 
 class UserFunctionOperator(Operator):
@@ -40,6 +42,10 @@ class UserFunctionOperator(Operator):
     def close(self) -> None:
         """Close the user's function."""
         self._function.close()
+
+    def warn(self, kind: str, text: str) -> None:
+        """Give a warning, once there is a context."""
+        self.context.warn(kind, text)
 
 
 class ResultKind(enum.Enum):
@@ -84,6 +90,7 @@ class _PerRecord:
             fusable=True,
             keeps_type=self.kind is ResultKind.FILTER,
             catching=partial(CatchingMap, self.function, self.kind),
+            side_functions=(),
         )
 
     def build(self) -> Operator:
@@ -140,6 +147,10 @@ class MapLogic(UserFunctionOperator):
 class FilterLogic(UserFunctionOperator):
     """Keeps timestamps."""
 
+    def __init__(self, function: UserFunction) -> None:
+        super().__init__(function)
+        self.conditions = Conditions(self.call, self.warn)
+
     def open(self) -> None:
         """Open the user's function, and look whether it can keep a record."""
         super().open()
@@ -150,6 +161,8 @@ class FilterLogic(UserFunctionOperator):
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Filter a block."""
         keep, rest = self.call, iter(values)
+        if self.conditions.awaited:
+            keep = self._looked_at
         if timestamps is None:
             kept, stamps = [value for value in rest if keep(value)], None
         else:
@@ -158,9 +171,23 @@ class FilterLogic(UserFunctionOperator):
         if kept:
             self.output.emit(kept, stamps)
 
+    def _looked_at(self, value: Any) -> Any:
+        return self.conditions.look_at(self.call(value))
+
 
 class FlatMapLogic(UserFunctionOperator):
     """What comes of a record carries its timestamp."""
+
+    def __init__(self, function: UserFunction) -> None:
+        super().__init__(function)
+        self.check = Several(self.warn)
+
+    def open(self) -> None:
+        """Open the user's function, and look whether it can give a record."""
+        super().open()
+        warning = without_return(self.call, "Yield or return the results.", "returns nothing, so no record comes of it")
+        if warning is not None:
+            self.context.warn(KIND, warning)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Expand a block."""
@@ -172,7 +199,7 @@ class FlatMapLogic(UserFunctionOperator):
                 made = call(value)
                 if made is not None:
                     if type(made) is not list and type(made) is not GeneratorType:
-                        check_several(made)
+                        self.check(made)
                     extend(made)
             if results:
                 self.output.emit(results, None)
@@ -182,7 +209,7 @@ class FlatMapLogic(UserFunctionOperator):
             made = call(value)
             if made is not None:
                 if type(made) is not list and type(made) is not GeneratorType:
-                    check_several(made)
+                    self.check(made)
                 before = len(results)
                 extend(made)
                 stamps.extend([at] * (len(results) - before))

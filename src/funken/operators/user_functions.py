@@ -6,17 +6,25 @@ function or bound method, so that calling it costs nothing extra.
 
 from __future__ import annotations
 
+import enum
 import os
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field, replace
+from difflib import get_close_matches
 from importlib import import_module
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from types import CodeType, CoroutineType, GeneratorType, MethodType
+from types import BuiltinMethodType, CodeType, CoroutineType, FunctionType, GeneratorType, MethodType
 from typing import Any, TypeVar
 
-from funken.columnar.bytecode import changes_of_globals, returns_only_none
+from funken.columnar.bytecode import changes_of_names, counted_in_self, gives_conditions, returns_only_none
+from funken.connectors.base import Boundedness, Source
 from funken.dataclass import dataclass
-from funken.operators.context import OperatorContext, RuntimeContext
+from funken.operators.base import OperatorContext, OperatorSpec, RuntimeContext
+from funken.operators.coordinators import OperatorCoordinator, OperatorCoordinatorContext
 from funken.operators.operator_state import prepare
+from funken.types.callables import check_several, fields_of
+from funken.types.info import TypeInformation
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,12 @@ KIND = "no results"
 GLOBALS = "global variables"
 _REMEDY = "Return the result, or use for_each() for a function that is called for its effect."
 _UNFINISHED = (GeneratorType, CoroutineType)
+_NO_RECORDS: dict[type, str] = {
+    GeneratorType: "Return list(...) of it, or use flat_map().",
+    CoroutineType: "Await it in an AsyncFunction.",
+    MethodType: "Call it: put () behind its name.",
+    BuiltinMethodType: "Call it: put () behind its name.",
+}
 _SEVERAL = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
@@ -117,13 +131,15 @@ def without_return(
 
 
 def changes_globals(call: Callable[..., Any]) -> str | None:
-    """Return the warning for a function that assigns a global variable, or appends to a global list; else ``None``.
+    """Return the warning for a function that changes a variable or collection of the program around it; else ``None``.
+
+    The default value of a parameter is one, too: all calls in a worker share it.
 
     >>> seen = []
     >>> def remember(value):
     ...     seen.append(value)
     ...     return value
-    >>> "appends to 'seen', of which each worker has a copy" in changes_globals(remember)
+    >>> "changes 'seen', of which each worker has a copy" in changes_globals(remember)
     True
     >>> changes_globals(str.split)
     """
@@ -131,16 +147,221 @@ def changes_globals(call: Callable[..., Any]) -> str | None:
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None:
         return None
-    known = getattr(function, "__globals__", {})
-    for does, name, line in changes_of_globals(code):
-        if does == "assigns" or isinstance(known.get(name), list):
+    defaults = function.__defaults__ or ()
+    parameters = code.co_varnames[: code.co_argcount]
+    known = {
+        **getattr(function, "__globals__", {}),
+        **{name: _content(cell) for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False)},
+        **dict(zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True)),
+    }
+    for does, name, line in changes_of_names(code):
+        if does == "assigns" or isinstance(known.get(name), _COLLECTIONS):
             place = f"{os.path.basename(code.co_filename)}, line {line}"
-            how = f"{does} {name!r}" if does == "assigns" else f"{does} to {name!r}"
             return (
-                f"its function {code.co_name!r} ({place}) {how}, of which each worker has a copy: the program's own stays as "
-                "it is. Emit what is wanted, take it with execute_and_collect(), or count with a metric."
+                f"its function {code.co_name!r} ({place}) {does} {name!r}, of which each worker has a copy, and no checkpoint: "
+                "the program's own stays as it is. Emit what is wanted, keep it in a state (key_by() and a "
+                "KeyedProcessFunction), or count with a metric."
             )
     return None
+
+
+def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+    """Yield what is to be said of a process function, as kind and text; ``call`` is what handles a record."""
+    changed = changes_globals(call)
+    if changed is not None:
+        yield GLOBALS, changed
+    on_timer = getattr(type(target), "on_timer", None)
+    kept = None if on_timer is None or hasattr(target, "snapshot_state") else _kept_in_self(call)
+    if kept is not None:
+        yield "attributes", kept
+    if _never_writes(target):
+        remedy = "what changes in a value is lost. Write it with update()."
+        yield "state", f"{type(target).__name__} reads a state with value() and never writes one: {remedy}"
+    if on_timer is not None and not on_timer.__module__.startswith("funken."):
+        return
+    silent = without_return(call, "Yield the results.", "yields nothing, so no record comes of it")
+    if silent is not None:
+        yield KIND, silent
+    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
+    if code is not None and on_timer is not None and not _TIMERS.isdisjoint(code.co_names):
+        place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
+        remedy = "Define on_timer(self, timestamp, ctx): without it, nothing happens when they fire."
+        yield (
+            "timers",
+            f"its function {code.co_name!r} ({place}) registers timers, but there is no on_timer(). {remedy}",
+        )
+
+
+def _kept_in_self(call: Callable[..., Any]) -> str | None:
+    """Return the warning for a function of keys that counts in an attribute; else ``None``."""
+    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
+    if code is None:
+        return None
+    for name, line in counted_in_self(code):
+        place = f"{os.path.basename(code.co_filename)}, line {line}"
+        return (
+            f"its function {code.co_name!r} ({place}) changes self.{name}, which all keys of a subtask share, and no checkpoint "
+            "has. Keep it per key in a state: get_state() in open()."
+        )
+    return None
+
+
+def _never_writes(target: Any) -> bool:
+    """Return True if the methods of an object read a value state, and neither they nor what they call can write one."""
+    if isinstance(target, FunctionType) or type(target).__module__.startswith("funken."):
+        return False
+    methods = [each for kind in type(target).__mro__ for each in vars(kind).values() if isinstance(each, FunctionType)]
+    names = {name for each in methods for name in each.__code__.co_names}
+    helpers = any(
+        isinstance(each.__globals__.get(name), FunctionType) for each in methods for name in each.__code__.co_names
+    )
+    return {"get_state", "value"} <= names and "update" not in names and not helpers
+
+
+_TIMERS = {"register_event_time_timer", "register_processing_time_timer"}
+_COLLECTIONS = (list, dict, set, bytearray, deque)
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it is not assigned yet
+        return None
+
+
+class Conditions:
+    """Looks at the first results of a filter: those that are true whatever they say are warned of, once.
+
+    >>> found = []
+    >>> conditions = Conditions(lambda word: "no", lambda kind, text: found.append(text))
+    >>> conditions.look_at("no"), found[0].partition(", not")[2]
+    ('no', ' True or False: every str but the empty one is true. Return a condition, or bool() of it.')
+    """
+
+    def __init__(self, call: Callable[..., Any], warn: Callable[[str, str], None]) -> None:
+        code = getattr(getattr(call, "__func__", call), "__code__", None)
+        self._code: CodeType | None = code
+        self._warn = warn
+        self._left = _LOOKED_AT
+        #: whether results are still looked at
+        self.awaited = code is None or not gives_conditions(code)
+
+    def look_at(self, result: Any) -> Any:
+        """Return a result as it is."""
+        self._left -= 1
+        self.awaited = self.awaited and self._left > 0
+        if self._left >= 0 and isinstance(result, _NO_CONDITIONS):
+            self._left, self.awaited = 0, False
+            kind, code = type(result).__name__, self._code
+            place = (
+                ""
+                if code is None
+                else f" {code.co_name!r} ({os.path.basename(code.co_filename)}, line {code.co_firstlineno})"
+            )
+            which = f"every {kind} but the empty one is true. Return a condition, or bool() of it."
+            if isinstance(result, _CALLABLES):
+                which = f"a {kind} is always true. Call it, with ()."
+            elif isinstance(result, _UNFINISHED):
+                which = f"a {kind} is always true. Return a condition."
+            self._warn(KIND, f"its function{place} returned the {kind} {result!r:.60}, not True or False: {which}")
+        return result
+
+
+_LOOKED_AT = 100
+_CALLABLES = (MethodType, BuiltinMethodType, FunctionType, type)
+_NO_CONDITIONS = (str, bytes, list, tuple, dict, set, *_CALLABLES, *_UNFINISHED)
+
+
+def hint_of(error: BaseException, record: Any = None) -> str:
+    """Return what to do about an exception of a function, where a usual mistake raises it; else ``""``.
+
+    >>> def hint(function, record):
+    ...     try:
+    ...         function(record)
+    ...     except Exception as error:
+    ...         return hint_of(error, record)
+    >>> hint(lambda record: record.name, {"name": "ann"}), hint(lambda record: record[2], ("a", 1))
+    ("A field of a dict is an item: write record['name'].", 'The record has the fields 0 to 1.')
+    >>> hint(lambda word: word.upper.strip(), "to")
+    'upper is a method: call it, with ().'
+    """
+    if isinstance(error, AttributeError) and error.name is not None:
+        return _hint_of_attribute(error.obj, error.name, record)
+    has = fields_of(record)
+    text = str(error)
+    if isinstance(error, LookupError) and has and "no field" not in text:
+        return f"The record {has}."
+    if not isinstance(error, TypeError):
+        return ""
+    if "State'" in text:
+        return "A state is read with value() or get(), and written with update() or add()."
+    if "'NoneType'" in text:
+        return (
+            "None may be a state that was never updated, ctx.timestamp() of a record without one, a missing field, or the "
+            "result of a function without return."
+        )
+    if "not subscriptable" in text and hasattr(record, "__dict__"):
+        return (
+            f"A field of a {type(record).__name__} is an attribute: write record.name. The record {has}." if has else ""
+        )
+    return f"The record {has}." if "indices must be" in text and has else ""
+
+
+def _hint_of_attribute(owner: Any, name: str, record: Any) -> str:
+    if isinstance(owner, MethodType | BuiltinMethodType | FunctionType):
+        return f"{owner.__name__} is a method: call it, with ()."
+    if name == "collect":
+        return "There is no collector: yield the results."
+    if owner is None:
+        return hint_of(TypeError("'NoneType'"))
+    if isinstance(owner, dict) and name in owner:
+        return f"A field of a dict is an item: write record[{name!r}]."
+    if name in _OF_STATES and isinstance(owner, int | float | str | list | dict | tuple):
+        return "A state is written with update(): an assignment to its attribute replaces the state itself."
+    if hasattr(owner, "open") and hasattr(owner, "close"):
+        near = get_close_matches("open", vars(type(owner)), 1, 0.7)
+        typo = f" It defines {near[0]}(), not open()." if near and near[0] != "open" else ""
+        return f"Set self.{name} in open(self, runtime_context), or in __init__().{typo}"
+    near = get_close_matches(name, [each for each in dir(owner) if not each.startswith("_")], 1, 0.7)
+    if near:
+        return f"Did you mean {near[0]}?"
+    has = fields_of(owner)
+    return f"The {'record' if owner is record else type(owner).__name__} {has}." if has else ""
+
+
+_OF_STATES = {"value", "update", "add", "get", "clear"}
+
+
+class Several:
+    """Checks results of which there may be several, and warns once of a tuple that looks like one record.
+
+    >>> found = []
+    >>> check = Several(lambda kind, text: found.append(text))
+    >>> check(("a", "b")), check(("to", 1)), check(("be", 2)), len(found)
+    (None, None, None, 1)
+    """
+
+    __slots__ = ("_left", "_warn")
+
+    def __init__(self, warn: Callable[[str, str], None]) -> None:
+        self._warn = warn
+        self._left = _LOOKED_AT
+
+    def __call__(self, made: Any) -> None:
+        """Raise ``TypeError`` for one record that would be taken apart."""
+        if type(made) is tuple:
+            if not self._left:
+                return
+            self._left -= 1
+            if len(set(map(type, made))) < 2:
+                return
+            self._left = 0
+            self._warn(
+                "tuples",
+                f"its function returned the tuple {made!r:.60}, which is taken for {len(made)} results. Return [(...)], or yield "
+                "the tuple, if it is one record.",
+            )
+        check_several(made)
 
 
 class MissingResults:
@@ -152,15 +373,10 @@ class MissingResults:
 
     def goes_on(self, results: Sequence[Any]) -> bool:
         """Look at the results of a block; return False if there is nothing more to watch."""
-        if results and type(results[0]) in _UNFINISHED:
-            kind = type(results[0]).__name__
+        if results and type(results[0]) in _NO_RECORDS:
+            kind = type(results[0])
             raise TypeError(
-                f"the function of a map returned a {kind}, which is no record. "
-                + (
-                    "Return list(...) of it, or use flat_map()."
-                    if kind == "generator"
-                    else "Await it in an AsyncFunction."
-                )
+                f"the function of a map returned a {kind.__name__}, which is no record. {_NO_RECORDS[kind]}"
             )
         if any(result is not None for result in results):
             return False
@@ -169,3 +385,105 @@ class MissingResults:
             return True
         self._warn(KIND, f"its function has returned None for each of its first {self._count:,} records. {_REMEDY}")
         return False
+
+
+# ---- The traits of an operator: all that plan rules and the runtime may know of it, declared by its spec.
+#
+# Nobody outside the operators asks for the type of a spec: a spec that wraps another one (``SpecWrapper``) would
+# hide it. A spec declares traits by a property ``traits``; one that has none has the defaults, and the coordinator
+# that its method ``coordinator(context)`` makes.
+
+
+MakeCoordinator = Callable[[OperatorCoordinatorContext], OperatorCoordinator]
+
+
+class BatchInput(enum.Enum):
+    """The order in which a keyed operator gets its records in ``BATCH`` (Flink's ``InputRequirement``)."""
+
+    SORTED = "key after key, each in the order of time"
+    SORTED_BY_TIME = "each key in the order of time"
+    """For an operator that emits at the end of the input only: keys need not take turns where there are no timestamps."""
+    ANY_ORDER = "in the order of arrival"
+
+
+@dataclass(frozen=True)
+class LoopCall:
+    """A function that a generated loop calls per record, or holds the body of; ``label`` ``None``: the operator's name."""
+
+    function: UserFunction
+    arguments: int = 1
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class OperatorTraits:
+    """What is known of an operator without knowing its class.
+
+    >>> OperatorTraits().bounded, OperatorTraits().keys, OperatorTraits().fusable
+    (True, (), False)
+    """
+
+    source: Source | None = None
+    """The connector of a source."""
+    sink: bool = False
+    coordinator: MakeCoordinator | None = None
+    keys: tuple[UserFunction | None, ...] = ()
+    """The key selectors of the inputs of a keyed operator; ``None``: that input is not keyed."""
+    batch_input: BatchInput = BatchInput.SORTED
+    logic: str | None = None
+    """Which logic runs the operator, where the spec chooses among several."""
+    in_keyed_state: Callable[[], OperatorSpec] | None = None
+    """Makes the same operator with all its state in keyed state; ``None``: it has no other state that grows."""
+    columnar: bool = False
+    """Whether the operator takes columns."""
+    loop: tuple[LoopCall, ...] = ()
+    """The functions of the operator's generated loop."""
+    loop_if_read: bool = False
+    """Whether there is such a loop only if the body of each function can be read."""
+    calls: tuple[LoopCall, ...] | None = None
+    """All functions of the program that the operator calls, if it waits for nothing beside them; ``None``: that is not known."""
+    fusable: bool = False
+    """Whether the loop may be one with those of its neighbours: the logic is a map, a filter or a flat_map."""
+    catching: Callable[[], OperatorSpec] | None = field(default=None, compare=False)
+    """Makes the same operator so that it handles records whose function raises; ``None``: it has no function per record."""
+    side_functions: tuple[UserFunction, ...] | None = None
+    """The functions that write to side outputs; ``None``: that is not known."""
+    event_time_windows: bool = False
+    """Whether windows end by event time."""
+    late_tag: str | None = None
+    """The side output of late records."""
+    fields_read: tuple[int, ...] | None = None
+    """The numbers of the fields of a source's records that are read, if that cannot change while the job runs."""
+    output_type: TypeInformation | None = None
+    """The declared type of the results, where the operator itself sees to it."""
+    keeps_type: bool = False
+    """Whether the results are of the type of the input."""
+    loop_head: bool = False
+    """Whether records come back to the operator: it is the head of a loop."""
+    stays_with_input: bool = False
+    """Whether the operator, unless told otherwise, has the parallelism of its input: the order of records matters to it."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the operator ends by itself: it is no source, or a bounded one."""
+        return self.source is None or self.source.boundedness is Boundedness.BOUNDED
+
+
+def traits_of(spec: object) -> OperatorTraits:
+    """Return the traits that a spec declares, or the defaults."""
+    declared = getattr(spec, "traits", None)
+    traits = declared if isinstance(declared, OperatorTraits) else OperatorTraits()
+    coordinator: MakeCoordinator | None = getattr(spec, "coordinator", None)
+    return traits if coordinator is None else replace(traits, coordinator=coordinator)
+
+
+@dataclass(frozen=True)
+class SpecWrapper:
+    """Base of a spec that holds another one, and has its traits."""
+
+    spec: OperatorSpec
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The traits of the spec it holds."""
+        return traits_of(self.spec)

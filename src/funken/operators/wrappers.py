@@ -15,10 +15,8 @@ from typing import Any
 from funken.columnar.block import Block
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.context import OperatorContext
-from funken.operators.traits import BatchInput, SpecWrapper
-from funken.operators.user_functions import UserFunction
+from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
+from funken.operators.user_functions import BatchInput, SpecWrapper, UserFunction
 from funken.state.keys.normal import PLAIN, normal_key
 from funken.types.convert import Convert, converter
 from funken.types.info import TypeInformation
@@ -72,7 +70,7 @@ def _blocks(
     """Return what takes a block: columns stay columns where the type makes of them what it makes of their records."""
     if not columnar:
         return lambda block: emit(*block.rows())
-    from funken.columnar.loops.converting import BlocksConverted  # noqa: PLC0415 - for programs without columns, no NumPy
+    from funken.columnar.kernels.converting import BlocksConverted  # noqa: PLC0415 - for programs without columns, no NumPy
 
     convert = BlocksConverted(type_info)
 
@@ -140,6 +138,12 @@ def declared_of(call: UserFunction) -> tuple[UserFunction, TypeInformation | Non
     (max, Integer)
     """
     return call.target.declared if isinstance(call.target, ConvertedReduce) else (call, None)
+
+
+def check_of_first(call: UserFunction) -> Callable[[Any], None] | None:
+    """Return the check of the first record, if the function is one by fields: ``sum(3)`` needs a field 3."""
+    target = declared_of(call)[0].target
+    return target.check_record if hasattr(target, "columns_folds") else None
 
 
 # ---- BATCH: an operator on a keyed stream is given one key after the other, each in the order of time (Flink's

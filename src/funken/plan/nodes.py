@@ -10,6 +10,7 @@ import enum
 import os
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import field
 from typing import Any, Protocol
 
 import cloudpickle
@@ -175,6 +176,8 @@ class NodeInput:
     partitioning: Partitioning | None = None
     index: int = 0
     side: str | None = None
+    place: str = field(default="", compare=False)
+    """Where the program reads the side output."""
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import DEFAULT_MAX_PARALLELISM, EdgeId, OperatorId
-from funken.operators.traits import traits_of
+from funken.operators.user_functions import traits_of
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import Broadcast, Forward, Hash, Node, NodeInput, Partitioning, Rebalance, by_itself
+from funken.plan.sides import check_sides
 
 # ---- Loops of a plan: which vertices are in one, and how what they feed back is spread.
 
@@ -321,20 +322,6 @@ def _stages(groups: list[list[Node]], vertex_of: dict[OperatorId, int]) -> list[
     return stages
 
 
-def _check_sides(graph: StreamGraph) -> None:
-    """Raise ``InvalidProgram`` for a side output of an operator that has none."""
-    for node in graph:
-        for given in node.inputs:
-            if given.side is None:
-                continue
-            source = graph[given.upstream]
-            if traits_of(source.spec).fusable and source.on_error is None:
-                raise InvalidProgram(
-                    f"operator {source.name!r} has no side output {given.side!r}: its function returns records only. Use "
-                    f"process() and yield (output_tag, record), or on_error(output_tag) for the records at which it fails."
-                )
-
-
 def compile_plan(graph: StreamGraph, name: str, parallelism: int, max_parallelism: int = -1) -> PhysicalPlan:
     """Compile a program into vertices, edges and stages; every operator is a vertex, ``plan/rules/placement.py`` joins them.
 
@@ -346,7 +333,7 @@ def compile_plan(graph: StreamGraph, name: str, parallelism: int, max_parallelis
             "streams again, with a sink, before the next one."
         )
     check_closed(graph)
-    _check_sides(graph)
+    check_sides(graph)
     stable_ids = graph.stable_ids()
     return plan_of_chains(name, [[node] for node in resolve(graph, parallelism, max_parallelism)], stable_ids)
 

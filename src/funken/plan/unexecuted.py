@@ -1,4 +1,4 @@
-"""Programs that were built and never run: the usual mistake of a first script, said when the process ends.
+"""How a script that is run by Python itself ends: with the programs that were built and never run, and with short errors.
 
 A graph is in ``begun`` from its first operator on, and is used when it is executed, compiled or explained.
 """
@@ -10,8 +10,11 @@ import os
 import sys
 from collections import deque
 from functools import cache
+from types import TracebackType
 from typing import Protocol
 from weakref import WeakSet
+
+from funken.errors import FunkenError
 
 
 class Program(Protocol):
@@ -60,11 +63,23 @@ def _warning(script: str, names: list[str]) -> str:
 
 @cache
 def warn_at_exit() -> None:
-    """Write the warnings to stderr when a script ends, unless it failed; does so once per process."""
+    """Write the warnings to stderr when a script ends, unless it failed, and show Funken's errors without Funken's frames.
+
+    Done once per process. The command line shows errors itself; a hook of the program stays.
+    """
     main = sys.modules.get("__main__")
     script = getattr(main, "__file__", None)  # Python removes it before the script has ended
     if script is not None and getattr(main, "__package__", None) != "unittest" and not sys.flags.interactive:
         atexit.register(_at_exit, os.path.basename(script), os.getpid())
+        if sys.excepthook is sys.__excepthook__ and "funken.cli.script" not in sys.modules:
+            sys.excepthook = _show
+
+
+def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if isinstance(error, FunkenError):
+        sys.stderr.write("\n".join(error._render_traceback_()) + "\n")
+    else:
+        sys.__excepthook__(kind, error, trace)
 
 
 def _at_exit(script: str, pid: int) -> None:

@@ -420,7 +420,7 @@ ENDPOINTS = (
         _flame_graph, (p.GRAPH_TYPE, p.GRAPH_SUBTASK), fresh=True,
     ),
     _get(
-        _VERTEX + "/jm-operator-metrics", "Empty: coordinators have metrics of the job.",
+        _VERTEX + "/jm-operator-metrics", "The metrics of the coordinators of its operators, on the driver.",
         lambda c: metrics.of_coordinators(c.job, c.path["vertexid"], c.query.get("get")), p.GET, shape="array",
     ),
     _get(_VERTEX + "/taskmanagers", "Its subtasks by machine.", lambda c: vertices.task_managers(c.job, c.path["vertexid"])),

@@ -44,6 +44,7 @@ from funken.timing.clock import Clock, SystemClock
 logger = logging.getLogger(__name__)
 
 _KEEP_SECONDS = 5.0
+_LOOK_SECONDS = 2.0
 
 
 class Leaders:
@@ -81,12 +82,15 @@ class Leaders:
 
     def addresses(self) -> list[ServerAddress]:
         """Return the servers of leaders that can be reached from here: loopback of another machine cannot."""
-        with self._lock:
-            now = self._clock.monotonic()
-            if self._looked is None or now - self._looked >= _KEEP_SECONDS:
-                self._found = self._look()
-                self._looked = now
+        if not self._lock.acquire(timeout=_LOOK_SECONDS):  # another thread waits for the storage
             return self._found
+        try:
+            if self._looked is None or self._clock.monotonic() - self._looked >= _KEEP_SECONDS:
+                self._found = self._look()
+                self._looked = self._clock.monotonic()
+            return self._found
+        finally:
+            self._lock.release()
 
     def _look(self) -> list[ServerAddress]:
         try:

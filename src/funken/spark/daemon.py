@@ -28,7 +28,7 @@ from funken.spark.warm.imports import PANDAS
 PRELOADED = (
     "funken.api.submission",
     "funken.runtime.exchange.gate",
-    "funken.runtime.task.task_loop",
+    "funken.runtime.task.task",
     "funken.spark.peers",
     "funken.spark.control.channel",
     "funken.spark.control.channel",

@@ -21,8 +21,7 @@ from funken.plan.physical import PhysicalPlan
 from funken.runtime.exchange.gate import FeedbackLane
 from funken.runtime.messages import FeedbackAddress, FeedbackAddresses, TaskId
 from funken.runtime.settings import FeedbackSettings
-from funken.runtime.task.task import Task
-from funken.runtime.task.task_loop import Mailbox
+from funken.runtime.task.task import Mailbox, Task
 from funken.spark.control.channel import LARGEST, Address, ControlClient, connect
 from funken.spark.control.server import Acceptor
 from funken.spark.control.tls import Connection, Credentials

@@ -32,7 +32,7 @@ from funken.config import Configuration
 from funken.connectors.dataframe import RowsSource
 from funken.errors import JobCancelled, JobExecutionError, TaskLost, TooFewTaskSlots
 from funken.io.temporary import temporary_folder
-from funken.operators.traits import traits_of
+from funken.operators.user_functions import traits_of
 from funken.plan.nodes import program_bytes
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.job import Job

@@ -43,8 +43,7 @@ from funken.runtime.messages import (
 from funken.runtime.settings import TaskSettings
 from funken.runtime.task.stacks import Look, StackSampler, answer_in_thread
 from funken.runtime.task.state_manager import TaskStateSnapshot, acknowledgement_of
-from funken.runtime.task.task import Task
-from funken.runtime.task.task_loop import MEASURE_SECONDS, TaskLoop
+from funken.runtime.task.task import MEASURE_SECONDS, Task, TaskLoop
 from funken.spark.control.channel import Address, ControlClient, Sealer
 from funken.spark.control.tls import Credentials
 from funken.spark.peers import Feedback

@@ -513,21 +513,3 @@ class CatalogManager:
             near = next((name for name in known if name.upper() == path.name.upper()), None)
             found = None if near is None else self.find("function", [path.catalog, path.database, near])
         return found if isinstance(found, CatalogFunction) else None
-
-
-__all__ = [
-    "Catalog",
-    "CatalogDatabase",
-    "CatalogFunction",
-    "CatalogManager",
-    "CatalogModel",
-    "CatalogTable",
-    "CatalogView",
-    "InMemoryCatalog",
-    "InvalidTable",
-    "ObjectIdentifier",
-    "ResolvedTable",
-    "TableColumn",
-    "TableDistribution",
-    "TableWatermark",
-]

@@ -107,6 +107,3 @@ class ChangelogMode:
 
     def __str__(self) -> str:
         return f"[{','.join(short for kind, short in _SHORT.items() if kind in self.kinds)}]"
-
-
-__all__ = ["ChangelogMode"]

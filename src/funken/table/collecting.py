@@ -43,9 +43,6 @@ def arrow_of(rows: Iterable[Row], row_type: RelationType) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
-__all__ = ["arrow_of", "remaining"]
-
-
 _UNITS = ("s", "ms", "us", "ns")
 
 

@@ -244,6 +244,3 @@ def check_state(graph: Iterable[Any], uri: str, allowed: bool) -> StateChanges:
             "'execution.state-recovery.ignore-unclaimed-state' to true."
         )
     return found
-
-
-__all__ = ["CompiledPlan", "PlanOperator", "PlanReference", "PlanUids", "StateChanges", "check_state", "state_changes"]

@@ -268,6 +268,3 @@ def _system_zone() -> str:
         return "UTC" if name in ("Etc/UTC", "Etc/UCT", "Universal") else name
     file = Path("/etc/timezone")
     return file.read_text().strip() if file.exists() else (time.tzname[0] if time.tzname[0] == "UTC" else "UTC")
-
-
-__all__ = ["SqlDialect", "TableConfig"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import numbers
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -186,6 +187,14 @@ def _values_of(element: Any, names: Sequence[str] | None) -> list[Any]:
     return [element]
 
 
+_TAKEN: dict[str, Any] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), numbers.Integral),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), (numbers.Real, Decimal)),
+    **dict.fromkeys(("CHAR", "VARCHAR"), str),
+}
+"""What values of a type may be in rows that a program holds; others are converted where they are read."""
+
+
 def _checked(element: Any, columns: Sequence[tuple[str, LogicalType]], verify: bool) -> Any:
     values = _values_of(element, [name for name, _ in columns])
     if verify and len(values) != len(columns):
@@ -194,6 +203,12 @@ def _checked(element: Any, columns: Sequence[tuple[str, LogicalType]], verify: b
         for value, (name, type_) in zip(values, columns, strict=True):
             if value is None and not type_.nullable:
                 raise InvalidProgram(f"column {name!r} is {type_}, but a row has None there: {element!r}.")
+            taken = _TAKEN.get(type_.root)
+            if value is not None and taken is not None and not isinstance(value, taken):
+                raise InvalidProgram(
+                    f"column {name!r} is {type_}, but a row has {value!r} there, which is {type(value).__name__}: {element!r}. "
+                    "Convert the value, or change the type."
+                )
     if isinstance(element, Row):
         return Row.of_kind(element.get_row_kind(), *values)
     return tuple(values)
@@ -473,8 +488,20 @@ class StreamConversions:
     def to_changelog_stream(
         self: Any, table: Table, target_schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
     ) -> DataStream[Row]:
-        """Return the changes of a table as a stream of rows with kinds."""
-        return _stream_of(self, table, changelog_mode or ChangelogMode.all())
+        """Return the changes of a table as a stream of rows with kinds.
+
+        In a mode without UPDATE_BEFORE rows are known by the primary key of the schema, or else by each upsert key of the query.
+        Where the row behind an update has another key, or may not come, the row before it is deleted.
+        """
+        names = table.plan.row_type.names
+        wanted = () if target_schema is None else target_schema.key
+        unknown = [name for name in wanted if name not in names]
+        if unknown:
+            raise InvalidProgram(
+                f"the primary key of the schema has {unknown[0]!r}, but the table has {', '.join(names)}."
+            )
+        key = tuple(names.index(name) for name in wanted)
+        return _stream_of(self, table, changelog_mode or ChangelogMode.all(), key)
 
     def to_append_stream(self: Any, table: Table, type_info: Any = None) -> DataStream[Row]:
         """Return the rows of a table that only grows as a stream (the older name)."""
@@ -482,26 +509,67 @@ class StreamConversions:
 
     def to_retract_stream(self: Any, table: Table, type_info: Any = None) -> DataStream[tuple[bool, Row]]:
         """Return the changes of a table as pairs: whether the row is added, and the row."""
-        return _stream_of(self, table, ChangelogMode.all()).map(_pair).name("pairs")
+        pairs: DataStream[tuple[bool, Row]] = each_change(_stream_of(self, table, ChangelogMode.all()), _pair, "pairs")
+        return pairs
 
 
 def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: ChangelogMode) -> Table:
     from funken.table.table import Table  # noqa: PLC0415 - they refer to one another
 
     schema = given[0] if given and isinstance(given[0], Schema) else None
-    names = [] if schema is not None else [one if isinstance(one, str) else one._column for one in given]
+    names = [] if schema is not None else list(map(_column_name, given))
+    if any(_TIME.fullmatch(name) for name in names):
+        schema, names = _schema_with_times(stream, names), []
     return Table(env, stream_table(env, stream, schema, mode, names))
 
 
-def _stream_of(env: Any, table: Table, mode: ChangelogMode) -> DataStream[Row]:
+_TIME = re.compile(r"(rowtime|proctime)\((.+)\)")
+
+
+def _column_name(one: Any) -> str:
+    if isinstance(one, str):
+        return one
+    return (one._names or (one._column or str(one),))[0]
+
+
+def _schema_with_times(stream: DataStream[Any], names: Sequence[str]) -> Schema:
+    """Return the schema of ``col("a"), col("at").rowtime, col("now").proctime``: fields by name or place, and times between them.
+
+    As in Flink's ``StreamTableEnvironment.fromDataStream`` with expressions.
+    """
+    info = declared_type(stream)
+    fields = columns_of_info(info) if info is not None else []
+    plain = [name for name in names if not _TIME.fullmatch(name)]
+    if not fields or len(plain) > len(fields):
+        raise InvalidProgram(
+            f"{len(plain)} names of fields are given, but the stream declares {len(fields)}. "
+            "Declare its type: stream.map(f, output_type=Types.ROW_NAMED(..))."
+        )
+    known = dict(fields)
+    types = iter([known[name] for name in plain] if set(plain) <= set(known) else [type_ for _, type_ in fields])
+    schema = Schema.new_builder()
+    for name in names:
+        time = _TIME.fullmatch(name)
+        if time is None:
+            schema.column(name, next(types))
+        elif time[1] == "proctime":
+            schema.column_by_expression(time[2], "PROCTIME()")
+        else:
+            schema.column_by_metadata(time[2], "TIMESTAMP(3)", "rowtime").watermark(time[2], "SOURCE_WATERMARK()")
+    return schema.build()
+
+
+def _stream_of(env: Any, table: Table, mode: ChangelogMode, key: tuple[int, ...] = ()) -> DataStream[Row]:
     from funken.table.physical import translate  # noqa: PLC0415 - loads Arrow
     from funken.table.rules import optimize  # noqa: PLC0415 - loads Arrow
 
     batch = not env.is_streaming
-    roots = optimize([LogicalSink(table.plan, None, collect="stream")], env.get_config(), batch)
+    sink = LogicalSink(table.plan, None, collect="stream", accepts=mode, key=key)
+    roots = optimize([sink], env.get_config(), batch)
     given = roots[0].input.mode
     surplus = set() if batch else given.kinds - mode.kinds  # a batch gives the rows that are left at the end
-    if surplus and not (surplus == {RowKind.UPDATE_BEFORE} and mode.is_upsert):
+    upserts = mode.is_upsert and mode.contains(RowKind.DELETE)
+    if surplus and not (surplus == {RowKind.UPDATE_BEFORE} and upserts):
         what = "update" if RowKind.UPDATE_AFTER in surplus else "delete"
         raise InvalidProgram(
             f"Table sink 'Unregistered_DataStream_Sink' doesn't support consuming {what} changes which is produced by node "
@@ -509,11 +577,15 @@ def _stream_of(env: Any, table: Table, mode: ChangelogMode) -> DataStream[Row]:
             "Use to_changelog_stream()."
         )
     stream: DataStream[Row] = translate(env.stream_environment, roots, env.get_config(), batch)[0]
-    return stream.filter(_is_no_update_before).name("without -U") if surplus else stream
+    return stream
 
 
-def _is_no_update_before(row: Row) -> bool:
-    return row.get_row_kind() is not RowKind.UPDATE_BEFORE
+def each_change(stream: Any, function: Any, name: str) -> Any:
+    """Return a stream of what a function makes of each change, in the tasks that have them: so they stay in their order."""
+    made = stream.map(function).name(name)
+    (given,) = stream._inputs
+    width = stream._environment.graph[given.upstream].parallelism
+    return made if width is None else made.set_parallelism(width)
 
 
 def _pair(row: Row) -> tuple[bool, Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -278,8 +278,8 @@ def _known(columns: list[TableColumn], name: str) -> None:
 # ---- texts
 
 
-def described(table: CatalogTable) -> list[list[Any]]:
-    """Return the rows of DESCRIBE: name, type, null, key, extras, watermark, comment."""
+def described(table: CatalogTable, times: Mapping[str, str] | None = None) -> list[list[Any]]:
+    """Return the rows of DESCRIBE: name, type, null, key, extras, watermark, comment; of a view with its times by column."""
     key = f"PRI({', '.join(table.primary_key)})" if table.primary_key else None
     rows = []
     for column in table.columns:
@@ -287,7 +287,7 @@ def described(table: CatalogTable) -> list[list[Any]]:
         rows.append(
             [
                 column.name,
-                _summary(column, table),
+                _summary(column, table, times or {}),
                 column.type.nullable,
                 key if column.name in table.primary_key else None,
                 _extras(column, table),
@@ -298,13 +298,13 @@ def described(table: CatalogTable) -> list[list[Any]]:
     return rows
 
 
-def _summary(column: TableColumn, table: CatalogTable) -> str:
+def _summary(column: TableColumn, table: CatalogTable, times: Mapping[str, str]) -> str:
     text = str(column.type.as_nullable(True)) if hasattr(column.type, "as_nullable") else str(column.type)
     if table.watermark is not None and table.watermark.column == column.name:
         return f"{text} *ROWTIME*"
     if str(column.expression).replace(" ", "").upper() == _PROCTIME:
         return f"{text} *PROCTIME*"
-    return text
+    return f"{text} *{times[column.name]}*" if column.name in times else text
 
 
 def _extras(column: TableColumn, table: CatalogTable) -> str | None:
@@ -361,6 +361,3 @@ def _literal(text: str) -> str:
 
 def _sql(type_: LogicalType) -> str:
     return re.sub(r"TIMESTAMP_LTZ\((\d)\)", r"TIMESTAMP(\1) WITH LOCAL TIME ZONE", type_.sql())
-
-
-__all__ = ["altered", "completed", "created_table", "described", "liked", "shown_table", "shown_view", "typed"]

@@ -300,6 +300,3 @@ class CatalogDescriptor:
         """Return the options as texts."""
         values = self.configuration.to_dict() if hasattr(self.configuration, "to_dict") else self.configuration
         return {key: str(value) for key, value in values.items()}
-
-
-__all__ = ["CatalogDescriptor", "ExplainDetail", "FormatDescriptor", "ModelDescriptor", "TableDescriptor"]

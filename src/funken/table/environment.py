@@ -701,6 +701,3 @@ def _settings(given: EnvironmentSettings | Configuration | None) -> EnvironmentS
     if given is None:
         return EnvironmentSettings()
     return EnvironmentSettings.new_instance().with_configuration(given).build()
-
-
-__all__ = ["EnvironmentSettings", "StreamTableEnvironment", "TableEnvironment"]

@@ -183,7 +183,8 @@ def _statement_set(env: TableEnvironment, statement: st.StatementSetBlock) -> Ta
 
 
 def _explain(env: TableEnvironment, statement: st.Explain) -> TableResult:
-    return _table(["result"], [[_explained(env, statement)]])
+    schema = ResolvedSchema.physical(["result"], [STRING])
+    return TableResult(["result"], [STRING], [Row(_explained(env, statement))], schema=schema, raw=True)
 
 
 # ---- definitions
@@ -408,9 +409,8 @@ def _show(env: TableEnvironment, statement: st.Show) -> TableResult:
     if what.startswith("CREATE "):
         return _show_create(env, what.removeprefix("CREATE "), statement)
     if what == "COLUMNS":
-        table = _described(env, statement.path)
-        rows = [row for row in described(table) if _matches(str(row[0]), statement)]
-        return _describe_rows(rows)
+        rows = _described(env, statement.path)
+        return _describe_rows([row for row in rows if _matches(str(row[0]), statement)])
     if what == "FULL MODULES":
         rows = [list(pair) for pair in env.list_full_modules()]
         return TableResult(["module name", "used"], [STRING, BooleanType()], [Row(*row) for row in rows])
@@ -486,17 +486,18 @@ def _show_create(env: TableEnvironment, kind: str, statement: st.Show) -> TableR
     return _table(["result"], [[shown_table(path, found.table, temporary)]])
 
 
-def _described(env: TableEnvironment, path: tuple[str, ...]) -> CatalogTable:
+def _described(env: TableEnvironment, path: tuple[str, ...]) -> list[list[Any]]:
     found = env.catalogs.table(path)
     if isinstance(found, ResolvedTable):
-        return found.table
-    plan = binder(env).table(path)
-    return CatalogTable(tuple(TableColumn(column.name, column.type) for column in plan.row_type))
+        return described(found.table)
+    row_type = binder(env).table(path).row_type
+    times = {column.name: column.time.value for column in row_type if column.time is not None}
+    return described(CatalogTable(tuple(TableColumn(column.name, column.type) for column in row_type)), times)
 
 
 def _describe(env: TableEnvironment, statement: st.Describe) -> TableResult:
     if statement.kind == "TABLE":
-        return _describe_rows(described(_described(env, statement.path)))
+        return _describe_rows(_described(env, statement.path))
     rows: list[list[Any]]
     if statement.kind == "CATALOG":
         name = statement.path[0]
@@ -562,16 +563,3 @@ _ACTIONS: dict[type, Callable[[Any, Any], TableResult]] = {
     st.Show: _show,
     st.Describe: _describe,
 }
-
-__all__ = [
-    "binder",
-    "execute",
-    "explain",
-    "explained",
-    "make_catalog",
-    "parsed",
-    "query_of",
-    "run",
-    "sinks_of",
-    "typing_of",
-]

@@ -176,10 +176,10 @@ class Expression:
     # ---- operators
 
     def __add__(self, other: Any) -> Expression:
-        return _infix("plus", "+", self, other)
+        return _template("plus", "`$PLUS`({0}, {1})", self, other)
 
     def __radd__(self, other: Any) -> Expression:
-        return _infix("plus", "+", other, self)
+        return _template("plus", "`$PLUS`({0}, {1})", other, self)
 
     def __sub__(self, other: Any) -> Expression:
         return _infix("minus", "-", self, other)

@@ -51,6 +51,3 @@ class ExternalCatalog(Catalog):
         return InvalidTable(
             f"{what} cannot be {done} by this catalog. Do it in {self.owner}, or use a temporary table."
         )
-
-
-__all__ = ["ExternalCatalog", "LoadedWhenUsed"]

@@ -124,6 +124,3 @@ def _shown(end: FrameEnd, unit: str) -> str:
     if end.distance is not None:
         return str(end.distance)
     return f"{'UNBOUNDED' if end is UNBOUNDED else 'CURRENT'}_{unit}"
-
-
-__all__ = ["CURRENT_ROW", "UNBOUNDED", "FrameEnd", "OverFrame", "following", "frame_of", "preceding"]

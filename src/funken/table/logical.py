@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from funken.dataclass import dataclass
 from funken.expr.ir import Call, InputRef
+from funken.table.changelog import ChangelogMode
 
 if TYPE_CHECKING:
     from funken.expr.ir import Node
@@ -598,7 +599,8 @@ class LogicalSink(LogicalNode):
     """INSERT INTO a table. The input has the table's persisted columns, in order, with its types.
 
     ``target_columns`` are those of an explicit column list; ``partition`` the constants of a PARTITION clause.
-    ``conflict`` is what ON CONFLICT says: DEDUPLICATE, NOTHING or ERROR. ``collect`` is a sink of the API's own.
+    ``conflict`` is what ON CONFLICT says: DEDUPLICATE, NOTHING or ERROR. ``collect`` is a sink of the API's own, which takes the
+    changes of ``accepts``, by the ``key`` of columns if they have no rows before updates.
     """
 
     input: LogicalNode
@@ -609,6 +611,8 @@ class LogicalSink(LogicalNode):
     conflict: str | None = None
     collect: Any = None
     options: tuple[tuple[str, str], ...] = ()
+    accepts: ChangelogMode = field(default_factory=ChangelogMode.all)
+    key: tuple[int, ...] = ()
 
     @property
     def row_type(self) -> RelationType:

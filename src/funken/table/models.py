@@ -109,6 +109,3 @@ def _rows(found: Any, width: int) -> Iterable[tuple[Any, ...]]:
 def prediction(model: CatalogModel, columns: Sequence[int]) -> ModelPrediction:
     """Return ML_PREDICT of a model for columns of a table, by their places."""
     return ModelPrediction(model, columns)
-
-
-__all__ = ["prediction", "predictor_of", "register_provider"]

@@ -109,6 +109,3 @@ class SqlMagic:
 def load_ipython_extension(ipython: Any) -> None:
     """Register ``%sql`` and ``%%sql``; IPython calls it for ``%load_ext funken.table.notebook``."""
     ipython.register_magic_function(SqlMagic(ipython), "line_cell", "sql")
-
-
-__all__ = ["RowsOfCell", "SqlMagic", "load_ipython_extension"]

@@ -645,7 +645,8 @@ def _smallest(keys: Iterable[frozenset[int]]) -> tuple[int, ...] | None:
 
 
 def _lacks_before(node: ExecNode) -> bool:
-    return node.mode.is_upsert
+    """Whether rows may be replaced or deleted without saying what they were."""
+    return node.mode.is_upsert or node.mode.key_only_deletes
 
 
 def _interval_join(self: Translation, node: nodes.ExecIntervalJoin) -> Built:
@@ -680,6 +681,7 @@ def _lookup(self: Translation, node: nodes.ExecLookupJoin) -> Built:
         "calc_condition": node.calc_condition,
         "condition": node.condition,
         "parameters": self.parameters,
+        "deletes": node.kind is JoinType.INNER and node.mode.key_only_deletes,
     }
     if node.keep is not None:
         return self.one(node, lookups.KeptLookupJoin, keyed=True, left=node.keep, ttl=node.ttl, **arguments)
@@ -833,9 +835,11 @@ def _enforced(self: Translation, node: ExecSink, built: Built, schema: BlockSche
 
 def _to_rows(self: Translation, node: Any, built: Built, row_type: RelationType) -> DataStream[Any]:
     times = row_type.time_columns(TimeAttribute.ROWTIME)
+    before = RowKind.UPDATE_BEFORE
     rows = self.add(
-        node, stateless.TableToRows, schema_of(row_type), built, part="rows", time=times[0] if len(times) == 1 else None
-    )
+        node, stateless.TableToRows, schema_of(row_type), built, part="rows", time=times[0] if len(times) == 1 else None,
+        deletes=node.input.mode.contains(before) and not node.mode.contains(before),
+    )  # fmt: skip
     return DataStream(self.env, rows.inputs)
 
 
@@ -929,5 +933,3 @@ _BUILDERS: dict[type, Callable[[Translation, Any], Built]] = {
     nodes.ExecMatch: _match,
     nodes.ExecProcessTableFunction: _process,
 }
-
-__all__ = ["Built", "Translation", "described", "schema_of", "to_row_stream", "translate"]

@@ -149,6 +149,3 @@ def ptf(function: Any, name: str | None = None) -> ProcessDefinition:
     if not isinstance(made, ProcessTableFunction):
         raise InvalidProgram(f"{function!r} is no process table function; derive it from ProcessTableFunction.")
     return made.definition(name or "")
-
-
-__all__ = ["ProcessArgument", "ProcessDefinition", "ProcessTableFunction", "ptf", "scalar_argument", "table_argument"]

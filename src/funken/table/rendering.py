@@ -133,6 +133,3 @@ def path_parts(path: str) -> list[str]:
     if not parts or not all(parts):
         raise InvalidProgram(f"{path!r} is no path of an object: write catalog.database.name, names in backticks.")
     return parts
-
-
-__all__ = ["Rendering", "path_parts"]

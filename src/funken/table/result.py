@@ -262,6 +262,3 @@ def _width(text: str) -> int:
 
 class TableError(FunkenError):
     """A table or statement cannot be used as the program wants it."""
-
-
-__all__ = ["ResultKind", "RowIterator", "TableResult"]

@@ -475,6 +475,3 @@ def as_type(given: Any) -> LogicalType:
         return logical_type(given)
     except (TypeError, ValueError, AttributeError):
         raise InvalidProgram(f"{given!r} is no type of a column; pass DataTypes.INT(), say, or 'INT'.") from None
-
-
-__all__ = ["Column", "ResolvedSchema", "Schema", "UniqueConstraint", "WatermarkSpec", "as_type"]

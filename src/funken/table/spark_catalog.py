@@ -144,6 +144,3 @@ class SparkScan(ScanTable):
         columns = [column.to_pylist() for column in batches.columns]
         rows = list(zip(*columns, strict=True)) if columns else [()] * batches.num_rows
         return env.from_collection(rows).name(self._path)
-
-
-__all__ = ["SparkCatalog", "active_session"]

@@ -70,6 +70,3 @@ class StatementSet:
     def attach_as_datastream(self) -> None:
         """Add the INSERTs to the stream environment, whose ``execute`` runs them; the set is empty afterwards."""
         self._environment.translate(self._taken(), self._environment.stream_environment)
-
-
-__all__ = ["StatementSet"]

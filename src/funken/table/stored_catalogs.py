@@ -505,6 +505,3 @@ def catalog_of(name: str, options: Mapping[str, str]) -> Catalog:
         f"Catalog {name!r} has type {kind!r}, which is unknown.{hint} Available: {', '.join(known)}. Register others with "
         "register_catalog(name, catalog)."
     )
-
-
-__all__ = ["FileCatalog", "IcebergTables", "JdbcCatalog", "catalog_of"]

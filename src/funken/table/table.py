@@ -606,16 +606,3 @@ class OverWindowedTable:
     def select(self, *fields: Any) -> Table:
         """Compute columns."""
         return self._table._selected(fields, "", self._windows)
-
-
-__all__ = [
-    "AggregatedTable",
-    "FlatAggregateTable",
-    "GroupWindowedTable",
-    "GroupedTable",
-    "OverWindowedTable",
-    "PartitionedTable",
-    "Table",
-    "TablePipeline",
-    "WindowGroupedTable",
-]

@@ -393,6 +393,3 @@ def _inner(type_: Any, name: str) -> Any:
 def _field_types(type_: Any, value: Row) -> list[Any]:
     fields = getattr(type_, "fields", None)
     return [getattr(field, "type", None) for field in fields] if fields else [None] * len(value)
-
-
-__all__ = ["Bitmap", "from_python", "internal_value", "java_row", "java_text", "python_value", "sql_text", "to_python"]

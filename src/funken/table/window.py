@@ -161,6 +161,3 @@ class Over:
     def partition_by(*partition_by: Any) -> OverWindow:
         """Name the columns whose rows belong together."""
         return OverWindow(tuple(map(lit_or_expression, partition_by)))
-
-
-__all__ = ["GroupWindow", "Over", "OverWindow", "Session", "Slide", "Tumble"]

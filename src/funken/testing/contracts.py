@@ -26,8 +26,7 @@ from funken.connectors.base import (
     Wait,
 )
 from funken.connectors.sink import CommitRequest, Committer, PreparedCommittable, Sink, SinkWriter
-from funken.operators.coordinators.base import OperatorCoordinatorContext
-from funken.operators.coordinators.committing import CommitCoordinator
+from funken.operators.coordinators import CommitCoordinator, OperatorCoordinatorContext
 from funken.timing.clock import came
 
 STEPS = 20_000

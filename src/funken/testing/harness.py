@@ -15,8 +15,7 @@ from typing import Any
 from funken.api.streams.stream import DataStream
 from funken.errors import InvalidProgram
 from funken.ids import DEFAULT_MAX_PARALLELISM, MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, OperatorSpec, Output, OutputTag, Timestamps, Values
-from funken.operators.context import OperatorContext
+from funken.operators.base import Operator, OperatorContext, OperatorSpec, Output, OutputTag, Timestamps, Values
 from funken.operators.operator_state import merged_operator_state
 from funken.operators.process.keyed_operator import KeyedOperator
 from funken.state.backend import StateBackend

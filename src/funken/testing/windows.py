@@ -11,7 +11,7 @@ from typing import Any
 
 from funken.ids import DEFAULT_MAX_PARALLELISM, MIN_TIMESTAMP
 from funken.metrics.registry import MetricGroup
-from funken.operators.context import OperatorContext, RuntimeContext
+from funken.operators.base import OperatorContext, RuntimeContext
 from funken.state.descriptors import StateDescriptor
 from funken.state.keyed import KeyedStateStore
 from funken.timing.clock import ManualClock

@@ -15,7 +15,7 @@ from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.durations import DurationLike, duration_ms, in_words
 from funken.timing.instants import moment, watermark_ms
-from funken.types.callables import Generic, T_contra, check_function
+from funken.types.callables import Generic, T_contra, check_arguments, check_function
 
 
 class WatermarkOutput:
@@ -238,6 +238,7 @@ class WatermarkStrategy(Generic[T_contra]):
         if not callable(extract):
             raise TypeError(f"{timestamp_assigner!r} is neither a TimestampAssigner nor a function")
         check_function(timestamp_assigner, "extract_timestamp", "with_timestamp_assigner()")
+        check_arguments(timestamp_assigner, "extract_timestamp", "with_timestamp_assigner()")
         return replace(self, assigner=extract)
 
     def with_idleness(self, idle_timeout: DurationLike) -> WatermarkStrategy[T_contra]:
@@ -401,6 +402,9 @@ SKEW_MILLIS = 3_600_000
 _SECONDS = range(1_000_000_000, 10_000_000_000)
 """Timestamps of this size are seconds since the epoch (2001 to 2286); as milliseconds they were in early 1970."""
 
+_FARTHEST = 100_000_000_000_000
+"""Timestamps beyond this one (in the year 5138) are no milliseconds."""
+
 _IN_ORDER = (
     "If the input ends, use execution.runtime-mode BATCH, where nothing is late, or "
     "WatermarkStrategy.with_wait_for_all_splits(), which holds the watermark back while there are splits that nobody reads; "
@@ -439,6 +443,12 @@ class EventTimeChecks:
                 f"the first timestamps look like seconds ({lowest}), but event time is in milliseconds: as it is, all records "
                 f"are from {moment(lowest)}, and a window of an hour holds 41 days. Multiply by 1000 in the timestamp "
                 "assigner, or return a datetime with a time zone.",
+            )
+        elif lowest > _FARTHEST and highest < MAX_WATERMARK:
+            self._warn(
+                "fine timestamps",
+                f"the first timestamps look like micro- or nanoseconds ({lowest}), but event time is in milliseconds: as it is, "
+                "a window of an hour holds seconds or less. Divide by 1000 or 1,000,000 in the timestamp assigner, with //.",
             )
         if split and highest <= watermark and not self._batch:
             self._warn(

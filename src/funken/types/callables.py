@@ -6,12 +6,14 @@ that Funken does not call would never run; and a text returned as the *results* 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from types import FunctionType, GeneratorType
+from types import FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from funken.errors import InvalidProgram
 from funken.types.row import Row
@@ -53,6 +55,9 @@ _ARGUMENTS = {
     "get_key": "the record",
     "reduce": "the result so far, the record",
     "process_element": "the record, the context",
+    "extract_timestamp": "the record, its timestamp so far",
+    "apply_keyed": "the key, the window, the records",
+    "apply_all": "the window, the records",
 }
 """What a function is called with, by its method."""
 _GROWS = ("append", "extend", "insert", "add", "update", "setdefault", "__setitem__", "put", "put_nowait")
@@ -95,6 +100,41 @@ def check_function(function: Any, method: str, role: str, several: bool | None =
         )
 
 
+_given: WeakKeyDictionary[FunctionType, dict[str, Any]] = WeakKeyDictionary()
+"""Functions of programs, with the plain values that the names around them had when they were given."""
+
+
+def remember_names(function: Any) -> None:
+    """Remember the values of the names that a function without a name of its own reads."""
+    if isinstance(function, FunctionType) and function.__name__ == "<lambda>":
+        _given[function] = {name: value for name, value in _around(function) if isinstance(value, int | str | float)}
+
+
+def changed_names(function: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the names that have other values now, with the former and the present ones.
+
+    >>> functions = []
+    >>> for i in range(3):
+    ...     functions.append(lambda n: n + i)
+    ...     remember_names(functions[-1])
+    >>> list(changed_names(functions[0])), list(changed_names(functions[2]))
+    ([('i', 0, 2)], [])
+    """
+    before = _given.get(function, {}) if isinstance(function, FunctionType) else {}
+    for name, value in _around(function) if before else ():
+        if name in before and value is not before[name] and value != before[name]:
+            yield name, before[name], value
+
+
+def _around(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    for name in function.__code__.co_names:
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with contextlib.suppress(ValueError):  # a variable that has no value yet
+            yield name, cell.cell_contents
+
+
 def check_arguments(function: Any, method: str, role: str) -> None:
     """Raise ``InvalidProgram`` for a function that cannot be called with what its operator has.
 
@@ -121,6 +161,8 @@ def check_arguments(function: Any, method: str, role: str) -> None:
         count = f"{len(given)} argument{'s' if len(given) > 1 else ''}"
         wanted = sum(each.default is each.empty for each in signature.parameters.values())
         remedy = "Take these"
+        if isinstance(found, MethodType) and not signature.parameters:
+            remedy = "A method takes self first"
         if method == "process_element" and wanted > len(given):
             remedy = "There is no collector: yield the results"
         elif method == "flat_map" and wanted > len(given):
@@ -150,6 +192,30 @@ def check_stream(stream: Any, role: str, *kinds: type) -> None:
     if not isinstance(stream, kinds):
         remedy = " Make one of it with from_collection()." if isinstance(stream, list | tuple) else ""
         raise TypeError(f"{role} takes streams, but got {stream!r:.100} ({type(stream).__name__}).{remedy}")
+
+
+def check_kind(given: Any, kind: type, role: str, remedy: str = "") -> None:
+    """Raise ``TypeError`` for an argument of another kind; say so if it is the class, a builder or a method instead.
+
+    >>> check_kind("soon", int, "wait()", "Give seconds.")
+    Traceback (most recent call last):
+        ...
+    TypeError: wait() needs an int, but got 'soon'. Give seconds.
+    """
+    if isinstance(given, kind):
+        return
+    if isinstance(given, type) and issubclass(given, kind):
+        remedy = f"That is the class: give an object of it, as {given.__name__}(...) or one of its methods makes it."
+    elif isinstance(given, MethodType | FunctionType) and given.__module__.startswith("funken."):
+        remedy = "It is a method that was not called: put () behind its name."
+    elif hasattr(given, "build"):
+        remedy = "Call build() at its end."
+    shown = repr(given)
+    shown = shown if len(shown) <= 100 else f"{shown[:97]}..."
+    name = kind.__name__
+    raise TypeError(
+        f"{role} needs {'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}, but got {shown}. {remedy}".rstrip()
+    )
 
 
 def check_methods(function: Any, base: type, role: str) -> None:
@@ -186,11 +252,34 @@ def check_methods(function: Any, base: type, role: str) -> None:
                 raise InvalidProgram(
                     f"{role} got {kind}, which defines {other}(); Funken calls {name}(). Rename the method."
                 )
+    for name, each in known.items():
+        theirs = given.get(name)
+        if name not in _ARGUMENTS and isinstance(theirs, FunctionType):
+            _check_parameters(theirs, each, f"{role} got {kind}, whose {name}()")
     for name in missing:
         if _is_abstract(known[name]) and name not in _OPTIONAL and getattr(cls, name) is known[name]:
             near = difflib.get_close_matches(name, [each for each in own if each not in known], 1, 0.5)
             has = f", only {near[0]}()" if near else ""
             raise InvalidProgram(f"{role} got {kind}, which does not define {name}(){has}. Define {name}().")
+
+
+def _check_parameters(theirs: FunctionType, ours: FunctionType, what: str) -> None:
+    """Raise ``InvalidProgram`` for a method that cannot be called with the arguments of Funken's own."""
+    arguments = list(inspect.signature(ours).parameters.values())
+    if any(each.kind is not each.POSITIONAL_OR_KEYWORD for each in arguments):
+        return
+    signature = inspect.signature(theirs)
+    try:
+        signature.bind(*(each.name for each in arguments))
+    except TypeError:
+        wanted = [each.name for each in arguments if each.default is each.empty]
+        with contextlib.suppress(TypeError):
+            signature.bind(*wanted)
+            return
+        raise InvalidProgram(
+            f"{what} takes {signature}, but Funken calls it with ({', '.join(each.name for each in arguments)}). Take these; "
+            "there is no collector: yield the results."
+        ) from None
 
 
 def _bare(name: str) -> str:
@@ -238,6 +327,22 @@ def check_several(made: Any, tuples: bool = True) -> None:
         )
 
 
+def fields_of(value: Any) -> str:
+    """Say which fields a record has, if it is no single value.
+
+    >>> fields_of(("a", 1)), fields_of({"name": "ann"}), fields_of(7)
+    ('has the fields 0 to 1', "has the field 'name'", '')
+    """
+    names = (
+        [*value] if isinstance(value, dict) else getattr(value, "_fields", None) or getattr(value, "__match_args__", ())
+    )
+    if names:
+        return f"has the field{'s' * (len(names) > 1)} {', '.join(map(repr, names[:30]))}"
+    if isinstance(value, tuple | list) or hasattr(value, "_values"):
+        return f"has the fields 0 to {len(value) - 1}" if len(value) else "has no fields"
+    return ""
+
+
 def several(function: Callable[..., Any], tuples: bool = True) -> Callable[..., Any]:
     """Return a function whose results are checked."""
 
@@ -262,6 +367,10 @@ def check_collection(collection: Any, role: str) -> None:
     kind = type(collection)
     package = kind.__module__.partition(".")[0]
     remedy = None
+    if not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
+        raise TypeError(
+            f"{role} needs a list or another collection, but got {collection!r:.100}. Give [record] for one record."
+        )
     if package in _TABLES and kind.__name__ in _TABLES[package]:
         what, remedy = _TABLES[package][kind.__name__]
         what = f"{'an' if package[0] in 'aeiou' else 'a'} {package} {kind.__name__}, {what}"

@@ -403,7 +403,9 @@ def declared(type_info: Any) -> TypeInformation | None:
     if isinstance(type_info, list | tuple):
         return Types.ROW(list(type_info))
     if not isinstance(type_info, TypeInformation):
-        raise TypeError(f"a type is declared with Types, such as Types.STRING(), but {type_info!r} was given")
+        name = getattr(type_info, "__qualname__", "")
+        remedy = f" Call it: {name}()." if name.startswith("Types.") else ""
+        raise TypeError(f"a type is declared with Types, such as Types.STRING(), but {type_info!r} was given.{remedy}")
     return type_info
 
 

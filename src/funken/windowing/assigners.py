@@ -136,8 +136,8 @@ class _Tumbling(WindowAssigner[object, TimeWindow]):
     def __post_init__(self) -> None:
         if abs(self.offset) >= self.size:
             raise InvalidProgram(
-                f"{type(self).__name__} parameters must satisfy abs(offset) < size: "
-                f"the offset is {self.offset} ms, the size {self.size} ms."
+                f"{type(self).__name__} parameters must satisfy abs(offset) < size, and a size is 1 ms or more (a number "
+                f"is in ms): the offset is {self.offset} ms, the size {self.size} ms."
             )
 
     @classmethod

@@ -22,8 +22,7 @@ from funken.api.jobs import client as job
 from funken.api.jobs.client import JobClient
 from funken.api.jobs.results import watch_jobs
 from funken.errors import JobCancelled, JobExecutionError, OperatorFailed, SourceNotReadable
-from funken.runtime.driver.execution import JobExecution
-from funken.runtime.driver.local_runner import LocalRunner
+from funken.runtime.driver.local_runner import JobExecution, LocalRunner
 from funken.testing import local
 from tests.support.blocking import LET_GO, REACHED, reach, wait_outside_of_python
 from tests.support.files import file_sink

@@ -23,7 +23,7 @@ def test_what_only_keyed_streams_have_says_so(name, instead):
 def test_other_attributes_are_missing_as_ever():
     stream = local([1])
 
-    with pytest.raises(AttributeError, match="'DataStream' object has no attribute 'mapp'$"):
+    with pytest.raises(AttributeError, match=r"'DataStream' object has no attribute 'mapp'. Did you mean map\(\)\?$"):
         stream.mapp  # noqa: B018 - reading it is the test
     assert getattr(stream, "cache", None) is None
     assert copy.copy(stream).execute_and_collect(limit=1) == [1]

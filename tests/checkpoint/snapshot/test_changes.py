@@ -14,8 +14,7 @@ from funken.checkpoint.restore import RestoreTarget, origins, plan_restore, read
 from funken.checkpoint.store.blobs import SubtaskState, state_pickler
 from funken.checkpoint.store.completed import Manifest, OperatorEntry, SnapshotKind
 from funken.errors import StorageFailed
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.operators.rolling import RollingReduce
 from funken.operators.user_functions import UserFunction
 from funken.state.backend import HashMapBackend

@@ -14,8 +14,8 @@ from funken.columnar.block import RowBlock
 from funken.columnar.declared import Conversion, conversion_of
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import Column, Columns, columns_of
+from funken.columnar.kernels.converting import BlocksConverted, converted
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.loops.converting import BlocksConverted, converted
 from funken.columnar.records import fits, made_of_fields
 from funken.errors import ValueDoesNotFit
 from funken.expr.types import (

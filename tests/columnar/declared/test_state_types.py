@@ -18,12 +18,13 @@ from funken import (
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.keyed import groups as changes
-from funken.columnar.stateful import uses
-from funken.columnar.stateful.steps import Rounds, Scan
+from funken.columnar.stateful import tracing as uses
+from funken.columnar.stateful.typed import Rounds, Scan
 from funken.compat.pyflink.times import Time
 from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.process.one_input import KeyedProcess
-from funken.operators.stateful import blocks, logic, units
+from funken.operators.stateful import blocks
+from funken.operators.stateful import blocks as units
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.functions import columnar_process
 from funken.testing import OperatorHarness
@@ -33,11 +34,6 @@ from tests.support.traced.states import StateFuzzer
 
 CASES, PART = 240, 60
 PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
-
-
-@pytest.fixture(autouse=True)
-def blocks_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logic, "_FEW", 0)
 
 
 def fuzz(first: int, count: int, seed: int = 11) -> list[Any]:

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from funken.columnar.kernels.columns import Column, Columns, column_of, columns_of, joined
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.kernels.ropes import concatenated
-from funken.columnar.kernels.text import contains, joined_text
+from funken.columnar.kernels.text import concatenated, contains, joined_text
 from funken.columnar.keyed.codec import TAG, decode_block, encode_block
 from funken.columnar.keyed.groups import Groups, running_sum
 from funken.columnar.keyed.keys import KeyTargets, Slots, column_of_keys
 from funken.expr.types import BOOL, FLOAT, INT, STR, Tuple
-from funken.runtime.exchange.wire import COLUMNS
+from funken.runtime.exchange.gate import COLUMNS
 from funken.state.keygroups import key_group_of, subtask_of
 
 INTS = st.integers(-(2**63), 2**63 - 1) | st.integers(-200, 200) | st.sampled_from([2**61 - 1, -(2**61), 2**32])

@@ -11,8 +11,7 @@ from funken.columnar.kernels import numbers as decimals
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Column, Columns, column_of, joined
 from funken.columnar.kernels.evaluation import computed, mask_of
-from funken.columnar.kernels.patterns import CONSTANT, alternatives
-from funken.columnar.kernels.ropes import Rope, concatenated
+from funken.columnar.kernels.text import CONSTANT, Rope, alternatives, concatenated
 from funken.columnar.keyed.codec import decode_block, encode_block
 from funken.columnar.keyed.keys import key_codes
 from funken.columnar.tracing import trace
@@ -173,7 +172,7 @@ def test_text_is_made_by_number_by_digits_or_by_arrow(step: int) -> None:
 
 def test_text_that_may_be_too_long_is_not_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
     ropes = [concatenated([Column(STR, "n", True), column_of([1, 2], INT)], 2) for _ in range(3)]
-    monkeypatch.setattr("funken.columnar.kernels.ropes._MOST_BYTES", 100)  # of 3 * 2 * 21
+    monkeypatch.setattr("funken.columnar.kernels.text._MOST_BYTES", 100)  # of 3 * 2 * 21
     both = joined([Columns(STR, [rope], 2) for rope in ropes])
     assert not isinstance(both.leaves[0], Rope)
     assert both.to_list() == ["n1", "n2"] * 3

@@ -13,9 +13,7 @@ from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Column, column_of, columns_of
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.tracing import trace
-from funken.expr.python.objects import DATETIME, TEXTS
-from funken.expr.python.operation import OperationRule
-from funken.expr.python.table import TABLE
+from funken.expr.python.table import DATETIME, TABLE, TEXTS, OperationRule
 from funken.expr.types import FLOAT, INT, STR
 
 DAY = Column(STR, "%Y-%m-%d", constant=True)
@@ -100,7 +98,7 @@ def folders(text):
 
 
 def test_a_text_is_split_once_into_what_is_taken_of_it(calls, monkeypatch):
-    from funken.columnar.kernels import cuts
+    from funken.columnar.kernels import text as cuts
 
     split = []
     separated = cuts.Separated

@@ -15,7 +15,7 @@ from funken.columnar.kernels.evaluation import computed
 from funken.columnar.kernels.times import Times
 from funken.columnar.keyed.codec import decode_block, encode_block
 from funken.columnar.tracing import trace
-from funken.expr.python.objects import DATETIME
+from funken.expr.python.table import DATETIME
 from funken.expr.types import FLOAT, INT, STR, Object, Tuple
 
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)

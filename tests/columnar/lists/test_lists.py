@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.columnar.flat_maps import trace_flat_map
 from funken.columnar.kernels.columns import Column, Columns, column_of, columns_of, joined
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.keyed.codec import decode_block, encode_block
 from funken.columnar.keyed.relational import size_of
-from funken.columnar.lists.calls import ITEMS
 from funken.columnar.records import NOT_READ, fits, has_documents
 from funken.columnar.tracing import trace
+from funken.columnar.typed.operations import ITEMS
 from funken.expr.types import BOOL, DICT, DOCUMENT, FLOAT, INT, STR, ListOf, Optional, Record, Tuple, optional
 
 ITEM = Record((STR, FLOAT, ListOf(INT)), DICT, ("sku", "price", "marks"))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from funken import Row
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.vectorized.collected import columns_of_alike
+from funken.columnar.vectorized.results import columns_of_alike
 from funken.expr.types import FLOAT, INT, NONE, STR, ListOf, Tuple
 
 

@@ -19,7 +19,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.flat_maps.conventions import trace_with_context
+from funken.columnar.flat_maps import trace_with_context
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.connectors import CsvSchema

@@ -10,8 +10,7 @@ from funken.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
 from funken.connectors.kafka.connection import BrokerTransactionAdmin, PreparedTransaction, probes_of
 from funken.connectors.sink import PreparedCommittable
 from funken.errors import SinkNotWritable
-from funken.operators.coordinators.base import OperatorCoordinatorContext
-from funken.operators.coordinators.committing import CommitCoordinator
+from funken.operators.coordinators import CommitCoordinator, OperatorCoordinatorContext
 from funken.testing import check_sink
 from tests.support.transaction_brokers import BrokerConnection, Brokers, java_hash, with_brokers
 

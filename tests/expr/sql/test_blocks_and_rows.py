@@ -9,15 +9,17 @@ from __future__ import annotations
 import random
 import re
 from decimal import ROUND_HALF_UP, Context, Decimal
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from funken.expr.evaluate import EvaluationContext, evaluate
+from funken.expr.evaluate import EvaluationContext, Evaluator, evaluate
 from funken.expr.ir import Call, InputRef, Literal, rewrite, walk
 from funken.expr.rules import Determinism, EvaluationError, FunctionRule
+from funken.expr.sql import strings
 from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.types import (
     BooleanType,
@@ -205,7 +207,11 @@ def test_integers_wrap_around_and_division_cuts(type_, data):
     b = [each or 1 if each is not None else None for each in b]
     some = [None if None in pair else pair for pair in zip(a, b, strict=True)]
     assert computed("a / b", parse_type(type_), a, b)[0] == [pair and wrapped(cut(*pair), bits) for pair in some]
-    assert computed("a % b", parse_type(type_), a, b)[0] == [pair and pair[0] - pair[1] * cut(*pair) for pair in some]
+    left = [pair and pair[0] - pair[1] * cut(*pair) for pair in some]
+    assert computed("a % b", parse_type(type_), a, b)[0] == left
+    assert computed("MOD(a, b)", parse_type(type_), a, b)[0] == left
+    with pytest.raises(EvaluationError, match="by zero"):
+        computed("MOD(a, b)", parse_type(type_), [1, *a], [0, *b])
 
 
 DECIMALS = st.decimals(-(10**8), 10**8, allow_nan=False, places=2)
@@ -291,6 +297,70 @@ def test_a_condition_guards_what_would_fail(given_):
     assert computed("b <> 0 AND a / b > 0", IntType(), a, b)[0] == [
         False if y == 0 else None if value is None else value > 0 for value, y in zip(guarded, b, strict=True)
     ]
+
+
+def test_arms_of_case_that_go_value_by_value_are_computed_for_their_rows_alone(monkeypatch):
+    asked = []
+    search = re.compile("b+")
+    spied = SimpleNamespace(groups=0, search=lambda text: asked.append(text) or search.search(text))
+    monkeypatch.setattr(strings, "valid_expression", lambda pattern: spied)
+    batch = pa.record_batch({"a": ["abb", "x", None, "bc"], "b": [True, False, True, None]})
+    node = bound(
+        "CASE WHEN b THEN REGEXP_EXTRACT(a, 'b+', 0) ELSE 'no' END", ("a", parse_type("STRING")), ("b", BooleanType())
+    )
+
+    [found] = evaluate([node], batch, CONTEXT)
+
+    assert found.to_pylist() == ["bb", "no", None, "no"]
+    assert asked == ["abb"]
+
+
+@pytest.mark.parametrize(("deterministic", "seen"), [(True, [1, 2, 3]), (False, [1, 2, 3, 2, 3])])
+def test_what_a_condition_has_computed_is_not_computed_for_its_arm(deterministic, seen):
+    called = []
+    handle = SimpleNamespace(
+        deterministic=deterministic,
+        evaluate=lambda node, over: called.extend(over.column(node.args[0]).to_pylist()) or over.column(node.args[0]),
+    )
+    call = Call("f", (InputRef(0, type=IntType()),), type=IntType(), handle=handle)
+    test = FUNCTIONS.call(">", [call, Literal(1, type=IntType())])
+    node = FUNCTIONS.call("CASE", [test, call, Literal(0, type=IntType())])
+
+    [found] = evaluate([node], pa.record_batch({"a": pa.array([1, 2, 3], pa.int32())}), CONTEXT)
+
+    assert found.to_pylist() == [0, 2, 3]
+    assert called == seen
+
+
+def test_what_all_rows_have_is_not_computed_for_some_again():
+    columns = [("a", IntType()), ("b", IntType())]
+    total, more, chance = (bound(sql, *columns) for sql in ("a + b", "(a + b) * 2", "RAND() + a"))
+    batch = pa.record_batch({"a": pa.array([1, 2, 3], pa.int32()), "b": pa.array([10, 20, None], pa.int32())})
+    whole = Evaluator(batch, CONTEXT)
+    whole.value(total), whole.value(chance)
+    some = whole.under(pa.array([False, True, True]))
+    again = some.under(pa.array([False, True]))
+
+    assert some.computed(total).to_pylist() == [22, None]
+    assert some.column(more).to_pylist() == [44, None]
+    assert again.column(more).to_pylist() == [None]
+    assert some.computed(chance) is None  # it is another one each time
+    assert [each.rows for each in (some, again, whole.under(None))] == [2, 1, 3]
+    assert whole.under(None).column(more).to_pylist() == [22, 44, None]
+
+
+@pytest.mark.parametrize("pattern", ["b+", "(b)(c)?", "("])
+def test_a_constant_expression_means_what_one_per_row_means(pattern):
+    texts = ["abbc", "", None, "bcbc", "x"] * 20
+    batch = pa.record_batch({"a": texts, "p": [pattern] * len(texts)})
+    columns = [("a", parse_type("STRING")), ("p", parse_type("STRING"))]
+    for call in (
+        "REGEXP_EXTRACT(a, {}, 0)", "REGEXP_EXTRACT(a, {}, 2)", "REGEXP_EXTRACT_ALL(a, {}, 1)", "REGEXP_COUNT(a, {})",
+        "REGEXP_INSTR(a, {})", "REGEXP_SUBSTR(a, {})", "REGEXP_REPLACE(a, {}, '-')",
+    ):  # fmt: skip
+        nodes = [bound(call.format(each), *columns) for each in (f"'{pattern}'", "p")]
+        one, other = (column.to_pylist() for column in evaluate(nodes, batch, CONTEXT))
+        assert one == other
 
 
 PATTERNS = st.tuples(st.sampled_from(["", "%", "_"]), st.text("ab.", max_size=2), st.sampled_from(["", "%", "_", "%b"]))

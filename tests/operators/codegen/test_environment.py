@@ -14,7 +14,7 @@ import pytest
 
 from funken import Configuration, StreamExecutionEnvironment, WatermarkStrategy
 from funken.errors import JobExecutionError
-from funken.operators.codegen.loops import LoopText, add_frames
+from funken.operators.codegen import LoopText, add_frames
 from tests.support import streams
 
 PATTERN = re.compile(r"(\w)=(\w)")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.operators.codegen.inlining import OuterVariables, expression_of, watched
+from funken.operators.codegen import OuterVariables, expression_of, watched
 
 NUMBER = 7
 TABLE = {"a": 1}

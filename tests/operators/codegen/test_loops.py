@@ -5,7 +5,7 @@ import traceback
 
 import pytest
 
-from funken.operators.codegen.loops import LoopText, add_frames
+from funken.operators.codegen import LoopText, add_frames
 
 NUMBER = 2
 

@@ -5,7 +5,7 @@ from collections import namedtuple
 
 import pytest
 
-from funken.operators.codegen.masks import BlockPredicates
+from funken.operators.masks import BlockPredicates
 
 Tick = namedtuple("Tick", "kind price")
 LIMIT = 3

@@ -8,8 +8,7 @@ from funken import Encoder, FileSink
 from funken.connectors import CommitRequest, Committer, Sink, SinkWriter
 from funken.connectors.sink import PreparedCommittable
 from funken.errors import CommitError
-from funken.operators.coordinators.base import OperatorCoordinatorContext
-from funken.operators.coordinators.committing import CommitCoordinator, CommitSettings
+from funken.operators.coordinators import CommitCoordinator, CommitSettings, OperatorCoordinatorContext
 from funken.runtime.driver.coordinators import CoordinatorWorker
 from funken.testing import local
 

@@ -9,10 +9,10 @@ import pytest
 from funken import NumberSequenceSource, Source, SplitEnumerator, StreamExecutionEnvironment, WatermarkStrategy
 from funken.errors import JobExecutionError, SourceNotReadable
 from funken.ids import MAX_WATERMARK
-from funken.operators.coordinators.base import OperatorCoordinatorContext
-from funken.operators.coordinators.source import (
+from funken.operators.coordinators import (
     AddSplits,
     AlignWatermark,
+    OperatorCoordinatorContext,
     ReportWatermark,
     RequestSplits,
     SourceCoordinator,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from funken.errors import StateNotKeyed
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import OutputTag
-from funken.operators.process.contexts import TimeDomain
+from funken.operators.process.keyed_operator import TimeDomain
 from funken.operators.process.one_input import KeyedProcess, Process
 from funken.operators.user_functions import UserFunction
 from funken.state.descriptors import ListStateDescriptor, ValueStateDescriptor

@@ -12,7 +12,7 @@ from funken.operators.async_io.operator import AsyncWait
 from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process, ResultKind
 from funken.operators.process.two_inputs import BroadcastProcess, CoProcess, KeyedBroadcastProcess, KeyedCoProcess
 from funken.operators.user_functions import UserFunction
-from funken.operators.window.functions import CallStyle as WindowShape
+from funken.operators.window.contents import CallStyle as WindowShape
 from funken.operators.window.spec import Elements, Reduced, WindowCall, WindowSpec
 from funken.state.descriptors import (
     ListStateDescriptor,

@@ -15,7 +15,7 @@ from funken import (
 )
 from funken.columnar.block import TupleBlock
 from funken.errors import OperatorFailed
-from funken.operators.codegen.loops import rows_of_fields
+from funken.operators.codegen import rows_of_fields
 from funken.operators.window.contents import _ReducedLogic
 from funken.state.delta_tables import DeltaTable
 

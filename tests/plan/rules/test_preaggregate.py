@@ -29,7 +29,7 @@ from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.base import OperatorSpec
 from funken.plan.columnar_edges import ColumnarHash, PreAggregation
 from funken.runtime.exchange.factory import writer_for
-from funken.runtime.exchange.wire import BlockKind, decode_records, read_header
+from funken.runtime.exchange.gate import BlockKind, decode_records, read_header
 from funken.runtime.exchange.writers import IngestionTime
 from funken.testing import OperatorHarness
 

@@ -19,7 +19,7 @@ from funken import (
 )
 from funken.compat.pyflink.dependencies import Dependencies, ShippedPlan, shipped
 from funken.operators.base import Operator
-from funken.operators.traits import BatchInput, OperatorTraits
+from funken.operators.user_functions import BatchInput, OperatorTraits
 from funken.operators.window.spec import Strategy
 from funken.operators.wrappers import Converting, SortedInput
 from funken.plan.rules import operators, placement

@@ -3,7 +3,7 @@
 import pytest
 
 from funken.errors import StateTooLarge
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext
 from funken.runtime.chain.chain import TaskBackends
 from funken.state.backend import StateSettings
 from funken.state.descriptors import ValueStateDescriptor

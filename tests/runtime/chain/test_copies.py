@@ -28,7 +28,7 @@ from funken.errors import OperatorFailed
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSinkLogic
 from funken.operators.user_functions import UserFunction
-from funken.runtime.exchange.wire import BlockHeader, BlockKind
+from funken.runtime.exchange.gate import BlockHeader, BlockKind
 from funken.runtime.task.state_manager import ChannelStateWriter
 from funken.testing import OperatorHarness
 from tests.support.changing import build, expected, random_steps

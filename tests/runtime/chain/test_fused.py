@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from funken import MapFunction, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from funken.errors import OperatorFailed
-from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, read_header
+from funken.runtime.exchange.gate import BlockKind, decode_records, encode_records, pack_header, read_header
 from funken.runtime.messages import TaskId
 from funken.runtime.settings import TaskSettings
 from funken.runtime.task.task import Task

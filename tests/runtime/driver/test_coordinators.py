@@ -7,7 +7,7 @@ import pytest
 from funken import StreamExecutionEnvironment
 from funken.errors import JobExecutionError
 from funken.operators.base import Operator
-from funken.operators.coordinators.base import OperatorCoordinator
+from funken.operators.coordinators import OperatorCoordinator
 from funken.operators.wrappers import Converting
 from funken.runtime.driver.local_runner import LocalRunner
 from funken.runtime.driver.master import JobMaster

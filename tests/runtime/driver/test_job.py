@@ -3,8 +3,7 @@
 import pytest
 
 from funken.api.jobs.client import JobClient
-from funken.runtime.driver.execution import JobExecution
-from funken.runtime.driver.local_runner import LocalRunner
+from funken.runtime.driver.local_runner import JobExecution, LocalRunner
 from funken.runtime.job.states import CancelRequested, JobScheduled, JobStatus, JobSubmitted, RunAttempt
 from funken.testing import local
 

@@ -8,8 +8,7 @@ import pytest
 from funken import NumberSequenceSource, Sink, StreamExecutionEnvironment, WatermarkStrategy
 from funken.connectors.sink import Committer, PreparedCommittable
 from funken.errors import JobExecutionError, OperatorFailed, TaskLost
-from funken.operators.coordinators.collecting import Collector
-from funken.operators.coordinators.source import AddSplits, RequestSplits
+from funken.operators.coordinators import AddSplits, Collector, RequestSplits
 from funken.operators.sink import CollectSink
 from funken.runtime.driver.master import JobMaster
 from funken.runtime.messages import (

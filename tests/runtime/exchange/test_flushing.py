@@ -9,7 +9,7 @@ from funken import (
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
-from funken.runtime.exchange.wire import BlockKind, decode_records, read_header
+from funken.runtime.exchange.gate import BlockKind, decode_records, read_header
 from funken.runtime.messages import TaskId
 from funken.runtime.settings import TaskSettings
 from funken.runtime.task.task import Task

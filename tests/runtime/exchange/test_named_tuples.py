@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from funken.runtime.exchange.wire import (
+from funken.runtime.exchange.gate import (
     FEWEST,
     BlockKind,
     decode_records,

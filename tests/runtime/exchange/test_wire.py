@@ -11,7 +11,7 @@ from funken.errors import RecordNotPicklable, TransferCorrupted
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.shapes import dumps_records, record_repr
 from funken.runtime import messages as sealed
-from funken.runtime.exchange.wire import (
+from funken.runtime.exchange.gate import (
     BlockKind,
     decode_records,
     encode_records,

@@ -14,7 +14,7 @@ from funken.plan.columnar_edges import OF_COLUMNS, ColumnarGlobal
 from funken.plan.nodes import Broadcast, Custom, Forward, Global, Hash, Rebalance, Rescale, Shuffle
 from funken.plan.physical import Edge
 from funken.runtime.exchange.factory import writer_for
-from funken.runtime.exchange.wire import BlockKind, decode_records, read_header
+from funken.runtime.exchange.gate import BlockKind, decode_records, read_header
 from funken.runtime.exchange.writers import IngestionTime
 from funken.state.keygroups import key_group_of, subtask_of
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from funken import JobClient, StreamExecutionEnvironment
 from funken.errors import JobCancelled
 from funken.runtime.driver.local_runner import LocalRunner
-from funken.runtime.job.pressure import FlowGraph
+from funken.runtime.job.states import FlowGraph
 
 _SHARES = st.sampled_from([0.0, 0.05, 0.1, 0.4, 0.9, 1.0])
 

@@ -6,7 +6,7 @@ import pytest
 
 from funken.checkpoint.store.blobs import SubtaskState
 from funken.columnar.block import RowBlock
-from funken.runtime.exchange.wire import BlockHeader, BlockKind
+from funken.runtime.exchange.gate import BlockHeader, BlockKind
 from funken.runtime.task.state_manager import ChannelState, ChannelStateWriter, edge_names, reassigned
 from funken.testing import local
 

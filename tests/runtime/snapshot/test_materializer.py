@@ -7,7 +7,7 @@ import pytest
 
 from funken.checkpoint.machine import Stop
 from funken.io.storage import mounted
-from funken.runtime.exchange.wire import BlockKind
+from funken.runtime.exchange.gate import BlockKind
 from funken.runtime.messages import CheckpointAborted, Savepoint
 from funken.runtime.task.state_manager import Materializer, write_snapshot
 from funken.testing.memory_storage import MemoryStorage

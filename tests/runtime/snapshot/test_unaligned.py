@@ -26,7 +26,7 @@ from funken.errors import CheckpointIncompatible, OperatorFailed
 from funken.ids import MAX_WATERMARK
 from funken.io.storage import mounted
 from funken.plan.nodes import Broadcast, Forward, Rescale, portable
-from funken.runtime.exchange.wire import BlockKind, decode_records, encode_records, pack_header, payload_of, read_header
+from funken.runtime.exchange.gate import BlockKind, decode_records, encode_records, pack_header, payload_of, read_header
 from funken.runtime.messages import CheckpointAborted, Savepoint, TaskId, TriggerCheckpoint
 from funken.runtime.settings import CheckpointPlan, TaskSettings
 from funken.runtime.task.state_manager import UNALIGNED, may_overtake, write_snapshot

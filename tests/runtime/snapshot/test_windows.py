@@ -18,8 +18,7 @@ from funken.checkpoint.store.databases import entries_of
 from funken.errors import StorageFailed
 from funken.ids import MAX_WATERMARK
 from funken.io.storage import mounted
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.operators.join import TAGGED_KEY, CoGroup, WindowJoin
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import Aggregated, CallStyle, Elements, Reduced, WindowCall, WindowSpec

@@ -13,7 +13,7 @@ from funken import (
     ValueStateDescriptor,
 )
 from funken.errors import OperatorFailed
-from funken.runtime.exchange.wire import BlockKind, encode_records, pack_header
+from funken.runtime.exchange.gate import BlockKind, encode_records, pack_header
 from funken.runtime.messages import MetricsReport, TaskEnded, TaskId
 from funken.runtime.settings import TaskSettings
 from funken.runtime.task.task import Task

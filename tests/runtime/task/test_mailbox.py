@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from funken.runtime.messages import MetricsReport, TaskId
-from funken.runtime.task.task_loop import TaskLoop
+from funken.runtime.task.task import TaskLoop
 from funken.timing.clock import ManualClock
 
 

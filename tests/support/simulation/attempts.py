@@ -23,8 +23,7 @@ from funken.runtime.driver.job import Job
 from funken.runtime.driver.job_checkpoints import JobCheckpoints
 from funken.runtime.messages import TaskCommand, TaskEvent, TaskId
 from funken.runtime.task.state_manager import TaskStateSnapshot, acknowledgement_of
-from funken.runtime.task.task import Task
-from funken.runtime.task.task_loop import TaskLoop
+from funken.runtime.task.task import Task, TaskLoop
 from funken.timing.clock import Clock
 from tests.support.simulation.ledgers import Violation
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.columnar.flat_maps import trace_flat_map
 from funken.expr.types import Type
 from tests.support.traced.functions import FunctionFuzzer, FunctionWriter
 from tests.support.traced.records import random_records

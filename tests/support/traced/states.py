@@ -81,13 +81,14 @@ class StateFuzzer:
             self.counts["per record"] += 1
             self.refusals[str(refused)] += 1
             return None
+        from funken.expr import watch
         from funken.operators.stateful import blocks, logic
 
         rounds = dice.choice((blocks._ROUNDS, dict.fromkeys((False, True), (1000, 1))))
         small, most = dice.choice((0, 0, 20)), 2 if self._databases else 1 << 17
         with (
             patch.object(blocks, "_ROUNDS", rounds),
-            patch.object(logic, "_FEW", small),
+            patch.object(watch, "FEW", small),
             patch.object(logic, "_MOST_SLOTS", most),
         ):
             fires = made.on_columns.on_timer
@@ -163,10 +164,11 @@ class _Driven:
         operator: Any = self._harness.operator
         try:
             if as_columns:
-                returns = operator._states._returns
+                returns = operator._states.gate.returns
+                operator._states.gate.wait = 0
                 take = operator.process_second_block if second else operator.process_block
                 take(columns_of(records, _SCHEMA, stamps))
-                left = operator._states._returns > returns or not len(operator._states._of_key)
+                left = operator._states.gate.returns > returns or not len(operator._states._of_key)
                 self.on_columns, self.in_rows = self.on_columns + (not left), self.in_rows + left
             elif second:
                 self._harness.feed_second_block(records, stamps)

@@ -346,8 +346,7 @@ class BatchFuzzer:
         records = random_records(dice, schema, dice.random() < 0.5)
         source = f"{form.value} {records!r}"
         from funken.columnar.kernels.columns import columns_of
-        from funken.columnar.vectorized.arguments import argument_of, columns_of_records
-        from funken.columnar.vectorized.results import columns_made
+        from funken.columnar.vectorized.results import argument_of, columns_made, columns_of_records
 
         try:
             for block in (columns_of(records, schema), columns_of_records(records)):

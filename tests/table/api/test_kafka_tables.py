@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from funken.errors import InvalidProgram
+from funken.errors import InvalidProgram, JobExecutionError
 from funken.table.connectors.contract import TableContext
 from funken.table.connectors.factory import scan_table, sink_table
 from funken.table.environment import EnvironmentSettings, TableEnvironment
@@ -86,6 +86,22 @@ def test_each_partition_has_a_watermark_of_its_own(broker, tables):
     )
 
     assert sorted(row[1:] for row in found) == [(0, 7), (10, 1), (20, 1), (30, 1), (40, 1), (50, 1)]
+
+
+def test_columns_that_no_one_reads_are_not_decoded(broker, tables):
+    for text in ('{"id": 1, "n": "no number", "at": 5}', '{"id": 2, "n": 7, "at": 6}'):
+        broker.producer.produce("wide", text)
+    broker.producer.flush()
+    tables.execute_sql(f"""
+        CREATE TABLE wide (
+          `id` BIGINT, `n` INT, `at` BIGINT, `ts` AS TO_TIMESTAMP_LTZ(`at`, 3), WATERMARK FOR `ts` AS `ts`
+        ) WITH ({topic(broker, "wide")})
+    """)
+
+    assert rows(tables, "SELECT `id` FROM wide") == [("+I", 1), ("+I", 2)]
+    assert rows(tables, "SELECT `at`, `id` FROM wide WHERE `id` > 1") == [("+I", 6, 2)]
+    with pytest.raises(JobExecutionError, match="no number"):
+        rows(tables, "SELECT `n` FROM wide")
 
 
 def test_an_upsert_topic_keeps_the_last_row_of_a_key(broker, tables):

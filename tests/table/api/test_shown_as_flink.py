@@ -154,3 +154,24 @@ def test_large_integers_beside_floating_point_numbers_are_rounded(expression, ex
     rows = "(VALUES (123456789, 9007199254740993, 1e300), (-1, -9223372036854775807, -1.9e0)) AS T(a, b, c)"
 
     assert [row[0] for row in tables.execute_sql(f"SELECT {expression} FROM {rows}").collect()] == expected
+
+
+def test_plus_also_joins_texts():
+    table = TableEnvironment.create(EnvironmentSettings.in_batch_mode()).from_elements([(1, "a")], ["id", "k"])
+    found = table.select(col("k") + "!", col("id") + col("k"), 1 + col("id"), lit("2024-01-01").to_date + lit(1).days)
+
+    assert [tuple(row) for row in found.execute().collect()] == [("a!", "1a", 2, datetime.date(2024, 1, 2))]
+
+
+def test_a_view_shows_its_times_and_explain_is_no_box(capsys):
+    tables = TableEnvironment.create()
+    tables.execute_sql(
+        "CREATE TABLE s (id INT, r ROW<x INT>, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen')"
+    )
+    tables.execute_sql("CREATE VIEW v AS SELECT ts, r.x, CAST(r AS ROW<y INT>).y FROM s")
+    tables.execute_sql("DESCRIBE v").print()
+    assert [line.split("|")[1:3] for line in lines(capsys)[3:6]] == [
+        ["     ts ", " TIMESTAMP(3) *ROWTIME* "], ["      x ", "                    INT "], [" EXPR$2 ", "                    INT "],
+    ]  # fmt: skip
+    tables.execute_sql("EXPLAIN SELECT id FROM s").print()
+    assert lines(capsys)[0] == "== Abstract Syntax Tree =="

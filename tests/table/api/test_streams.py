@@ -7,9 +7,11 @@ import pytest
 from funken import Row, RowKind, StreamExecutionEnvironment, Types, WatermarkStrategy
 from funken.errors import InvalidProgram
 from funken.table.changelog import ChangelogMode
-from funken.table.environment import StreamTableEnvironment
-from funken.table.expressions import col
+from funken.table.environment import StreamTableEnvironment, TableEnvironment
+from funken.table.expressions import col, lit
 from funken.table.schema import Schema
+from funken.table.types import RowField, RowType, parse_type
+from funken.table.window import Tumble
 
 
 @pytest.fixture
@@ -86,6 +88,45 @@ def test_a_table_that_changes_is_a_stream_of_changes(env, tables):
     assert [(added, row[1]) for added, row in pairs] == [(True, 3), (False, 3), (True, 5)]
 
 
+@pytest.mark.parametrize(
+    ("condition", "key", "expected"),
+    [
+        ("TRUE", "name", ["+I 3", "+U 5"]),
+        ("age < 5", "name", ["+I 3", "-D 3"]),  # nothing takes the place of the row that was there
+        ("TRUE", "age", ["+I 3", "-D 3", "+U 5"]),
+        ("TRUE", "", ["+I 3", "+U 5"]),
+    ],
+)
+def test_a_stream_of_upserts_leaves_the_rows_of_its_table(env, tables, condition, key, expected):
+    tables.create_temporary_view("people", env.from_collection([("ann", 3), ("ann", 5)], PEOPLE))
+    oldest = tables.sql_query(
+        f"SELECT * FROM (SELECT name, MAX(age) AS age FROM people GROUP BY name) AS p WHERE {condition}"
+    )
+    schema = Schema.new_builder().primary_key(key).build() if key else None
+    rows = collected(tables.to_changelog_stream(oldest, schema, ChangelogMode.upsert()))
+    assert [f"{row.get_row_kind()} {row.age}" for row in rows] == expected
+
+
+@pytest.mark.parametrize("name", ["to_retract_stream", "to_changelog_stream"])
+def test_changes_of_one_task_stay_in_their_order_in_a_stream(name):
+    env = StreamExecutionEnvironment.create_local_environment(3)
+    tables = StreamTableEnvironment.create(env)
+    tables.create_temporary_view("people", env.from_collection([("ann", age) for age in range(100)], PEOPLE))
+    oldest = tables.sql_query("SELECT * FROM (SELECT MAX(age) AS age FROM people) AS p WHERE age < 200")
+    more = () if name == "to_retract_stream" else (None, ChangelogMode.upsert())
+    changes = collected(getattr(tables, name)(oldest, *more).map(lambda change: change).set_parallelism(1))
+    ages = [change[1][0] if name == "to_retract_stream" else change[0] for change in changes]
+    assert ages == sorted(ages)
+    assert ages[-1] == 99
+
+
+def test_the_key_of_a_stream_of_upserts_is_of_columns_that_there_are(env, tables):
+    people = tables.from_data_stream(env.from_collection([("ann", 3)], PEOPLE))
+    schema = Schema.new_builder().primary_key("title").build()
+    with pytest.raises(InvalidProgram, match="the primary key of the schema has 'title', but the table has name, age"):
+        tables.to_changelog_stream(people, schema, ChangelogMode.upsert())
+
+
 def test_a_stream_of_changes_is_a_table(env, tables):
     changes = [
         Row.of_kind(RowKind.INSERT, "ann", 3),
@@ -111,3 +152,37 @@ def test_a_statement_set_may_run_with_the_program(env, tables, capsys):
     env.execute()
 
     assert sorted(capsys.readouterr().out.split("\n")) == ["", "+I[ann]", "3"]
+
+
+def test_columns_and_times_named_by_expressions():
+    """``from_data_stream`` with expressions: fields by name, and times that are none of the record's fields."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    tables = StreamTableEnvironment.create(env)
+    records = [("a", 1, 1000), ("b", 2, 2000), ("a", 3, 12000)]
+    times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda record, _: record[2])
+    kind = Types.ROW_NAMED(["k", "v", "t"], [Types.STRING(), Types.INT(), Types.LONG()])
+    stream = env.from_collection(records, kind).assign_timestamps_and_watermarks(times)
+    table = tables.from_data_stream(stream, col("k"), col("v"), col("rt").rowtime, col("pt").proctime)
+    windows = table.window(Tumble.over(lit(10).seconds).on(col("rt")).alias("w")).group_by(col("w"), col("k"))
+
+    assert str(table.get_resolved_schema()).splitlines()[3:5] == [
+        "  `rt` TIMESTAMP(3) *ROWTIME*,", "  `pt` TIMESTAMP_LTZ(3) NOT NULL *PROCTIME*",
+    ]  # fmt: skip
+    found = [
+        (row[0], row[1].second, row[2])
+        for row in windows.select(col("k"), col("w").start, col("v").sum).execute().collect()
+    ]
+    assert sorted(found) == [("a", 0, 1), ("a", 10, 3), ("b", 0, 2)]
+    by_place = tables.from_data_stream(stream, col("x"), col("y"), col("z"), col("rt").rowtime)
+    assert [tuple(row)[:3] for row in by_place.execute().collect()] == records
+    with pytest.raises(InvalidProgram, match="4 names of fields are given, but the stream declares 3"):
+        tables.from_data_stream(stream, col("x"), col("y"), col("z"), col("q"), col("rt").rowtime)
+
+
+@pytest.mark.parametrize(("kind", "value"), [("INT", "1"), ("STRING", 1), ("DOUBLE", "x"), ("BIGINT", 1.5)])
+def test_a_value_of_another_type_is_named(kind, value):
+    schema = RowType((RowField("x", parse_type(kind)),))
+
+    with pytest.raises(InvalidProgram, match=f"column 'x' is {kind}, but a row has {value!r} there"):
+        TableEnvironment.create().from_elements([(value,)], schema)

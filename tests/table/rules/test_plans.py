@@ -288,6 +288,17 @@ MOST = "(SELECT k, MAX(v) AS m FROM c GROUP BY k)"
         (f"SELECT s.k, m, id FROM {MOST} AS s JOIN cp ON m = cp.v", ""),
         (f"SELECT k, m FROM {RANKED.format('m', MOST)} WHERE rn < 3", "[[k]]"),
         (f"SELECT k, m FROM {RANKED.format('k', MOST).replace('BY k', 'BY m', 1)} WHERE rn < 3", ""),
+        # a row that moves is at its new position before it has left the old one
+        (f"SELECT k, m, rn FROM {RANKED.format('m', MOST).replace('PARTITION BY k', '')} WHERE rn < 3", "[[rn]]"),
+        (f"SELECT k, m, rn FROM {RANKED.format('m', MOST)} WHERE rn < 3", "[[k, rn]]"),
+        # the first row takes the place of another one, which nothing deletes
+        (
+            f"SELECT k, rate FROM {RANKED.format('k', 'r').replace('BY k', 'BY rate', 1)} WHERE rn = 1",
+            "[[rate]]",
+        ),
+        # versions are joined in the order of their time
+        ("SELECT ru.k, v.rate FROM ru JOIN r FOR SYSTEM_TIME AS OF ru.ts AS v ON ru.k = v.k", ""),
+        ("SELECT ru.k, ru.ts, v.rate FROM ru JOIN r FOR SYSTEM_TIME AS OF ru.ts AS v ON ru.k = v.k", ""),
     ],
 )
 def test_a_key_whose_changes_go_through_several_tasks_is_no_upsert_key(tables, query, keys):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from funken.columnar.block import RowBlock
-from funken.runtime.exchange.wire import BlockKind, decode_records, pack_header
+from funken.runtime.exchange.gate import BlockKind, decode_records, pack_header
 from funken.state.keygroups import key_group_of
 from funken.table.runtime.block import TableBlock, as_table, concatenated, plain_array, plain_values
 from funken.table.runtime.exchange import KeyOf, key_tuples

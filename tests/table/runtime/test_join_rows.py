@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from funken.expr.ir import Call, InputRef
@@ -12,6 +13,7 @@ from funken.table.runtime import join_rows, joins
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.join_rows import JoinRows
 from funken.table.runtime.joins import RegularJoin
+from funken.table.runtime.keyed_blocks import KeyedRows, KeyNumbers
 from tests.table.runtime.changelogs import Run
 
 SIDE = BlockSchema(
@@ -197,4 +199,26 @@ def test_rows_that_are_gone_leave_with_their_keys():
         rows.change(keyed, batch, join_rows.np.zeros(4, bool), None)
     assert len(rows) == 0
     assert len(rows._keys) < 20
-    assert len(rows.find([(399,), (1,)])[1]) == 0
+    asked = SIDE.batch([("a", 0, 0, 0.0, 0, each) for each in (399, 1)])
+    assert len(rows.find(join_rows.KeyedRows(asked, (5,)))[1]) == 0
+
+
+@pytest.mark.parametrize("spread", [1, 100, 1 << 40])
+def test_keys_keep_their_numbers_however_they_come(spread):
+    chance, known, width = random.Random(spread), KeyNumbers(1), BlockSchema(["k"], [BigIntType()])
+    model = {}
+    for size in (3, 40, 200, 1, 500, 60) * 3:
+        values = [chance.randrange(-300, 300) * spread for _ in range(size)]
+        if known._table is None and size == 60:
+            values[0] = None  # as a null-safe join has it
+        keyed = KeyedRows(width.batch([(each,) for each in values]), (0,))
+        assert known.find(keyed).tolist() == [model.get(key, -1) for key in keyed.keys]
+        numbers = known.numbers(keyed).tolist()
+        for key, number in zip(keyed.keys, numbers, strict=True):
+            assert model.setdefault(key, number) == number
+            assert known[number] == key
+    assert sorted(model.values()) == list(range(len(known)))
+    assert (known._table is None) is (spread > 100)
+    left = np.array(sorted(model.values())[::3])
+    some = known.some(left)
+    assert [some[number] for number in range(len(some))] == [known[number] for number in left.tolist()]

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from funken.expr.sql.types import BigIntType, VarCharType
+from funken.expr.ir import Call, InputRef
+from funken.expr.sql.types import BigIntType, BooleanType, VarCharType
 from funken.table.logical import JoinType
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.joins import RegularJoin
@@ -126,3 +127,55 @@ def test_random_changes_leave_the_rows_of_the_join(kind, seed):
             run.again()
     sides = [materialized([(0, parse(f"+I({row})")[0][1]) for row in rows]) for rows in there]
     assert materialized(run.changes) == _expected(kind, sides)
+
+
+KEYED = schema("k:s id:i v:i")
+PAIRS = BlockSchema([f"c{place}" for place in range(6)], [*KEYED.types, *KEYED.types])
+LESS = Call("<", (InputRef(2, type=BigIntType()), InputRef(5, type=BigIntType())), type=BooleanType())
+
+
+def _rows_of_upserts(kind, left, right):
+    pairs = [(one, other) for one in left for other in right if one[0] == other[0] and one[2] < other[2]]
+    met, meets = {one for one, _ in pairs}, {other for _, other in pairs}
+    if kind in (JoinType.SEMI, JoinType.ANTI):
+        return {one for one in left if (one in met) is (kind is JoinType.SEMI)}
+    found = {(*one, *other) for one, other in pairs}
+    if kind.pads_right:
+        found |= {(*one, None, None, None) for one in left if one not in met}
+    if kind.pads_left:
+        found |= {(None, None, None, *other) for other in right if other not in meets}
+    return found
+
+
+@pytest.mark.parametrize("kind", JoinType)
+@pytest.mark.parametrize("seed", range(5))
+def test_upserts_leave_the_rows_of_the_join_by_its_key(kind, seed):
+    """Updates come without the row before, deletions with nothing but the key; what comes out is read by its key, too."""
+    chance = random.Random(f"{kind}{seed}")
+    exists = kind in (JoinType.SEMI, JoinType.ANTI)
+    run = Run(
+        RegularJoin, [KEYED, KEYED], KEYED if exists else PAIRS, kind=kind, keys=((0,), (0,)), condition=LESS,
+        unique=((0, 1), (0, 1)), upserts=(True, True),
+    )  # fmt: skip
+    there = ({}, {})
+    for step in range(80):
+        side = chance.randrange(2)
+        key = chance.choice("ab"), chance.randrange(3)
+        if key in there[side] and chance.random() < 0.3:
+            del there[side][key]
+            run.feed(f"-D({key[0]},{key[1]},N)", side)
+        else:
+            change = "+U" if key in there[side] else "+I"
+            there[side][key] = (*key, chance.randrange(4))
+            run.feed(f"{change}({key[0]},{key[1]},{there[side][key][2]})", side)
+        if step == 40:
+            run.again()
+    left = {}
+    for change, row in run.changes:
+        name = row[:2] if exists else (*row[:2], *row[3:5])
+        if change in (0, 2):
+            left[name] = row
+        else:
+            left.pop(name, None)
+        assert change != 1  # no row before an update
+    assert set(left.values()) == _rows_of_upserts(kind, *(list(rows.values()) for rows in there))

@@ -4,10 +4,12 @@ from typing import ClassVar
 
 import pytest
 
+from funken import Row, RowKind
 from funken.expr.ir import InputRef
 from funken.expr.sql.types import BigIntType, VarCharType
 from funken.table.catalog import InvalidTable
 from funken.table.connectors.contract import LookupTable
+from funken.table.connectors.values import register_rows, results_of
 from funken.table.exec_nodes import LookupKey
 from funken.table.logical import JoinType, LookupRetry
 from funken.table.runtime.block import BlockSchema
@@ -160,3 +162,52 @@ def test_only_rows_that_change_are_kept_and_only_if_that_is_wanted():
 def test_what_cannot_be_resolved_is_refused(strategy, hint, table, message):
     with pytest.raises(InvalidTable, match=message):
         resolving(strategy).explain_sql(LOOKUP.format(hint, table))
+
+
+@pytest.mark.parametrize("retry", [None, LookupRetry(1000, 1)])
+def test_an_upsert_that_finds_nothing_deletes_its_key(retry):
+    join = run(deletes=True, retry=retry)
+    join.feed("+I(1,a) +I(2,y) +U(1,x) +U(3,N) -D(1,x)", one_by_one=False).clock(1000).clock(2000)
+    assert join.text() == "+I(1,a,a,Rome) -D(1,x,N,N) -D(3,N,N,N) -D(1,x,N,N)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "by_key", "operators"),
+    [
+        ("", "true", ["LookupJoin", "TableSourceScan"]),
+        ("", "false", ["LookupJoin", "ChangelogNormalize", "TableSourceScan"]),
+        ("LEFT ", "false", ["LookupJoin", "TableSourceScan"]),
+    ],
+)
+def test_no_row_stays_in_a_sink_by_key_whose_partner_is_another_one(kind, by_key, operators):
+    tables = session()
+    tables.get_config().set("execution.target", "local").set("parallelism.default", 1)
+    changes = [
+        Row.of_kind(RowKind.INSERT, 1, "a"),
+        Row.of_kind(RowKind.INSERT, 2, "a"),
+        Row.of_kind(RowKind.UPDATE_AFTER, 1, "x"),
+        Row.of_kind(RowKind.UPDATE_AFTER, 2, "b"),
+    ]
+    rates, result = register_rows([("a", 5), ("b", 6)]), register_rows([])
+    tables.execute_sql(
+        "CREATE TABLE ups (id INT PRIMARY KEY NOT ENFORCED, k STRING) "
+        f"WITH ('connector' = 'values', 'changelog-mode' = 'I,UA,D', 'data-id' = '{register_rows(changes)}')"
+    )
+    tables.execute_sql(
+        "CREATE TABLE rated (k STRING PRIMARY KEY NOT ENFORCED, rate INT) "
+        f"WITH ('connector' = 'values', 'disable-lookup' = 'false', 'data-id' = '{rates}')"
+    )
+    tables.execute_sql(
+        "CREATE TABLE enriched (id INT PRIMARY KEY NOT ENFORCED, rate INT) WITH ('connector' = 'values', "
+        f"'result-id' = '{result}', 'sink.supports-delete-by-key' = '{by_key}')"
+    )
+    insert = (
+        "INSERT INTO enriched SELECT l.id, c.rate FROM (SELECT *, PROCTIME() AS p FROM ups) AS l "
+        f"{kind}JOIN rated FOR SYSTEM_TIME AS OF l.p AS c ON l.k = c.k"
+    )
+    names = [line.partition("(")[0] for line in physical(tables, insert)]
+    assert [name for name in names if name not in ("Sink", "Calc", "Exchange")] == operators
+
+    tables.execute_sql(insert).wait()
+    found = sorted(tuple(row) for row in results_of(result, (0,)).rows())
+    assert found == ([(1, None)] if kind else []) + [(2, 6)]

@@ -2,8 +2,10 @@
 
 import random
 
+import numpy as np
 import pytest
 
+from funken.columnar.keyed.groups import Groups
 from funken.expr.sql.types import (
     BigIntType,
     BooleanType,
@@ -99,6 +101,28 @@ def test_groups_change_as_row_by_row(monkeypatch, seed, retracts, before):
     changes = changelog(chance, 120, retracts)
     whole, single = (Run(group.GroupAggregate, [SOURCE], output, **given) for _ in range(2))
     assert changes_of(whole, changes, 25) == changes_of(single, changes, 1)
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_only_a_sum_of_nothing_but_negative_zeros_is_one(monkeypatch, size):
+    monkeypatch.setattr(group, "_FEW", 2)
+    calls = (call("SUM", 3), call("AVG", 3), call("SUM0", 3))
+    output = BlockSchema(["k", "sum", "avg", "sum0"], [SOURCE.types[0], *[DoubleType()] * 3])
+    values = [("a", -0.0), ("b", -0.0), ("a", None), ("b", 1.5)]
+    changes = [(0, (key, None, None, value, None, None, None, None)) for key, value in values]
+    given = {"keys": (0,), "calls": calls, "retracts": False, "update_before": False}
+    found = changes_of(Run(group.GroupAggregate, [SOURCE], output, **given), changes * 2, size)
+    assert [repr(each) for _, (key, *each) in found if key == "a"] == ["[-0.0, 0.0, 0.0]"]
+    assert [each[0] for _, (key, *each) in found if key == "b"] == [-0.0, 1.5, 1.5, 3.0]
+
+
+def test_partial_sums_of_negative_zeros_are_those_of_rows():
+    calls = (call("SUM", 3), call("AVG", 3), call("SUM0", 3))
+    rows = [("a", None, None, value, None, None, None, None) for value in (-0.0, None, -0.0)]
+    batch = SOURCE.block(rows, [0] * 3).batch
+    partials, groups = PartialCalls(calls, SOURCE), Groups(np.zeros(3, np.int64), 1)
+    columns = partials.together(partials.of_rows(batch, groups, None), Groups(np.zeros(1, np.int64), 1))
+    assert [repr(each.to_pylist()) for each in partials.results(columns)] == ["[-0.0]", "[0.0]", "[0.0]"]
 
 
 def test_what_no_group_has_is_ignored_in_a_block_too(monkeypatch):

@@ -41,13 +41,13 @@ from funken.leaderelection.election import (
     withdraw,
 )
 from funken.metrics.reporter import MetricPoint, MetricReporter, reporter_of
-from funken.operators.coordinators.collecting import Collector
+from funken.operators.coordinators import Collector
 from funken.plan.physical import PhysicalPlan
 from funken.rest.server import Shown, serve
 from funken.runtime.driver.diagnosis import JobStacks
-from funken.runtime.driver.execution import JobExecution
 from funken.runtime.driver.job import Job, JobLogs, Runner
 from funken.runtime.driver.job_checkpoints import JobCheckpoints
+from funken.runtime.driver.local_runner import JobExecution
 from funken.runtime.job.points import points_of
 from funken.runtime.job.snapshot import JobSnapshot
 from funken.runtime.job.states import JobClosed, JobStatus, JobSubmitted

@@ -754,28 +754,3 @@ def display_of_notebook() -> _Display | None:
         return None
     found: _Display = python.display.display
     return found
-
-
-__all__ = [
-    "COLUMNS",
-    "RECENT_SECONDS",
-    "BatchProgress",
-    "BatchWatcher",
-    "IterationProgress",
-    "JobMeter",
-    "JobProgress",
-    "JobReader",
-    "LiveJob",
-    "MeasuredJob",
-    "OperatorProgress",
-    "Reading",
-    "SuperstepProgress",
-    "WatchedJob",
-    "batch_watchers",
-    "checkpoints_in_words",
-    "display_of_notebook",
-    "in_bytes",
-    "in_seconds",
-    "show_progress",
-    "watch_batch_jobs",
-]

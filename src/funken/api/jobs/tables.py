@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from funken import extras
 from funken.connectors.formats.record_types import arrow_type, as_document, shape_of
 from funken.errors import InvalidProgram, ValueDoesNotFit
-from funken.expr.python.objects import BYTES, DATE, TIMEDELTA
+from funken.expr.python.table import BYTES, DATE, TIMEDELTA
 from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, ListOf, Type
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation, columns_of
 from funken.types.row import Instant

@@ -16,7 +16,7 @@ from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
 from funken.operators.async_io.operator import AsyncWait
 from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, CacheSpec
-from funken.operators.context import RuntimeContext
+from funken.operators.base import RuntimeContext
 from funken.types.callables import A, Generic, IN_contra, OUT_co, R, S, T, check_methods
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def two_inputs(first: DataStream[Any], second: DataStream[Any]) -> tuple[NodeInput, ...]:
     """Return the inputs of an operator that reads two streams."""
     if first._environment is not second._environment:
-        raise InvalidProgram("only streams of one environment can be connected")
+        raise InvalidProgram("only streams of one environment can be connected: read both sources with one env.")
     return first._inputs + tuple(replace(i, index=1) for i in second._inputs)
 
 
@@ -85,6 +85,8 @@ class ConnectedStreams(OfStreams, Generic[T1_co, T2_co]):
     >>> by_item.flat_map(Discount()).execute_and_collect(limit=1)
     [('jam', 5)]
     """
+
+    _to_streams = "map(), flat_map() or process() makes one of the two"
 
     def __init__(self, first: DataStream[T1_co], second: DataStream[T2_co]) -> None:
         self._first = first
@@ -210,6 +212,8 @@ class BroadcastStream(OfStreams, Generic[T_co]):
     ['stop words', 'synonyms']
     """
 
+    _to_streams = "connect() of another stream takes this one, process() makes one of the two"
+
     def __init__(self, stream: DataStream[T_co], states: tuple[MapStateDescriptor[Any, Any], ...]) -> None:
         self.stream = stream
         self.states = states
@@ -233,6 +237,8 @@ class BroadcastConnectedStream(OfStreams, Generic[T1_co, T2_co]):
     >>> sorted(words.connect(stops).process(Drop()).execute_and_collect(limit=2))
     ['be', 'not']
     """
+
+    _to_streams = "process() makes one of the two"
 
     def __init__(self, stream: DataStream[T1_co], broadcast: BroadcastStream[T2_co]) -> None:
         self._stream = stream
@@ -335,15 +341,3 @@ class IterativeStream(DataStream[T_co], Generic[T_co]):
 
 LoopStep = Callable[[IterativeStream[S]], tuple[DataStream[S], DataStream[R]]]
 """From the stream of a loop to what enters it again, and what comes out."""
-
-
-__all__ = [
-    "BroadcastConnectedStream",
-    "BroadcastStream",
-    "ConnectedStreams",
-    "IterativeStream",
-    "LoopStep",
-    "join_two",
-    "key_of",
-    "two_inputs",
-]

@@ -10,6 +10,7 @@ other in circles; so a class that a lower module needs is asked for here by name
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
@@ -77,20 +78,23 @@ def family(name: str) -> Any:
     return getattr(import_module(_MODULES[name]), name)
 
 
-_OF_SPARK = {
+_INSTEAD = {
     "agg": "aggregate with key_by() and reduce(), or with window() and aggregate()",
     "alias": "name an operator with name()",
     "collect": "execute_and_collect() returns the records, to_pandas() and to_arrow() a table",
     "createDataFrame": "from_collection() reads a list, from_spark() a DataFrame",
     "createOrReplaceTempView": "StreamTableEnvironment.create_temporary_view() gives a stream a name for SQL",
     "distinct": "key_by() and a KeyedProcessFunction with a state that remembers what has been seen",
+    "count": "add up ones per key: map(lambda record: (key, 1)), key_by() and sum(1); windows have count()",
     "drop": "map() makes a record without the field",
     "dropDuplicates": "key_by() and a KeyedProcessFunction with a state that remembers what has been seen",
+    "execute": "execute() of the environment runs the program, execute_and_collect() of a stream returns its records",
     "foreach": "use for_each()",
     "foreachBatch": "use map_block() or map_batches() for many records at once, sink_to() to write",
     "group_by": "use key_by()",
     "groupBy": "use key_by()",
     "groupby": "use key_by()",
+    "from_elements": "from_collection() reads a list",
     "head": "execute_and_collect(limit=5) returns the first records, show(5) prints them",
     "limit": "execute_and_collect(limit=5) returns the first records, show(5) prints them",
     "orderBy": "a stream has no order; collect it with to_pandas() and sort that",
@@ -99,6 +103,9 @@ _OF_SPARK = {
     "read": "use read_json(), read_csv(), read_parquet(), read_text_file() or read_kafka(), or from_spark(spark.read...)",
     "readStream": "use read_kafka() or from_source(), or from_spark(spark.readStream...)",
     "select": "map() makes new records of fields; StreamTableEnvironment.from_data_stream() gives a table that has select()",
+    "set_checkpoint_storage_dir": "configure({'execution.checkpointing.dir': folder}) of the environment sets it",
+    "set_restart_strategy": "configure({'restart-strategy.type': 'fixed-delay'}) sets it",
+    "set_state_backend": "configure({'state.backend.type': 'rocksdb'}) sets it",
     "sort": "a stream has no order; collect it with to_pandas() and sort that",
     "sql": "StreamTableEnvironment has sql_query() and execute_sql()",
     "take": "execute_and_collect(limit=5) returns the first records, show(5) prints them",
@@ -110,11 +117,11 @@ _OF_SPARK = {
     "write": "use sink_to() with a sink, or to_spark().write",
     "writeStream": "use sink_to() with a sink, or to_spark(...).writeStream",
 }
-"""What there is instead of methods that users of Spark look for."""
+"""What there is instead of methods that users of Spark and of Flink's other APIs look for."""
 
 
-def missing(kind: type, name: str) -> str:
-    """Return what to say of an attribute that a stream or an environment has not, and what there is instead.
+def missing(kind: type[Suggesting], name: str) -> str:
+    """Return what to say of an attribute that a part of a program has not, and what there is instead.
 
     >>> missing(family("DataStream"), "window")
     "'DataStream' object has no attribute 'window': keyed streams have it, so call key_by() before, or window_all()"
@@ -123,20 +130,46 @@ def missing(kind: type, name: str) -> str:
     >>> missing(family("DataStream"), "groupBy"), missing(family("DataStream"), "flatMap")
     ("'DataStream' object has no attribute 'groupBy': use key_by()",
      "'DataStream' object has no attribute 'flatMap': use flat_map()")
+    >>> missing(family("DataStream"), "filters")
+    "'DataStream' object has no attribute 'filters'. Did you mean filter()?"
+    >>> missing(family("AllWindowedStream"), "print")
+    "'AllWindowedStream' object has no attribute 'print': streams have it, and reduce(), aggregate(), apply() or process() makes
+    one of the windows"
     """
     text = f"{kind.__name__!r} object has no attribute {name!r}"
     if name.startswith("_"):
         return text
     keyed, spelled = family("KeyedStream"), "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
-    if hasattr(keyed, name) and not hasattr(kind, "from_collection"):
+    if kind._to_streams and hasattr(family("DataStream"), name):
+        return f"{text}: streams have it, and {kind._to_streams}"
+    if hasattr(keyed, name) and issubclass(kind, family("DataStream")):
         instead = f", or {name}_all()" if hasattr(kind, f"{name}_all") else ""
         return f"{text}: keyed streams have it, so call key_by() before{instead}"
     if hasattr(kind, spelled):
         return f"{text}: use {spelled}()"
-    return f"{text}: {_OF_SPARK[name]}" if name in _OF_SPARK else text
+    if name in _INSTEAD:
+        return f"{text}: {_INSTEAD[name]}"
+    near = get_close_matches(name, [each for each in dir(kind) if not each.startswith("_")], 1, 0.75)
+    if near:
+        return f"{text}. Did you mean {near[0]}()?"
+    return f"{text}: {kind._to_streams}" if kind._in_order else text
 
 
-class StaysHere:
+class Suggesting:
+    """A part of a program that names, for an attribute it has not, what there is instead."""
+
+    _to_streams = ""
+    """How a stream is made of it, if it is none."""
+    _in_order = False
+    """Whether its clauses have one order."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(missing(type(self), name), name=name, obj=None)  # else Python would suggest another
+
+
+class StaysHere(Suggesting):
     """A part of the program that functions cannot take to the workers: it can be copied, but not pickled."""
 
     def _in_a_function(self) -> str:
@@ -167,11 +200,18 @@ class StreamDisplay(StaysHere):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._origins()}>"
 
-    def __iter__(self) -> NoReturn:
-        raise TypeError(
-            f"{self!r} has no records here, they are made in workers while the job runs. execute_and_collect() returns them; "
-            "map() and for_each() call a function with each."
-        )
+    if not TYPE_CHECKING:
+
+        def __iter__(self, *_: object) -> NoReturn:
+            raise TypeError(
+                f"{self!r} has no records here, they are made in workers while the job runs: it has no length, no items and no "
+                "truth value. execute_and_collect() returns them; map() and for_each() call a function with each."
+            )
+
+        __len__ = __bool__ = __contains__ = __getitem__ = __iter__
+
+        def __add__(self, other: object) -> NoReturn:
+            raise TypeError(f"{self!r} is not added to with +: union() puts the records of streams together.")
 
     def _in_a_function(self) -> str:
         return f"{self!r}, a stream of the program; connect(), a join or a broadcast state brings two together"
@@ -186,7 +226,7 @@ class StreamDisplay(StaysHere):
         return f"<code>{escape(repr(self))}</code><br>{self._environment._repr_html_()}"
 
 
-class OfStreams:
+class OfStreams(Suggesting):
     """What shows windows, connected streams and joins by the streams that they are made of: those among their attributes.
 
     >>> from funken import TumblingEventTimeWindows

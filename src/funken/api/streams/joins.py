@@ -35,7 +35,14 @@ if TYPE_CHECKING:
     from funken.windowing.windows import Trigger
 
 
-class CoGroupedStreams(OfStreams, Generic[T1_co, T2_co]):
+class _Clauses(OfStreams):
+    """A join of which something is not said yet."""
+
+    _to_streams = "where(), equal_to(), window() and apply(), in this order, make one of the two"
+    _in_order = True
+
+
+class CoGroupedStreams(_Clauses, Generic[T1_co, T2_co]):
     """Two streams that are to be grouped together, by key and window; see ``DataStream.co_group``.
 
     Every key of a window counts, also one that occurs in one stream only.
@@ -66,7 +73,7 @@ class CoGroupedStreams(OfStreams, Generic[T1_co, T2_co]):
         return Where(self._streams, as_user_function(key_selector, "get_key", "where()"))
 
 
-class JoinedStreams(OfStreams, Generic[T1_co, T2_co]):
+class JoinedStreams(_Clauses, Generic[T1_co, T2_co]):
     """Two streams that are to be joined, by key and window; see ``DataStream.join``.
 
     Only pairs of one key and window count; what has no partner there is left out.
@@ -114,7 +121,7 @@ class _Streams(OfStreams):
         return WindowCall(UserFunction(call, "apply", rich=True), CallStyle.APPLY)
 
 
-class Where(OfStreams, Generic[T1_co, T2_co, K, NAME_co]):
+class Where(_Clauses, Generic[T1_co, T2_co, K, NAME_co]):
     """Two streams, the first with its key; ``CoGroupedStreams`` and ``JoinedStreams`` show all clauses together."""
 
     def __init__(self, streams: _Streams, key1: UserFunction) -> None:
@@ -128,7 +135,7 @@ class Where(OfStreams, Generic[T1_co, T2_co, K, NAME_co]):
         return EqualTo(self._streams, self._key1, as_user_function(key_selector, "get_key", "equal_to()"))
 
 
-class EqualTo(OfStreams, Generic[T1_co, T2_co, NAME_co]):
+class EqualTo(_Clauses, Generic[T1_co, T2_co, NAME_co]):
     """Two streams with their keys."""
 
     def __init__(self, streams: _Streams, key1: UserFunction, key2: UserFunction) -> None:
@@ -140,7 +147,7 @@ class EqualTo(OfStreams, Generic[T1_co, T2_co, NAME_co]):
         return WithWindow(self._streams, *self._keys, window_assigner)
 
 
-class WithWindow(OfStreams, Generic[T1_co, T2_co, W, NAME_co]):
+class WithWindow(_Clauses, Generic[T1_co, T2_co, W, NAME_co]):
     """Two streams with their keys and windows.
 
     Assigners, triggers and evictors of your own see each record as a ``TaggedUnion``.
@@ -249,6 +256,8 @@ class IntervalJoin(OfStreams, Generic[T1_co, T2_co]):
     [500]
     """
 
+    _to_streams = "between() and process() make one of the two"
+
     def __init__(self, left: KeyedStream[T1_co, Any], right: KeyedStream[T2_co, Any]) -> None:
         if getattr(right, "key", None) is None:
             raise TypeError(f"interval_join() needs two keyed streams, but got {right!r}: call key_by() on both.")
@@ -297,6 +306,8 @@ class IntervalJoined(OfStreams, Generic[T1_co, T2_co]):
     >>> processed.get_side_output(left).union(processed.get_side_output(right)).execute_and_collect(limit=2)
     [2, 2]
     """
+
+    _to_streams = "process() makes one of the two"
 
     def __init__(self, left: KeyedStream[T1_co, Any], right: KeyedStream[T2_co, Any], lower: int, upper: int) -> None:
         self._streams = left, right

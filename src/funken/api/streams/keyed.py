@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from funken.api.streams.joins import IntervalJoin
     from funken.io.durations import DurationLike
     from funken.operators.base import SideOutput
-    from funken.operators.process.contexts import KeyedContext
+    from funken.operators.process.keyed_operator import KeyedContext
     from funken.plan.nodes import Partitioning
     from funken.types.info import TypeInformation
     from funken.windowing.assigners import WindowAssigner
@@ -154,7 +154,8 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         >>> local([1, 3, 2, 4]).key_by(lambda _: "all").filter(Rising()).execute_and_collect(limit=3)
         [1, 3, 4]
         """
-        return self._calls(func, ResultKind.FILTER) or super().filter(func)
+        keyed = self._calls(func, ResultKind.FILTER)
+        return super().filter(func) if keyed is None else keyed
 
     def reduce(self, func: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co] | Folds) -> DataStream[T_co]:
         """Join the records of a key, ``func(so_far, record)``; emits the result so far for each record.

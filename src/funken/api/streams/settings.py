@@ -14,7 +14,7 @@ from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike, duration_ms
 from funken.operators.base import OutputTag
 from funken.operators.process.one_input import ErrorPolicy
-from funken.operators.traits import traits_of
+from funken.operators.user_functions import traits_of
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import (
     Broadcast,
@@ -29,7 +29,7 @@ from funken.plan.nodes import (
     Rescale,
     Shuffle,
 )
-from funken.types.callables import Generic, R, S, T_co
+from funken.types.callables import Generic, R, S, T_co, check_kind
 from funken.types.info import TypeInformation, declared
 
 if TYPE_CHECKING:
@@ -72,7 +72,10 @@ class OperatorSettings:
         raise NotImplementedError
 
     def _change(self, what: str, **fields: Any) -> Self:
-        self._environment.graph.change(self._node(what).id, **fields)
+        node = self._node(what)
+        for text in ("name", "uid"):
+            check_kind(fields.get(text, ""), str, what)
+        self._environment.graph.change(node.id, **fields)
         return self
 
     def name(self, name: str) -> Self:

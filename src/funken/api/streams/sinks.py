@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from funken import extras
 from funken.api.functions import as_user_function
+from funken.api.streams.family import Suggesting
 from funken.api.streams.settings import OperatorSettings, type_of
 from funken.connectors.sink import Sink
 from funken.errors import InvalidProgram, JobCancelled
 from funken.io.durations import DurationLike, duration_ms
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
-from funken.operators.traits import traits_of
+from funken.operators.user_functions import traits_of
 from funken.plan.nodes import Node, NodeInput
-from funken.types.callables import Generic, T_co
+from funken.types.callables import Generic, T_co, check_kind
 from funken.types.convert import ArrowSchema, ArrowTable
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _FRAMES = ("connectors.dataframes.sink", "spark.frames")
 
 
-class DataStreamSink(OperatorSettings):
+class DataStreamSink(OperatorSettings, Suggesting):
     """A sink of the program, to be named and configured; it runs when the environment's ``execute`` is called.
 
     >>> from funken.testing import local
@@ -43,6 +44,8 @@ class DataStreamSink(OperatorSettings):
     >>> [(vertex.name, vertex.parallelism) for vertex in numbers.get_execution_environment().compile().vertices]
     [('collection', 1), ('to the terminal', 2)]
     """
+
+    _to_streams = "a sink ends one: call it on the stream before the sink"
 
     def __init__(self, environment: StreamExecutionEnvironment, node: Node) -> None:
         self._environment = environment
@@ -94,8 +97,10 @@ class StreamEnds(Generic[T_co]):
         ...     [path.read_text().split() for path in Path(folder).rglob("part-*")]
         [['to', 'be']]
         """
-        if not isinstance(sink, Sink):
-            raise TypeError(f"sink_to() needs a Sink, but got {sink!r}; for a function use for_each()")
+        remedy = (
+            "Use for_each() for a function, print() to print, FileSink.for_row_format(path, encoder).build() for files."
+        )
+        check_kind(sink, Sink, "sink_to()", remedy)
         return self._sink("sink", WriterSink(sink.of_type(type_of(self))))
 
     add_sink = sink_to

@@ -7,21 +7,22 @@ settings of the operator before it are in ``settings.py``, partitioning is in ``
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from funken.api.functions import as_user_function, vectorized_call
-from funken.api.streams.family import StreamDisplay, family, missing
+from funken.api.streams.family import StreamDisplay, family
 from funken.api.streams.settings import StreamPartitioning, StreamSettings, type_of, typed, typed_side
 from funken.api.streams.sinks import StreamEnds
 from funken.errors import InvalidProgram
-from funken.operators.base import OperatorSpec
+from funken.operators.base import OperatorSpec, OutputTag
 from funken.operators.process.one_input import Process
+from funken.operators.source import TimestampsAndWatermarks
 from funken.operators.stateless import Filter, FlatMap, Map, MapBlock
-from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Node, NodeInput, Partitioning
+from funken.plan.sides import place_of_program
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.callables import Generic, R, S, T_co, W, check_arguments, check_stream
+from funken.types.callables import Generic, R, S, T_co, W, check_arguments, check_kind, check_stream
 from funken.types.info import TupleTypeInfo, TypeInformation, Types
 from funken.windowing.assigners import GlobalWindows
 
@@ -46,10 +47,17 @@ if TYPE_CHECKING:
     from funken.api.streams.joins import CoGroupedStreams, JoinedStreams
     from funken.api.streams.keyed import KeyedStream
     from funken.api.streams.windowed import AllWindowedStream
-    from funken.operators.base import OutputTag, SideOutput
-    from funken.operators.process.contexts import ProcessContext
+    from funken.operators.base import SideOutput
+    from funken.operators.process.keyed_operator import ProcessContext
     from funken.windowing.assigners import WindowAssigner
     from funken.windowing.windows import GlobalWindow
+
+
+STRATEGIES = (
+    "Give WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda record, _: record.time), say, or "
+    "for_bounded_out_of_orderness('5 s')."
+)
+"""What is said where a strategy is missing."""
 
 
 class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Generic[T_co]):
@@ -71,11 +79,6 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
     def __init__(self, environment: StreamExecutionEnvironment, inputs: tuple[NodeInput, ...]) -> None:
         self._environment = environment
         self._inputs = inputs
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(missing(type(self), name), name=name, obj=self)
 
     # ---- building
 
@@ -251,7 +254,9 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         for stream in streams:
             check_stream(stream, "union()", DataStream)
             if stream._environment is not self._environment:
-                raise InvalidProgram("union() joins streams of one environment only")
+                raise InvalidProgram(
+                    "union() joins streams of one environment only: read the other source with the same env too."
+                )
             inputs += tuple(replace(i, index=0) for i in stream._inputs)
         return DataStream(self._environment, inputs)
 
@@ -294,9 +299,10 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         >>> longer.get_side_output(short).execute_and_collect(limit=1)
         ['to']
         """
+        check_kind(output_tag, OutputTag, "get_side_output()", f"Give OutputTag({output_tag!r}).")
         node = self._node("get_side_output()")
         typed_side(self, output_tag)
-        return DataStream(self._environment, (NodeInput(node.id, side=output_tag.tag_id),))
+        return DataStream(self._environment, (NodeInput(node.id, side=output_tag.tag_id, place=place_of_program()),))
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy[T_co]) -> DataStream[T_co]:
         """Give records timestamps (ms) and the stream watermarks; overrides what came before.
@@ -308,6 +314,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         >>> stamped.process(lambda e, ctx: [(e[0], ctx.timestamp())]).execute_and_collect(limit=2)
         [('a', 5), ('b', 7)]
         """
+        check_kind(watermark_strategy, WatermarkStrategy, "assign_timestamps_and_watermarks()", STRATEGIES)
         return self._then("timestamps", TimestampsAndWatermarks(watermark_strategy))
 
     def window_all(self, window_assigner: WindowAssigner[T_co, W]) -> AllWindowedStream[T_co, W]:

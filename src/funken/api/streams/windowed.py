@@ -19,20 +19,34 @@ from funken.api.functions import (
     SumField,
     as_user_function,
     check_position,
+    check_result,
 )
 from funken.api.streams.family import OfStreams, family
 from funken.api.streams.settings import type_of, typed
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
 from funken.operators.user_functions import UserFunction
-from funken.operators.window.contents import Aggregated, Contents, Elements, Reduced
-from funken.operators.window.functions import CallStyle, WindowCall
+from funken.operators.window.contents import Aggregated, CallStyle, Contents, Elements, Reduced, WindowCall
 from funken.operators.window.spec import ONE_KEY, WindowSpec
 from funken.operators.wrappers import converted_reduce
 from funken.plan.nodes import Global, NodeInput
-from funken.types.callables import A, Generic, K_co, R, S, T_co, W, check_function, check_methods
+from funken.types.callables import (
+    A,
+    Generic,
+    K_co,
+    R,
+    S,
+    T_co,
+    W,
+    check_arguments,
+    check_function,
+    check_kind,
+    check_methods,
+)
+from funken.windowing.assigners import WindowAssigner
 from funken.windowing.evictors import CountEvictor
 from funken.windowing.triggers import CountTrigger, PurgingTrigger
+from funken.windowing.windows import Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -51,9 +65,7 @@ if TYPE_CHECKING:
     from funken.io.durations import DurationLike
     from funken.operators.base import OutputTag, SideOutput
     from funken.types.info import TypeInformation
-    from funken.windowing.assigners import WindowAssigner
     from funken.windowing.evictors import Evictor
-    from funken.windowing.windows import Trigger
 
 
 # ---- The clauses of windows: trigger, evictor, lateness; and the operator that windows become.
@@ -93,9 +105,12 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
     ([('tea', 1, 'wed')], [('tea', 7, 'tue')])
     """
 
+    _to_streams = "reduce(), aggregate(), apply() or process() makes one of the windows"
+
     _all = False
 
     def __init__(self, stream: DataStream[T_co], key: UserFunction, assigner: WindowAssigner[T_co, W]) -> None:
+        check_kind(assigner, WindowAssigner, "window()", "Give TumblingEventTimeWindows.of('5 s'), say.")
         self._stream = stream
         self._key = key
         self._assigner = assigner
@@ -118,6 +133,7 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
         >>> everything.trigger(CountTrigger.of(2)).reduce(lambda x, y: x + y).execute_and_collect(limit=2)
         [3, 10]
         """
+        check_kind(trigger, Trigger, "trigger()", "Give CountTrigger.of(100), say.")
         return self._with(_trigger=trigger)
 
     def evictor(self, evictor: Evictor) -> Self:
@@ -200,6 +216,7 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
         check_methods(function, Function, "aggregate()")
         for name in methods:
             check_function(getattr(function, name), name, "aggregate()")
+            check_result(getattr(function, name), name, "aggregate()")
         rich = hasattr(function, "open") and hasattr(function, "close")
         return self._add("window aggregate", Aggregated(UserFunction(function, None, rich)), window_function)
 
@@ -216,6 +233,8 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
         )
         if hasattr(function, "process") and not hasattr(function, "apply"):
             return WindowCall(as_user_function(function, "process", "the window function"), process)
+        if not hasattr(function, "apply"):
+            check_arguments(function, "apply_all" if self._all else "apply_keyed", "apply()")
         return WindowCall(as_user_function(function, "apply", "the window function"), apply)
 
     def _add(self, name: str, contents: Contents, function: object) -> DataStream[Any]:
@@ -236,8 +255,8 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
 
 def count_windows(windowed: Windows, size: int, slide: int) -> Windows:
     """Return count windows as Flink's Java API has them: every ``slide`` records the last ``size``; 0 means tumbling."""
-    if size < 1 or slide < 0:
-        raise InvalidProgram(f"a count window needs a size from 1 on and a slide from 0 on, not {size} and {slide}")
+    if not all(isinstance(each, int) for each in (size, slide)) or size < 1 or slide < 0:
+        raise InvalidProgram(f"a count window needs a size from 1 on and a slide from 0 on, not {size!r} and {slide!r}")
     if slide:
         return windowed.trigger(CountTrigger.of(slide)).evictor(CountEvictor.of(size))
     return windowed.trigger(PurgingTrigger.of(CountTrigger.of(size)))

@@ -15,8 +15,7 @@ import numpy as np
 from funken.columnar.expressions import schema_of_value
 from funken.columnar.kernels.columns import Array, Column
 from funken.errors import FunkenError
-from funken.expr.python.objects import kind_of_object
-from funken.expr.python.table import TABLE
+from funken.expr.python.table import TABLE, kind_of_object
 from funken.expr.types import FLOAT, HIGHEST, LOWEST, NUMBER, Atomic
 
 _EXACT = 2**53
@@ -146,9 +145,3 @@ def rounded(values: Array) -> Array:
 def any_zero(column: Column) -> bool:
     """Whether a column has a zero."""
     return not column.data if column.constant else not column.data.all()
-
-
-__all__ = [
-    "ARROW_COMPARE", "BITS", "COMPARE", "FLOATS", "NUMPY", "PYTHON", "RANGES", "FallBackToRows", "any_zero", "as_float",
-    "constant", "folded", "rounded",
-]  # fmt: skip

@@ -7,6 +7,7 @@ need be. They show cheaply what cannot overflow. A column whose values are all e
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import chain, pairwise
 from operator import attrgetter
 from typing import Any
@@ -14,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.kernels.arrow import pa
 from funken.columnar.records import NOT_READ, field_getter, fits, has_form, made_of_fields
-from funken.expr.python.objects import CLASSES
+from funken.expr.python.table import CLASSES
 from funken.expr.types import (
     ARRAYS,
     BOOL,
@@ -32,6 +32,31 @@ from funken.expr.types import (
     Type,
     atomic_fields,
 )
+
+# ---- Arrow, which is loaded when something of it is first used: that takes 0.1 s, and it is needed for text and
+# many keys only.
+
+
+class _LoadedLater:
+    """A module; what was asked for once is an attribute from then on."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        found = getattr(import_module(self._name), attribute)
+        setattr(self, attribute, found)
+        return found
+
+
+pa: Any = _LoadedLater("pyarrow")
+pc: Any = _LoadedLater("pyarrow.compute")
+
+
+def mask_of_bits(bits: Any) -> Any:
+    """Return an array of bools, none of them null, as one of NumPy."""
+    return bits.to_numpy(zero_copy_only=False)
+
 
 Array = Any
 """A NumPy array, or for text an Arrow array."""
@@ -414,23 +439,3 @@ def _pack_fields(values: list[Any], schema: Composite, leaves: list[Column]) -> 
         return False
     fields = [field_getter(schema, index) for index in range(len(schema))]
     return all(_pack(list(map(field, values)), each, leaves) for field, each in zip(fields, schema, strict=True))
-
-
-__all__ = [
-    "Array",
-    "Column",
-    "Columns",
-    "Lists",
-    "MadeLater",
-    "arrow_operand",
-    "column_of",
-    "columns_of",
-    "joined",
-    "joined_columns",
-    "lists_of",
-    "lists_or_none",
-    "lists_with",
-    "offsets_of",
-    "packed",
-    "values_of_leaves",
-]

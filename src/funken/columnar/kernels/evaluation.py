@@ -31,8 +31,9 @@ from funken.columnar.expressions import (
     Sequence,
     Text,
     Unary,
+    described,
+    noted,
 )
-from funken.columnar.faults import described, noted
 from funken.columnar.kernels.arithmetic import (
     ARROW_COMPARE,
     BITS,
@@ -48,15 +49,21 @@ from funken.columnar.kernels.arithmetic import (
     constant,
     folded,
 )
-from funken.columnar.kernels.arrow import mask_of_bits, pa, pc
-from funken.columnar.kernels.columns import Array, Column, Columns, arrow_operand, lists_of
-from funken.columnar.kernels.cuts import Splits
-from funken.columnar.kernels.ropes import TEXT_TESTS, concatenated, find_text, length_of
-from funken.columnar.kernels.rowwise import Value, flattened, merged, rowwise, taken, value_of
-from funken.columnar.lists.calls import takes_part
-from funken.columnar.loops.evaluation import displayed, looped
-from funken.columnar.loops.forms import item_at
+from funken.columnar.kernels.columns import Array, Column, Columns, arrow_operand, lists_of, mask_of_bits, pa, pc
+from funken.columnar.kernels.rowwise import (
+    Value,
+    displayed,
+    flattened,
+    item_at,
+    looped,
+    merged,
+    rowwise,
+    taken,
+    value_of,
+)
+from funken.columnar.kernels.text import TEXT_TESTS, Splits, concatenated, find_text, length_of
 from funken.columnar.typed.calls import Parsed
+from funken.columnar.typed.operations import takes_part
 from funken.expr.types import ARRAYS, BOOL, FLOAT, HIGHEST, INT, LOWEST, NONE, STR, Type, atomic_fields
 
 

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.kernels.arithmetic import rounded
-from funken.columnar.kernels.arrow import pa, pc
-from funken.columnar.kernels.columns import Array, Column
+from funken.columnar.kernels.columns import Array, Column, pa, pc
 from funken.expr.types import BOOL, FLOAT, INT, LOWEST, STR, Atomic
 
 Form = Callable[..., Column | None]
@@ -194,7 +193,7 @@ def written(number: Column) -> Column | None:
 
 def _narrowed(bits: int) -> Form:
     def form(number: Column) -> Column | None:
-        from funken.columnar.loops.converting import narrowed  # noqa: PLC0415 - few programs need it
+        from funken.columnar.kernels.converting import narrowed  # noqa: PLC0415 - few programs need it
 
         return narrowed(number, bits) if number.kind == INT and len(number.data) else None
 
@@ -390,41 +389,3 @@ def either(one: Mask, other: Mask) -> Mask:
 def opposite(mask: Mask) -> Mask:
     """Return where a mask is false."""
     return not mask if isinstance(mask, bool) else ~mask
-
-
-__all__ = [
-    "Form",
-    "Mask",
-    "absolute",
-    "as_float_32",
-    "as_int_8",
-    "as_int_16",
-    "as_int_32",
-    "bit_length",
-    "both",
-    "ceiling",
-    "common_divisor",
-    "degrees",
-    "either",
-    "ends",
-    "equals",
-    "floor",
-    "formatted",
-    "has",
-    "is_decimal",
-    "is_digits",
-    "is_finite",
-    "is_infinite",
-    "is_nan",
-    "is_whole",
-    "lengths",
-    "opposite",
-    "quotient",
-    "radians",
-    "remainder",
-    "root",
-    "rounded_to",
-    "starts",
-    "truncated",
-    "written",
-]

@@ -17,11 +17,9 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.kernels.arithmetic import COMPARE
-from funken.columnar.kernels.arrow import pa, pc
-from funken.columnar.kernels.columns import Array, Column, MadeLater
-from funken.columnar.kernels.ropes import concatenated
-from funken.columnar.kernels.text import parts_of
-from funken.expr.python.objects import DATE, DATETIME
+from funken.columnar.kernels.columns import Array, Column, MadeLater, pa, pc
+from funken.columnar.kernels.text import concatenated, parts_of
+from funken.expr.python.table import DATE, DATETIME
 from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic
 
 SECOND, DAY = 10**6, 86_400 * 10**6

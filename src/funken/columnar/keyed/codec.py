@@ -6,18 +6,16 @@ payloads of the version before, types are texts, and the pickle follows the tag 
 
 from __future__ import annotations
 
+import io
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from funken.columnar.kernels.arrow import pa
-from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, lists_with
-from funken.columnar.kernels.ropes import Rope
-from funken.columnar.kernels.text import parts_of
+from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, lists_with, pa
+from funken.columnar.kernels.text import Rope, parts_of
 from funken.columnar.kernels.times import Times
-from funken.columnar.keyed import saved_types
 from funken.columnar.keyed.groups import Partials
 from funken.expr.types import (
     ARRAYS,
@@ -27,15 +25,73 @@ from funken.expr.types import (
     INT,
     LOWEST,
     NONE,
+    NOTHING,
     NUMBER,
     STR,
     Atomic,
     Composite,
     ListOf,
+    Object,
+    Optional,
+    Record,
     Tuple,
     Type,
 )
 from funken.io.shapes import dumps
+
+# ---- Types in blocks that the version before has written: texts, tuples of these, and classes of other names.
+
+
+_NAMED: dict[str, Atomic] = {each.name: each for each in (INT, FLOAT, BOOL, STR, NONE, NUMBER, NOTHING)}
+
+
+def load_saved(data: Any) -> Any:
+    """Unpickle the parts of a block, and make types of what stood for them."""
+    length, schema, leaves, *rest = _Unpickler(io.BytesIO(data)).load()
+    return length, type_of(schema), list(map(_leaf, leaves)), *rest
+
+
+def type_of(saved: Any) -> Type:
+    """Return a type as it is now.
+
+    >>> type_of(("int", "str?")), type_of("datetime")
+    ((int, str?), datetime)
+    """
+    if isinstance(saved, str):
+        single = saved.removesuffix("?")
+        found = _NAMED.get(single, Object(single))
+        return Optional(found) if saved.endswith("?") else found
+    return Tuple(map(type_of, saved)) if type(saved) is tuple else saved
+
+
+def _leaf(written: tuple[Any, ...]) -> tuple[Any, ...]:
+    kind, bounds, data = written
+    if type(data) is list:  # the parts of a text
+        data = [part if isinstance(part, str) else _leaf(part) for part in data]
+    elif type(data) is tuple and data[0] == "L" and data[2] is not None:
+        data = (*data[:2], list(map(_leaf, data[2])))
+    return type_of(kind), bounds, data
+
+
+def _list_of(element: Any, *, missing: bool = False, read: frozenset[int] | None = None) -> Atomic:
+    found = ListOf(type_of(element), read=read)
+    return Optional(found) if missing else found
+
+
+def _record(types: Iterable[Any], form: str, names: tuple[str, ...], cls: type | None = None) -> Record:
+    return Record(map(type_of, types), form, names, cls)
+
+
+_CLASSES = {
+    ("funken.columnar.expressions", "ListOf"): _list_of,
+    ("funken.columnar.records", "NamedFields"): _record,
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        return _CLASSES.get((module, name)) or super().find_class(module, name)
+
 
 TAG = 0xC0
 _VERSION, _PICKLE = 1, 0x80
@@ -79,7 +135,7 @@ def decode_block(payload: Any) -> Columns:
     """Read a block, ``TAG`` included."""
     data = memoryview(payload)
     if data[1] == _PICKLE:
-        return _decoded(saved_types.loads(data[1:]))
+        return _decoded(load_saved(data[1:]))
     return _decoded(pickle.loads(data[2:]))
 
 
@@ -163,9 +219,6 @@ def _text(array: Any) -> tuple[bytes, bytes]:
     offsets, content = parts_of(array)
     first, last = int(offsets[0]), int(offsets[-1])
     return (offsets - np.int32(first)).tobytes(), content[first:last].tobytes()
-
-
-__all__ = ["TAG", "decode_block", "encode_block"]
 
 
 # ---- tuples of numbers, as marshal writes them

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.folds import FIRST, LAST, MAX, MIN, SUM
+from funken.columnar.declared import FIRST, LAST, MAX, MIN, SUM
 from funken.columnar.kernels.arithmetic import FallBackToRows, rounded
-from funken.columnar.kernels.arrow import pa
-from funken.columnar.kernels.columns import Array, Column, Columns, joined
+from funken.columnar.kernels.columns import Array, Column, Columns, joined, pa
 from funken.columnar.kernels.text import places_in_order
 from funken.columnar.keyed.keys import numbered
 from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, STR, Atomic, Type
@@ -98,7 +97,11 @@ class NumberedGroups:
     def folded(self, values: Array, how: str) -> Array:
         """Return the sum (of floats one addition after the other), the least or the greatest value of each group."""
         if how == SUM and values.dtype == np.float64:
-            return np.bincount(self._codes, values, self._span).take(self._present)
+            found: Array = np.bincount(self._codes, values, self._span).take(self._present)
+            others = None if found.all() else other_than_negative_zero(values)
+            if others is not None:
+                found[np.bincount(self._codes, others, self._span).take(self._present) == 0] = -0.0
+            return found
         if how == SUM:
             table = np.zeros(self._span, np.int64)
             np.add.at(table, self._codes, values)
@@ -107,6 +110,18 @@ class NumberedGroups:
             table[self._codes] = values  # any of the group, to begin with
             (np.minimum if how == MIN else np.maximum).at(table, self._codes, values)
         return table.take(self._present)
+
+
+def other_than_negative_zero(values: Array) -> Array | None:
+    """Return which values are not -0.0; ``None``: all of them. Kernels add to 0.0, but a sum of nothing but -0.0 is -0.0.
+
+    >>> other_than_negative_zero(np.array([0.0, -0.0])).tolist(), other_than_negative_zero(np.array([0.0, -1.5, 2]))
+    ([True, False], None)
+    """
+    if values.dtype != np.float64:
+        return None
+    others: Array = (values != 0) | ~np.signbit(values)
+    return None if others.all() else others
 
 
 def running_sum(values: Array, groups: Groups) -> Array:
@@ -590,30 +605,3 @@ def _folded(leaf: Column, role: str, codes: Array, counts: Array, present: Array
     state = np.full(len(counts), 0 if role == SUM else LOWEST if role == MAX else HIGHEST, np.int64)
     (np.add if role == SUM else np.maximum if role == MAX else np.minimum).at(state, codes, leaf.data)
     return Column(INT, state.take(present))
-
-
-__all__ = [
-    "DENSE",
-    "WORTH",
-    "Combiner",
-    "Groups",
-    "JoinIndex",
-    "NumberedGroups",
-    "Partials",
-    "Participants",
-    "Partners",
-    "Runs",
-    "Segments",
-    "added",
-    "added_rounded",
-    "check_sums",
-    "each_once",
-    "joined_alike",
-    "most",
-    "ranks",
-    "running_float_sum",
-    "running_most",
-    "running_sum",
-    "toggled",
-    "united",
-]

@@ -12,11 +12,9 @@ from zlib import crc32
 import numpy as np
 
 from funken.columnar.expressions import Expression, schema_of_value
-from funken.columnar.kernels.arrow import pa
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of, values_of_leaves
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of, pa, values_of_leaves
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
-from funken.columnar.kernels.patterns import TextPart
-from funken.columnar.kernels.ropes import Rope
+from funken.columnar.kernels.text import Rope, TextPart
 from funken.expr.types import INT, STR, Atomic, Object, is_key
 from funken.state.keygroups import KeyRouter, key_group_of, stable_hash, subtask_of
 
@@ -514,23 +512,3 @@ class PairSlots:
             self._slots[places[is_there]] = slots[is_there]
             on = ~is_there
             places, pairs, slots = (places[on] + 1) & last, pairs[on], slots[on]
-
-
-__all__ = [
-    "CodedKey",
-    "CompositeKey",
-    "KeyOwners",
-    "KeyTargets",
-    "PairSlots",
-    "Slots",
-    "coded",
-    "column_of_keys",
-    "combined",
-    "hashes",
-    "hashes_of",
-    "hashes_of_column",
-    "key_codes",
-    "key_of",
-    "numbered",
-    "numbers_in",
-]

@@ -454,6 +454,3 @@ class KeyedTimes:
         for at, run in enumerate(self._runs):
             fresh = np.searchsorted(numbers, run.codes >> _BITS)
             self._runs[at] = run._replace(codes=(fresh << _BITS) + (run.codes & (_SPAN - 1)))
-
-
-__all__ = ["LEAF_TYPES", "FoundPairs", "KeyedTimes", "ListLog", "RecordLog", "column_from", "grown", "objects"]

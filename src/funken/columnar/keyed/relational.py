@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from funken.columnar.folds import FIRST, LAST, MIN, SUM
+from funken.columnar.declared import FIRST, LAST, MIN, SUM
 from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import Array, Column, Columns, Lists, joined, values_of_leaves
-from funken.columnar.keyed.groups import DENSE, NumberedGroups
+from funken.columnar.keyed.groups import DENSE, NumberedGroups, other_than_negative_zero
 from funken.columnar.keyed.keys import CompositeKey, hashes_of_column
 from funken.expr.types import ARRAYS, BOOL, FLOAT, HIGHEST, INT, KEY_TYPES, STR, Tuple
 
@@ -149,6 +149,10 @@ def aggregated(block: Columns, keys: Sequence[int], hows: Sequence[str]) -> Colu
             _check_exact(block.leaves[leaf], how, length)
             arrays[f"v{leaf}"] = _arrow(block.leaves[leaf], length)
             wanted.append((f"v{leaf}", how))
+            others = other_than_negative_zero(block.leaves[leaf].array(length)) if how == SUM else None
+            if others is not None:
+                arrays[f"o{leaf}"] = pa.array(others)
+                wanted.append((f"o{leaf}", "any"))
     found = pa.table(arrays).group_by([f"k{leaf}" for leaf in keys], use_threads=False).aggregate(wanted)
     places = {FIRST: found.column("at_min").to_numpy(), LAST: found.column("at_max").to_numpy()}
     leaves = []
@@ -156,7 +160,10 @@ def aggregated(block: Columns, keys: Sequence[int], hows: Sequence[str]) -> Colu
         if how in (FIRST, LAST):
             leaves.append(old.take(places[how]))
         else:
-            leaves.append(_fold_of(old, how, found.column(f"v{leaf}_{how}").to_numpy()))
+            values = found.column(f"v{leaf}_{how}").to_numpy()
+            if f"o{leaf}" in arrays:
+                values = np.where(found.column(f"o{leaf}_any").to_numpy(), values, -0.0)
+            leaves.append(_fold_of(old, how, values))
     return Columns(block.schema, leaves, len(places[FIRST]))
 
 
@@ -322,22 +329,3 @@ def ranges_of(block: Columns, keys: Sequence[tuple[int, bool]], bounds: Sequence
             equal &= pc.equal(array, scalar).to_numpy(zero_copy_only=False)
         found += beyond
     return found
-
-
-__all__ = [
-    "aggregated",
-    "can_aggregate",
-    "check_order",
-    "columns_from_arrow",
-    "cut_up",
-    "hashes_of",
-    "ordered",
-    "partitions_of",
-    "ranges_of",
-    "reduced_in_pairs",
-    "size_of",
-    "targets_of",
-    "total",
-    "values_at",
-    "whole_numbers",
-]

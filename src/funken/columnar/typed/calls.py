@@ -25,18 +25,23 @@ from funken.columnar.expressions import (
     children,
     number_as_float,
 )
-from funken.columnar.lists.calls import called_with, joined_lists, listed, of_nothing, over_list
 from funken.columnar.records import is_inherited
 from funken.columnar.typed import values as fields
-from funken.columnar.typed.matches import matched, of_match
-from funken.columnar.typed.operations import operated, with_parts
-from funken.columnar.typed.values import Typed, after, as_int, check_known, truth
-from funken.columnar.writing.json_texts import dumped
-from funken.columnar.writing.text_formats import INTEGER
+from funken.columnar.typed.operations import (
+    INTEGER,
+    called_with,
+    joined_lists,
+    listed,
+    matched,
+    of_match,
+    of_nothing,
+    operated,
+    over_list,
+    with_parts,
+)
+from funken.columnar.typed.values import Typed, after, as_int, check_known, dumped, truth
 from funken.dataclass import dataclass
-from funken.expr.python.items import element_of
-from funken.expr.python.objects import MATCH, is_pattern, is_table, table_kinds
-from funken.expr.python.table import DUMPS, LOADS, TABLE
+from funken.expr.python.table import DUMPS, LOADS, MATCH, TABLE, element_of, is_pattern, is_table, table_kinds
 from funken.expr.types import (
     ARRAYS,
     BOOL,
@@ -493,19 +498,3 @@ def compared(op: str, left: Typed, right: Typed) -> Expression:
     if op in ("==", "!=") and (arrays or nothing):  # of two types
         return after([one, other], Constant(op == "!="))
     raise refused
-
-
-__all__ = [
-    "DocumentParser",
-    "Parsed",
-    "SampledText",
-    "called",
-    "compared",
-    "field_looked_up",
-    "is_record_table",
-    "loaded",
-    "looked_up",
-    "method_of_record",
-    "table_schema",
-    "with_wanted",
-]

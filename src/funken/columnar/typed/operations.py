@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+import string
+from collections import Counter, abc
+from collections.abc import Callable, Container, Mapping
+from collections.abc import Sequence as Several
 from dataclasses import replace
-from typing import Any
+from functools import lru_cache, reduce
+from operator import getitem
+from re import _constants as codes  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any, cast
 
-from funken.columnar.expressions import At, Binary, Constant, Expression, Invoke, Loop, Rowwise, children
-from funken.expr.python.table import TABLE
-from funken.expr.types import BOOL, INT, Atomic, Type
+from funken.columnar.expressions import (
+    Argument,
+    At,
+    Binary,
+    Choose,
+    Compare,
+    Constant,
+    Contains,
+    Expression,
+    GetItem,
+    Invoke,
+    IsNone,
+    Listed,
+    Loop,
+    Make,
+    MakeRecord,
+    NotVectorizable,
+    Rowwise,
+    Sequence,
+    Text,
+    Unary,
+    Unpacked,
+    children,
+)
+from funken.columnar.records import leaves_looked_at
+from funken.dataclass import dataclass
+from funken.expr.python.table import EMPTY, PATTERN, TABLE, element_of, literal_of
+from funken.expr.types import BOOL, DICT, INT, STR, Atomic, ListOf, Record, Tuple, Type, atomic_fields, optional
 
 Typed = tuple[Expression, Type]
 """An expression as kernels compute it, and the type of its results."""
@@ -22,7 +55,7 @@ def as_int(operand: Typed) -> Typed:
     return (Constant(int(made.value)) if isinstance(made, Constant) else Invoke("int", (made,))), INT
 
 
-def operated(name: str, found: Sequence[Typed], node: Callable[..., Expression] | None = None) -> Typed | None:
+def operated(name: str, found: abc.Sequence[Typed], node: Callable[..., Expression] | None = None) -> Typed | None:
     """Return an operation of values, with bools as ints where it takes none; ``None`` if the table has no such types.
 
     ``node`` makes the expression of one that is computed on arrays without a call.
@@ -154,4 +187,679 @@ def with_parts(expression: Expression, of: Callable[[Expression], Expression]) -
     return replace(expression, **changed) if changed else expression
 
 
-__all__ = ["Sharing", "Typed", "as_int", "binary", "may_raise", "operated", "with_parts"]
+# ---- Matches of regular expressions in expressions, and their groups, which are lists of texts.
+#
+# A group is text, not ``None``, if the expression cannot match without it: ``(\d+)`` in ``(\d+)-(\d+)?``. Should
+# that be wrong for some version of ``re``, the block goes to the function, for a column of texts takes no ``None``.
+
+
+_Typed = tuple[Expression, Type]
+_REPEATS = {codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT}
+
+
+def matched(name: str, pattern: Constant, given: list[_Typed]) -> _Typed:
+    """Return a call of a method of a regular expression; raise ``NotVectorizable``."""
+    row = TABLE.find(name)
+    kind = None if row is None else row.result((PATTERN, *(schema for _, schema in given)))
+    if not isinstance(kind, Atomic):
+        raise NotVectorizable(f"calls the method {name}() of a regular expression")
+    literal = literal_of(pattern.value)
+    if name == "sub" and literal and isinstance(given[0][0], Constant) and "\\" not in given[0][0].value:
+        return Rowwise("str.replace", (given[1][0], Constant(literal), given[0][0]), STR), STR
+    return Rowwise(name, (pattern, *(each for each, _ in given)), kind), kind
+
+
+def of_match(name: str, made: Expression, given: tuple[Any, ...]) -> _Typed:
+    """Return what ``group``, ``groups`` or ``groupdict`` of a match give; raise ``NotVectorizable``.
+
+    ``given`` are the arguments, which have to be constants.
+    """
+    if any(not isinstance(each, Constant) or type(each.value) not in (int, str) for each in given):
+        raise NotVectorizable(f"calls the method {name}() of a match with what is no constant")
+    if name == "group":
+        found = [group_of(made, each.value) for each in given or (Constant(0),)]
+        if len(found) == 1:
+            return found[0]
+        return Make(tuple(each for each, _ in found)), Tuple(kind for _, kind in found)
+    pattern = _pattern_of(made)
+    if pattern is None or given or name not in ("groups", "groupdict"):
+        raise NotVectorizable(f"calls the method {name}() of a match")
+    names = tuple(pattern.groupindex) if name == "groupdict" else None
+    found = [group_of(made, each) for each in (names if names is not None else range(1, pattern.groups + 1))]
+    if not found:
+        raise NotVectorizable("asks a match for groups, of which it has none")
+    kinds = Tuple(kind for _, kind in found)
+    result = Make(tuple(each for each, _ in found))
+    return result, kinds if names is None else Record(kinds, DICT, names)
+
+
+def group_of(made: Expression, group: int | str) -> _Typed:
+    """Return a group of a match by its number or name; raise ``NotVectorizable`` if it has no such group.
+
+    >>> from funken.columnar.expressions import Argument
+    >>> found = Rowwise("match", (Constant(re.compile("(?P<key>a)(b)?")), Argument(0)), "match?")
+    >>> [group_of(found, each)[1] for each in ("key", 1, 2, 0)]
+    [str, str, str?, str]
+    """
+    pattern = _pattern_of(made)
+    if pattern is None:
+        if type(group) is str:
+            raise NotVectorizable(f"takes the group {group!r} of a match of one of several regular expressions")
+        kind = STR if group == 0 else optional(STR)
+    else:
+        number = pattern.groupindex.get(group) if isinstance(group, str) else group
+        if number is None or not 0 <= number <= pattern.groups:
+            raise NotVectorizable(f"takes the group {group!r}, which {pattern.pattern!r} has not")
+        group = number
+        kind = STR if group == 0 or group in _always_there(pattern) else optional(STR)
+    return Rowwise("item", (made, Constant(group)), kind), kind
+
+
+def item_of_match(made: Expression, index: _Typed) -> _Typed:
+    """Return ``match[index]``; raise ``NotVectorizable``."""
+    if isinstance(index[0], Constant) and type(index[0].value) in (int, str):
+        return group_of(made, index[0].value)
+    if index[1] != INT:
+        raise NotVectorizable("takes a group of a match in a way that is not known")
+    return Rowwise("item", (made, index[0]), optional(STR)), optional(STR)
+
+
+def _pattern_of(made: Expression) -> re.Pattern[str] | None:
+    """Return the regular expression that a match is of; ``None``: it may be one of several."""
+    match made:
+        case Rowwise("not none", (inner,)):
+            return _pattern_of(inner)
+        case Rowwise("search" | "match" | "fullmatch", (Constant(pattern), _)):
+            found: re.Pattern[str] = pattern
+            return found
+    return None
+
+
+@lru_cache(maxsize=256)
+def _always_there(pattern: re.Pattern[str]) -> frozenset[int]:
+    """Return the numbers of the groups without which a regular expression does not match."""
+    try:
+        return frozenset(_needed(parser.parse(pattern.pattern, pattern.flags)))
+    except (re.error, RecursionError):
+        return frozenset()
+
+
+def _needed(parsed: Any) -> list[int]:
+    found: list[int] = []
+    for code, argument in parsed:
+        if code is codes.SUBPATTERN:
+            number, _, _, inner = argument
+            found += _needed(inner) if number is None else [number, *_needed(inner)]
+        elif code in _REPEATS and argument[0] > 0:
+            found += _needed(argument[2])
+        elif code is codes.ATOMIC_GROUP:
+            found += _needed(argument)
+        elif code is codes.BRANCH:
+            found += frozenset.intersection(*(frozenset(_needed(each)) for each in argument[1]))
+    return found
+
+
+# ---- What is asked of lists in expressions, once the schema of their items is known: items, loops over them, what
+# they come to.
+
+
+_EACH = -1
+"""The number of the item in loops that are made here; those of functions have others, from ``FIRST_ITEM`` on."""
+FIRST_ITEM = 100
+DISTINCT = {"len": "count distinct", "sorted": "sorted distinct"}
+"""What may be asked of a set, and what that is of the list that it is made of."""
+
+
+def listed(items: list[Typed]) -> Typed:
+    """Return a display; raise ``NotVectorizable`` if its items are not of one schema."""
+    schemas = [schema for _, schema in items]
+    if not items:
+        return Listed((), EMPTY.element), EMPTY
+    if any(schema != schemas[0] for schema in schemas):
+        raise NotVectorizable(f"makes a list of {' and '.join(dict.fromkeys(map(str, schemas)))}")
+    return Listed(tuple(made for made, _ in items), schemas[0]), ListOf(schemas[0])
+
+
+def both_lists(one: Typed, other: Typed) -> tuple[Typed, Typed]:
+    """Return two results of which one is an empty list as lists of the same schema; anything else as it is."""
+    if one[1] == EMPTY and isinstance(one[0], Listed) and (element := element_of(other[1])) is not None:
+        return (Listed((), element), other[1]), other
+    if other[1] == EMPTY and one[1] != EMPTY:
+        return both_lists(other, one)[::-1]
+    return one, other
+
+
+def joined_lists(one: Typed, other: Typed) -> Typed:
+    """Return two lists in one; raise ``NotVectorizable`` if their items are not of one schema."""
+    one, other = both_lists(one, other)
+    if one[1] == other[1] == EMPTY:
+        return one
+    joined = operated("joined", [one, other])
+    if joined is None:
+        raise NotVectorizable(f"joins {one[1]} and {other[1]}")
+    return joined
+
+
+def of_nothing(name: str) -> Typed:
+    """Return what ``sum`` and the like make of an empty display."""
+    if name not in ("sum", "any", "all", "list", "sorted"):
+        raise NotVectorizable(f"calls {name}() with nothing")
+    if name in ("list", "sorted"):
+        return listed([])
+    return Constant({"sum": 0, "any": False, "all": True}[name]), INT if name == "sum" else BOOL
+
+
+def item_of_list(made: Expression, schema: ListOf, index: Typed, of: int | None) -> Typed:
+    """Return an item of lists, or of lists that have to have ``of`` items."""
+    element = element_of(schema)
+    if element is None:
+        raise NotVectorizable(f"takes an item of {schema}")
+    if of is not None:
+        if not isinstance(element, Atomic) or not isinstance(index[0], Constant):
+            raise NotVectorizable(f"unpacks {of} values from {schema}")
+        return Rowwise("unpack", (made, Constant(of), index[0]), element), element
+    if index[1] != INT:
+        raise NotVectorizable(f"takes an item of {schema}")
+    if element == STR:
+        return Rowwise("item", (made, index[0]), STR), STR  # of the parts of a text there are kernels for some
+    return At(made, index[0]), element
+
+
+def over_list(name: str, found: list[Typed], truth: Callable[[Expression, Type], Expression]) -> Typed:
+    """Return what ``sum``, ``sorted`` and the like make of lists; raise ``NotVectorizable``."""
+    (made, schema), *others = found
+    element = element_of(schema)
+    if name in ("any", "all") and not others and element is not None:
+        found = [(Loop(made, _EACH, (), truth(Argument(_EACH), element), BOOL), ListOf(BOOL))]
+    if name == "list" and not others:
+        return made, schema
+    return called_with(name, found)
+
+
+def called_with(name: str, found: list[Typed]) -> Typed:
+    """Return a call of a function; raise ``NotVectorizable`` if the table has none for such arguments."""
+    made = operated(name, found)
+    if made is None:
+        types = ", ".join(str(each) for _, each in found)
+        raise NotVectorizable(f"calls {name.partition(' ')[0]}() with {types or 'nothing'}")
+    return made
+
+
+# ---- Accumulators that are lists of records: all of them, or those for which something is greatest or least.
+#
+# What ``add`` returns is followed for each case there is: the list is empty, or the new record is greater than
+# those in it, like them, or less. In each of them it has to keep the list, add the record to it, or begin a new
+# one; all records of a list are alike in what is compared.
+
+
+ALL, GREATEST, LEAST = "all", "greatest", "least"
+ADD, KEEP, BEGIN = "add", "keep", "begin"
+"""What becomes of a list with a record."""
+_ACCUMULATOR = Argument(1)
+_CASES = {"greater": {">", ">=", "!="}, "alike": {">=", "<=", "=="}, "less": {"<", "<=", "!="}}
+"""By how a new record compares with those of the list, the comparisons that are true."""
+_MIRRORED = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "==": "==", "!=": "!="}
+
+
+@dataclass(frozen=True)
+class ListFold:
+    """Which records a list keeps: ``how`` they compare by ``by`` (of argument 0), and what comes of one that is ``alike``."""
+
+    how: str
+    by: Expression | None = None
+    alike: str = ADD
+
+
+def list_fold(added: Expression) -> ListFold:
+    """Return the form of ``add(record, list)``, typed for both; raise ``NotVectorizable`` if it has none.
+
+    >>> from funken.expr.types import INT, ListOf
+    >>> from funken.columnar.tracing import trace
+    >>> def add(value, largest):
+    ...     if not largest or value > largest[0]:
+    ...         return [value]
+    ...     return [*largest, value] if value == largest[0] else largest
+    >>> list_fold(trace(add, None, 2).typed(INT, ListOf(INT))[0].result)
+    ListFold(how='greatest', by=Argument(argument=0, path=()), alike='add')
+    """
+    compared: list[Expression] = []
+    if _outcome(added, None, compared) == KEEP:
+        raise NotVectorizable("adds no record to an empty list")
+    greater, alike, less = (_outcome(added, case, compared) for case in _CASES)
+    if any(repr(each) != repr(compared[0]) for each in compared):
+        raise NotVectorizable("compares the records of a list in several ways")
+    if not compared and {greater, alike, less} == {ADD}:
+        return ListFold(ALL)
+    if compared and (greater, less) == (BEGIN, KEEP):
+        return ListFold(GREATEST, compared[0], alike)
+    if compared and (greater, less) == (KEEP, BEGIN):
+        return ListFold(LEAST, compared[0], alike)
+    raise NotVectorizable("keeps a list of records in a way that has no kernel")
+
+
+def _outcome(tree: Expression, case: str | None, compared: list[Expression]) -> str:
+    """Return what becomes of the list in a case (``None``: it is empty), and note what is compared."""
+    match tree:
+        case Sequence(before, result) if all(_is_harmless(each, compared) for each in before):
+            return _outcome(result, case, compared)
+        case Choose(condition, then, otherwise):
+            return _outcome(then if _truth(condition, case, compared) else otherwise, case, compared)
+        case Argument() if tree == _ACCUMULATOR:
+            return KEEP
+        case Listed((Argument(0, ()),)):
+            return BEGIN
+        case Rowwise("joined", (Argument(1, ()), Listed((Argument(0, ()),)))):
+            return BEGIN if case is None else ADD
+    raise NotVectorizable("keeps a list of records in a way that has no kernel")
+
+
+def _truth(condition: Expression, case: str | None, compared: list[Expression]) -> bool:
+    match condition:
+        case Constant(bool() as value):
+            return value
+        case Unary("not", operand):
+            return not _truth(operand, case, compared)
+        case Unary("bool", operand):
+            return _truth(operand, case, compared)
+        case Rowwise("truth", (Argument(1, ()),)):
+            return case is not None
+        case Choose(inner, then, otherwise):
+            return _truth(then if _truth(inner, case, compared) else otherwise, case, compared)
+        case Compare("==" | "!=" | ">" as op, Rowwise("len", (Argument(1, ()),)), Constant(0)):
+            return (op == "==") == (case is None)
+        case Compare(op, left, right) if case is not None and op in _MIRRORED:
+            for new, kept, how in ((left, right, op), (right, left, _MIRRORED[op])):
+                of_kept = _of_first(kept)
+                if of_kept is not None and repr(of_kept) == repr(new):
+                    compared.append(new)
+                    return how in _CASES[case]
+    raise NotVectorizable("decides about a list of records in a way that has no kernel")
+
+
+def _of_first(expression: Expression) -> Expression | None:
+    """Return something of the first item of the list as what it is of a record; ``None``: it is of anything else."""
+    match expression:
+        case At(Argument(1, ()), Constant(0 | -1)):
+            return Argument(0)
+        case GetItem(record, int() as index):
+            found: Any = _of_first(record)
+            return Argument(0, (*found.path, index)) if isinstance(found, Argument) else None
+        case Sequence(before, result):
+            made = _of_first(result)
+            return made if made is not None and all(_is_harmless(each, [made]) for each in before) else None
+        case Constant():
+            return expression
+        case Unary(_, operand) if (inner := _of_first(operand)) is not None:
+            return replace(expression, operand=inner)
+        case Binary(_, left, right):
+            one, other = _of_first(left), _of_first(right)
+            return None if one is None or other is None else replace(expression, left=one, right=other)
+    return None
+
+
+def _is_harmless(expression: Expression, compared: list[Expression]) -> bool:
+    """Whether something raises nothing that what is compared would not."""
+    match expression:
+        case Sequence(before, result):
+            return all(_is_harmless(each, compared) for each in before) and _is_harmless(result, compared)
+        case GetItem(record):
+            return _is_harmless(record, compared)
+        case Argument() | At(Argument(1, ()), Constant(0 | -1)):
+            return True
+    return any(repr(each) in (repr(expression), repr(_of_first(expression))) for each in compared)
+
+
+# ---- Parts of texts in expressions: what is read of ``text.split(separator)`` and ``text.partition(separator)``.
+
+
+_PARTITION = {"str.partition.0", "str.partition.1", "str.partition.2"}
+
+
+def unsplit(expression: Expression) -> Expression:
+    """Return what can raise of an expression whose result is not read: of the parts of a text, the text.
+
+    >>> from funken.columnar.expressions import Argument
+    >>> unsplit(Rowwise("str.split", (Argument(0), Constant(",")), "list of str"))
+    Argument(argument=0, path=())
+    """
+    match expression:
+        case Rowwise("str.split" | "str.rsplit", (text, Constant(str(separator)))) if separator:
+            return unsplit(text)
+        case Rowwise(function, (text, Constant(str(separator)))) if function in _PARTITION and separator:
+            return unsplit(text)
+    return expression
+
+
+def is_partition(expression: Expression) -> bool:
+    """Whether it is an item of ``text.partition(separator)``, of which none can raise."""
+    return (
+        unsplit(expression) is not expression and isinstance(expression, Rowwise) and expression.function in _PARTITION
+    )
+
+
+def takes_part(expression: Rowwise) -> bool:
+    """Whether something is taken of the parts of a text.
+
+    >>> from funken.expr.types import STR
+    >>> from funken.columnar.expressions import Argument
+    >>> takes_part(Rowwise("str.partition.0", (Argument(0), Constant(",")), STR))
+    True
+    """
+    match expression:
+        case Rowwise(function) if function in _PARTITION:
+            return True
+        case Rowwise(_, (Rowwise("str.split" | "str.rsplit"), *_)):
+            return True
+    return False
+
+
+# ---- What an expression looks at: fields of its first argument, and fields of the items of its lists.
+
+
+ITEMS = -1
+"""In a path, it stands between that of a list and that of a field of its items; twice, for how many there are."""
+_Path = tuple[int, ...]
+
+
+def _bare(made: Expression) -> Expression:
+    """Return an expression without the test that it is not ``None``."""
+    match made:
+        case Rowwise("not none", (operand,)):
+            return operand
+    return made
+
+
+class Reads:
+    """Notes what is looked at while an expression is typed.
+
+    >>> from funken.expr.types import INT, STR, Tuple
+    >>> reads = Reads()
+    >>> items = Argument(0, (1,)), ListOf(Tuple((STR, INT)))
+    >>> reads.fields.add((1,))
+    >>> reads.loop(items, 101, used=0)
+    >>> reads.item(Argument(101, (0,)))
+    >>> sorted(reads.paths(Tuple((INT, items[1]))))
+    [(1, -1, -1), (1, -1, 0)]
+    """
+
+    def __init__(self) -> None:
+        #: the paths of the fields that were looked at, of records too
+        self.fields: set[_Path] = set()
+        #: by the number of an argument that is the item of a list: the path of the list
+        self._over: dict[int, _Path] = {}
+        #: how often lists are used, but for their items
+        self._lists: Counter[_Path] = Counter()
+        self._of_items: set[_Path] = set()
+
+    def count(self, found: tuple[Expression, Type], uses: int) -> bool:
+        """Count uses of a list of the first argument, or take them back; return whether it is one."""
+        made, schema = _bare(found[0]), found[1]
+        if isinstance(made, Argument) and made.argument == 0 and isinstance(schema.required, ListOf):
+            self._lists[made.path] += uses
+            return True
+        return False
+
+    def loop(self, items: tuple[Expression, Type], number: int, used: int = 1) -> None:
+        """Note that an argument is the item of lists, which is what they were ``used`` for."""
+        made = _bare(items[0])
+        if self.count(items, -used) and isinstance(made, Argument):
+            self._over[number] = made.path
+
+    def item(self, made: Argument) -> None:
+        """Note that a field of an item, or all of it, is looked at."""
+        if made.argument in self._over:
+            self._of_items.add((*self._over[made.argument], ITEMS, *made.path))
+
+    def all_of(self, made: Argument, schemas: Mapping[int, Type]) -> None:
+        """Note that an argument, or a field of it, may be looked at whatever is in it; ``schemas`` are those of arguments."""
+        if made.argument in schemas and (made.argument == 0 or made.argument in self._over):
+            leaves = [leaf for leaf, _ in atomic_fields(schemas[made.argument]) if leaf[: len(made.path)] == made.path]
+            if made.argument == 0:
+                self.fields.update(leaves)
+            else:
+                self._of_items.update((*self._over[made.argument], ITEMS, *leaf) for leaf in leaves)
+
+    def paths(self, schema: Type) -> frozenset[_Path]:
+        """Return the leaves that were looked at; of lists of which only items were, the paths of these."""
+        found = set(leaves_looked_at(schema, self.fields))
+        for path, uses in self._lists.items():
+            if not uses and path in found:
+                within = (*path, ITEMS)
+                found.discard(path)
+                lists: Any = reduce(getitem, path, cast("Any", schema))
+                inner = [each[len(within) :] for each in self._of_items if each[: len(within)] == within]
+                found |= {
+                    (*within, ITEMS),
+                    *((*within, *leaf) for leaf in leaves_looked_at(lists.required.element, inner)),
+                }
+        return frozenset(found)
+
+
+# ---- Texts that are formatted: f-strings, ``"%s: %d" % (name, n)`` and ``"{}: {}".format(name, n)``, as they are
+# traced.
+#
+# Each becomes a ``Text`` of its parts, in which a value is a call of ``format`` where it has a format of its own.
+
+
+_CONVERSIONS = {1: "str", 2: "repr"}
+_NAMED, _OTHER = {"s": 1, "r": 2}, 3
+_PLACE = re.compile(r"%(?P<flags>[-+0]*)(?P<width>\d*)(?P<digits>\.\d+)?(?P<kind>[srdifFeEgGxXo%])")
+INTEGER = "%d"
+"""The function that makes ``%d`` of a number: it is no float from then on."""
+
+
+def converted(value: Expression, conversion: int) -> Expression:
+    """Return a value behind ``!s`` or ``!r``; raise ``NotVectorizable`` for ``!a``."""
+    if conversion not in _CONVERSIONS:
+        raise NotVectorizable("formats a value with !a")
+    return Invoke(_CONVERSIONS[conversion], (value,))
+
+
+def formatted(value: Expression, conversion: int, spec: Expression | None) -> Expression:
+    """Return a value in an f-string."""
+    if conversion:
+        value = converted(value, conversion)
+    if spec is not None and not isinstance(spec, Constant):
+        raise NotVectorizable("formats a value in a way that is computed")
+    return Text((value,)) if spec is None or not spec.value else Invoke("format", (value, spec))
+
+
+def by_percent(pattern: str, given: Expression) -> Expression:
+    """Return ``pattern % given``; raise ``NotVectorizable`` for what is not known in it.
+
+    >>> from funken.columnar.expressions import Argument
+    >>> by_percent("%s: %05.1f", Make((Argument(0), Argument(1)))).parts[2]
+    Invoke(name='format', arguments=(Argument(argument=1, path=()), Constant(value='05.1f')))
+    """
+    values = list(given.items) if isinstance(given, Make) else [given]
+    if any(isinstance(each, Unpacked) for each in values):
+        raise NotVectorizable("formats a text with *")
+    parts: list[Expression] = []
+    end = 0
+    for place in _PLACE.finditer(pattern):
+        parts += _literal(pattern[end : place.start()])
+        end = place.end()
+        if place["kind"] == "%":
+            parts.append(Constant("%"))
+        elif not values:
+            raise NotVectorizable("formats a text with too few values")
+        else:
+            parts.append(_in_place(place, values.pop(0)))
+    parts += _literal(pattern[end:])
+    if values:
+        raise NotVectorizable("formats a text with too many values")
+    return Text(tuple(parts))
+
+
+def _literal(text: str) -> list[Expression]:
+    if "%" in text:
+        raise NotVectorizable(f"formats a text with {text[text.index('%') :][:6]!r}")
+    return [Constant(text)] if text else []
+
+
+def _in_place(place: re.Match[str], value: Expression) -> Expression:
+    flags, width, digits, kind = place["flags"], place["width"], place["digits"] or "", place["kind"]
+    if kind in "sr":
+        if "0" in flags or "+" in flags:
+            raise NotVectorizable(f"formats a text with {place[0]!r}")
+        align = "<" if "-" in flags else ">"
+        spec = f"{align}{width}" if width else ""
+        if kind == "r" or spec or digits:
+            value = Invoke("repr" if kind == "r" else "str", (value,))
+        return Invoke("format", (value, Constant(spec + digits))) if spec or digits else Text((value,))
+    if kind in "di":
+        value, kind = Invoke(INTEGER, (value,)), "d"
+        if digits:
+            raise NotVectorizable(f"formats a text with {place[0]!r}")
+        if not width and not flags.strip("-0"):
+            return Text((value,))
+    elif kind in "xXo" and digits:
+        raise NotVectorizable(f"formats a text with {place[0]!r}")
+    elif kind in "fFeEgG":
+        digits = digits or ".6"
+    left = "<" if "-" in flags and width else ""
+    zero = "0" if "0" in flags and "-" not in flags and width else ""
+    return Invoke("format", (value, Constant(f"{left}{'+' * ('+' in flags)}{zero}{width}{digits}{kind}")))
+
+
+def by_format(pattern: str, given: Several[Expression], names: Several[str]) -> Expression:
+    """Return ``pattern.format(...)``; ``names`` are those of the last values. Raise ``NotVectorizable`` for what is not known."""
+    unnamed = len(given) - len(names)
+    values = dict(zip([*map(str, range(unnamed)), *names], given, strict=True))
+    parts: list[Expression] = []
+    number, used = 0, set[str]()
+    try:
+        places = list(string.Formatter().parse(pattern))
+    except ValueError as error:
+        raise NotVectorizable(f"formats a text that is malformed: {error}") from None
+    for text, name, spec, conversion in places:
+        if text:
+            parts.append(Constant(text))
+        if name is None:
+            continue
+        if not name:
+            name, number = str(number), number + 1  # noqa: PLW2901 - numbered as they come
+        elif number and name.isdigit():
+            raise NotVectorizable("formats a text that numbers some of its fields")
+        if name not in values or "{" in (spec or ""):
+            raise NotVectorizable(f"formats a text with the field {name!r}")
+        used.add(name)
+        how = _NAMED.get(conversion, _OTHER) if conversion else 0
+        parts.append(formatted(values[name], how, Constant(spec or "")))
+    unused = tuple(value for name, value in values.items() if name not in used)  # they are evaluated as well
+    return Sequence(unused, Text(tuple(parts))) if unused else Text(tuple(parts))
+
+
+# ---- The names of dicts, where they are known as a function is read: loops over a dict are loops over a display
+# then.
+
+
+CHANGED, UPDATED, SET, WITHOUT = "changed", "updated", "attribute set", "without"
+"""Forms of ``MakeRecord``: its last part, an ``Unpacked``, with an item set, items updated, an attribute set, or less an item."""
+VIEWS = ("items", "keys", "values")
+_TESTS = (".startswith", ".endswith", "str.startswith", "str.endswith")
+
+
+def names_of(found: Any, schema: Type | None) -> tuple[str, ...] | None:
+    """Return the names of a dict, in order; ``None`` if they are not known. ``schema`` is that of the first argument.
+
+    >>> from funken.expr.types import INT, STR
+    >>> names_of(Argument(0), Record((INT, STR), DICT, ("n", "user")))
+    ('n', 'user')
+    """
+    match found:
+        case MakeRecord(form, names) if form in (DICT, CHANGED, UPDATED):
+            first = 0 if form == DICT else -1  # of a changed one, what was there before stands last
+            known: list[str] = []
+            for name, each in (*zip(names[first:], found.items[first:]), *zip(names[:first], found.items[:first])):  # noqa: B905
+                inner = names_of(each.record, schema) if isinstance(each, Unpacked) else (str(name),)
+                if inner is None:
+                    return None
+                known += [new for new in inner if new not in known]
+            return tuple(known)
+        case MakeRecord(form, (name, *_), (Unpacked(record), *_)) if form == WITHOUT:
+            before = names_of(record, schema)
+            return None if before is None else tuple(each for each in before if each != name)
+        case Invoke(".copy", (record,)):
+            return names_of(record, schema)
+    at = _schema_at(found, schema)
+    return at.names if isinstance(at, Record) and at.form == DICT else None
+
+
+def _schema_at(found: Any, schema: Type | None) -> Any:
+    match found:
+        case Argument(0, ()):
+            return schema
+        case GetItem(record, str() as name, None):
+            outer = _schema_at(record, schema)
+            position = outer.position(name) if isinstance(outer, Record) else None
+            return None if position is None else outer[position]
+    return None
+
+
+def view_of(record: Expression, names: Several[str], what: str) -> Make:
+    """Return the items, keys or values of a dict as a display."""
+    if what == "keys":
+        return Make(tuple(map(Constant, names)))
+    values = [GetItem(record, name) for name in names]
+    if what == "values":
+        return Make(tuple(values))
+    return Make(tuple(Make((Constant(name), value)) for name, value in zip(names, values, strict=True)))
+
+
+def text_of(key: Any) -> str | None:
+    """Return the text that is put together of constants; ``None`` if something else is in it."""
+    match key:
+        case Constant(str() as text):
+            return text
+        case Binary("+", left, right):
+            parts = [text_of(left), text_of(right)]
+        case Text(items):
+            parts = [text_of(each) for each in items]
+        case _:
+            return None
+    return None if None in parts else "".join(map(str, parts))
+
+
+def dict_of(pairs: Several[Any]) -> MakeRecord:
+    """Return the dict that a comprehension makes of pairs; raise ``NotVectorizable`` if a key is not constant."""
+    names, values = [], []
+    for each in pairs:
+        pair = each.result if isinstance(each, Sequence) else each
+        name = text_of(pair.items[0]) if isinstance(pair, Make) else None
+        if name is None or not isinstance(pair, Make):
+            raise NotVectorizable("makes a dict of items")
+        names.append(name)
+        values.append(Sequence(each.before, pair.items[1]) if isinstance(each, Sequence) else pair.items[1])
+    return MakeRecord(DICT, tuple(names), tuple(values))
+
+
+def known_truth(condition: Expression, present: Container[Expression] = ()) -> bool | None:
+    """Return whether a condition of constants is true; ``None`` if it depends on the record.
+
+    ``present`` are arguments that are not ``None``.
+
+    >>> known_truth(Compare("!=", Constant("url"), Constant("user"))), known_truth(Compare("<", Argument(0), Constant(1)))
+    (True, None)
+    """
+    match condition:
+        case Unary("not", operand):
+            known = known_truth(operand, present)
+            return None if known is None else not known
+        case Unary("bool", operand):
+            return known_truth(operand, present)
+        case Constant(value):
+            return bool(value)
+        case IsNone(Constant(value)):
+            return value is None
+        case IsNone(Argument() as operand) if operand in present:
+            return False
+        case Compare(op, Constant(str() as left), Constant(str() as right)):
+            return bool(TABLE[op].function(left, right))
+        case Contains(Constant(str() as part), Constant(list() | set() | frozenset() | str() as whole)):
+            return part in whole
+        case Contains(Constant(str() as part), Make(items)) if all(isinstance(each, Constant) for each in items):
+            return any(isinstance(each, Constant) and each.value == part for each in items)
+        case Invoke(name, (Constant(str() as text), Constant(str() as part))) if name in _TESTS:
+            return text.startswith(part) if name.endswith("startswith") else text.endswith(part)
+    return None

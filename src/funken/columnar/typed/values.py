@@ -5,6 +5,7 @@ Fields are taken out, put together, replaced and compared by their positions.
 
 from __future__ import annotations
 
+from collections import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Several
 from dataclasses import replace
@@ -27,6 +28,7 @@ from funken.columnar.expressions import (
     NotVectorizable,
     Rowwise,
     Sequence,
+    Text,
     Unary,
     Unpacked,
     children,
@@ -34,21 +36,48 @@ from funken.columnar.expressions import (
     number_as_float,
     schema_of_value,
 )
-from funken.columnar.lists.calls import is_partition, item_of_list, unsplit
-from funken.columnar.mutation.names import CHANGED, SET, UPDATED, WITHOUT
-from funken.columnar.typed.matches import item_of_match
-from funken.columnar.typed.operations import Typed, as_int, may_raise, operated
+from funken.columnar.records import has_documents, is_inherited
+from funken.columnar.typed.operations import (
+    CHANGED,
+    SET,
+    UPDATED,
+    WITHOUT,
+    Typed,
+    as_int,
+    is_partition,
+    item_of_list,
+    item_of_match,
+    may_raise,
+    operated,
+    unsplit,
+)
 from funken.dataclass import dataclass
-from funken.expr.python.objects import CLASSES, MATCH, kind_of_object, literal_of, table_kinds, table_of_items
+from funken.expr.python.table import (
+    CLASSES,
+    DATE,
+    DATETIME,
+    DECIMAL,
+    DUMPS,
+    MATCH,
+    TIMEDELTA,
+    JsonOptions,
+    kind_of_object,
+    literal_of,
+    table_kinds,
+    table_of_items,
+    value_as_json,
+)
 from funken.expr.types import (
     ARRAYS,
     BOOL,
     DATACLASS,
     DICT,
     DOCUMENT,
+    FLOAT,
     INT,
     NAMED_TUPLE,
     NONE,
+    NUMBER,
     ROW,
     STR,
     Atomic,
@@ -657,25 +686,202 @@ class _Holder:
         return schema
 
 
+# ---- Changed records, once their schemas are known: as the tuples of their fields that they are to kernels.
+
+
+REPLACE, REPLACE_TUPLE = "replace", "_replace"
+"""Forms of a ``MakeRecord`` that is another one with some fields replaced."""
+CHANGES = (CHANGED, UPDATED, SET, WITHOUT, REPLACE, REPLACE_TUPLE)
+_FORMS = {CHANGED: (DICT, DOCUMENT, ROW), UPDATED: (DICT, DOCUMENT), SET: (DATACLASS, ROW), WITHOUT: (DICT,)}
+_GROWING = (DICT, DOCUMENT)
+
+
+def changed_record(made: MakeRecord, of: _Of) -> Typed:
+    """Return a record after a change, or a new one with some fields replaced; raise ``NotVectorizable``."""
+    if made.form in (REPLACE, REPLACE_TUPLE):
+        return _replaced(made, of)
+    last = made.items[-1]
+    assert isinstance(last, Unpacked)
+    # What is assigned is evaluated first.
+    new = [(name, of(each.record if isinstance(each, Unpacked) else each)) for name, each in _parts(made)]
+    old, schema = of(last.record)
+    if not isinstance(schema, Record) or schema.form not in _FORMS[made.form]:
+        raise NotVectorizable(f"changes {schema}")
+    fields = {name: project((old, schema), number) for number, name in enumerate(schema.names)}
+    before = [old, *(each for each, _ in fields.values())] if made.form == WITHOUT else [old]
+    if made.form == WITHOUT:
+        _take_out(made, fields, schema)
+    for name, (value, kind) in new:
+        if name is not None:
+            _assign(fields, name, (value, kind), schema)
+            continue
+        if not isinstance(kind, Record) or kind.form != DICT:
+            raise NotVectorizable(f"updates a dict with {kind}")
+        before.append(value)
+        for number, each in enumerate(kind.names):
+            _assign(fields, each, project((value, kind), number), schema)
+    # The class stores attributes, and does no more.
+    if schema.form == DATACLASS and getattr(schema.cls, "__dataclass_params__").frozen:  # noqa: B009 - not declared
+        raise NotVectorizable(f"changes a {schema}, which is frozen")
+    items, schemas = zip(*fields.values(), strict=True) if fields else ((), ())
+    return after(before, Make(items)), Record(schemas, schema.form, tuple(fields), schema.cls)
+
+
+def _parts(made: MakeRecord) -> list[tuple[str | None, Expression]]:
+    return [] if made.form == WITHOUT else list(zip(made.names[:-1], made.items[:-1], strict=True))
+
+
+def _assign(fields: dict[str, Typed], name: str, value: Typed, schema: Record) -> None:
+    if (name not in fields and schema.form not in _GROWING) or (schema.form == ROW and name.startswith("_")):
+        raise NotVectorizable(f"sets {name!r}, which {schema} has not")
+    fields[name] = value
+
+
+def _take_out(made: MakeRecord, fields: dict[str, Typed], schema: Record) -> None:
+    """Take an item out; that it is there is required, unless there is a default."""
+    name, *default = made.names
+    if name not in fields and not default:
+        raise NotVectorizable(f"takes {name!r} out of {schema}")
+    fields.pop(str(name), None)
+
+
+def _replaced(made: MakeRecord, of: _Of) -> Typed:
+    first, *others = made.items
+    assert isinstance(first, Unpacked)
+    old, schema = found = of(first.record)
+    wanted = DATACLASS if made.form == REPLACE else NAMED_TUPLE
+    if not isinstance(schema, Record) or schema.form != wanted:
+        raise NotVectorizable(f"replaces fields of {schema}")
+    if wanted == NAMED_TUPLE and not is_inherited(schema.cls, REPLACE_TUPLE):
+        raise NotVectorizable("replaces fields")
+    new = {str(name): of(each) for name, each in zip(made.names[1:], others, strict=True)}
+    if any(name not in schema.names for name in new):
+        raise NotVectorizable(f"replaces a field that {schema} has not")
+    items = [new.get(name) or project(found, index) for index, name in enumerate(schema.names)]
+    result = Make(tuple(each for each, _ in items))
+    return after([old], result), Record((each for _, each in items), schema.form, schema.names, schema.cls)
+
+
+# ---- ``json.dumps`` of records whose fields are known: texts put together of the names, and of what the values are
+# in JSON.
+
+
+_AS_TEXT = (DATETIME, DATE, TIMEDELTA, DECIMAL)
+"""Kinds of which ``default=str`` makes text."""
+
+
+def options_of(names: abc.Sequence[str], given: abc.Sequence[Any]) -> JsonOptions:
+    """Return the options that a call has by name; raise ``NotVectorizable`` for other options."""
+    found: dict[str, Any] = {}
+    for name, value in zip(names, given, strict=True):
+        if name in ("ensure_ascii", "sort_keys") and isinstance(value, Constant) and type(value.value) is bool:
+            found[name] = value.value
+        elif name == "separators" and isinstance(value, Make) and len(value.items) == 2:
+            separators = [each.value if isinstance(each, Constant) else None for each in value.items]
+            if not all(type(each) is str for each in separators):
+                raise NotVectorizable("calls json.dumps() with separators that are not constant")
+            found |= dict(zip(("item", "key"), separators, strict=True))
+        elif name == "default" and getattr(value, "kind", "") == "builtin" and value.name == "str":
+            found["default_str"] = True
+        else:
+            raise NotVectorizable(f"calls json.dumps() with {name}")
+    return JsonOptions(**found)
+
+
+def call_of(value: Expression, options: JsonOptions) -> Expression:
+    """Return the call as it is traced: displays of lists are tuples, whose items may be of several types."""
+    return Invoke(DUMPS, (_as_tuples(value), Constant(options)))
+
+
+def _as_tuples(value: Expression) -> Expression:
+    match value:
+        case Listed(items) | Make(items) if items:
+            return Make(tuple(map(_as_tuples, items)))
+        case MakeRecord():
+            return replace(value, items=tuple(map(_as_tuples, value.items)))
+    return value
+
+
+def dumped(found: Typed, options: JsonOptions) -> Typed:
+    """Return the text of a value as kernels compute it; raise ``NotVectorizable``."""
+    parts: list[Expression] = []
+    for each in _json_parts(found, options):
+        last = parts[-1].value if parts and isinstance(parts[-1], Constant) else None
+        if isinstance(each, Constant) and type(each.value) is type(last) is str:
+            parts[-1] = Constant(last + each.value)
+        else:
+            parts.append(each)
+    return Text(tuple(parts)), STR
+
+
+def _json_parts(found: Typed, options: JsonOptions) -> list[Expression]:
+    made, schema = found
+    if isinstance(schema, Atomic):
+        return [_single(made, schema, options)]
+    names: list[str] | None = None
+    if isinstance(schema, Record) and schema.form != NAMED_TUPLE:
+        if schema.form != DICT or has_documents(schema):
+            raise NotVectorizable(f"calls json.dumps() with {schema}")
+        names = sorted(schema.names) if options.sort_keys else list(schema.names)
+    count = len(schema)
+    order = [schema.names.index(each) for each in names] if isinstance(schema, Record) and names else range(count)
+    parts: list[Expression] = [Constant("[" if names is None else "{")]
+    for place, number in enumerate(order):
+        name = "" if names is None else f"{value_as_json(names[place], options)}{options.key}"
+        parts += [Constant(f"{options.item if place else ''}{name}"), *_json_parts(project(found, number), options)]
+    return [*parts, Constant("]" if names is None else "}")]
+
+
+def _single(made: Expression, kind: Atomic, options: JsonOptions) -> Expression:
+    if kind == NONE:
+        return Constant("null")
+    if isinstance(kind.required, ListOf) or kind == NUMBER:
+        if has_documents(kind):
+            raise NotVectorizable(f"calls json.dumps() with {kind}")
+        return Rowwise("json value", (made, Constant(options)), STR)
+    if kind.is_optional:
+        there = kind.required
+        text = _single(Rowwise("not none", (made,), there), there, options)
+        return Choose(is_none(made), Constant("null"), text if there != INT else Invoke("str", (text,)), lazy=True)
+    if kind == INT:
+        return made
+    if kind == BOOL:
+        return Choose(made, Constant("true"), Constant("false"))
+    if kind == FLOAT:
+        return Rowwise("json float", (made,), STR)
+    if kind in _AS_TEXT and options.default_str:
+        made, kind = Rowwise("str", (made,), STR), STR
+    if kind != STR:
+        raise NotVectorizable(f"calls json.dumps() with a {kind}")
+    return Rowwise("json ascii" if options.ensure_ascii else "json text", (made,), STR)
+
+
 __all__ = [
+    "CHANGES",
+    "REPLACE",
+    "REPLACE_TUPLE",
     "Given",
     "Typed",
     "after",
     "as_dict",
     "as_int",
     "attribute",
+    "call_of",
     "changeable",
+    "changed_record",
     "check_aliases",
     "check_known",
     "combined",
     "compared_tuples",
     "cut",
+    "dumped",
     "has_key",
     "is_empty",
     "is_tuple",
     "item",
     "item_schema",
     "kind_of_constant",
+    "options_of",
     "project",
     "record",
     "spread",

@@ -102,6 +102,3 @@ def vectorized(
         return VectorizedFunction(marked, output_type, chosen)
 
     return mark if function is None else mark(function)
-
-
-__all__ = ["BatchFormat", "VectorizedFunction", "vectorized"]

@@ -6,35 +6,155 @@ tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import repeat
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from funken.columnar.kernels.arrow import pa
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of
-from funken.columnar.records import form_of
-from funken.columnar.vectorized.arguments import columns_of_records, record_of
-from funken.columnar.vectorized.schemas import OBJECT
+from funken.columnar.expressions import NotVectorizable, is_text, reads
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of, pa, values_of_leaves
+from funken.columnar.records import field_getter, form_of, has_form
+from funken.columnar.vectorized.functions import BatchFormat
+from funken.columnar.vectorized.schemas import OBJECT, structure_of
 from funken.errors import ValueDoesNotFit
-from funken.expr.python.objects import CLASSES
+from funken.expr.python.table import BYTES, CLASSES, DATE, DATETIME, DECIMAL, OBJECTS, TIMEDELTA
 from funken.expr.types import (
+    ARRAYS,
     BOOL,
     DICT,
     FLOAT,
     HIGHEST,
     INT,
+    LOWEST,
+    NONE,
+    NUMBER,
+    OF_CLASSES,
     ROW,
     STR,
     Atomic,
     Composite,
+    ListOf,
     Record,
     Tuple,
     Type,
     atomic_fields,
+    optional,
 )
 from funken.types.row import Row
+
+# ---- Blocks as functions over whole blocks are given them.
+#
+# Of a record that is a single value a function gets one array, else a record of arrays, a ``RecordBatch`` or a
+# ``DataFrame``. Which type an array has depends on the values of the block alone, whether they came as columns or
+# as records: ints that fit into 64 bits, floats, bools and texts have one; anything else, also mixed, is an array
+# of Python objects. Those of NumPy are read-only.
+
+
+def columns_of_records(records: list[Any]) -> Columns:
+    """Return columns of records whatever they are; raises ``ValueDoesNotFit`` if their fields differ.
+
+    >>> [leaf.kind for leaf in columns_of_records([(1, "a", None), (2, "b", 3)]).leaves]
+    [int, str, object]
+    """
+    structure = structure_of(records)
+    leaves = [_by_content(values) for values in values_of_leaves(records, structure)]
+    return Columns(structure, leaves, len(records))
+
+
+def _by_content(values: list[Any]) -> Column:
+    types = set(map(type, values))
+    kind = OF_CLASSES.get(types.pop(), OBJECT) if len(types) == 1 else OBJECT
+    if kind == INT and (min(values) < LOWEST or max(values) > HIGHEST):
+        kind = OBJECT
+    if kind == STR and not all(map(is_text, values)):
+        kind = OBJECT
+    return column_of(values, kind)
+
+
+def argument_of(block: Columns, form: BatchFormat) -> Any:
+    """Return a block as a function is given it."""
+    leaves = [
+        leaf if leaf.kind in ARRAYS else _by_content(leaf.to_list(block.length)) for leaf in block.leaves
+    ]  # fmt: skip
+    if form is BatchFormat.NUMPY:
+        return record_of(block.schema, (_array(leaf, block.length) for leaf in leaves))
+    columns = list(_top(block.schema, iter(leaves), block.length))
+    if form is BatchFormat.PANDAS:
+        return _pandas(block.schema, columns, block.length)
+    return _arrow(block.schema, columns, block.length, form)
+
+
+def record_of(schema: Type, values: Iterator[Any]) -> Any:
+    """Return a record whose leaves are these values."""
+    if isinstance(schema, Atomic):
+        return next(values)
+    fields = [record_of(each, values) for each in schema]
+    if not isinstance(schema, Record):
+        return tuple(fields)
+    if schema.form == DICT:
+        return dict(zip(schema.names, fields, strict=True))
+    if schema.form == ROW:
+        return Row(**dict(zip(schema.names, fields, strict=True)))
+    assert schema.cls is not None
+    return schema.cls(*fields)
+
+
+def _array(leaf: Column, length: int) -> Array:
+    if leaf.kind == STR:
+        # Text in NumPy's own types drops zeros at its end.
+        found = np.full(length, leaf.data, np.object_) if leaf.constant else leaf.data.to_numpy(zero_copy_only=False)
+    else:
+        found = leaf.array(length).view()
+    found.flags.writeable = False
+    return found
+
+
+def _top(schema: Type, leaves: Iterator[Column], length: int) -> Iterator[Column]:
+    """Yield the columns of a table: a field that is a record itself is one of Python objects."""
+    for each in [schema] if isinstance(schema, Atomic) else schema:
+        if isinstance(each, Atomic):
+            yield next(leaves)
+        else:
+            inner = [next(leaves) for _ in atomic_fields(each)]
+            yield column_of(Columns(each, inner, length).to_list(), OBJECT)
+
+
+def _names(schema: Type) -> list[str]:
+    if isinstance(schema, Record):
+        return list(schema.names)
+    return ["value"] if isinstance(schema, Atomic) else [f"f{number}" for number in range(len(schema))]
+
+
+def _pandas(schema: Type, columns: list[Column], length: int) -> Any:
+    import pandas as pd  # noqa: PLC0415 - takes 0.5 s, and is needed by few programs
+
+    arrays = [np.array(_array(each, length)) for each in columns]
+    if isinstance(schema, Atomic):
+        return pd.Series(arrays[0], name="value")
+    return pd.DataFrame(dict(zip(_names(schema), arrays, strict=True)))
+
+
+def _arrow(schema: Type, columns: list[Column], length: int, form: BatchFormat) -> Any:
+    arrays = []
+    for name, each in zip(_names(schema), columns, strict=True):
+        try:
+            data = each.array(length)
+            arrays.append(data if each.kind == STR else pa.array(data.tolist() if each.kind == OBJECT else data))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+            raise ValueDoesNotFit(
+                f"the field {name!r} has values that are not of one type of Arrow: {error}. Use the batch format 'numpy' or "
+                "'pandas', which have Python objects for them"
+            ) from error
+    if form is BatchFormat.POLARS:
+        import polars as pl  # noqa: PLC0415 - not a dependency of Funken
+
+        if isinstance(schema, Atomic):
+            return pl.Series("value", pl.from_arrow(arrays[0]))
+        return pl.from_arrow(pa.Table.from_arrays(arrays, _names(schema)))
+    return arrays[0] if isinstance(schema, Atomic) else pa.RecordBatch.from_arrays(arrays, _names(schema))
+
 
 _INTEGERS, _BOOLS, _FLOATS = "iu", "b", "f"
 
@@ -50,7 +170,7 @@ def columns_made(made: Any, schema: Type, length: int | None) -> Columns:
     parts = _taken_apart(_plain(made), schema, "the result")
     length = _length_of(parts, length)
     kinds = [kind for _, kind in atomic_fields(schema)]
-    leaves = [_column(found, kind, where) for (where, found), kind in zip(parts, kinds, strict=True)]
+    leaves = [_result_column(found, kind, where) for (where, found), kind in zip(parts, kinds, strict=True)]
     return Columns(schema, leaves, length)
 
 
@@ -157,10 +277,10 @@ def _nested(field: Any, schema: Type) -> Any:
     if not listed:
         return record_of(schema, repeat(np.empty(0, np.object_)))
     inner = columns_of_records(listed)
-    return record_of(inner.schema, (_array(leaf.to_list(inner.length)) for leaf in inner.leaves))
+    return record_of(inner.schema, (_object_array(leaf.to_list(inner.length)) for leaf in inner.leaves))
 
 
-def _array(values: Sequence[Any]) -> Array:
+def _object_array(values: Sequence[Any]) -> Array:
     """Return values as an array of objects, also those that are arrays themselves."""
     return np.fromiter(values, np.object_, len(values))
 
@@ -176,7 +296,7 @@ def _values(made: Any, where: str) -> Any:
     if module == "pyarrow":
         return _from_arrow(made)
     if isinstance(made, list | range):
-        made = _array(made)
+        made = _object_array(made)
     if isinstance(made, np.ndarray):
         if made.ndim == 0:
             return made.item()
@@ -199,7 +319,7 @@ def _from_pandas(made: Any) -> Array:
     if found.dtype.kind != "O":
         return found
     times = [each.to_pydatetime() if hasattr(each, "to_pydatetime") else each for each in found.tolist()]
-    return _array(
+    return _object_array(
         [None if none and type(each) is not float else each for each, none in zip(times, missing, strict=True)]
     )
 
@@ -215,7 +335,7 @@ def _from_arrow(made: Any) -> Any:
         pa.types.is_integer(made.type) or pa.types.is_floating(made.type) or pa.types.is_boolean(made.type)
     ):
         return made.to_numpy(zero_copy_only=False)
-    return _array(made.to_pylist())
+    return _object_array(made.to_pylist())
 
 
 def _length_of(parts: list[tuple[str, Any]], expected: int | None) -> int:
@@ -246,10 +366,10 @@ def _is_array(found: Any) -> bool:
     return isinstance(found, np.ndarray) or type(found).__module__.partition(".")[0] == "pyarrow"
 
 
-def _column(found: Any, kind: Atomic, where: str) -> Column:
+def _result_column(found: Any, kind: Atomic, where: str) -> Column:
     """Return a leaf as a column of a kind; raises ``ValueDoesNotFit``."""
     if not _is_array(found):
-        one = _column(_array([found]), kind, where)
+        one = _result_column(_object_array([found]), kind, where)
         return Column(kind, one.to_list(1)[0], True)
     if isinstance(found, np.ndarray):
         # A copy: the function may go on with its array.
@@ -287,7 +407,7 @@ def _of_objects(values: list[Any], kind: Atomic, where: str) -> Column:
 def _objects(found: Any) -> Column:
     if not _is_array(found):
         return Column(OBJECT, found, True)
-    return Column(OBJECT, _array(_as_list(found)))
+    return Column(OBJECT, _object_array(_as_list(found)))
 
 
 def _as_list(found: Any) -> list[Any]:
@@ -311,4 +431,95 @@ def _unlike(where: str, schema: Type, told: str) -> ValueDoesNotFit:
     )
 
 
-__all__ = ["columns_made", "mask_made", "records_made"]
+# ---- A list of records as columns, if they are all alike and their values are of types that columns hold.
+#
+# The records that the columns give back are equal to those given, and of the same types to the last value. Values
+# are looked at field by field, never record by record.
+
+
+_HELD = (BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA)
+_KINDS = OF_CLASSES | {cls: kind for cls, kind in OBJECTS.items() if kind in _HELD}
+_NOTHING = type(None)
+
+
+@reads
+def columns_of_alike(records: list[Any]) -> Columns:
+    """Return the columns of records, at least one; raise ``NotVectorizable`` with the reason if there are none.
+
+    >>> block = columns_of_alike([{"word": "to", "n": 1}, {"word": "be", "n": None}])
+    >>> block.schema, block.to_list()
+    ({word: str, n: int?}, [{'word': 'to', 'n': 1}, {'word': 'be', 'n': None}])
+    >>> columns_of_alike([(1, True), (1, 2)])
+    Traceback (most recent call last):
+        ...
+    funken.columnar.expressions.NotVectorizable: has elements with values of the types bool, int in the same place
+    """
+    leaves: list[Column] = []
+    return Columns(_taken(records, leaves), leaves, len(records))
+
+
+def _taken(values: list[Any], leaves: list[Column]) -> Type:
+    """Return the schema of values, and append their columns to ``leaves``."""
+    types = set(map(type, values))
+    kind = _kind(values, types)
+    if kind is not None:
+        leaves.append(_column(values, kind))
+        return kind
+    if len(types) > 1:
+        names = ", ".join(sorted(cls.__qualname__ for cls in types))
+        raise NotVectorizable(f"has elements with values of the types {names} in the same place")
+    structure = _structure(values[0])
+    named = isinstance(structure, Record)
+    alike = all(has_form(value, structure) for value in values) if named else len(set(map(len, values))) == 1
+    if not alike or not structure:
+        raise NotVectorizable(f"has elements with {'different' if structure else 'no'} fields")
+    fields = [field_getter(structure, number) if named else itemgetter(number) for number in range(len(structure))]
+    schemas = [_taken(list(map(field, values)), leaves) for field in fields]
+    return structure.with_fields(schemas) if named else Tuple(schemas)
+
+
+def _kind(values: list[Any], types: set[type]) -> Atomic | None:
+    """Return the kind of single values; ``None``: they are records, or of several types."""
+    missing, types = _NOTHING in types, types - {_NOTHING}
+    if not types:
+        return NONE
+    if types == {int, float} and not missing:
+        return NUMBER
+    if len(types) > 1:
+        return None
+    (cls,) = types
+    there = [each for each in values if each is not None] if missing else values
+    if cls is list:
+        items = list(chain.from_iterable(there))
+        if not items:
+            raise NotVectorizable("has elements with lists, and nothing in them shows what they hold")
+        lists = ListOf(_taken(items, []))
+        return optional(lists) if missing else lists
+    kind = _KINDS.get(cls)
+    if kind is None:
+        return None
+    if kind == INT and not LOWEST <= min(there) <= max(there) <= HIGHEST:
+        raise NotVectorizable("has elements with ints of more than 64 bits")
+    return optional(kind) if missing else kind
+
+
+def _column(values: list[Any], kind: Atomic) -> Column:
+    try:
+        return column_of(values, kind)
+    except UnicodeEncodeError:
+        raise NotVectorizable("has elements with text that has no encoding: a lone surrogate") from None
+
+
+def _structure(record: Any) -> Any:
+    """Return how a record is put together, without the types of its fields."""
+    cls: Any = type(record)
+    if cls is tuple:
+        return record
+    if cls is dict and all(type(name) is str for name in record):
+        return Record((NONE,) * len(record), DICT, tuple(record))
+    if cls is Row and record._fields:
+        return Record((NONE,) * len(record._fields), ROW, tuple(record._fields))
+    form = form_of(cls)
+    if form is None:
+        raise NotVectorizable(f"has elements with values of the type {cls.__qualname__}, of which there are no columns")
+    return Record((NONE,) * len(form[1]), form[0], form[1], cls)

@@ -12,7 +12,7 @@ from typing import Any
 
 from funken.columnar.records import field_getter, form_of, has_form
 from funken.errors import ValueDoesNotFit
-from funken.expr.python.objects import DATE, DATETIME, DECIMAL, OBJECTS
+from funken.expr.python.table import DATE, DATETIME, DECIMAL, OBJECTS
 from funken.expr.types import (
     BOOL,
     DICT,
@@ -164,6 +164,3 @@ def _has(record: Any, structure: Type) -> bool:
     else:
         same = has_form(record, structure)
     return same and all(_has(field_getter(structure, index)(record), each) for index, each in enumerate(structure))
-
-
-__all__ = ["OBJECT", "schema_declared", "structure_of"]

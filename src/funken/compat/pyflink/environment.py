@@ -78,7 +78,8 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_j_"):
-            raise JavaAttribute(f"StreamExecutionEnvironment.{name} cannot work: {JVM}. Use the environment's methods.")
+            instead = "Use the environment's methods; lines of a socket come by funken.SocketSource(host, port)."
+            raise JavaAttribute(f"StreamExecutionEnvironment.{name} cannot work: {JVM}. {instead}")
         raise AttributeError(missing(type(self), name), name=name, obj=self)
 
     # ---- sources

@@ -12,15 +12,21 @@ import funken as native
 from funken.api.streams import async_io
 from funken.compat.pyflink.adoption import refuse
 from funken.operators.async_io.retry import AsyncRetryPredicate, AsyncRetryStrategy
-from funken.operators.context import RuntimeContext
-from funken.operators.process.contexts import KeyedContext, OnTimerContext, ProcessContext, TimeDomain, TimerService
+from funken.operators.base import RuntimeContext
+from funken.operators.process.keyed_operator import (
+    KeyedContext,
+    OnTimerContext,
+    ProcessContext,
+    TimeDomain,
+    TimerService,
+)
 from funken.operators.process.two_inputs import (
     BroadcastContext,
     KeyedReadOnlyContext,
     ReadOnlyContext,
     ReadOnlyOnTimerContext,
 )
-from funken.operators.window.functions import ProcessWindowContext, WindowState
+from funken.operators.window.contents import ProcessWindowContext, WindowState
 
 
 class Subscriptable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from funken.operators.traits import traits_of
+from funken.operators.user_functions import traits_of
 from funken.plan.graph import StreamGraph
 from funken.plan.nodes import Hash, Node, NodeInput
 from funken.plan.physical import resolve

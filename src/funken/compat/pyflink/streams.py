@@ -35,8 +35,7 @@ from funken.operators.async_io.retry import (
 )
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.stateless import Map
-from funken.operators.traits import OperatorTraits
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import OperatorTraits, UserFunction
 from funken.plan.nodes import Node, NodeInput
 from funken.types.convert import converter
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation, Types, declared

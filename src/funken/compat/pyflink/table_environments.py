@@ -19,6 +19,7 @@ from funken.table import environment as native
 from funken.table import table as tables
 from funken.table import window as windows
 from funken.table.config import TableConfig
+from funken.table.conversions import each_change
 from funken.table.expression import Expression
 from funken.table.logical import LogicalSink
 from funken.table.types import LocalZonedTimestampType
@@ -300,19 +301,19 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
         if type_info is None:
             return made
         names = getattr(type_info, "field_names", None) or [f"f{place}" for place in range(len(table.names))]
-        return typed(made.map(WithNames(tuple(names))).name("names"), type_info)
+        return typed(each_change(made, WithNames(tuple(names)), "names"), type_info)
 
     def to_retract_stream(self, table: Any, type_info: Any = None) -> Any:
         """Return the changes of a table as pairs: whether the row is added, and the row with the names of ``type_info``."""
         names = getattr(type_info, "field_names", None) or [f"f{place}" for place in range(len(table.names))]
-        return adopt(super().to_retract_stream(table, type_info)).map(ToNamedPairs(tuple(names))).name("pairs")
+        return each_change(adopt(super().to_retract_stream(table, type_info)), ToNamedPairs(tuple(names)), "pairs")
 
 
 def _with_instants(table: Any, stream: Any) -> Any:
     """Return a stream whose rows have ``Instant``s, and whose type is known, so that sinks write rows as Flink does."""
     row_type = table.plan.row_type
     places = tuple(place for place, type_ in enumerate(row_type.types) if isinstance(type_, LocalZonedTimestampType))
-    made = stream.map(ToInstants(places)).name("instants") if places else stream
+    made = each_change(stream, ToInstants(places), "instants") if places else stream
     return typed(made, Types.ROW_NAMED(list(row_type.names), [info_of(type_) for type_ in row_type.types]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from funken.compat.pyflink.functions import ReduceFunction, Subscriptable, context
-from funken.operators.window.contexts import OperatorAssignerContext, OperatorTriggerContext
+from funken.operators.window.triggered import OperatorAssignerContext, OperatorTriggerContext
 from funken.windowing import assigners
 from funken.windowing import windows as firing
 from funken.windowing.assigners import (

@@ -307,6 +307,10 @@ class FileEnumerator(SplitEnumerator):
             return [self._splits.popleft()]
         return None if self.discovery_interval is None else []
 
+    def unassigned_splits(self) -> int:
+        """Return how many splits wait."""
+        return len(self._splits)
+
     def snapshot(self) -> Any:
         """Return the splits not handed out and, if there will be another look, the files seen."""
         return list(self._splits), [] if self.discovery_interval is None else sorted(self._seen)

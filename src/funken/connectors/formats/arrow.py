@@ -18,7 +18,7 @@ from funken import extras
 from funken.columnar.records import NOT_READ, name_of
 from funken.connectors.formats.arrow_columns import columns_of_batch, has_fields
 from funken.connectors.formats.record_types import RecordShape, has_other_values, names_of
-from funken.expr.python.objects import DATE
+from funken.expr.python.table import DATE
 from funken.expr.types import (
     ARRAYS,
     BOOL,

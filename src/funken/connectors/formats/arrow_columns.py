@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from funken import extras
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.records import NOT_READ, as_documents, have_fields
-from funken.expr.python.objects import BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA
+from funken.expr.python.table import BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA
 from funken.expr.types import (
     ARRAYS,
     BOOL,

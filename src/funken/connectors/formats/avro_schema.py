@@ -38,7 +38,7 @@ from funken.connectors.formats.record_types import (
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram
-from funken.expr.python.objects import BYTES, DATE, DATETIME, DECIMAL
+from funken.expr.python.table import BYTES, DATE, DATETIME, DECIMAL
 from funken.expr.types import (
     BOOL,
     DICT,

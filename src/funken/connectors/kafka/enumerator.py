@@ -207,6 +207,10 @@ class KafkaEnumerator(SplitEnumerator):
     def _owner(self, split: KafkaPartitionSplit) -> int:
         return (zlib.crc32(split.topic.encode()) + split.partition) % self._parallelism
 
+    def unassigned_splits(self) -> int:
+        """Return how many partitions wait."""
+        return len(self._waiting)
+
     def snapshot(self) -> Any:
         """Return the partitions that are known, and the splits not handed out."""
         return sorted(self._known), list(self._waiting)

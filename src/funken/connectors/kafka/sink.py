@@ -7,6 +7,7 @@ barrier and committed when the checkpoint is complete (``writer.py``, ``committe
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import logging
@@ -355,13 +356,17 @@ class _Transaction:
 
     def initialize(self) -> _Transaction:
         """Get a producer id and an epoch; takes some requests."""
-        self.producer.list_topics(timeout=OPEN_S)  # without a connection, init_transactions waits for a timer
-        self.producer.init_transactions(OPEN_S)
-        for _ in range(int(OPEN_S / 0.05)):
-            if self._identity:
-                return self
-            self.producer.poll(0.05)
-        raise SinkNotWritable(f"transactional id {self.id!r} has got no producer id within {OPEN_S:.0f} s")
+        try:
+            self.producer.list_topics(timeout=OPEN_S)  # without a connection, init_transactions waits for a timer
+            self.producer.init_transactions(OPEN_S)
+            for _ in range(int(OPEN_S / 0.05)):
+                if self._identity:
+                    return self
+                self.producer.poll(0.05)
+            raise SinkNotWritable(f"transactional id {self.id!r} has got no producer id within {OPEN_S:.0f} s")
+        except BaseException:
+            _drop(self)
+            raise
 
     def _on_statistics(self, text: str) -> None:
         if not self._identity:
@@ -447,10 +452,12 @@ class TransactionalKafkaWriter(KafkaWriter):
         """Abort the open transaction; what is prepared stays as it is."""
         open_one, self._transaction, self._producer = self._transaction, None, None
         if open_one is not None:  # also where a block was written in part, which ``_sent`` does not count
-            try:
+            with contextlib.suppress(confluent().KafkaException, SystemError):  # a later attempt has fenced it, or will
                 open_one.producer.abort_transaction(_ABORT_S)
-            except (confluent().KafkaException, SystemError):
-                pass  # a later attempt has fenced it, or will
+            _drop(open_one)
+        unused, self._next = self._next, None
+        if unused is not None:
+            _in_background(lambda: _drop(unused.result()))
 
 
 def _in_background(work: Callable[[], T]) -> Future[T]:
@@ -468,7 +475,7 @@ def _in_background(work: Callable[[], T]) -> Future[T]:
 
 
 def _drop(transaction: _Transaction) -> None:
-    """Close a producer: neither commits nor aborts."""
+    """Close a producer, which its callbacks would keep: neither commits nor aborts."""
     transaction.producer = None
 
 

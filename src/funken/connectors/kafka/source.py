@@ -29,6 +29,7 @@ from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable
 from funken.expr.types import Type
 from funken.io.durations import duration_ms
+from funken.types.callables import check_kind
 
 DISCOVERY_INTERVAL = 300_000
 _SAMPLE_S, _SAMPLE_MESSAGES, _SAMPLE_PARTITIONS = 3.0, 1000, 16
@@ -235,6 +236,12 @@ class KafkaSourceBuilder:
 
     def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
         """Set where to begin, if the job does not start from a checkpoint; by default at the oldest record."""
+        check_kind(
+            starting_offsets_initializer,
+            KafkaOffsetsInitializer,
+            "set_starting_offsets()",
+            "See its methods: earliest() ...",
+        )
         return self._with(starting=starting_offsets_initializer)
 
     def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:

@@ -15,6 +15,7 @@ from itertools import chain, islice
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
+from funken.columnar.declared import FIRST, LAST, reduce_folds
 from funken.columnar.expressions import (
     Argument,
     Binary,
@@ -25,7 +26,6 @@ from funken.columnar.expressions import (
     Rowwise,
     schema_of_value,
 )
-from funken.columnar.folds import FIRST, LAST, reduce_folds
 from funken.columnar.tracing import Traced, trace
 from funken.dataset.columns.block import block_of, columns_in, key_leaves, leaf_at, lifted
 from funken.dataset.columns.joins import FAN_OUT, MAX_LEVEL, SpilledBlocks, cut

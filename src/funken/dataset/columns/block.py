@@ -13,9 +13,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from funken.columnar.expressions import Argument, Make, NotVectorizable
-from funken.columnar.flat_maps.emissions import TracedFlatMap
-from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.columnar.flat_maps import trace_flat_map
 from funken.columnar.tracing import Traced, trace
+from funken.columnar.typed.inference import TracedFlatMap
 from funken.dataset.memory.manager import Block
 from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Descending, Key, KeyColumn, Order, Path

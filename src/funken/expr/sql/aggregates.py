@@ -49,14 +49,14 @@ class _Count:
 
 
 class _Sum:
-    """A sum and the number of values, so that it returns to NULL."""
+    """A sum and the number of values, so that it returns to NULL; ``from_zero``: it is 0 then, and never -0.0."""
 
-    def __init__(self, type_: LogicalType, empty: Any = None) -> None:
+    def __init__(self, type_: LogicalType, from_zero: bool = False) -> None:
         self.type = type_
-        self.empty = empty
-        self.zero: Any = (
-            Decimal(0) if isinstance(type_, DecimalType) else 0.0 if isinstance(type_, DoubleType | FloatType) else 0
-        )
+        self.zero: Any = Decimal(0) if isinstance(type_, DecimalType) else 0
+        if isinstance(type_, DoubleType | FloatType):
+            self.zero = 0.0 if from_zero else -0.0
+        self.empty = self.zero if from_zero else None
 
     def create(self) -> list[Any]:
         return [self.zero, 0]
@@ -92,9 +92,10 @@ class _Average(_Sum):
         from funken.expr.sql.types import BigIntType
 
         self.result = type_
-        super().__init__(
+        wide = (
             BigIntType() if isinstance(type_, IntegralType) else DoubleType() if isinstance(type_, FloatType) else type_
         )
+        super().__init__(wide, from_zero=True)
 
     def value(self, accumulator: list[Any]) -> Any:
         total, count = accumulator
@@ -635,7 +636,7 @@ _BASICS: list[AggregateRule] = [
         "SUM0",
         _NUMBER,
         lambda args, options: _sum_type(args, options).not_null(),
-        lambda types, options, result: _Sum(result, _Sum(result).zero),
+        lambda types, options, result: _Sum(result, from_zero=True),
         "The sum; 0 without values.",
         "SUM0(x)",
         "6",

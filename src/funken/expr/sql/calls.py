@@ -78,6 +78,8 @@ def once_per_value(kernel: Any, coarser: Callable[[Any, list[Any]], int] | None 
             return kernel(call, arguments, evaluator)
         if coarser is not None and pa.types.is_timestamp(column.type):
             column = _in_steps(column, coarser(call, arguments))
+        elif _are_different(column):
+            return kernel(call, arguments, evaluator)
         encoded = column.dictionary_encode("encode")
         values = encoded.dictionary
         if 2 * len(values) > evaluator.rows:
@@ -87,7 +89,14 @@ def once_per_value(kernel: Any, coarser: Callable[[Any, list[Any]], int] | None 
         return kernel(call, given, _Values(evaluator, len(values))).take(encoded.indices)
 
     of_values.__name__ = "kernel"
+    of_values.by_value = getattr(kernel, "by_value", False)  # type: ignore[attr-defined]
     return of_values
+
+
+def _are_different(column: Any) -> bool:
+    """Return True if few of the first values of a column are there twice, so that looking at all of them would not pay."""
+    some = len(column) // 16
+    return some >= _FEW and 16 * len(column.slice(0, some).unique()) > 15 * some
 
 
 def _in_steps(column: Any, step: int) -> Any:
@@ -453,16 +462,31 @@ def bound(
         function = make(call, evaluator)
         constant = not per_row and all(map(is_scalar, arguments))
         rows = 1 if constant else evaluator.rows
+        columns = [place for place, each in enumerate(arguments) if not is_scalar(each)]
         found: list[Any] = []
-        for values in lists(call, arguments, rows):
-            if nulls is Nulls.PROPAGATE and None in values and any(each is None for each in values):
-                found.append(None)
-            else:
-                found.append(function(*values))
+        if nulls is Nulls.PROPAGATE and len(columns) == 1:
+            found = _of_one_column(function, call, arguments, columns[0])
+        else:
+            for values in lists(call, arguments, rows):
+                if nulls is Nulls.PROPAGATE and None in values and any(each is None for each in values):
+                    found.append(None)
+                else:
+                    found.append(function(*values))
         column = from_internal(found, call.type)
         return column[0] if constant else column
 
+    kernel.by_value = True  # type: ignore[attr-defined]
     return kernel if per_row else once_per_value(kernel)
+
+
+def _of_one_column(function: Callable[..., Any], call: Call, arguments: Sequence[Any], place: int) -> list[Any]:
+    """Call a function for each value of the one column among constants; NULL stays."""
+    given = [to_internal(each, node.type) for each, node in zip(arguments, call.args, strict=True)]
+    before, after = ([each[0] for each in part] for part in (given[:place], given[place + 1 :]))
+    if any(each is None for each in (*before, *after)):
+        return [None] * len(given[place])
+    # Hot: a call per row.
+    return [None if value is None else function(*before, value, *after) for value in given[place]]
 
 
 def of_columns(compute: Callable[[Call, list[Any], Any], Any]) -> Any:
@@ -509,28 +533,3 @@ def function(
         group,
         tuple(aliases),
     )
-
-
-__all__ = [
-    "FAMILIES",
-    "OPERATORS",
-    "Parameters",
-    "Result",
-    "bound",
-    "cannot_apply",
-    "cast",
-    "constant_of",
-    "described",
-    "function",
-    "infer",
-    "lists",
-    "no_match",
-    "nullable_of",
-    "of_columns",
-    "once_per_value",
-    "operator_text",
-    "per_value",
-    "refuse",
-    "result_type",
-    "signatures_of",
-]

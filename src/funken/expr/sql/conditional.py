@@ -39,7 +39,7 @@ def _logic(call: Call, evaluator: Any) -> Any:
     both, decided = (pc.and_kleene, False) if call.function == "AND" else (pc.or_kleene, True)
     found = evaluator.value(call.args[0])
     for node in call.args[1:]:
-        if not evaluator.raises(node):
+        if not evaluator.waits(node):
             found = both(found, evaluator.value(node))
             continue
         wanted = pc.fill_null(pc.not_equal(found, decided), True)
@@ -88,7 +88,7 @@ def _case(call: Call, evaluator: Any) -> Any:
     open_: Any = pa.scalar(True)
     taken: list[tuple[Any, Any]] = []
     for test, value in arms:
-        condition = partial(test, open_, evaluator) if evaluator.raises(test) else evaluator.value(test)
+        condition = partial(test, open_, evaluator) if evaluator.waits(test) else evaluator.value(test)
         here = pc.and_(open_, pc.fill_null(condition.cast("bool"), False))
         taken.append((here, _arm(value, here, evaluator)))
         open_ = pc.and_(open_, pc.invert(here))
@@ -99,7 +99,7 @@ def _case(call: Call, evaluator: Any) -> Any:
 
 
 def _arm(node: Node, wanted: Any, evaluator: Any) -> Any:
-    return partial(node, wanted, evaluator) if evaluator.raises(node) else evaluator.value(node)
+    return partial(node, wanted, evaluator) if evaluator.waits(node) else evaluator.value(node)
 
 
 def _of_common_type(name: str, args: Sequence[Node], values: Sequence[int]) -> tuple[list[Node], LogicalType]:
@@ -154,7 +154,7 @@ def _coalesce(call: Call, evaluator: Any) -> Any:
         missing = pc.is_null(found)
         if is_scalar(found) and not missing.as_py():
             return found
-        column = partial(node, missing, evaluator) if evaluator.raises(node) else evaluator.value(node)
+        column = partial(node, missing, evaluator) if evaluator.waits(node) else evaluator.value(node)
         found = column if is_scalar(missing) else _choose(missing, column, found, call.type, evaluator.rows)
     return found
 

@@ -10,8 +10,14 @@ from typing import Any
 
 from funken.expr.ir import Call, Node
 from funken.expr.rules import Determinism, EvaluationError, FunctionRule
-from funken.expr.sql.calls import bound, constant_of, function, infer
-from funken.expr.sql.operators import decimal_remainder, float_divided, number_result, remainder
+from funken.expr.sql.calls import bound, constant_of, function, infer, of_columns
+from funken.expr.sql.operators import (
+    decimal_remainder,
+    float_divided,
+    integers_divided,
+    number_result,
+    remainder,
+)
 from funken.expr.sql.types import (
     DecimalType,
     FloatType,
@@ -244,10 +250,18 @@ def _mod_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Se
     return fitted, number_result("%", one, other).as_nullable(nullable)
 
 
-def _mod(call: Call, evaluator: Any) -> Callable[..., Any]:
+def _mod_function(call: Call, evaluator: Any) -> Callable[..., Any]:
     if isinstance(call.type, IntegralType):
         return remainder
     return lambda one, other: decimal_remainder(Decimal(one), Decimal(other))
+
+
+_mod_per_value = bound(_mod_function)
+
+
+def _mod(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+    found = integers_divided(call, arguments)
+    return _mod_per_value(call, arguments, evaluator) if found is None else found
 
 
 _PLAIN: list[FunctionRule] = [
@@ -276,7 +290,7 @@ _PLAIN: list[FunctionRule] = [
         "MOD",
         ("MOD(<EXACT_NUMERIC>, <EXACT_NUMERIC>)",),
         _mod_inference,
-        bound(_mod),
+        of_columns(_mod),
         "The remainder, with the sign of the dividend.",
         (("MOD(-7, 4)", "-3"),),
         raises=True,

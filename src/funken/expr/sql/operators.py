@@ -284,7 +284,29 @@ def _arithmetic_kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
             return moved
     if name == "/" and evaluator.rows and _is_zero(arguments[1]):  # Flink refuses it for floating point numbers as well
         raise EvaluationError("Division by zero")
-    return _per_value(call, arguments, evaluator)
+    divided = integers_divided(call, arguments) if name in "/%" else None
+    return _per_value(call, arguments, evaluator) if divided is None else divided
+
+
+def integers_divided(call: Call, arguments: Sequence[Any]) -> Any:
+    """Return the quotients of two columns of integers, or the remainders; ``None`` if one has to be computed value by value.
+
+    A remainder has the sign of the dividend. Division by zero, and of the least integer by -1, are left to the caller.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    common = common_type([each.type for each in call.args])
+    if not isinstance(common, IntegralType) or not isinstance(call.type, IntegralType):
+        return None
+    wide = arrow_type(common)
+    one, other = (each.cast(wide) for each in arguments)
+    try:
+        quotient = pc.divide_checked(one, other)
+    except pa.ArrowInvalid:
+        return None
+    found = quotient if call.function == "/" else pc.subtract(one, pc.multiply(quotient, other))
+    return found.cast(arrow_type(call.type))
 
 
 def _is_zero(column: Any) -> bool:

@@ -433,45 +433,49 @@ _like_per_value = bound(_like)
 # -- regular expressions
 
 
-def _regexp_extract(text: str, pattern: str, group: int = 0) -> str | None:
-    compiled = valid_expression(pattern)
-    if compiled is None or not 0 <= group <= compiled.groups:
-        return None
-    match = compiled.search(text)
+def _of_expression(compute: Callable[..., Any]) -> Any:
+    """Return the kernel of a function of a text, an expression and more: that is compiled once, and gives NULL if it is wrong."""
+
+    def of(expression: re.Pattern[str] | None, text: str, *more: Any) -> Any:
+        return None if expression is None else compute(expression, text, *more)
+
+    def made(call: Call, evaluator: Any) -> Callable[..., Any]:
+        pattern = call.args[1].value if isinstance(call.args[1], Literal) else None
+        if pattern is None:
+            return lambda text, pattern, *more: of(valid_expression(pattern), text, *more)
+        expression = valid_expression(pattern)
+        return lambda text, _, *more: of(expression, text, *more)
+
+    return bound(made)
+
+
+def _regexp_extract(expression: re.Pattern[str], text: str, group: int = 0) -> str | None:
+    match = expression.search(text) if 0 <= group <= expression.groups else None
     return match.group(group) if match else None
 
 
-def _regexp_extract_all(text: str, pattern: str, group: int = 1) -> list[Any] | None:
-    compiled = valid_expression(pattern)
-    if compiled is None or not 0 <= group <= compiled.groups:
+def _regexp_extract_all(expression: re.Pattern[str], text: str, group: int = 1) -> list[Any] | None:
+    if not 0 <= group <= expression.groups:
         return None
-    return [match.group(group) for match in compiled.finditer(text)]
+    return [match.group(group) for match in expression.finditer(text)]
 
 
-def _regexp_count(text: str, pattern: str) -> int | None:
-    compiled = valid_expression(pattern)
-    return None if compiled is None else sum(1 for _ in compiled.finditer(text))
+def _regexp_count(expression: re.Pattern[str], text: str) -> int:
+    return sum(1 for _ in expression.finditer(text))
 
 
-def _regexp_instr(text: str, pattern: str) -> int | None:
-    compiled = valid_expression(pattern)
-    if compiled is None:
-        return None
-    match = compiled.search(text)
+def _regexp_instr(expression: re.Pattern[str], text: str) -> int:
+    match = expression.search(text)
     return match.start() + 1 if match else 0
 
 
-def _regexp_substr(text: str, pattern: str) -> str | None:
-    compiled = valid_expression(pattern)
-    match = compiled.search(text) if compiled else None
+def _regexp_substr(expression: re.Pattern[str], text: str) -> str | None:
+    match = expression.search(text)
     return match.group() if match else None
 
 
-def _regexp_replace(text: str, pattern: str, replacement: str) -> str | None:
-    compiled = valid_expression(pattern)
-    if compiled is None:
-        return None
-    return compiled.sub(lambda _: replacement, text)
+def _regexp_replace(expression: re.Pattern[str], text: str, replacement: str) -> str:
+    return expression.sub(lambda _: replacement, text)
 
 
 def _regexp(text: str, pattern: str) -> bool:
@@ -839,7 +843,7 @@ _EXPRESSIONS: list[FunctionRule] = [
         "REGEXP_EXTRACT",
         "text text bigint?",
         "STRING?",
-        _regexp_extract,
+        _of_expression(_regexp_extract),
         "A group (0: all) of the first match.",
         ("REGEXP_EXTRACT('foothebar', 'foo(.*?)(bar)', 2)", "bar"),
     ),
@@ -847,7 +851,7 @@ _EXPRESSIONS: list[FunctionRule] = [
         "REGEXP_EXTRACT_ALL",
         "str:text regex:text extractIndex:bigint?",
         "ARRAY<STRING>?",
-        _regexp_extract_all,
+        _of_expression(_regexp_extract_all),
         "A group (1) of every match.",
         ("REGEXP_EXTRACT_ALL('a1b2', '([a-z])([0-9])', 2)", "[1, 2]"),
     ),
@@ -855,7 +859,7 @@ _EXPRESSIONS: list[FunctionRule] = [
         "REGEXP_REPLACE",
         "text text text",
         "STRING",
-        _regexp_replace,
+        _of_expression(_regexp_replace),
         "The text with every match replaced.",
         ("REGEXP_REPLACE('foobar', 'oo|ar', '')", "fb"),
     ),
@@ -863,7 +867,7 @@ _EXPRESSIONS: list[FunctionRule] = [
         "REGEXP_COUNT",
         "str:text regex:text",
         "INT?",
-        _regexp_count,
+        _of_expression(_regexp_count),
         "The number of matches.",
         ("REGEXP_COUNT('abcab', 'ab')", "2"),
     ),
@@ -871,7 +875,7 @@ _EXPRESSIONS: list[FunctionRule] = [
         "REGEXP_INSTR",
         "str:text regex:text",
         "INT?",
-        _regexp_instr,
+        _of_expression(_regexp_instr),
         "The position of the first match, from 1.",
         ("REGEXP_INSTR('abc', 'b')", "2"),
     ),
@@ -879,7 +883,7 @@ _EXPRESSIONS: list[FunctionRule] = [
         "REGEXP_SUBSTR",
         "str:text regex:text",
         "STRING?",
-        _regexp_substr,
+        _of_expression(_regexp_substr),
         "The first match.",
         ("REGEXP_SUBSTR('ab12', '[0-9]+')", "12"),
     ),

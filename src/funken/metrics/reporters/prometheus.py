@@ -1,7 +1,8 @@
 """Metrics for Prometheus to scrape: an HTTP endpoint, on loopback unless another address is given.
 
 Names are Flink's: ``flink_jobmanager_job_numRestarts``, ``flink_taskmanager_job_task_numRecordsIn``, and for metrics of
-operators and functions ``flink_taskmanager_job_task_operator_<name>``, of processes ``flink_taskmanager_Status_JVM_<name>`` and
+operators and functions ``flink_taskmanager_job_task_operator_<name>``, of their coordinators
+``flink_jobmanager_job_operator_coordinator_<name>``, of processes ``flink_taskmanager_Status_JVM_<name>`` and
 ``flink_jobmanager_...``; the scope is in the labels. Requests have to name this machine in their
 ``Host``, or one of the names in ``allowed-hosts``. Needs the extra ``prometheus``.
 """
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 
+_SCOPES = {"worker": "taskmanager", "driver": "jobmanager", "coordinator": "jobmanager_job_operator"}
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -45,7 +47,7 @@ class PrometheusReporter:
     def family(metric: MetricPoint) -> str:
         """Return the name of a metric's family."""
         kind = metric.scope.get("kind")
-        scope = {"worker": "taskmanager", "driver": "jobmanager"}.get(kind or "", "jobmanager_job")
+        scope = _SCOPES.get(kind or "", "jobmanager_job")
         if "subtask_index" in metric.scope:
             scope = (
                 "taskmanager_job"

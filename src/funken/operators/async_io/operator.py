@@ -30,8 +30,7 @@ from funken.errors import InvalidProgram
 from funken.ids import MIN_TIMESTAMP
 from funken.metrics.registry import Counter
 from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, CacheSpec, ResultCache
-from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.context import OperatorContext, RuntimeContext
+from funken.operators.base import Operator, OperatorContext, Output, RuntimeContext, Timestamps, Values
 from funken.operators.results import Results
 from funken.timing.clock import Clock, SystemClock, TimedQueue
 
@@ -699,19 +698,3 @@ class RequestLoop:
 
 def _never(result: Any) -> bool:
     return False
-
-
-__all__ = [
-    "AsyncRequest",
-    "AsyncWait",
-    "AsyncWaitLogic",
-    "Deadlines",
-    "Mark",
-    "OrderedQueue",
-    "Outlet",
-    "QueueEntry",
-    "RequestLoop",
-    "ResultQueue",
-    "Segment",
-    "UnorderedQueue",
-]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.folds import FIRST, LAST, MAX, SUM
+from funken.columnar.declared import FIRST, LAST, MAX, SUM
 from funken.columnar.kernels.columns import (
     Array,
     Column,
@@ -27,13 +27,13 @@ from funken.columnar.kernels.columns import (
     lists_with,
     values_of_leaves,
 )
+from funken.columnar.kernels.converting import wrapped
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import ranks
 from funken.columnar.keyed.keys import Slots, column_of_keys
 from funken.columnar.keyed.logs import LEAF_TYPES, ListLog, column_from, grown, objects
-from funken.columnar.lists.calls import ADD, ALL, GREATEST, KEEP, ListFold
-from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
+from funken.columnar.typed.operations import ADD, ALL, GREATEST, KEEP, ListFold
 from funken.dataclass import dataclass
 from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, Atomic, Type, atomic_fields
 from funken.operators.window.contents import Pane
@@ -427,9 +427,3 @@ def listed(schema: Type, counts: Array, records: Columns) -> Columns:
     """Return lists of so many records each, one after the other, as a block of values."""
     column = lists_with(schema, counts, records)
     return Columns(column.kind, [column], len(counts))
-
-
-__all__ = [
-    "ColumnPane", "Contribution", "KeyedArrays", "KeyedLists", "ListPane", "ListedRecords", "joined_leaf", "leaf_columns",
-    "listed", "listed_records", "reach",
-]  # fmt: skip

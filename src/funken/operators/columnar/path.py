@@ -14,14 +14,14 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from funken.columnar.block import Block, RowBlock
-from funken.columnar.dependencies import all_same, same
-from funken.columnar.faults import noted
+from funken.columnar.calling import all_same, same
+from funken.columnar.expressions import noted
 from funken.columnar.kernels.arithmetic import FallBackToRows, KernelFault
 from funken.columnar.kernels.columns import Column, Columns, joined, packed
 from funken.columnar.records import NOT_READ
 from funken.errors import FunkenError
 from funken.expr.types import Type
-from funken.expr.watch import SAMPLE, CostWatch, Way
+from funken.expr.watch import SAMPLE, CostWatch, StateWatch, Way
 from funken.metrics.registry import Counter, MetricGroup
 from funken.operators.base import Operator, Output
 from funken.operators.stateless import UserFunctionOperator
@@ -34,16 +34,7 @@ _SMALLEST = 64
 _MOST_REASONS, _OTHER_REASONS = 16, "others"
 _FAULT = "a fault of a kernel"
 _SMALL_BLOCKS, _IN_BATCH = "small blocks", "BATCH sorts records by time"
-_TOO_OFTEN = "it has gone over to records too often, or waits until that pays"
-
-
-def why_in_rows(batch: bool, small: bool = False) -> str:
-    """Say why blocks of an operator with state go record by record, although its functions are read.
-
-    >>> why_in_rows(batch=False, small=True)
-    'small blocks'
-    """
-    return _IN_BATCH if batch else _SMALL_BLOCKS if small else _TOO_OFTEN
+_WAITS = "it has gone over to records, and waits until going back pays"
 
 
 class ColumnsDiffer(FunkenError):
@@ -194,6 +185,81 @@ class ColumnPath(Generic[T]):
         for function in self._functions:
             function.give_up()
         self.why = _FAULT
+
+
+class BlockGate:
+    """Gives each block of an operator with state to its arrays, or record by record to its functions.
+
+    State is in arrays as long as blocks are computed, and goes back to where functions find it before one is called. That costs
+    something for each entry. So when entries have gone back, as many records go to the functions before arrays are tried again,
+    and twice as many the next time, unless as many were computed in between.
+
+    ``measured``: what blocks have cost decides as well (``StateWatch``). It does not where most of the work is done later, as in
+    windows that are closed by time. ``in_batch``: blocks are computed in ``BATCH``, too.
+    """
+
+    def __init__(self, operator: Operator, measured: bool = True, in_batch: bool = False) -> None:
+        self._operator = operator
+        self._watch = StateWatch() if measured else None
+        self._in_batch = in_batch
+        self.closed = ""
+        """Why no block is computed."""
+        self.returns = 0
+        """How often what was in arrays has gone back, other than by choice."""
+        self._again = 0
+        self._has_left = False
+        self.wait = 0
+        """How many records go to the functions before arrays are tried again."""
+        #: how many were computed since the last time
+        self._computed = 0
+
+    def take(
+        self, block: Block, path: ColumnPath[T], in_rows: Callable[[Block], Any], emit: Callable[[T], Any] | None = None
+    ) -> None:
+        """Compute a block and emit what that gives, or give it ``in_rows`` to the functions."""
+        records = len(block)
+        if not records:
+            return
+        clock, watch = self._operator.context.monotonic, self._watch
+        begun, way = clock(), Way.COLUMNS if watch is None else watch.way(records)
+        found, why = None, self._why_closed()
+        if why:
+            path.left(block, why)
+        else:
+            found = path(block)
+        self._has_left = False
+        if found is None:
+            in_rows(block)
+            self.wait -= records
+        else:
+            self._computed += records
+            if emit is not None:
+                emit(found)
+        if watch is not None and (found is not None or way is Way.ROWS):
+            watch.took(way, records, clock() - begun)
+
+    def is_open(self) -> bool:
+        """Return whether blocks are computed now."""
+        return not self._why_closed()
+
+    def _why_closed(self) -> str:
+        if self.closed:
+            return self.closed
+        if self._operator.context.batch and not self._in_batch:
+            return _IN_BATCH
+        if self._watch is not None and self._watch.in_rows:
+            return _SMALL_BLOCKS
+        return _WAITS if self.wait > 0 else ""
+
+    def leave(self, entries: int) -> None:
+        """Note that so many entries go back from the arrays: a function is called, or records follow."""
+        if not self._has_left:
+            self._has_left, self.wait = True, 0
+            if self._watch is None or not self._watch.in_rows:
+                self.returns += 1
+                self._again = self._again + 1 if self._computed < entries else 0
+            self._computed = 0
+        self.wait += entries << self._again
 
 
 class WatchedPath:
@@ -359,6 +425,3 @@ def _in_one(parts: list[Block]) -> list[Block]:
             for each in columns:
                 each.leaves[number] = Column(each.leaves[number].kind, NOT_READ, True)
     return [joined(columns)]
-
-
-__all__ = ["ColumnPath", "ColumnsDiffer", "TracedFunction", "WatchedPath", "WayCounts", "why_in_rows"]

@@ -15,25 +15,24 @@ from typing import Any, cast
 import numpy as np
 
 from funken.columnar.block import Block
+from funken.columnar.declared import EXTREME, FIRST, LAST, MAX, ORDERED, SUM, Fold
 from funken.columnar.expressions import Argument, Make
-from funken.columnar.flat_maps.emissions import paths_of
-from funken.columnar.folds import EXTREME, FIRST, LAST, MAX, ORDERED, SUM, Fold
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, joined_columns
+from funken.columnar.kernels.converting import narrowed, wrapped
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import Groups, ranks, running_float_sum, running_most, running_sum
 from funken.columnar.keyed.keys import key_of
 from funken.columnar.keyed.logs import grown, objects
-from funken.columnar.loops.converting import narrowed, wrapped
+from funken.columnar.typed.inference import paths_of
 from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, STR, Tuple, atomic_fields
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.contents import Contribution, KeyedArrays, leaf_columns
-from funken.operators.columnar.path import ColumnPath, TracedFunction, why_in_rows
+from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarReduce
 from funken.operators.rolling import RollingReduceLogic
 from funken.state.delta_tables import ExtendedDeltaTable
 
-_MOST_RETURNS = 8
 _MOST_IN_FILES = 1 << 17
 """If state is in files, arrays are emptied before a block once they have more keys than this."""
 _MISSING = object()
@@ -58,7 +57,7 @@ class ColumnarReduceLogic(RollingReduceLogic):
             fold.how in (FIRST, LAST) and fold.of == Argument(0, path) == key
             for fold, (path, _) in zip(spec.folds, self._leaves, strict=True)
         ]
-        self._returns = 0
+        self.gate = BlockGate(self)
         self._clear()
 
     def _clear(self) -> None:
@@ -71,14 +70,11 @@ class ColumnarReduceLogic(RollingReduceLogic):
 
     def process_block(self, block: Block) -> None:
         """Reduce a block."""
-        usable = self._returns < _MOST_RETURNS and not self.context.batch
-        if not usable:
-            self._path.left(block, why_in_rows(self.context.batch))
-        reduced = self._path(block) if usable else None
-        if reduced is None:
-            self.process(*block.rows())
-        else:
-            self.output.emit_block(reduced)
+        self.gate.take(block, self._path, self._in_rows, self.output.emit_block)
+
+    def _in_rows(self, block: Block) -> None:
+        self._leave()
+        super().process_block(block)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Reduce rows."""
@@ -185,7 +181,7 @@ class ColumnarReduceLogic(RollingReduceLogic):
     def _leave(self) -> None:
         """Go over to the record path: it finds everything in its tables."""
         if len(self._arrays):
-            self._returns += 1
+            self.gate.leave(len(self._arrays))
             if self._in_files is None:  # else what did not change is there
                 self._layers.finish_snapshot().update(self._arrays.entries(np.flatnonzero(self._has & ~self._touched)))
             self._store()
@@ -206,17 +202,16 @@ class ColumnarFinalReduceLogic(RollingReduceLogic):
         functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
         self._path = ColumnPath(self._take, *functions, partials=True, changes=True, of=self)
         self._pane = KeyedArrays(Tuple((spec.schema, INT)))
-        self._returns = 0
+        self.gate = BlockGate(self, measured=False, in_batch=True)
 
     def process_block(self, block: Block) -> None:
         """Fold a block."""
-        if len(block) and (self._returns >= _MOST_RETURNS or self._path(block) is None):
-            self.process(*block.rows())
+        self.gate.take(block, self._path, super().process_block)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Fold rows, with what the columns have come to in the table."""
         if len(self._pane):
-            self._returns += 1
+            self.gate.leave(len(self._pane))
             for key, (record, at) in self._pane.copied():
                 self._new[key] = record
                 if at != MIN_TIMESTAMP:

@@ -2,7 +2,7 @@
 
 Only where neither the bounds nor the contents of a session depend on the order of its records: none of them is late, and its
 aggregates may be regrouped (``plan/rules/vectorize.py``). All sessions are in arrays here, or all are in the lists of the record
-path (``operators/window/sessions.py``), which takes over before a block that the kernels cannot compute.
+path (``operators/window/driver.py``), which takes over before a block that the kernels cannot compute.
 
 Open sessions have a row each, linked by key from the newest to the oldest. The contents of a row are fields, or the number of
 the list that has its records.
@@ -17,19 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.folds import MAX, MIN, SUM
+from funken.columnar.declared import MAX, MIN, SUM
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, values_of_leaves
+from funken.columnar.kernels.converting import wrapped
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import each_once
 from funken.columnar.keyed.keys import Slots, column_of_keys, key_of
 from funken.columnar.keyed.logs import LEAF_TYPES, ListLog, grown, objects
-from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
 from funken.expr.types import INT, Atomic, atomic_fields
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.columnar.contents import Contribution, leaf_columns, listed
 from funken.operators.columnar.windows import KeyedWindowArrays
-from funken.operators.window.sessions import OpenSession, Saved, SessionWindows
+from funken.operators.window.driver import OpenSession, Saved, SessionWindows
 from funken.windowing.windows import TimeWindow
 
 _FEWEST = 64
@@ -514,6 +514,3 @@ class SessionScan:
             several = zip(self._order[part].tolist(), self._start[part].tolist(), self._end[part].tolist(), strict=True)
             found[number] = merged_order((start, end, order) for order, start, end in sorted(several))
         return found
-
-
-__all__ = ["ArraySessions", "SessionScan", "SessionTable", "merged_order"]

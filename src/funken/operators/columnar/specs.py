@@ -11,27 +11,30 @@ import enum
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from funken.columnar.declared import Aggregate, Fold
 from funken.columnar.expressions import Constant
-from funken.columnar.flat_maps.conventions import TracedWithContext
-from funken.columnar.flat_maps.emissions import TracedFlatMap
-from funken.columnar.folds import Aggregate, Fold
+from funken.columnar.flat_maps import TracedWithContext
+from funken.columnar.stateful.changes import DeclaredState, Guards, TracedState
+from funken.columnar.stateful.typed import Step, TypedState
 from funken.columnar.tracing import Traced
+from funken.columnar.typed.inference import TracedFlatMap
 from funken.columnar.vectorized.functions import BatchFormat
 from funken.dataclass import dataclass
 from funken.expr.types import INT, Type, outer_fields
 from funken.operators.base import Operator
-from funken.operators.process.one_input import Process
+from funken.operators.join import IntervalJoinSpec, WindowJoin
+from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process
+from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
-from funken.operators.source import SourceOperator, SourceSpec
+from funken.operators.source import SourceOperator, SourceSpec, TimestampsAndWatermarks
 from funken.operators.stateless import Filter, FlatMap, Map
-from funken.operators.timestamps import TimestampsAndWatermarks
-from funken.operators.traits import BatchInput, OperatorTraits
-from funken.operators.user_functions import UserFunction, late_operator
+from funken.operators.user_functions import BatchInput, OperatorTraits, UserFunction, late_operator
 from funken.operators.window.spec import Strategy, WindowSpec
 
 if TYPE_CHECKING:
     from funken.operators.window.driver import WindowDriver
+
 
 _NOTHING = Traced(Constant(0))
 _NO_RESULTS = TracedFlatMap(())
@@ -242,3 +245,108 @@ class VectorizedCall:
     def build(self) -> Operator:
         """Make the logic."""
         return late_operator(Operator, "funken.operators.columnar.stateless:VectorizedLogic", self)
+
+
+# ---- The specs of operators with state that work on columns: each is the spec it replaces, and what was traced of
+# its functions.
+#
+# ``plan/columns/functions.py`` makes them. Lists, and blocks that the kernels cannot compute, go to the functions
+# themselves.
+
+
+@dataclass(frozen=True)
+class FunctionOnColumns:
+    """A method with state, as kernels compute it; ``on_timer`` has no key of a record: its key is that of the timer."""
+
+    method: str
+    key: UserFunction | None
+    traced_key: Traced | None
+    traced: TracedState
+    typed: TypedState
+    steps: tuple[Step, ...]
+    renewals: tuple[tuple[int, tuple[Guards, ...]], ...] = ()
+    """Of states that expire, where their lives begin anew."""
+
+
+@dataclass(frozen=True)
+class StatesOnColumns:
+    """The states of an operator, of what schema each is, and its functions: one per input, and what timers call."""
+
+    states: tuple[DeclaredState, ...] = ()
+    kinds: tuple[Type, ...] = ()
+    fills: tuple[Any, ...] = ()
+    """Of each state, what stands in the arrays where it has no value (``None``: anything)."""
+    whole: tuple[bool, ...] = ()
+    """Of each state, whether its value is a record that is only replaced: it is kept as it came."""
+    functions: tuple[FunctionOnColumns, ...] = ()
+    on_timer: FunctionOnColumns | None = None
+    results: Type | None = None
+    """The schema of what all of them give; ``None``: they give nothing."""
+
+
+@dataclass(frozen=True)
+class _TakesBlocks(OnColumns):
+    """What these specs have besides."""
+
+    on_columns: StatesOnColumns = StatesOnColumns()
+
+
+@dataclass(frozen=True)
+class ColumnarKeyedProcess(_TakesBlocks, KeyedProcess):
+    """``process_element`` for a block of records."""
+
+    logic = "stateful.logic:ColumnarProcessLogic"
+
+
+@dataclass(frozen=True)
+class ColumnarKeyedMap(_TakesBlocks, KeyedMap):
+    """A function with ``open()`` for a block of records."""
+
+    logic = "stateful.logic:ColumnarKeyedMapLogic"
+
+
+@dataclass(frozen=True)
+class ColumnarKeyedCoProcess(_TakesBlocks, KeyedCoProcess):
+    """``process_element1`` and ``process_element2`` for blocks of records."""
+
+    logic = "stateful.logic:ColumnarKeyedCoProcessLogic"
+
+
+@dataclass(frozen=True)
+class ColumnarCoMap(_TakesBlocks, CoMap):
+    """``map1`` and ``map2`` for blocks of records."""
+
+    logic = "stateful.logic:ColumnarCoMapLogic"
+
+
+@dataclass(frozen=True)
+class ColumnarCoFlatMap(_TakesBlocks, CoFlatMap):
+    """``flat_map1`` and ``flat_map2`` for blocks of records."""
+
+    logic = "stateful.logic:ColumnarCoMapLogic"
+
+
+@dataclass(frozen=True)
+class ColumnarIntervalJoin(OnColumns, IntervalJoinSpec):
+    """An interval join of blocks: of each side the schema and the key, what the function gives, and the schema of that."""
+
+    logic = "stateful.joins:ColumnarIntervalJoinLogic"
+    schemas: tuple[Type, Type] = (INT, INT)
+    traced_keys: tuple[Traced, ...] = ()
+    given: TracedFlatMap = TracedFlatMap(())
+    results: Type = INT
+
+
+@dataclass(frozen=True)
+class ColumnarWindowJoin(OnColumns, WindowJoin):
+    """A join of aligned windows over blocks, with the same fields."""
+
+    logic = "stateful.joins:ColumnarWindowJoinLogic"
+    schemas: tuple[Type, Type] = (INT, INT)
+    traced_keys: tuple[Traced, ...] = ()
+    given: TracedFlatMap = TracedFlatMap(())
+    results: Type = INT
+
+    def in_keyed_state(self) -> WindowJoin:
+        """Return the same join of records with its windows in keyed state."""
+        return WindowJoin(self.key1, self.key2, self.window).in_keyed_state()

@@ -12,8 +12,7 @@ import numpy as np
 
 from funken.columnar.block import Block, RowBlock
 from funken.columnar.expressions import Constant, Expression, Rowwise
-from funken.columnar.flat_maps.conventions import TracedWithContext
-from funken.columnar.flat_maps.emissions import Emission, paths_of
+from funken.columnar.flat_maps import TracedWithContext
 from funken.columnar.kernels.columns import Array, Column, Columns, joined, lists_of
 from funken.columnar.kernels.evaluation import ExpressionEvaluation, FallBackToRows, computed, evaluate, mask_of
 from funken.columnar.kernels.rowwise import flattened, value_of
@@ -22,8 +21,8 @@ from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import key_codes
 from funken.columnar.records import with_items_read
 from funken.columnar.tracing import Traced
-from funken.columnar.vectorized.arguments import argument_of, columns_of_records
-from funken.columnar.vectorized.results import columns_made, mask_made, records_made
+from funken.columnar.typed.inference import Emission, paths_of
+from funken.columnar.vectorized.results import argument_of, columns_made, columns_of_records, mask_made, records_made
 from funken.connectors.base import SourceReader
 from funken.expr.types import HIGHEST, INT, LOWEST, STR, Tuple, Type, atomic_fields
 from funken.ids import MIN_TIMESTAMP
@@ -43,9 +42,8 @@ from funken.operators.columnar.specs import (
 )
 from funken.operators.process.one_input import ProcessLogic, process_call
 from funken.operators.sink import WriterSinkLogic
-from funken.operators.source import SourceOperator
+from funken.operators.source import SourceOperator, TimestampsAndWatermarksLogic, WatermarkEmitter
 from funken.operators.stateless import FilterLogic, FlatMapLogic, MapLogic, UserFunctionOperator
-from funken.operators.timestamps import TimestampsAndWatermarksLogic, WatermarkEmitter
 from funken.operators.user_functions import UserFunction, call_of
 from funken.timing.watermarks import WatermarkStrategy
 
@@ -523,20 +521,3 @@ class ColumnarTimestampsLogic(TimestampsAndWatermarksLogic):
     def process_block(self, block: Block) -> None:
         """Assign timestamps to a block."""
         self._emitter.emit_block("", block)
-
-
-__all__ = [
-    "ColumnarFilterLogic",
-    "ColumnarFlatMapLogic",
-    "ColumnarMapLogic",
-    "ColumnarSinkLogic",
-    "ColumnarSourceOperator",
-    "ColumnarTimestampsLogic",
-    "ColumnarWatermarkEmitter",
-    "Generated",
-    "Made",
-    "VectorizedLogic",
-    "combined",
-    "given_of",
-    "grouped_by",
-]

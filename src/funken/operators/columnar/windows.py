@@ -1,6 +1,6 @@
 """Windows over columns: what all of them share, and aligned windows, whose panes have one array per field of the contents.
 
-A pane is in arrays while only columns come for it, and becomes a dict, as in ``operators/window/aligned.py``, when records
+A pane is in arrays while only columns come for it, and becomes a dict, as in ``operators/window/driver.py``, when records
 come; when it fires without columns as results, and in a snapshot, it is a dict: a snapshot of one path is one of the other.
 """
 
@@ -14,16 +14,15 @@ import numpy as np
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import Constant
-from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined
+from funken.columnar.kernels.converting import wrapped
 from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluate
 from funken.columnar.keyed.groups import Groups, Partials
 from funken.columnar.keyed.keys import Slots, coded, key_of
 from funken.columnar.keyed.logs import LEAF_TYPES, grown
-from funken.columnar.loops.converting import wrapped
 from funken.columnar.records import fits
+from funken.columnar.typed.inference import TracedFlatMap, paths_of
 from funken.expr.types import INT, LOWEST, STR, Atomic, Tuple, Type, atomic_fields
-from funken.expr.watch import StateWatch, Way
 from funken.ids import MAX_WATERMARK
 from funken.operators.columnar.contents import (
     ColumnPane,
@@ -37,14 +36,12 @@ from funken.operators.columnar.contents import (
     listed_records,
     reach,
 )
-from funken.operators.columnar.path import ColumnPath, TracedFunction, why_in_rows
+from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarWindow
 from funken.operators.columnar.stateless import given_of
 from funken.operators.user_functions import UserFunction
-from funken.operators.window.aligned import AlignedWindows
 from funken.operators.window.contents import Aggregated, Reduced
-from funken.operators.window.counts import CountWindows
-from funken.operators.window.driver import WindowDriver
+from funken.operators.window.driver import AlignedWindows, CountWindows, WindowDriver
 from funken.state.delta_tables import DeltaTable, ExtendedDeltaTable, PaneTable, StateRow, TableSnapshot, snapshot_pane
 from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
 
@@ -54,24 +51,23 @@ _KEY_CLASSES: dict[Type, type] = {INT: int, STR: str}
 class WindowArrays:
     """Base of the windows over columns: the way of a block into the arrays, and of results out of them."""
 
-    most_returns = 8
-    """So often what is in arrays goes back to objects; then the operator stays with these."""
+    gives_at_once = False
+    """Whether blocks give results, so that what they cost says which way is cheaper."""
 
     def __init__(self, driver: WindowDriver, spec: ColumnarWindow, partials: bool = False) -> None:
         self.driver = driver
         self.spec = spec
-        self.returns = 0
-        """How often what is in arrays went back to objects."""
+        self.gate = BlockGate(driver, self.gives_at_once, in_batch=True)
         self._path = ColumnPath(self._add, *functions_of(spec), partials=partials, changes=True, of=driver)
         self._results = None if spec.results is None else WindowResults(spec)
         self._listed = None if spec.aggregate is None else spec.aggregate.listed
 
-    def take(self, block: Block) -> bool:
-        """Add a block; ``False``: nothing was changed, and its records have to be added one by one."""
-        if self.returns >= self.most_returns:
-            self._path.left(block, why_in_rows(batch=False))
-            return False
-        return self._path(block) is not None
+    def take(self, block: Block, in_rows: Callable[[Block], None]) -> None:
+        """Add a block, or give it in rows."""
+        self.gate.take(block, self._path, in_rows, self.added)
+
+    def added(self, given: Any) -> None:
+        """Go on with what adding a block has given."""
 
     def _add(self, block: Columns) -> Any:
         """Add a block; raise ``FallBackToRows`` before anything is changed, and never return ``None``."""
@@ -172,7 +168,7 @@ class KeyedWindowArrays(WindowArrays):
     def give_back(self) -> None:
         """Bring everything back into the table, for records follow."""
         if len(self.slots):
-            self.returns += 1
+            self.gate.leave(len(self.slots))
             self.store()
 
     def store(self) -> None:
@@ -277,7 +273,7 @@ class ColumnPanes(WindowArrays):
 
     def in_objects(self, start: int) -> DeltaTable:
         """Return a pane as dicts: records come for it."""
-        self.returns += 1
+        self.gate.leave(len(self.panes[start]))
         return self.table.in_objects(start)
 
     def fire(self, start: int, window: TimeWindow) -> bool:
@@ -437,15 +433,10 @@ def _rows(namespace: int, entries: Iterator[tuple[Any, Any]]) -> Iterator[StateR
 # ---- Count windows over columns: each block is cut into the windows of its keys, and all of them are filled at
 # once.
 #
-# A key is in arrays here, by *slot*, or in the table (``operators/window/counts.py``), never in both: it is taken
+# A key is in arrays here, by *slot*, or in the table (``operators/window/driver.py``), never in both: it is taken
 # out of the table by its first block of columns, and all go back before a block that the kernels cannot compute.
 
 
-_FEW = 400
-"""Of blocks that have fewer records on average, it is found out what they cost record by record.
-
-A block costs 0.2 to 0.6 ms, however few records it has.
-"""
 _MANY = 1 << 16
 """From so many slots on keys without contents are forgotten."""
 _AT_ONCE = 1 << 16
@@ -459,10 +450,7 @@ class CountArrays(KeyedWindowArrays):
     """A count and contents by slot."""
 
     windows: CountWindows
-
-    def __init__(self, driver: WindowDriver, spec: ColumnarWindow) -> None:
-        super().__init__(driver, spec)
-        self._watch = StateWatch(_FEW)
+    gives_at_once = True
 
     def clear(self) -> None:
         """Forget all that is in the arrays."""
@@ -486,29 +474,10 @@ class CountArrays(KeyedWindowArrays):
 
     # ---- blocks
 
-    def take(self, block: Block) -> bool:
-        """Count off a block, and emit the results of windows that are full."""
-        if not len(block):
-            return False
-        clock = self.driver.context.monotonic
-        begun, way = clock(), self._watch.way(len(block))
-        if way is Way.ROWS or self.returns >= self.most_returns:
-            self._path.left(block, why_in_rows(batch=False, small=way is Way.ROWS))
-            if way is Way.ROWS:
-                self.driver.process(*block.rows())
-                self._watch.took(way, len(block), clock() - begun)
-            return way is Way.ROWS
-        if not self._computed(block):
-            return False
-        self._watch.took(way, len(block), clock() - begun)
-        return True
-
-    def _computed(self, block: Block) -> bool:
-        fired = self._path(block)
-        if fired is None:
-            return False
+    def added(self, given: Iterable[Fired]) -> None:
+        """Emit the results of windows that are full."""
         made: list[Columns] = []
-        for keys, numbers, contents in fired:
+        for keys, numbers, contents in given:
             results = self.results(contents, keys, 0, MAX_WATERMARK + 1) if isinstance(contents, Columns) else None
             if results is None:
                 self._emit(made)
@@ -520,7 +489,6 @@ class CountArrays(KeyedWindowArrays):
         self._emit(made)
         if len(self.slots) > _MANY and int(np.count_nonzero(self._counts)) < len(self.slots) // 4:
             self.store()  # keys whose windows are all full are forgotten
-        return True
 
     def _emit(self, made: list[Columns]) -> None:
         """Emit results, as one block."""
@@ -553,12 +521,6 @@ class CountArrays(KeyedWindowArrays):
             self.forget(slots[~filled])
 
     # ---- between arrays and table
-
-    def give_back(self) -> None:
-        """Bring everything back into the table, for records follow."""
-        if len(self.slots):
-            self.returns += not self._watch.in_rows
-            self.store()
 
     def _load(self) -> None:
         """Take the entries of new keys out of the table, if they are there."""
@@ -763,16 +725,3 @@ class _Last:
         places, owner = np.repeat(ends - counts, counts) + within, np.repeat(owner, counts)
         shift = np.where(places < self.kept.take(owner), self._kept_begin.take(owner), self._shift.take(owner))
         return self._all.take(places + shift)
-
-
-__all__ = [
-    "ColumnPanes",
-    "FoldedCounts",
-    "KeyedWindowArrays",
-    "ListedCounts",
-    "MixedPanes",
-    "WindowArrays",
-    "WindowResults",
-    "contribution_of",
-    "functions_of",
-]

@@ -18,16 +18,22 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.errors import FunkenError, InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, Output, OutputTag, Timestamps, Values
-from funken.operators.context import OperatorContext
-from funken.operators.process.contexts import KeyedContext, OnTimerContext, ProcessContext, TimeDomain
+from funken.operators.base import Operator, OperatorContext, Output, OutputTag, Timestamps, Values
+from funken.operators.process.keyed_operator import KeyedContext, OnTimerContext, ProcessContext, TimeDomain
 from funken.operators.results import FEW, MANY, Results, Stride
 from funken.operators.stateless import CatchingMap, ResultKind
-from funken.operators.traits import OperatorTraits
-from funken.operators.user_functions import KIND, UserFunction, without_return
+from funken.operators.user_functions import (
+    GLOBALS,
+    KIND,
+    Conditions,
+    OperatorTraits,
+    UserFunction,
+    changes_globals,
+    warnings_of,
+    without_return,
+)
 from funken.state.keyed import NO_KEY
 from funken.state.keys.normal import PLAIN, normal_key
-from funken.types.callables import check_several
 from funken.types.copying import IMMUTABLE
 
 # ---- What becomes of a record whose function raises: the job fails, or the record is skipped, or it goes to a side
@@ -142,8 +148,13 @@ class ProcessOperator(Operator):
         self._results.configure(context)
 
     def open(self) -> None:
-        """Open the user's function."""
+        """Open the user's function; warn of one that changes what workers have copies of."""
         self._function.open(self.context)
+        for kind, warning in self._warnings():
+            self.context.warn(kind, warning)
+
+    def _warnings(self) -> Iterable[tuple[str, str]]:
+        return warnings_of(self._function.target, self._per_record())
 
     def close(self) -> None:
         """Close the user's function."""
@@ -217,7 +228,7 @@ class ProcessOperator(Operator):
             made = call(value, context)
             if made is not None:
                 if type(made) is not list and type(made) is not GeneratorType:
-                    check_several(made)
+                    results.check(made)
                 for result in made:
                     kind = type(result)
                     if kind is tuple:
@@ -308,7 +319,7 @@ class Process:
     @property
     def traits(self) -> OperatorTraits:
         """A function per record."""
-        return OperatorTraits(catching=lambda: self)
+        return OperatorTraits(catching=lambda: self, side_functions=(self.function,))
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -339,7 +350,7 @@ class KeyedProcess:
     @property
     def traits(self) -> OperatorTraits:
         """The key."""
-        return OperatorTraits(keys=(self.key,), catching=lambda: self)
+        return OperatorTraits(keys=(self.key,), catching=lambda: self, side_functions=(self.function,))
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -419,7 +430,11 @@ class KeyedMapLogic(ProcessOperator):
         super().__init__(spec.function)
         self._kind = spec.kind
         self._key = spec.key.bind() if isinstance(spec, KeyedMap) else None
-        self._process = _ADAPTERS[spec.kind](spec.function.bind())
+        call = spec.function.bind()
+        if spec.kind is ResultKind.FILTER:
+            self._process = _filter(call, Conditions(call, self._warn))
+        else:
+            self._process = _ADAPTERS[spec.kind](call)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
@@ -427,21 +442,17 @@ class KeyedMapLogic(ProcessOperator):
         self._process = guarded(self._process, context)
         self._context = ProcessContext(self, self._results)
 
-    def open(self) -> None:
-        """Open the user's function; warn of one that forgot its ``return``."""
-        super().open()
-        warn_of(self._function, self._kind, self.context)
+    def _warnings(self) -> Iterable[tuple[str, str]]:
+        call = self._function.bind()
+        changed, silent = changes_globals(call), without_return(call) if self._kind is ResultKind.MAP else None
+        return [(kind, text) for kind, text in ((GLOBALS, changed), (KIND, silent)) if text is not None]
+
+    def _warn(self, kind: str, text: str) -> None:
+        self.context.warn(kind, text)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Process a block."""
         self._run(self._process, self._context, values, timestamps, self._key)
-
-
-def warn_of(function: UserFunction, kind: ResultKind, context: OperatorContext) -> None:
-    """Warn of a function of ``map`` whose code returns nothing."""
-    warning = without_return(function.bind()) if kind is ResultKind.MAP else None
-    if warning is not None:
-        context.warn(KIND, warning)
 
 
 ElementFunction = Callable[[Any, ProcessContext], Iterable[Any] | None]
@@ -455,29 +466,14 @@ def _flat_map(call: Callable[[Any], Any]) -> ElementFunction:
     return lambda value, context: call(value)
 
 
-def _filter(call: Callable[[Any], Any]) -> ElementFunction:
-    return lambda value, context: (value,) if call(value) else None
+def _filter(call: Callable[[Any], Any], conditions: Conditions) -> ElementFunction:
+    def kept(value: Any, context: ProcessContext) -> Iterable[Any] | None:
+        found = call(value)
+        if conditions.awaited:
+            conditions.look_at(found)
+        return (value,) if found else None
+
+    return kept
 
 
-_ADAPTERS = {ResultKind.MAP: _map, ResultKind.FLAT_MAP: _flat_map, ResultKind.FILTER: _filter}
-
-
-__all__ = [
-    "DEAD_LETTERS",
-    "FAILED_RECORDS",
-    "DeadLetter",
-    "ElementFunction",
-    "ErrorPolicy",
-    "Iterate",
-    "KeyedMap",
-    "KeyedMapLogic",
-    "KeyedProcess",
-    "KeyedProcessLogic",
-    "Process",
-    "ProcessLogic",
-    "ProcessOperator",
-    "TimerOperator",
-    "guarded",
-    "process_call",
-    "warn_of",
-]
+_ADAPTERS = {ResultKind.MAP: _map, ResultKind.FLAT_MAP: _flat_map}

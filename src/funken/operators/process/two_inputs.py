@@ -12,9 +12,8 @@ from typing import Any, cast
 from funken.dataclass import dataclass
 from funken.errors import StateError
 from funken.ids import MAX_WATERMARK
-from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.context import OperatorContext
-from funken.operators.process.contexts import (
+from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
+from funken.operators.process.keyed_operator import (
     KeyedContext,
     OnTimerContext,
     ProcessContext,
@@ -22,8 +21,7 @@ from funken.operators.process.contexts import (
     UnkeyedTimerService,
 )
 from funken.operators.process.one_input import ProcessOperator, TimerOperator
-from funken.operators.traits import OperatorTraits
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import OperatorTraits, UserFunction
 from funken.state.backend import Table
 from funken.state.descriptors import MapStateDescriptor
 from funken.state.handles import SHARED
@@ -31,8 +29,8 @@ from funken.state.maps import MapState
 from funken.types.callables import Generic, K, K_co, V
 
 
-def _two_keys(key1: UserFunction | None, key2: UserFunction | None) -> OperatorTraits:
-    return OperatorTraits(keys=() if key1 is None else (key1, key2))
+def _two_keys(function: UserFunction, key1: UserFunction | None, key2: UserFunction | None) -> OperatorTraits:
+    return OperatorTraits(keys=() if key1 is None else (key1, key2), side_functions=(function,))
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class _OfTwo:
     @property
     def traits(self) -> OperatorTraits:
         """The keys, if there are any."""
-        return _two_keys(self.key1, self.key2)
+        return _two_keys(self.function, self.key1, self.key2)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -132,7 +130,7 @@ class KeyedCoProcess:
     @property
     def traits(self) -> OperatorTraits:
         """The keys."""
-        return _two_keys(self.key1, self.key2)
+        return _two_keys(self.function, self.key1, self.key2)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -325,6 +323,11 @@ class BroadcastProcess:
     function: UserFunction
     states: tuple[MapStateDescriptor, ...]
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """The function."""
+        return OperatorTraits(side_functions=(self.function,))
+
     def build(self) -> Operator:
         """Make the logic."""
         return BroadcastProcessLogic(self.function, self.states)
@@ -398,7 +401,7 @@ class KeyedBroadcastProcess:
     @property
     def traits(self) -> OperatorTraits:
         """The key of the main input."""
-        return OperatorTraits(keys=(self.key, None))
+        return OperatorTraits(keys=(self.key, None), side_functions=(self.function,))
 
     def build(self) -> Operator:
         """Make the logic."""

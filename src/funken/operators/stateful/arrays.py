@@ -472,15 +472,3 @@ def in_order_of_time(blocks: list[Columns]) -> Columns:
     whole = joined([each for each in blocks if each.length])
     assert whole.timestamps is not None
     return whole.take(np.argsort(whole.timestamps, kind="stable"))
-
-
-__all__ = [
-    "MOST_BLOCKS",
-    "DueTimers",
-    "ListsBefore",
-    "StateArrays",
-    "StateLists",
-    "check_later",
-    "in_order_of_time",
-    "set_timers",
-]

@@ -16,33 +16,26 @@ from typing import Any, cast
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.flat_maps.conventions import pair_schema
-from funken.columnar.flat_maps.emissions import TracedFlatMap, paths_of
+from funken.columnar.flat_maps import pair_schema
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined, lists_with
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.groups import JoinIndex, each_once
 from funken.columnar.keyed.keys import Slots, coded, column_of_keys, key_of
 from funken.columnar.keyed.logs import FoundPairs, KeyedTimes, RecordLog
 from funken.columnar.records import fits
+from funken.columnar.typed.inference import TracedFlatMap, paths_of
 from funken.expr.types import INT, ListOf, Tuple, Type, atomic_fields
-from funken.expr.watch import StateWatch, Way
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
-from funken.operators.columnar.path import ColumnPath, TracedFunction, why_in_rows
+from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
+from funken.operators.columnar.specs import ColumnarIntervalJoin, ColumnarWindowJoin
 from funken.operators.columnar.stateless import given_of
 from funken.operators.columnar.windows import ColumnPanes
 from funken.operators.join import CoGroup, IntervalJoinLogic, JoinPairs, TaggedUnion, WindowJoinLogic
-from funken.operators.stateful.specs import ColumnarIntervalJoin, ColumnarWindowJoin
 from funken.operators.window.contents import Pane
 from funken.operators.window.driver import WindowDriver
 from funken.windowing.windows import TimeWindow
 
-_MOST_RETURNS = 8
-_FEW_RECORDS = 100
-"""Of blocks that have fewer records on average, it is found out what they cost record by record.
-
-A block costs 0.3 to 0.5 ms, what some 100 records cost one by one (benchmarks/joins_on_columns.py).
-"""
 _PAIRS = 1 << 14
 """About so many pairs are computed at a time."""
 _FEW, _FEW_KEYS = 1 << 12, 1 << 16
@@ -126,10 +119,7 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
         self._slots = Slots()
         self._few_keys = _FEW_KEYS
         self._in_arrays = False
-        self._watch = StateWatch(_FEW_RECORDS)
-        self._returns = 0
-        #: how many records have to come before it is worth while to take all that are kept over from the tables
-        self._wait = 0
+        self.gate = BlockGate(self)
 
     def open(self) -> None:
         """Open the user's function."""
@@ -138,43 +128,28 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
 
     def process_block(self, block: Block) -> None:
         """Handle a block of left records."""
-        self._take_block(0, block, self.process)
+        self.gate.take(block, self._paths[0], super().process_block)
 
     def process_second_block(self, block: Block) -> None:
         """Handle a block of right records."""
-        self._take_block(1, block, self.process_second)
-
-    def _take_block(self, side: int, block: Block, in_rows: Callable[[Values, Timestamps], None]) -> None:
-        if not len(block):
-            return
-        begun, way = self.context.monotonic(), self._watch.way(len(block))
-        in_columns = way is Way.COLUMNS and self._wait <= 0 and self._returns < _MOST_RETURNS and not self.context.batch
-        if not in_columns:
-            self._paths[side].left(block, why_in_rows(self.context.batch, self._watch.in_rows))
-        done = in_columns and self._paths[side](block)
-        if not done:
-            in_rows(*block.rows())
-        if done or way is Way.ROWS:
-            self._watch.took(way, len(block), self.context.monotonic() - begun)
+        self.gate.take(block, self._paths[1], super().process_second_block)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Handle left records one by one."""
-        self._leave(len(values))
+        self._leave()
         super().process(values, timestamps)
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
         """Handle right records one by one."""
-        self._leave(len(values))
+        self._leave()
         super().process_second(values, timestamps)
 
-    def _leave(self, records: int) -> None:
-        """Go over to the record path, for so many records to begin with."""
+    def _leave(self) -> None:
+        """Go over to the record path."""
         if self._in_arrays:
-            self._returns += not self._watch.in_rows
-            self._wait = sum(len(side.times) for side in self._arrays)
+            self.gate.leave(sum(len(side.times) for side in self._arrays))
             self._hand_over()
             self._clear()
-        self._wait -= records
 
     def _clear(self) -> None:
         self._in_arrays, self._slots, self._few_keys = False, Slots(), _FEW_KEYS
@@ -272,14 +247,16 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
     def _load(self) -> None:
         """Take over all that is in the tables; raises ``FallBackToRows`` if arrays cannot have it."""
         self._clear()
+        entries = 0
         try:
             for side, table in zip(self._arrays, self._tables, strict=True):
+                entries += len(table)
                 found = [(key, at, bucket) for key, buckets in table.items() for at, bucket in buckets.items()]
                 if found:
                     self._load_side(side, *map(list, zip(*found, strict=True)))
         except FallBackToRows:
             self._clear()
-            self._returns += 1
+            self.gate.leave(entries)
             raise
         self._in_arrays = True
 
@@ -415,7 +392,7 @@ class JoinPanes(ColumnPanes):
         self.driver = driver
         self.share(driver)
         self._joins = spec
-        self.returns = 0
+        self.gate = BlockGate(driver, measured=False)
         assert spec.window.function is not None
         self._pairs: CoGroup = spec.window.function.call.target
         self._function = TracedFunction(self._pairs.function, spec.given)
@@ -427,12 +404,9 @@ class JoinPanes(ColumnPanes):
         ]
         self._used = [leaves_used(spec.given, side, schema) for side, schema in enumerate(spec.schemas)]
 
-    def take_side(self, side: int, block: Block) -> bool:
-        """File a block of one side away; ``False``: it has to be given in rows."""
-        may = self.returns < self.most_returns and not self.driver.context.batch
-        if not may:
-            self._paths[side].left(block, why_in_rows(self.driver.context.batch))
-        return may and self._paths[side](block) is not None
+    def take_side(self, side: int, block: Block, in_rows: Callable[[Block], None]) -> None:
+        """File a block of one side away, or give it in rows."""
+        self.gate.take(block, self._paths[side], in_rows)
 
     def _take_side(self, side: int, block: Columns) -> bool:
         stamps = block.timestamps
@@ -531,13 +505,8 @@ class ColumnarWindowJoinLogic(WindowJoinLogic):
 
     def process_block(self, block: Block) -> None:
         """File a block of the first input away."""
-        if len(block) and not self._panes.take_side(0, block):
-            self.process(*block.rows())
+        self._panes.take_side(0, block, super().process_block)
 
     def process_second_block(self, block: Block) -> None:
         """File a block of the second input away."""
-        if len(block) and not self._panes.take_side(1, block):
-            self.process_second(*block.rows())
-
-
-__all__ = ["ColumnarIntervalJoinLogic", "ColumnarWindowJoinLogic", "JoinPane", "leaves_used"]
+        self._panes.take_side(1, block, super().process_second_block)

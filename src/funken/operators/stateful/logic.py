@@ -13,19 +13,25 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import Expression, nodes_of
+from funken.columnar.expressions import Expression
 from funken.columnar.kernels.columns import Column, Columns
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.kernels.rowwise import flattened
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import CompositeKey
-from funken.columnar.stateful.typed import parts_of
 from funken.expr.types import INT, Atomic, ListOf, atomic_fields
-from funken.expr.watch import StateWatch, Way
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.columnar.path import ColumnPath, TracedFunction, why_in_rows
-from funken.operators.context import OperatorContext
+from funken.operators.base import Operator, OperatorContext, Timestamps, Values
+from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
+from funken.operators.columnar.specs import (
+    ColumnarCoFlatMap,
+    ColumnarCoMap,
+    ColumnarKeyedCoProcess,
+    ColumnarKeyedMap,
+    ColumnarKeyedProcess,
+    FunctionOnColumns,
+    StatesOnColumns,
+)
 from funken.operators.process.one_input import KeyedMapLogic, KeyedProcessLogic
 from funken.operators.process.two_inputs import CoMapLogic, KeyedCoProcessLogic
 from funken.operators.stateful.arrays import (
@@ -38,27 +44,11 @@ from funken.operators.stateful.arrays import (
     set_timers,
 )
 from funken.operators.stateful.blocks import BlockOfStates
-from funken.operators.stateful.specs import (
-    ColumnarCoFlatMap,
-    ColumnarCoMap,
-    ColumnarKeyedCoProcess,
-    ColumnarKeyedMap,
-    ColumnarKeyedProcess,
-    FunctionOnColumns,
-    StatesOnColumns,
-)
 from funken.operators.user_functions import UserFunction
 from funken.state.backend import FileSnapshotBackend
 from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY
 
-_MOST_RETURNS = 8
-_FEW = 300
-"""Of blocks that have fewer records on average, it is found out what they cost record by record.
-
-A block costs 0.15 to 0.4 ms, what some 400 records cost one by one (benchmarks/keyed_functions.py); of functions that compute
-more, and of wide records, as many times so much as ``_weight`` says.
-"""
 _FEW_SLOTS = 1 << 16
 """So many keys may be in the arrays, whether they have state or not."""
 _MOST_SLOTS, _MOST_ITEMS = 1 << 17, 1 << 20
@@ -72,7 +62,7 @@ class _States:
 
     def __init__(self, operator: Operator, spec: StatesOnColumns, call: UserFunction) -> None:
         self._spec, self._target = spec, call.target
-        self._paths = [
+        self.paths = [
             ColumnPath(
                 partial(self._computed, each),
                 TracedFunction(UserFunction(call.target, each.method), each.traced),
@@ -94,39 +84,22 @@ class _States:
             number: StateArrays([number], spec.fills, spec.kinds, spec.whole, self._of_key, lives) for number in maps
         }
         self._of_lists = {number: StateLists(kind, self._of_key) for number, kind in lists.items()}
-        self._in_files = self._batch = False
+        self._in_files = False
         self._limit = _FEW_SLOTS
         #: when all arrays were looked through for what has expired, which is done twice in a lifetime
         self._cleaned = MIN_TIMESTAMP
-        self._watch = StateWatch(_FEW * max(map(_weight, spec.functions)))
-        self._usable = False
-        self._returns = 0
+        self.gate = BlockGate(operator)
+        self.gate.closed = "its states are not declared as they were read"
 
     def open(self, context: OperatorContext) -> None:
         """Find the states, as ``open()`` has declared them."""
-        self._batch = context.batch
-        self._usable = not context.batch and all(each.is_in(self._target) for each in self._spec.states)
+        if all(each.is_in(self._target) for each in self._spec.states):
+            self.gate.closed = ""
         self._store, self._timers, self._now = context.keyed, context.timers, context.next_time
         self._in_files = self._store is not None and isinstance(self._store.backend, FileSnapshotBackend)
-        if self._usable:
+        if not self.gate.closed:
             context.before_snapshot.append(self.store)
             self._handles = [getattr(self._target, each.attribute) for each in self._spec.states]
-
-    def given(self, number: int, block: Block) -> Columns | None:
-        """Return what a function gives for a block; ``None``: it has to be called."""
-        self._watch.way(len(block))
-        if self._takes_blocks():
-            return self._paths[number](block)
-        self._paths[number].left(block, why_in_rows(self._batch, self._watch.in_rows))
-        return None
-
-    def took(self, on_columns: bool, records: int, seconds: float) -> None:
-        """Note what a block has cost."""
-        if on_columns or self._watch.in_rows:
-            self._watch.took(Way.COLUMNS if on_columns else Way.ROWS, records, seconds)
-
-    def _takes_blocks(self) -> bool:
-        return not self._watch.in_rows and self._usable and self._returns < _MOST_RETURNS
 
     def fire(self, watermark: int, emit: Callable[[Columns], None]) -> bool:
         """Fire the timers that are due, and emit what they give; return whether that is all of them."""
@@ -134,7 +107,7 @@ class _States:
         if function is None or known is None:
             return True  # nothing is called
         assert self._timers is not None
-        if not self._takes_blocks() or not known.ready():
+        if not self.gate.is_open() or not known.ready():
             return False
         due, waves = DueTimers(self._timers, watermark), list[Columns]()
         sets_others = bool(function.typed.timers)
@@ -170,7 +143,7 @@ class _States:
     def leave(self) -> None:
         """Go over to the functions."""
         if len(self._of_key):
-            self._returns += not self._watch.in_rows
+            self.gate.leave(len(self._of_key))
             self._forget()
 
     def _forget(self) -> None:
@@ -280,16 +253,6 @@ class _States:
         return Columns(schema, [*known, *unknown], block.length, stamps)
 
 
-def _weight(function: FunctionOnColumns) -> float:
-    """Return how many times a block costs what one of a function that counts costs.
-
-    A function that counts has 13 expressions and leaves. The more there are, the longer a block takes, and the longer its records
-    take one by one: with 130 (Nexmark's q15) a block that is next to empty costs what 530 records do, 2.6 ms and 4.9 us each.
-    """
-    count = sum(1 for _ in nodes_of(*parts_of(function.typed)))
-    return max(1.0, (200 + count + len(atomic_fields(function.typed.schema))) / 213)
-
-
 def _key_within(expression: Expression, block: Columns) -> Column:
     found = evaluate(expression, block.length, block)
     return found if isinstance(found, Column) else CompositeKey(flattened(found))
@@ -308,22 +271,15 @@ class _OnColumns(Operator):
 
     def process_block(self, block: Block) -> None:
         """Process a block."""
-        self._process_block(0, block, self.process)
+        self._states.gate.take(block, self._states.paths[0], super().process_block, self._emit)
 
     def process_second_block(self, block: Block) -> None:
         """Process a block of the second input."""
-        self._process_block(1, block, self.process_second)
+        self._states.gate.take(block, self._states.paths[1], super().process_second_block, self._emit)
 
-    def _process_block(self, number: int, block: Block, in_rows: Callable[[Values, Timestamps], None]) -> None:
-        if not len(block):
-            return
-        begun = self.context.monotonic()
-        given = self._states.given(number, block)
-        if given is None:
-            in_rows(*block.rows())
-        elif given.length:
+    def _emit(self, given: Columns) -> None:
+        if given.length:
             self.output.emit_block(given)
-        self._states.took(given is not None, len(block), self.context.monotonic() - begun)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Process rows."""
@@ -385,6 +341,3 @@ class ColumnarCoMapLogic(_OnColumns, CoMapLogic):
     def __init__(self, spec: ColumnarCoMap | ColumnarCoFlatMap) -> None:
         super().__init__(spec, *spec.calls())
         self._states = _States(self, spec.on_columns, spec.function)
-
-
-__all__ = ["ColumnarCoMapLogic", "ColumnarKeyedCoProcessLogic", "ColumnarKeyedMapLogic", "ColumnarProcessLogic"]

@@ -10,18 +10,34 @@ too.
 
 from __future__ import annotations
 
+from collections import deque
+from heapq import heappop, heappush
+from math import gcd
 from typing import TYPE_CHECKING, Any
 
 from funken.columnar.block import Block, TupleBlock
 from funken.errors import StateError, StateNotKeyed
-from funken.ids import MAX_WATERMARK
-from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.context import OperatorContext
-from funken.operators.window.functions import WindowEmitter
-from funken.operators.window.spec import one_key
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
+from funken.operators.codegen import rows_of_fields
+from funken.operators.results import MANY, Stride
+from funken.operators.user_functions import KIND
+from funken.operators.window.contents import WindowEmitter
+from funken.operators.window.spec import Strategy, one_key
+from funken.operators.wrappers import check_of_first
+from funken.state.delta_tables import DeltaTable, KeyedDeltaTable, PaneTable
+from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY, KeyedStateStore
 from funken.state.keys.normal import normal_keys
-from funken.windowing.assigners import MergingWindowAssigner
+from funken.windowing.assigners import (
+    CountTumblingWindowAssigner,
+    MergingWindowAssigner,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    no_timestamp,
+)
+from funken.windowing.triggers import NeverTrigger
+from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
 
 if TYPE_CHECKING:
     from funken.operators.window.spec import WindowSpec
@@ -75,6 +91,8 @@ class WindowDriver(Operator):
         self.emitter = WindowEmitter(self, self.contents, spec.contents.many, spec.function, merging)
         self.windows = spec.windows(self)
         self.use(spec.arrays(self))
+        function = getattr(spec.contents, "function", None)
+        self._check = None if function is None else check_of_first(function)
 
     def use(self, arrays: Any) -> None:
         """Take blocks of columns with ``arrays`` (``WindowArrays``), if there are some."""
@@ -107,6 +125,21 @@ class WindowDriver(Operator):
         self.windows.open()
         self.spec.contents.open(self.context)
         self.emitter.open()
+        if isinstance(self.spec.chosen_trigger(), NeverTrigger):
+            self.context.warn(
+                KIND,
+                "its windows never fire, because GlobalWindows have no trigger of their own. Give one, as in "
+                "trigger(PurgingTrigger.of(CountTrigger.of(100))).",
+            )
+
+    def finish(self) -> None:
+        """Warn of windows whose time does not come any more."""
+        if not self.context.batch and self.windows.next_time() is not None:
+            self.context.warn(
+                "open windows",
+                "the input ended before its processing-time windows did, so their records are in no result. Use windows by event "
+                "time for input that ends, or RuntimeExecutionMode.BATCH.",
+            )
 
     def close(self) -> None:
         """Close the user's functions."""
@@ -119,15 +152,25 @@ class WindowDriver(Operator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Add records one by one."""
+        if self._check is not None and len(values):
+            check, self._check = self._check, None
+            check(values[0])
         if self.arrays is not None:
             self.arrays.give_back()
         self.windows.add(values, timestamps)
 
     def process_block(self, block: Block) -> None:
         """Add a block in the form in which it came, if it can be."""
-        if self.arrays is not None and self.arrays.take(block):
-            return
-        if type(block) is not TupleBlock or not self.windows.add_fields(block):
+        if self.arrays is None:
+            self._in_rows(block)
+        else:
+            self.arrays.take(block, self._in_rows)
+
+    def _in_rows(self, block: Block) -> None:
+        if self.arrays is not None:
+            self.arrays.give_back()
+        by_record = self._check is not None or type(block) is not TupleBlock
+        if by_record or not self.windows.add_fields(block):
             self.process(*block.rows())
 
     def keys(self, values: Values) -> list[Any]:
@@ -185,4 +228,441 @@ class WindowDriver(Operator):
         self.flush()
 
 
-__all__ = ["WindowDriver", "Windows"]
+# ---- Windows whose bounds are multiples of a length: tumbling and sliding, with the default trigger and no
+# lateness.
+#
+# All keys share their windows here, so there is no timer per key: what is in flight is a dict from a window's start
+# to its pane, and a window fires for all keys at once, in the order of their first records. That equals the general
+# logic, for a window that can neither fire early nor be entered after it fired.
+#
+# A block is cut once, by *slice*: the greatest length that both size and slide are multiples of, so that all
+# records of a slice are in the same windows. Most blocks are one slice.
+
+
+_FLUSH = 16_384
+"""How many results are held back at most before they are emitted (between windows)."""
+
+
+class AlignedWindows(Windows):
+    """Tumbling and sliding windows, in event time or processing time.
+
+    ``panes`` may hold panes of another representation, which ``table`` turns into objects, and which fire by themselves.
+    """
+
+    def __init__(self, driver: WindowDriver) -> None:
+        super().__init__(driver)
+        assigner: Any = driver.spec.assigner
+        self.size: int = assigner.size
+        self.offset: int = assigner.offset
+        sliding = isinstance(assigner, SlidingEventTimeWindows | SlidingProcessingTimeWindows)
+        self.slide: int = assigner.slide if sliding else assigner.size
+        self.slice = gcd(self.size, self.slide)
+        self.event_time: bool = assigner.is_event_time()
+        self.panes: dict[int, Any] = {}
+        self.table: PaneTable = PaneTable(self.panes)
+        #: the time from which on windows are open
+        self.open_from: int = MIN_TIMESTAMP + 1
+        self._next_due: int | None = None
+        #: how many records the clock is not asked for, in processing time
+        self._stride = Stride()
+        #: what adds records of one slice to panes where functions can be read
+        self._loops = None if driver.spec.key.target is one_key else self.contents.loops(driver, driver.key)
+
+    def setup(self) -> None:
+        """Register the panes, whose namespaces are the starts of windows."""
+        self.driver.store.register(Strategy.ALIGNED.state_name, self.contents.descriptor.kind, self.table)
+
+    def open(self) -> None:
+        """Wait for the windows that were restored."""
+        self._close_until(self.driver.current_watermark)
+        for start in self.panes:
+            self.expect(start)
+
+    # ---- records
+
+    def add(self, values: Values, timestamps: Timestamps) -> None:
+        """File a block away."""
+        if not values:
+            return
+        if not self.event_time:
+            self._file_by_clock(values)
+            return
+        if timestamps is None:
+            raise no_timestamp(self.driver.spec.assigner)
+        earliest = min(timestamps)
+        if earliest < self.open_from:
+            values, timestamps = self._in_time(values, timestamps)
+            if not values:
+                return
+            earliest = min(timestamps)
+        start = earliest - (earliest - self.offset) % self.slice
+        if max(timestamps) < start + self.slice:
+            self._file(start, values)
+        else:
+            self._file_cut(values, timestamps)
+
+    def add_fields(self, block: TupleBlock) -> bool:
+        """Add tuples that came field by field to their panes; ``False``: they have to be made."""
+        stamps = block.timestamps
+        if self._loops is None or not self.event_time or not stamps or (earliest := min(stamps)) < self.open_from:
+            return False
+        start = earliest - (earliest - self.offset) % self.slice
+        form, places = block.form, self.starts_around(start)
+        if max(stamps) >= start + self.slice or not self._loops.takes(len(places), form):
+            return False
+        panes = [self._pane(place) for place in places]
+        self._loops.collect(panes, rows_of_fields(block), form, block.constants.values())
+        return True
+
+    def _file_by_clock(self, values: Values) -> None:
+        """Add records to the windows of the moment, a stride at a time; windows that end meanwhile fire in between."""
+        next_time, done = self.driver.context.next_time, 0
+        now = next_time()
+        while done < len(values):
+            self._tick_if_due(now)
+            some = values[done : done + self._stride.records]
+            self._file(now - (now - self.offset) % self.slice, some)
+            done += len(some)
+            before, now = now, next_time()
+            self._stride.took(len(some), now - before, MANY)
+        self._tick_if_due(now)
+
+    def _tick_if_due(self, now: int) -> None:
+        if self._next_due is not None and self._next_due < now and not self.driver.context.batch:
+            self.driver.tick(now)
+
+    def _in_time(self, values: Values, timestamps: list[int]) -> tuple[Values, list[int]]:
+        """Sort out the records before the first open window: they are late, or in a gap between windows."""
+        late: tuple[Values, list[int]] = ([], [])
+        kept: tuple[Values, list[int]] = ([], [])
+        for value, at in zip(values, timestamps, strict=True):
+            if at >= self.open_from:
+                kept[0].append(value)
+                kept[1].append(at)
+            elif at == MIN_TIMESTAMP:
+                raise no_timestamp(self.driver.spec.assigner)
+            elif at <= self.driver.current_watermark:
+                late[0].append(value)
+                late[1].append(at)
+        self.driver.late(*late)
+        return kept
+
+    def _file(self, start: int, values: Values) -> None:
+        """Add records, all of the slice that begins at ``start``, to its panes."""
+        places = self.starts_around(start)
+        if self._loops is not None and self._loops.takes(len(places)):
+            self._loops.collect([self._pane(place) for place in places], values)
+        elif len(places) == 1:
+            self.contents.collect(self._pane(places[0]), zip(self.driver.keys(values), values, strict=True))
+        elif places:
+            pairs = list(zip(self.driver.keys(values), values, strict=True))
+            for place in places:
+                self.contents.collect(self._pane(place), pairs)
+
+    def _file_cut(self, values: Values, timestamps: list[int]) -> None:
+        """Add records of several slices, each pane's in the order of the block."""
+        offset, length = self.offset, self.slice
+        parts: dict[int, list[Any]] = {}
+        parts_of: dict[int, list[list[Any]]] = {}
+        targets: list[list[Any]] = []
+        start, end = 0, 0
+        pairs = zip(self.driver.keys(values), values, strict=True)
+        for pair, at in zip(pairs, timestamps, strict=True):
+            if not start <= at < end:
+                start = at - (at - offset) % length
+                end = start + length
+                if start not in parts_of:
+                    parts_of[start] = [parts.setdefault(place, []) for place in self.starts_around(start)]
+                targets = parts_of[start]
+            for part in targets:
+                part.append(pair)
+        for place, part in parts.items():
+            self.contents.collect(self._pane(place), part)
+
+    def _pane(self, start: int) -> DeltaTable:
+        pane = self.panes.get(start)
+        if type(pane) is DeltaTable:
+            return pane
+        if pane is not None:
+            objects: DeltaTable = self.driver.arrays.in_objects(start)
+            return objects
+        pane = self.panes[start] = DeltaTable()
+        self.expect(start)
+        return pane
+
+    def starts_around(self, start: int) -> range:
+        """Return the starts of the windows around a slice that are not over, the newest first."""
+        newest = start - (start - self.offset) % self.slide
+        stop = start + self.slice - self.size
+        if self.event_time and stop < self.open_from:
+            stop = self.open_from
+        return range(newest, stop - 1, -self.slide)
+
+    def expect(self, start: int) -> None:
+        """Remember that a window waits for its end."""
+        due = self._window(start).max_timestamp()
+        if self._next_due is None or due < self._next_due:
+            self._next_due = due
+
+    def _window(self, start: int) -> TimeWindow:
+        return TimeWindow(start, min(start + self.size, MAX_WATERMARK))
+
+    # ---- time
+
+    def close(self, watermark: int) -> None:
+        """Fire what ends at or before the watermark."""
+        if self.event_time:
+            self._close_until(watermark)
+            self._fire_until(watermark)
+
+    def _close_until(self, watermark: int) -> None:
+        """Remember where the first window begins that is not over at the watermark."""
+        last_over = watermark + 1 - self.size
+        self.open_from = max(MIN_TIMESTAMP + 1, last_over - (last_over - self.offset) % self.slide + self.slide)
+
+    def close_at(self, time: int) -> None:
+        """Fire what ends at or before a time."""
+        self._fire_until(time)
+
+    def close_all(self) -> None:
+        """Fire all windows."""
+        self._fire_until(MAX_WATERMARK)
+
+    def next_time(self) -> int | None:
+        """Return when the next window ends."""
+        return None if self.event_time else self._next_due
+
+    def _fire_until(self, time: int) -> None:
+        if self._next_due is None or self._next_due > time:
+            return
+        emitter = self.driver.emitter
+        for start in sorted(self.panes):
+            window = self._window(start)
+            if window.max_timestamp() > time:
+                self._next_due = window.max_timestamp()
+                return
+            if type(self.panes[start]) is DeltaTable or not self.driver.arrays.fire(start, window):
+                emitter.fire_pane(window, self.table.pop(start), self.slide < self.size)
+            if len(emitter.results.values) >= _FLUSH:
+                emitter.flush()
+        self._next_due = None
+
+
+# ---- Count windows: a key's records in groups of so many, in the order of arrival. No time, hence no timers.
+#
+# What a key has is a count and its contents; a full group fires within the block that filled it. An incomplete last
+# group never fires. Sliding windows keep the last ``size`` records and fire after every ``slide`` of them.
+# Snapshots have ``(count, contents)`` of each key as keyed state.
+
+
+class CountWindows(Windows):
+    """Entries ``[count, contents]`` by key, changed in place.
+
+    Tumbling windows (``slide`` ``None``) fold their records, and are purged when they are full; their count goes on if they are
+    numbered, else starts anew. Of sliding ones the contents are a deque of the last records.
+    """
+
+    def __init__(self, driver: WindowDriver, size: int, slide: int | None = None) -> None:
+        super().__init__(driver)
+        self.size, self.slide = size, slide
+        self.every = size if slide is None else slide
+        self.numbered = isinstance(driver.spec.assigner, CountTumblingWindowAssigner)
+        self.table = KeyedDeltaTable(self.save, self.revive)
+
+    def setup(self) -> None:
+        """Register the table."""
+        self.driver.store.register(Strategy.COUNTS.state_name, StateKind.VALUE, self.table)
+
+    @staticmethod
+    def save(entry: list[Any]) -> tuple[int, Any]:
+        """Return an entry as it is in snapshots."""
+        return entry[0], entry[1]
+
+    def revive(self, key: Any, saved: tuple[int, Any]) -> list[Any]:
+        """Return an entry as it was."""
+        return [saved[0], self.contents_of(saved[1])]
+
+    def contents_of(self, saved: Any) -> Any:
+        """Return contents as they were."""
+        return saved if self.slide is None else deque(saved, maxlen=self.size)
+
+    def add(self, values: Values, timestamps: Timestamps) -> None:
+        """Count off a block."""
+        new, old, every, sliding = self.table.delta, self.table.base.get, self.every, self.slide is not None
+        size = self.size
+        start, fold, compute = self.contents.start, self.contents.fold, self.contents.compute
+        fire, store, numbered, remove = self.driver.emitter.fire, self.driver.store, self.numbered, self.table.remove
+        window: Any = GlobalWindow.get()
+        # Hot: a lookup, the user's function or an append.
+        for key, value in zip(self.driver.keys(values), values, strict=True):
+            entry = new.get(key)
+            if entry is None:
+                entry = new[key] = old(key) or [0, deque(maxlen=size) if sliding else None]
+            entry[0] = count = entry[0] + 1
+            if sliding:
+                entry[1].append(value)
+            else:
+                stored = entry[1]
+                entry[1] = start(value) if stored is None else fold(stored, value)
+            if count != every if sliding else count % every:  # beyond a slide are counts of another program only
+                continue
+            stored = compute(list(entry[1])) if sliding else entry[1]
+            if sliding:
+                entry[0] = 0
+            elif numbered:
+                entry[1], window = None, CountWindow(count // every - 1)
+            else:
+                remove(key)
+            if stored is not None:
+                store.current_key = key
+                fire(key, window, stored)
+        self.driver.flush()
+
+
+# ---- Sessions in event time, with the default trigger and no lateness: a short list of sessions per key.
+#
+# A record nearly always extends the last session of its key, which needs one lookup and two comparisons. Ends are
+# kept in a heap that is not updated when a session grows: an entry that is due too early is put back with the
+# session's true end.
+#
+# Invariants: the sessions of a key are sorted and neither overlap nor touch; each has one entry in the heap, at or
+# before its true end; none is over, as seen from the current watermark. Snapshots have the sessions of each key, as
+# ``(start, end, contents)``, as keyed state.
+
+
+Saved = list[tuple[int, int, Any]]
+"""The sessions of a key in snapshots: start, end and contents."""
+
+
+class OpenSession:
+    """One session and its contents; ``end`` is exclusive, and ``MIN_TIMESTAMP`` once it was merged away."""
+
+    __slots__ = ("contents", "end", "start")
+
+    def __init__(self, start: int, end: int, contents: Any) -> None:
+        self.start = start
+        self.end = end
+        self.contents = contents
+
+
+class SessionWindows(Windows):
+    """Event-time sessions, with a fixed or dynamic gap."""
+
+    def __init__(self, driver: WindowDriver) -> None:
+        super().__init__(driver)
+        assigner: Any = driver.spec.assigner
+        self.gap: int | None = getattr(assigner, "gap", None)
+        self._gap_of = assigner.gap_of
+        self.table = KeyedDeltaTable(self.save, self.revive)  # a list per key
+        #: a heap of ends, of each the session, its number and its key
+        self.ends: list[tuple[int, int, Any, OpenSession]] = []
+        self.opened = 0
+        """How many sessions were opened so far: of sessions that end together, the one that was opened first fires first."""
+
+    def setup(self) -> None:
+        """Register the table."""
+        self.driver.store.register(Strategy.SESSIONS.state_name, StateKind.VALUE, self.table)
+
+    def add(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle a block."""
+        late: tuple[Values, list[int]] = ([], [])
+        stamps = [MIN_TIMESTAMP] * len(values) if timestamps is None else timestamps
+        new, old, fold = self.table.delta, self.table.base, self.contents.fold
+        get, gap, gap_of = new.get, self.gap, self._gap_of
+        # Hot: a lookup, two comparisons, the user's function.
+        for key, value, at in zip(self.driver.keys(values), values, stamps, strict=True):
+            end = at + (gap_of(value) if gap is None else gap)
+            sessions = get(key)
+            if sessions is None and key in old:
+                sessions = new[key] = old[key]
+            if sessions is not None:
+                session = sessions[-1]
+                if session.start <= at <= session.end and session.contents is not None:
+                    if end > session.end:
+                        session.end = end if end < MAX_WATERMARK else MAX_WATERMARK
+                    session.contents = fold(session.contents, value)
+                    continue
+            if not self._add(key, value, at, min(end, MAX_WATERMARK)):
+                late[0].append(value)
+                late[1].append(at)
+        self.driver.late(*late)
+
+    def _add(self, key: Any, value: Any, start: int, end: int) -> bool:
+        """Add a record that opens, joins or bridges sessions; return whether it was in time."""
+        sessions: list[OpenSession] = self.table.get(key) or []
+        touched = [session for session in sessions if session.start <= end and start <= session.end]
+        if not touched:
+            if end - 1 <= self.driver.current_watermark:
+                return False
+            self.table.delta[key] = sessions
+            self._insert(sessions, key, OpenSession(start, end, self.contents.start(value)))
+            return True
+        first = touched[0]
+        first.start = min(first.start, start)
+        first.end = max(end, touched[-1].end)
+        for other in touched[1:]:
+            first.contents = self._merge(first.contents, other.contents)
+            other.end = MIN_TIMESTAMP
+            sessions.remove(other)
+        first.contents = (
+            self.contents.start(value) if first.contents is None else self.contents.fold(first.contents, value)
+        )
+        return True
+
+    def _merge(self, stored: Any, other: Any) -> Any:
+        if stored is None or other is None:
+            return other if stored is None else stored
+        return self.contents.merge(stored, other)
+
+    def _insert(self, sessions: list[OpenSession], key: Any, session: OpenSession) -> None:
+        sessions.append(session)
+        sessions.sort(key=_start)
+        self.opened += 1
+        heappush(self.ends, (session.end, self.opened, key, session))
+
+    def close(self, watermark: int) -> None:
+        """Fire the sessions that end at or before the watermark, in the order of their ends."""
+        ends = self.ends
+        over: list[tuple[int, int, Any, OpenSession]] = []
+        while ends and ends[0][0] - 1 <= watermark:
+            _, order, key, session = heappop(ends)
+            if session.end - 1 <= watermark and session.end != MIN_TIMESTAMP:
+                over.append((session.end, order, key, session))
+            elif session.end != MIN_TIMESTAMP:
+                heappush(ends, (session.end, order, key, session))
+        over.sort()
+        for _, _, key, session in over:
+            self._fire(key, session)
+
+    def close_all(self) -> None:
+        """Fire all sessions."""
+        self.close(MAX_WATERMARK)
+
+    def _fire(self, key: Any, session: OpenSession) -> None:
+        sessions: list[OpenSession] = self.table.get(key)
+        if len(sessions) == 1:
+            self.table.remove(key)
+        else:
+            sessions.remove(session)
+            self.table.delta[key] = sessions
+        self.driver.store.current_key = key
+        window = TimeWindow(session.start, session.end)
+        if session.contents is not None:
+            self.driver.emitter.fire(key, window, session.contents)
+        self.driver.emitter.clear(window)
+
+    @staticmethod
+    def save(sessions: list[OpenSession]) -> Saved:
+        """Return the sessions of a key as they are in snapshots."""
+        return [(session.start, session.end, session.contents) for session in sessions]
+
+    def revive(self, key: Any, saved: Saved) -> list[OpenSession]:
+        """Return them as they were."""
+        sessions: list[OpenSession] = []
+        for start, end, contents in saved:
+            self._insert(sessions, key, OpenSession(start, end, contents))
+        return sessions
+
+
+def _start(session: OpenSession) -> int:
+    return session.start

@@ -24,10 +24,8 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator
-from funken.operators.traits import LoopCall, OperatorTraits
-from funken.operators.user_functions import UserFunction, late_operator
-from funken.operators.window.contents import Aggregated, Contents, Elements, Reduced
-from funken.operators.window.functions import CallStyle, WindowCall
+from funken.operators.user_functions import LoopCall, OperatorTraits, UserFunction, late_operator
+from funken.operators.window.contents import Aggregated, CallStyle, Contents, Elements, Reduced, WindowCall
 from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.state.descriptors import StateKind
 from funken.windowing.assigners import (
@@ -86,9 +84,9 @@ class Strategy(enum.Enum):
 
 _WINDOWS = {
     Strategy.GENERAL: "triggered:TriggeredWindows",
-    Strategy.ALIGNED: "aligned:AlignedWindows",
-    Strategy.SESSIONS: "sessions:SessionWindows",
-    Strategy.COUNTS: "counts:CountWindows",
+    Strategy.ALIGNED: "driver:AlignedWindows",
+    Strategy.SESSIONS: "driver:SessionWindows",
+    Strategy.COUNTS: "driver:CountWindows",
 }
 _CONTENTS = {Strategy.ALIGNED: "panes", Strategy.SESSIONS: "sessions", Strategy.COUNTS: "counts"}
 
@@ -174,6 +172,9 @@ class WindowSpec:
             logic=f"{self.strategy.value} windows",
             in_keyed_state=self.in_keyed_state,
             keeps_type=self.function is None and isinstance(self.contents, Reduced),
+            side_functions=() if self.function is None else (self.function.call,),
+            event_time_windows=self.assigner.is_event_time(),
+            late_tag=self.late_tag,
         )
 
     def in_keyed_state(self) -> WindowSpec:

@@ -16,17 +16,89 @@ from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Timestamps, Values
+from funken.metrics.registry import MetricGroup
+from funken.operators.base import OperatorContext, RuntimeContext, Timestamps, Values
 from funken.operators.results import FEW, MANY, Stride
-from funken.operators.window.contexts import OperatorAssignerContext, OperatorTriggerContext
 from funken.operators.window.driver import WindowDriver, Windows
 from funken.operators.window.spec import migrate, register_former_states
-from funken.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from funken.state.descriptors import ListStateDescriptor, StateDescriptor, ValueStateDescriptor
 from funken.state.keys.normal import PLAIN, normal_key
+from funken.timing.instants import checked_time
+from funken.timing.timers import InternalTimerService
 from funken.windowing.assigners import MergingWindowAssigner, MergingWindowSet
 from funken.windowing.evictors import TimestampedValue
 from funken.windowing.triggers import PurgingTrigger
 from funken.windowing.windows import WINDOW_STATE, TriggerResult
+
+# ---- The contexts of assigners, triggers and evictors in the general window logic.
+#
+# One object of each kind serves an operator; ``window`` (and the store's current key) is written before each call.
+
+
+class OperatorAssignerContext:
+    """The context of an assigner."""
+
+    __slots__ = ("_runtime_context", "get_current_processing_time")
+
+    def __init__(self, context: OperatorContext) -> None:
+        self.get_current_processing_time = context.processing_time
+        self._runtime_context = RuntimeContext(context)
+
+    def get_runtime_context(self) -> RuntimeContext:
+        """Return the runtime context; its keyed state is that of the record's key."""
+        return self._runtime_context
+
+
+class OperatorTriggerContext:
+    """The context of a trigger, also for its ``on_merge``, and of an evictor."""
+
+    __slots__ = ("_operator", "_store", "_timers", "merged", "window")
+
+    def __init__(self, operator: WindowDriver, timers: InternalTimerService) -> None:
+        self._operator = operator
+        self._store = operator.store
+        self._timers = timers
+        self.window: Any = None
+        self.merged: list[Any] = []
+
+    def get_current_processing_time(self) -> int:
+        """Return the processing time."""
+        return self._operator.context.processing_time()
+
+    def get_current_watermark(self) -> int:
+        """Return the watermark."""
+        return self._operator.current_watermark
+
+    def get_metric_group(self) -> MetricGroup:
+        """Return the operator's metrics."""
+        return self._operator.context.metrics
+
+    def register_processing_time_timer(self, time: int) -> None:
+        """Register a timer for ``on_processing_time``."""
+        self._timers.register_processing_time_timer(self._store.current_key, self.window, checked_time(time))
+
+    def register_event_time_timer(self, time: int) -> None:
+        """Register a timer for ``on_event_time``."""
+        self._timers.register_event_time_timer(self._store.current_key, self.window, checked_time(time))
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Take a timer back."""
+        self._timers.delete_processing_time_timer(self._store.current_key, self.window, checked_time(time))
+
+    def delete_event_time_timer(self, time: int) -> None:
+        """Take a timer back."""
+        self._timers.delete_event_time_timer(self._store.current_key, self.window, checked_time(time))
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+        """Return the state of the current key and window."""
+        handle = self._store.namespaced(state_descriptor)
+        handle.namespace = self.window
+        return handle
+
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        """Merge the state of the merged windows into that of the current one."""
+        self._store.merge_namespaces(state_descriptor, self.window, self.merged)
+
 
 _MERGING = ValueStateDescriptor(f"{WINDOW_STATE}merging")
 _EVICTABLE = ListStateDescriptor(f"{WINDOW_STATE}elements")

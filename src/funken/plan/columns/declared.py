@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from funken.columnar.declared import Conversion, How, conversion_of
+from funken.columnar.declared import EXTREME, FIRST, ORDERED, SUM, Conversion, Fold, How, conversion_of, reduce_folds
 from funken.columnar.expressions import Argument, Constant, NotVectorizable
-from funken.columnar.folds import EXTREME, FIRST, ORDERED, SUM, Fold, reduce_folds
 from funken.columnar.tracing import Traced
 from funken.expr.types import INT, Atomic, Type, atomic_fields
 from funken.ids import OperatorId
-from funken.operators.traits import traits_of
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import UserFunction, traits_of
 from funken.operators.wrappers import declared_of
 from funken.plan.nodes import Node
 from funken.types.info import TypeInformation

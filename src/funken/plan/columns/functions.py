@@ -11,44 +11,38 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any
 
 from funken.columnar.bytecode import names_changed
-from funken.columnar.declared import bits_of_leaves, named_rows, named_rows_of_all
-from funken.columnar.dependencies import Dependency, InlinedFunction, same
+from funken.columnar.calling import Dependency, InlinedFunction, same
+from funken.columnar.declared import FIRST, LAST, bits_of_leaves, named_rows, named_rows_of_all
 from funken.columnar.expressions import Argument, Expression, NotVectorizable
-from funken.columnar.flat_maps.conventions import drops_none, trace_maybe, trace_process
-from funken.columnar.flat_maps.emissions import TracedFlatMap, either
-from funken.columnar.flat_maps.tracing import trace_flat_map
-from funken.columnar.folds import FIRST, LAST
+from funken.columnar.flat_maps import drops_none, trace_flat_map, trace_maybe, trace_process
 from funken.columnar.records import has_documents
-from funken.columnar.stateful.changes import TracedState, renewals_of, with_floats
-from funken.columnar.stateful.opening import DeclaredState, declared_states
-from funken.columnar.stateful.steps import all_steps
+from funken.columnar.stateful.changes import DeclaredState, TracedState, declared_states, renewals_of, with_floats
 from funken.columnar.stateful.tracing import trace_with_state
-from funken.columnar.stateful.typed import fills_of, shared_parts, typed_states
+from funken.columnar.stateful.typed import all_steps, fills_of, shared_parts, typed_states
 from funken.columnar.tracing import Traced, trace
 from funken.columnar.typed.calls import Parsed
+from funken.columnar.typed.inference import TracedFlatMap, either
 from funken.columnar.typed.values import changeable
 from funken.expr.types import INT, STR, Atomic, Tuple, Type, atomic_fields
 from funken.operators.base import OperatorSpec
 from funken.operators.columnar.specs import (
+    ColumnarCoFlatMap,
+    ColumnarCoMap,
     ColumnarFilter,
     ColumnarFlatMap,
+    ColumnarKeyedCoProcess,
+    ColumnarKeyedMap,
+    ColumnarKeyedProcess,
     ColumnarMap,
     ColumnarMaybeMap,
     ColumnarProcess,
     ColumnarReduce,
+    FunctionOnColumns,
+    StatesOnColumns,
 )
 from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process, process_call
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
-from funken.operators.stateful.specs import (
-    ColumnarCoFlatMap,
-    ColumnarCoMap,
-    ColumnarKeyedCoProcess,
-    ColumnarKeyedMap,
-    ColumnarKeyedProcess,
-    FunctionOnColumns,
-    StatesOnColumns,
-)
 from funken.operators.stateless import Filter, FlatMap, Map, ResultKind
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.declared import declared_folds

@@ -11,17 +11,7 @@ from dataclasses import replace
 from types import MethodType
 from typing import Any
 
-from funken.columnar.declared import named_rows_of_all
-from funken.columnar.expressions import Argument, Constant, Expression, Make, NotVectorizable
-from funken.columnar.flat_maps.conventions import (
-    pair_schema,
-    trace_join_function,
-    trace_pairs,
-    trace_window_function,
-    trace_with_context,
-)
-from funken.columnar.flat_maps.emissions import TracedFlatMap
-from funken.columnar.folds import (
+from funken.columnar.declared import (
     EXTREME,
     FIRST,
     LAST,
@@ -32,9 +22,19 @@ from funken.columnar.folds import (
     aggregate_folds,
     all_records,
     merge_folds,
+    named_rows_of_all,
 )
-from funken.columnar.lists.calls import ALL, ListFold
+from funken.columnar.expressions import Argument, Constant, Expression, Make, NotVectorizable
+from funken.columnar.flat_maps import (
+    pair_schema,
+    trace_join_function,
+    trace_pairs,
+    trace_window_function,
+    trace_with_context,
+)
 from funken.columnar.tracing import Traced, trace
+from funken.columnar.typed.inference import TracedFlatMap
+from funken.columnar.typed.operations import ALL, ListFold
 from funken.connectors.base import declares
 from funken.connectors.sink import Sink
 from funken.expr.types import (
@@ -50,12 +50,10 @@ from funken.expr.types import (
     is_key,
     types_in,
 )
-from funken.operators.columnar.specs import ColumnarSink, ColumnarWindow
+from funken.operators.columnar.specs import ColumnarIntervalJoin, ColumnarSink, ColumnarWindow, ColumnarWindowJoin
 from funken.operators.join import CoGroup, IntervalJoinSpec, JoinPairs, WindowJoin
-from funken.operators.stateful.specs import ColumnarIntervalJoin, ColumnarWindowJoin
 from funken.operators.user_functions import UserFunction, call_of
-from funken.operators.window.contents import Aggregated, Elements, Reduced
-from funken.operators.window.functions import CallStyle, WindowCall
+from funken.operators.window.contents import Aggregated, CallStyle, Elements, Reduced, WindowCall
 from funken.operators.window.spec import Strategy, WindowSpec
 from funken.plan.columns.declared import declared_folds
 from funken.types.info import TypeInformation

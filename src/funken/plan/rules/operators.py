@@ -20,7 +20,7 @@ from typing import Any
 from funken.errors import InvalidProgram
 from funken.operators.base import OperatorSpec
 from funken.operators.process.one_input import ErrorPolicy
-from funken.operators.traits import BatchInput, traits_of
+from funken.operators.user_functions import BatchInput, traits_of
 from funken.operators.wrappers import Converting, SortedInput
 from funken.plan.nodes import Node
 from funken.plan.physical import PhysicalPlan, RuleNote

@@ -10,13 +10,12 @@ from typing import Any
 
 from funken import config
 from funken.columnar.expressions import Expression, Invoke, NotVectorizable
-from funken.columnar.flat_maps.tracing import trace_flat_map
+from funken.columnar.flat_maps import trace_flat_map
 from funken.columnar.tracing import trace
 from funken.expr.python.table import TABLE
 from funken.ids import OperatorId
-from funken.operators.codegen.inlining import OuterVariables, expression_of
-from funken.operators.traits import LoopCall, OperatorTraits, traits_of
-from funken.operators.user_functions import UserFunction
+from funken.operators.codegen import OuterVariables, expression_of
+from funken.operators.user_functions import LoopCall, OperatorTraits, UserFunction, traits_of
 from funken.plan.nodes import Chaining, Custom, Forward, Hash, Node
 from funken.plan.physical import Edge, FusedRun, PhysicalPlan, RuleNote, Vertex, plan_of_chains
 from funken.plan.rules.base import Rewritten, Rule, RuleContext

@@ -14,10 +14,10 @@ from math import gcd
 from typing import Any
 
 from funken import config
+from funken.columnar.declared import FIRST, LAST, SUM, Fold
 from funken.columnar.expressions import Argument, Constant, Expression, Make, NotVectorizable
-from funken.columnar.flat_maps.emissions import paths_of
-from funken.columnar.folds import FIRST, LAST, SUM, Fold
 from funken.columnar.tracing import Traced
+from funken.columnar.typed.inference import paths_of
 from funken.expr.types import INT, atomic_fields
 from funken.ids import EdgeId
 from funken.operators.columnar.specs import ColumnarReduce, ColumnarWindow

@@ -18,34 +18,32 @@ from operator import getitem
 from types import MappingProxyType
 from typing import Any, cast
 
+from funken.columnar.declared import Aggregate
 from funken.columnar.expressions import Argument, Expression, Loop, Rowwise
-from funken.columnar.flat_maps.emissions import TracedFlatMap
-from funken.columnar.folds import Aggregate
-from funken.columnar.lists.calls import ITEMS
 from funken.columnar.records import has_documents, name_of
 from funken.columnar.tracing import Traced
+from funken.columnar.typed.inference import TracedFlatMap
+from funken.columnar.typed.operations import ITEMS
 from funken.dataclass import dataclass
 from funken.expr.types import ListOf, Type, atomic_fields
 from funken.ids import OperatorId
 from funken.operators.columnar.specs import (
+    ColumnarCoFlatMap,
+    ColumnarCoMap,
     ColumnarFilter,
     ColumnarFlatMap,
+    ColumnarKeyedCoProcess,
+    ColumnarKeyedMap,
+    ColumnarKeyedProcess,
     ColumnarMap,
     ColumnarMaybeMap,
     ColumnarProcess,
     ColumnarSource,
     ColumnarTimestamps,
     ColumnarWindow,
-)
-from funken.operators.process.one_input import process_call
-from funken.operators.stateful.specs import (
-    ColumnarCoFlatMap,
-    ColumnarCoMap,
-    ColumnarKeyedCoProcess,
-    ColumnarKeyedMap,
-    ColumnarKeyedProcess,
     FunctionOnColumns,
 )
+from funken.operators.process.one_input import process_call
 from funken.operators.user_functions import UserFunction, call_of
 from funken.operators.window.contents import Aggregated
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash

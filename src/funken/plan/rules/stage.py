@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from funken.columnar.faults import described, noted
+from funken.columnar.expressions import described, noted
 from funken.config import Configuration
 from funken.dataclass import dataclass
 from funken.errors import FunkenError

@@ -15,8 +15,7 @@ from functools import partial
 from typing import Any
 
 from funken import config
-from funken.columnar.expressions import NotVectorizable
-from funken.columnar.faults import described, noted
+from funken.columnar.expressions import NotVectorizable, described, noted
 from funken.columnar.records import has_documents, name_of
 from funken.connectors.base import declares
 from funken.connectors.formats.arrow_columns import is_held
@@ -36,9 +35,8 @@ from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
-from funken.operators.source import SourceSpec
+from funken.operators.source import SourceSpec, TimestampsAndWatermarks
 from funken.operators.stateless import Filter, FlatMap, Map
-from funken.operators.timestamps import TimestampsAndWatermarks
 from funken.operators.window.spec import WindowSpec
 from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
 from funken.plan.columns.declared import declared_schema, type_given

@@ -14,6 +14,11 @@ function ceiling(value) {
   return [1, 2, 2.5, 5, 10].map((step) => step * power).find((step) => step >= value);
 }
 
+const DURATIONS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1440].map((minutes) => minutes * 60_000);
+
+// The same of ms, whose lines are at round durations.
+const ceilingOfTime = (value) => (value > 50_000 && DURATIONS.find((each) => each >= value)) || ceiling(value);
+
 function frame(title) {
   return svg("svg", { width: "100%", height: SIZE.height, role: "img", "aria-label": title });
 }
@@ -42,7 +47,8 @@ function axes(top, format, begin, end, width = SIZE.width, last = width - SIZE.r
 }
 
 // A chart of series over time: each is [title, value(sample)]. The pointer chooses a moment whose values are shown.
-export function lineChart(title, series, format) {
+// ``least`` is how high the drawing is at least: 1 for shares, so that a little does not look like much.
+export function lineChart(title, series, format, least = 0) {
   const root = frame(title);
   const values = series.map(() => el("b"));
   const moment = el("span", { class: "moment" });
@@ -95,7 +101,7 @@ export function lineChart(title, series, format) {
     const inner = width - SIZE.left - SIZE.right;
     shown = { samples, begin, end, width };
     const points = series.map(([, value]) => samples.map((sample) => [sample.at, value(sample)]));
-    const top = ceiling(Math.max(0, ...points.flat().map((point) => point[1] ?? 0)));
+    const top = ceiling(Math.max(least, ...points.flat().map((point) => point[1] ?? 0)));
     const x = (at) => SIZE.left + ((at - begin) / (end - begin)) * inner;
     const y = (value) => SIZE.top + (1 - value / top) * (SIZE.height - SIZE.top - SIZE.bottom);
     const lines = points.map((each, number) => svg("path", { class: `series s${number}`, d: path(each, x, y) }));
@@ -119,7 +125,7 @@ function path(points, x, y) {
   }).join("");
 }
 
-// Checkpoints over time: a bar each, as high as it took long.
+// Checkpoints over time: a bar each, as high as it took long. One that failed, after minutes perhaps, may leave the drawing.
 export function checkpointTimeline(onchoose) {
   const root = frame("Checkpoints");
   const node = el("section", { class: "panel" }, el("h2", {}, "Duration of checkpoints"), root);
@@ -129,12 +135,13 @@ export function checkpointTimeline(onchoose) {
     node.hidden = !known.length;
     if (!known.length) return;
     const lasting = (each) => (each.ended == null ? now : each.ended) - each.triggered;
-    const top = ceiling(Math.max(...known.map(lasting)));
+    const through = known.filter((each) => each.status !== "FAILED");
+    const top = ceilingOfTime(Math.max(...(through.length ? through : known).map(lasting)));
     const wide = widthOf(root, WIDE);
     const step = Math.min(WIDEST_BAR, (wide - SIZE.left - SIZE.right) / known.length);
     const inner = SIZE.height - SIZE.top - SIZE.bottom;
     const bars = known.map((each, place) => {
-      const height = Math.max(3, (lasting(each) / top) * inner);
+      const height = Math.min(inner, Math.max(3, (lasting(each) / top) * inner));
       const about = `${each.kind} ${each.id}, ${each.status}: ${duration(lasting(each))}, ${bytes(each.size)}`;
       const bar = svg("rect", { class: `mark ${each.status} ${each.kind}`, x: SIZE.left + place * step, y: SIZE.height - SIZE.bottom - height, width: Math.max(1, step - Math.min(3, step / 3)), height }, svg("title", {}, about));
       bar.addEventListener("click", () => onchoose(each.id));

@@ -71,6 +71,7 @@ export function flameTab(job) {
   let path = []; // names from the root to the frame that takes the whole width
   let asked = -Infinity;
   let taken = 0;
+  let running = true;
   let number = 0;
   root.style.display = "none";
 
@@ -173,7 +174,8 @@ export function flameTab(job) {
       return;
     }
     if (mine !== number) return;
-    if (!found.data) return found.endTimestamp in WITHOUT && !data ? say(WITHOUT[found.endTimestamp]) : undefined; // or sampling goes on
+    if (!found.data && !data) say(WITHOUT[found.endTimestamp] || (running ? "Sampling …" : "No task runs."));
+    if (!found.data) return;
     data = found.data;
     draw();
     say(data.value ? `${data.value} samples, until ${moment(found.endTimestamp)}.` : "No samples of this kind.");
@@ -184,6 +186,7 @@ export function flameTab(job) {
       el("p", { class: "legend" }, ...[["user", "functions of the program and its libraries"], ["own", "Funken"], ["found", "found by the search"]].map(([kind, text]) => el("span", {}, el("i", { class: `f-${kind}` }), text)))),
     async update(current) {
       taken = current.taken;
+      running = current.vertices.some((each) => each.subtasks.some(({ state }) => state === "RUNNING"));
       await ask(taken);
     },
   };

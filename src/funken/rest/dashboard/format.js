@@ -51,3 +51,8 @@ export function watermark(ms) {
   if (Math.abs(ms) < SINCE_1973) return duration(Math.max(0, ms));
   return Math.abs(Date.now() - ms) < HALF_A_DAY ? clock(ms) : moment(ms);
 }
+
+const NAMED = 3;
+
+// Names in a row, the first few of many.
+export const several = (names, between = ", ") => names.slice(0, NAMED).join(between) + (names.length > NAMED ? ` and ${names.length - NAMED} more` : "");

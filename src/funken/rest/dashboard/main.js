@@ -54,13 +54,13 @@ function lost(error) {
 function askForToken() {
   clearTimeout(timer);
   page = { title: "Token", refresh: async () => {} };
-  const input = el("input", { type: "password", id: "token", autocomplete: "off", "aria-label": "Token" });
+  const input = el("input", { type: "password", id: "token", autocomplete: "off", "aria-label": "Token", class: "filter" });
   const enter = () => {
     setToken(input.value.trim());
     open();
   };
   input.addEventListener("keydown", (event) => event.key === "Enter" && enter());
-  content.replaceChildren(el("section", { class: "panel" }, el("h1", {}, "This server needs a token"), el("p", {}, "It is in the file that rest.authentication.token-file names. It is kept for this tab."), input, el("button", { type: "button", onclick: enter }, "Enter")));
+  content.replaceChildren(el("section", { class: "panel" }, el("h1", {}, "This server needs a token"), el("p", {}, "It is in the file that rest.authentication.token-file names. It is kept for this tab."), el("div", { class: "choices" }, input, el("button", { type: "button", onclick: enter }, "Enter"))));
 }
 
 function theme(name) {

@@ -35,7 +35,7 @@ export function metricsTab(job) {
     lineChart(more > 0 ? `Records in, by vertex (the busiest ${SERIES} of ${SERIES + more})` : "Records in, by vertex", names, rate),
     lineChart("Latency at the end of the job", [["p50", (sample) => sample.p50], ["p99", (sample) => sample.p99]], duration),
     lineChart("Records read by sources", [["read", (sample) => sample.read]], rate),
-    lineChart("Most busy and most back-pressured subtask", [["busy", (sample) => sample.busy], ["back-pressured", (sample) => sample.pressed]], percent),
+    lineChart("Most busy and most back-pressured subtask", [["busy", (sample) => sample.busy], ["back-pressured", (sample) => sample.pressed]], percent, 1),
   ];
   const span = el("select", { "aria-label": "Span" }, SPANS.map(([text, ms]) => el("option", { value: ms, selected: ms === 15 * MINUTE }, `last ${text}`)));
   const chosen = metricChooser(job, span);

@@ -3,7 +3,7 @@
 import { api, jobPath } from "./api.js";
 import { checkpointTimeline } from "./charts.js";
 import { el, setText, stateBadge, svg, table } from "./dom.js";
-import { bytes, clock, count, duration, moment, percent, rate, watermark } from "./format.js";
+import { bytes, clock, count, duration, moment, percent, rate, several, watermark } from "./format.js";
 import { graphView, roomForDrawings } from "./graph.js";
 import { operatorRecords } from "./model.js";
 import { tracebackView } from "./traceback.js";
@@ -64,7 +64,8 @@ export function graphTab(job) {
     ],
     { key: (each) => each.id },
   );
-  const chain = el("div", { id: "operators" }, el("h2", {}, "Operators"), operators.node);
+  const uncounted = el("p", { class: "empty" }, "–: not counted. These operators run as one loop, which counts its two ends.");
+  const chain = el("div", { id: "operators" }, el("h2", {}, "Operators"), operators.node, uncounted);
   const detail = el("section", { class: "panel", id: "subtasks", hidden: true }, heading, subtasks.node, chain);
   const waits = el("p", { class: "bottleneck", role: "status", hidden: true });
   const node = el("div", {}, waits, el("section", { class: "panel" }, graph.node), detail, el("section", { class: "panel", id: "vertices" }, list.node));
@@ -86,7 +87,9 @@ export function graphTab(job) {
       subtasks.node.classList.toggle("whole", vertex.subtasks.every((each) => !each.failure));
       const info = current.graph.vertices.find((each) => each.id === vertex.number);
       chain.hidden = info.operators.length < 2;
-      operators.update(operatorRecords(info, vertex.subtasks));
+      const counts = operatorRecords(info, vertex.subtasks);
+      operators.update(counts);
+      uncounted.hidden = counts.every((each) => each.recordsIn != null && each.recordsOut != null);
     }
   }
   return {
@@ -150,12 +153,12 @@ function shownSetting(key, value) {
 // For whom a checkpoint that is in progress waits: those that have not acknowledged it although everything before them has.
 function waitsFor(job, checkpoint) {
   const names = new Map(job.graph.vertices.map(({ id, name }) => [id, name]));
-  const places = (checkpoint.held_up_by || []).map(([vertex, subtask]) => `${names.get(vertex)}, subtask ${subtask}`);
-  const more = places.length > WAITING ? ` and ${places.length - WAITING} more` : "";
-  return places.length ? `waits for ${places.slice(0, WAITING).join("; ")}${more}` : "";
+  const subtasks = new Map();
+  for (const [vertex, subtask] of checkpoint.held_up_by || []) subtasks.set(vertex, [...(subtasks.get(vertex) || []), subtask]);
+  const places = [...subtasks].map(([vertex, which]) => `${names.get(vertex)}, ${which.length > 1 ? "subtasks" : "subtask"} ${several(which)}`);
+  return places.length ? `waits for ${several(places, "; ")}` : "";
 }
 
-const WAITING = 3; // subtasks that are named
 const FIRST = 25; // checkpoints that are listed unasked
 
 export function checkpointsTab(job) {

@@ -2,18 +2,19 @@
 
 import { widthOf } from "./charts.js";
 import { el, setText, svg, table } from "./dom.js";
-import { bytes, clock, count, duration, percent, rate } from "./format.js";
+import { bytes, clock, count, duration, percent, rate, several } from "./format.js";
 
 const STATES = ["CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING"];
 const ROW = 22;
 const LEFT = 200; // of the names, on a wide page
 const WIDTH = 1160;
 const LETTER = 7;
+const ENDED = ["FAILED", "FINISHED", "CANCELED"];
 const LITTLE = 0.1; // a start that takes less of the time is shown by itself
 
 export function timelineTab() {
   const root = svg("svg", { class: "timeline", role: "img", "aria-label": "Time line" });
-  const span = el("select", { "aria-label": "Span" }, el("option", { value: "" }, "until now"), el("option", { value: "start" }, "the start"));
+  const span = el("select", { "aria-label": "Span" }, el("option", { value: "" }, "all of it"), el("option", { value: "start" }, "the start"));
   span.addEventListener("change", () => {
     chosen = true;
     drawn = null;
@@ -32,7 +33,7 @@ export function timelineTab() {
     const begin = Math.min(...times);
     const now = Math.max(job.taken, begin + 1);
     const settled = begin + Math.max(1000, (Math.max(...times) - begin) * 1.25);
-    if (!chosen) span.value = settled - begin < LITTLE * (now - begin) ? "start" : "";
+    if (!chosen) span.value = !ENDED.includes(job.state) && settled - begin < LITTLE * (now - begin) ? "start" : "";
     const until = span.value ? Math.min(settled, now) : now;
     const height = rows.length * ROW + 26;
     root.setAttribute("height", height);
@@ -63,10 +64,6 @@ function bars(row, y, x, until, letters) {
   });
   return found;
 }
-
-const NAMED = 3;
-
-const several = (names) => (names.length <= NAMED ? names.join(", ") : `${names.slice(0, NAMED).join(", ")} and ${names.length - NAMED} more`);
 
 export function machinesTab() {
   const facts = el("div", { class: "facts" });

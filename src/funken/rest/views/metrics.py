@@ -116,9 +116,16 @@ def of_vertex(job: JobSnapshot, vertex: str, wanted: Collection[str] | None) -> 
 
 
 def of_coordinators(job: JobSnapshot, vertex: str, wanted: Collection[str] | None) -> list[Json]:
-    """Return ``.../jm-operator-metrics``: none, for coordinators have no metrics of their own."""
-    find_vertex(job, vertex)
-    return shown({}, wanted)
+    """Return ``.../jm-operator-metrics``: ``<operator>.coordinator.<metric>``."""
+    info, _ = find_vertex(job, vertex)
+    return shown(
+        {
+            _name(f"{operator.name}.coordinator.{name}"): value
+            for operator in info.operators
+            for name, value in numbers(job.coordinators.get(operator.id, {}))
+        },
+        wanted,
+    )
 
 
 def of_one_subtask(job: JobSnapshot, vertex: str, subtask: int, wanted: Collection[str] | None) -> list[Json]:

@@ -8,9 +8,8 @@ from typing import Any
 from funken.errors import RequestRejected
 from funken.rest.jobs import digest
 from funken.rest.views.jobs import Json, io_metrics, times_of, vertex_id, vertices
-from funken.runtime.job.pressure import Bottleneck
 from funken.runtime.job.snapshot import JobSnapshot, SubtaskSnapshot, VertexInfo, VertexSnapshot, aggregated
-from funken.runtime.job.states import ExecutionState
+from funken.runtime.job.states import Bottleneck, ExecutionState
 from funken.runtime.messages import CallStack, StacksSampled, TaskId
 
 _LOW, _HIGH = 0.1, 0.5

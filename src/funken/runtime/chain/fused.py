@@ -16,10 +16,9 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.errors import KeyNotHashable
 from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.codegen.loops import LoopStep, LoopText, by_field, constant_of, fields_made
+from funken.operators.codegen import LoopStep, LoopText, by_field, constant_of, fields_made
 from funken.operators.stateless import FilterLogic, FlatMapLogic, MapLogic, UserFunctionOperator
 from funken.runtime.exchange.writers import HashWriter
-from funken.types.callables import check_several
 
 
 class FusedOperators:
@@ -33,6 +32,8 @@ class FusedOperators:
         self._writer = writer
         self._inlining = inlining
         self._keeps_stamps = all(isinstance(operator, MapLogic) for operator in operators)
+        #: the filters at whose first results the loops look
+        self._looked_at = [each for each in operators if isinstance(each, FilterLogic) and each.conditions.awaited]
         #: the variables that hold what is appended of tuples that go to the writer field by field; none: records go as they are
         self._fields = [] if writer is None else self._fields_to(writer)
         self._spread: Callable[..., None] | None = None
@@ -56,6 +57,10 @@ class FusedOperators:
             results, stamps = self._loop(True)(values, timestamps)
             if results:
                 self._emit(results, stamps)
+
+        if self._looked_at and not any(each.conditions.awaited for each in self._looked_at):
+            self._looked_at = []
+            self._loops.clear()
 
     def _emit(self, results: list[Any], timestamps: Timestamps) -> None:
         last = self.last
@@ -133,13 +138,16 @@ class FusedOperators:
                     if new:  # on one line, for it is one step of which errors may be
                         text.line("; ".join(new), step)
                 case FilterLogic():
-                    text.line(f"if not {step.expression}: continue", step)
+                    condition = step.expression
+                    if operator in self._looked_at:
+                        condition = f"{text.name(f'look_at{number}', operator.conditions.look_at)}({condition})"
+                    text.line(f"if not {condition}: continue", step)
                 case FlatMapLogic():
                     text.line(f"made = {step.expression}", step)
                     text.line("if made is None: continue")
                     names = text.name("_type", type), text.name("_list", list), text.name("_generator", GeneratorType)
                     kind = f"{names[0]}(made)"
-                    check = text.name("_check", check_several)
+                    check = text.name(f"check{number}", operator.check)
                     text.line(f"if {kind} is not {names[1]} and {kind} is not {names[2]}: {check}(made)", step)
                     text.line(f"for {following} in made:", step)
                     value = _LoopValue(following)

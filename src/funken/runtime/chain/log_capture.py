@@ -19,9 +19,8 @@ from copy import copy
 from types import FrameType
 
 from funken import config
-from funken.operators.base import Operator
-from funken.operators.codegen.loops import step_of
-from funken.operators.context import OperatorContext
+from funken.operators.base import Operator, OperatorContext
+from funken.operators.codegen import step_of
 from funken.runtime.chain.fused import FusedOperators
 from funken.runtime.log_entries import LogEntry, LogLimit, LogSettings, cut, on_lines
 from funken.runtime.messages import TaskEnded, TaskEvent, TaskFailed, TaskId, TaskLogged

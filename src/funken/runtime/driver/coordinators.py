@@ -18,10 +18,14 @@ from typing import Any, TypeVar
 from funken.config import Configuration
 from funken.errors import CommitError, JobExecutionError
 from funken.ids import OperatorId
-from funken.operators.coordinators.base import CommitCounts, OperatorCoordinator, OperatorCoordinatorContext
-from funken.operators.coordinators.committing import CommitCoordinator
-from funken.operators.coordinators.source import SourceCoordinator
-from funken.operators.traits import traits_of
+from funken.operators.coordinators import (
+    CommitCoordinator,
+    CommitCounts,
+    OperatorCoordinator,
+    OperatorCoordinatorContext,
+    SourceCoordinator,
+)
+from funken.operators.user_functions import traits_of
 from funken.plan.nodes import Node
 from funken.plan.physical import PhysicalPlan, Vertex
 from funken.runtime.messages import CoordinatorEvent, OperatorEvent, TaskCommand, TaskId
@@ -292,6 +296,18 @@ class Coordinators:
         """Return the coordinators of sources."""
         return [found for _, found in self._all() if isinstance(found, SourceCoordinator)]
 
+    def metrics(self) -> dict[str, Mapping[str, Any]]:
+        """Return the metrics of each that was made, by the stable id of its operator."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for operator, coordinator in self._made.items():
+            try:
+                metrics: Mapping[str, Any] = coordinator.metrics()
+            except Exception as error:  # noqa: BLE001 - as of a gauge that raises
+                metrics = {"metrics": f"{type(error).__name__}: {error}"}
+            if metrics:
+                found[self._plan.stable_ids[operator]] = metrics
+        return found
+
     # ---- output; without the lock
 
     def handle_output(self, event: CoordinatorEvent) -> None:
@@ -375,6 +391,3 @@ class Coordinators:
                 for operator, coordinator in self._all():
                     with self._attributed(operator):
                         coordinator.tick(now)
-
-
-__all__ = ["BackgroundWorker", "CoordinatorWorker", "Coordinators"]

@@ -6,13 +6,15 @@ when the job ends. Nothing is decided here, and no task is asked. Times are thos
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP, OperatorId
 from funken.io.durations import in_words
 from funken.operators.process.one_input import FAILED_RECORDS
+from funken.operators.user_functions import UserFunction, traits_of, without_return
 from funken.plan.nodes import Hash
 from funken.plan.physical import PhysicalPlan, Vertex
 from funken.runtime.messages import (
@@ -30,6 +32,7 @@ from funken.runtime.messages import (
 from funken.timing.clock import Clock
 from funken.timing.instants import moment
 from funken.timing.watermarks import WatermarkStrategy
+from funken.types.callables import changed_names
 
 STALL_SECONDS = 10.0
 """A source without records for so long, for which others wait, is warned of."""
@@ -107,6 +110,22 @@ class JobDiagnosis:
         self._places: dict[str, int] = {}
         self._marks: dict[tuple[int, int], _Reading] = {}
         self.warnings: list[JobWarning] = []
+        for name in [] if batch else _without_watermarks(plan):
+            self._say(
+                "no watermarks",
+                name,
+                "its windows end by event time, but no source gives watermarks, and the input has no end: they never fire. Give "
+                "from_source() or assign_timestamps_and_watermarks() a strategy, such as for_bounded_out_of_orderness('5 s').",
+            )
+        for name, text in _late_names(plan):
+            self._say("late names", name, text)
+        for name in _unread(plan):
+            self._say(
+                "unread",
+                name,
+                "its results go nowhere: no operator reads them. A method returns a new stream, so use that one, as in stream = "
+                "stream.filter(...), and end it with a sink, such as print(); for_each() calls a function for its effect.",
+            )
 
     def begin_attempt(self) -> None:
         """The tasks begin anew, and so do their numbers."""
@@ -228,6 +247,57 @@ class JobDiagnosis:
         warning = JobWarning(kind, operator, f"operator {operator!r}: {text}")
         self.warnings.append(warning)
         self._warn(warning)
+
+
+def _unread(plan: PhysicalPlan) -> list[str]:
+    """Return the names of the operators with functions of the program whose results nobody reads."""
+    nodes = [node for vertex in plan.vertices for node in vertex.nodes]
+    read = {given.upstream for node in nodes for given in (*node.inputs, *node.feedback)}
+    found = []
+    for node in nodes:
+        traits = traits_of(node.spec)
+        results = traits.fusable or any(
+            without_return(_per_record(each)) is None for each in traits.side_functions or ()
+        )
+        if results and not traits.sink and node.id not in read:
+            found.append(node.name)
+    return found
+
+
+def _without_watermarks(plan: PhysicalPlan) -> list[str]:
+    """Return the names of the operators with windows by event time that no watermark reaches."""
+    nodes = {node.id: node for vertex in plan.vertices for node in vertex.nodes}
+    found = []
+    for node in [] if plan.bounded else nodes.values():
+        if not traits_of(node.spec).event_time_windows:
+            continue
+        left, seen = [node.id], set[OperatorId]()
+        while left:
+            at = left.pop()
+            if at not in seen:
+                seen.add(at)
+                left += [given.upstream for given in nodes[at].inputs]
+        specs = [nodes[each].spec for each in seen]
+        if all(_strategy(spec) is None and type(spec).__module__.startswith("funken.") for spec in specs):
+            found.append(node.name)
+    return found
+
+
+def _late_names(plan: PhysicalPlan) -> Iterator[tuple[str, str]]:
+    """Yield the operators whose function reads a name that has changed since it was given: it sees the new value."""
+    for node in (node for vertex in plan.vertices for node in vertex.nodes):
+        for call in traits_of(node.spec).calls or ():
+            for name, before, now in changed_names(call.function.target):
+                code = call.function.target.__code__
+                place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
+                text = f"its function {code.co_name!r} ({place}) reads {name!r}, which was {before!r:.40} when given and is "
+                remedy = f"Python reads it at the call. Keep the value as a default: lambda record, {name}={name}: ..."
+                yield node.name, f"{text}{now!r:.40} now: {remedy}"
+
+
+def _per_record(function: UserFunction) -> Callable[..., object]:
+    call: Callable[..., object] | None = getattr(function.target, "process_element", None)
+    return call or function.bind()
 
 
 def _peers(plan: PhysicalPlan) -> dict[int, set[int]]:

@@ -528,10 +528,10 @@ class Job:
         self._busy = False
         self._graph = job_graph(self.plan)
         self._metrics = MetricsHistory(self.plan)
-        self.diagnosis = JobDiagnosis(self.plan, self._log, self.settings.batch)
         self._masked = masked(self.configuration.to_dict())
         self.stacks = JobStacks(self._send_to, self._clock)
         self.logs = JobLogs(self.settings.job_id, self.configuration, self._clock.now)
+        self.diagnosis = JobDiagnosis(self.plan, self._log, self.settings.batch)
         self._in_keyed_state: frozenset[str] = frozenset()
 
     def _elastic(self) -> Elasticity | None:
@@ -618,6 +618,7 @@ class Job:
                 self._masked,
                 self.master.coordinators.commits.metrics(),
                 bottlenecks,
+                self.master.coordinators.metrics(),
             )
 
     @property

@@ -14,7 +14,7 @@ from funken.config import Configuration
 from funken.connectors.sink import PreparedCommittable
 from funken.errors import JobExecutionError, TaskLost
 from funken.ids import OperatorId
-from funken.operators.coordinators.collecting import Collectors
+from funken.operators.coordinators import Collectors
 from funken.plan.physical import PhysicalPlan, Vertex
 from funken.runtime.driver.coordinators import Coordinators
 from funken.runtime.flow_control import report_interval

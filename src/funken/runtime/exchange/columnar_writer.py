@@ -190,5 +190,3 @@ COLUMNAR: dict[type, type[EdgeWriter]] = {
     ColumnarRebalance: ColumnarRebalanceWriter, ColumnarRescale: ColumnarRescaleWriter,
 }  # fmt: skip
 """Which writer the partitionings of columns get."""
-
-__all__ = ["COLUMNAR", "ColumnarHashWriter", "ColumnarOneTargetWriter", "ColumnarRebalanceWriter", "ColumnsWriter"]

@@ -16,7 +16,7 @@ from funken.errors import InvalidProgram, KeyNotHashable
 from funken.operators.base import Timestamps, Values
 from funken.plan.nodes import Custom, Global, Hash
 from funken.plan.physical import Edge
-from funken.runtime.exchange.wire import BlockKind, encode_fields, encode_records, pack_header
+from funken.runtime.exchange.gate import BlockKind, encode_fields, encode_records, pack_header
 from funken.runtime.settings import PIECE_RECORDS
 from funken.state.keygroups import KeyRouter
 
@@ -673,6 +673,3 @@ class FlushTimers:
             else:
                 due = at if due is None else min(due, at)
         return due
-
-
-__all__ = ["EdgeWriter", "FlushTimers", "HashWriter", "IngestionTime", "Loops", "ManyKeys", "all_flush_soon"]

@@ -138,6 +138,3 @@ def check_stop(plan: PhysicalPlan, stop: Stop | None) -> None:
             f"job {plan.name!r} cannot be drained: operator {plan.heads[0].vertex.nodes[0].name!r} begins a loop, and what goes "
             "round in it would end in the middle. Stop it with a savepoint without drain: that holds what goes round."
         )
-
-
-__all__ = ["LoopMaster", "check_stop"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from funken.metrics.reporter import MetricPoint
-from funken.runtime.job.snapshot import JobSnapshot, SubtaskMetrics
+from funken.runtime.job.snapshot import JobSnapshot, SubtaskMetrics, VertexInfo
 from funken.runtime.process import ProcessStatus
 
 
@@ -29,6 +29,13 @@ def _processes(job: JobSnapshot) -> Iterator[tuple[str, ProcessStatus]]:
                 yield subtask.host, status
 
 
+def _of_coordinators(job: JobSnapshot, scope: Mapping[str, str], info: VertexInfo) -> Iterator[MetricPoint]:
+    for each in info.operators:
+        at = {**scope, "operator_id": each.id, "operator_name": each.name}
+        for name, value in numbers(job.coordinators.get(each.id, {})):
+            yield MetricPoint(f"coordinator.{name}", value, at)
+
+
 def points_of(job: JobSnapshot, driver: ProcessStatus | None = None) -> list[MetricPoint]:
     """Return every metric of a job that is a number: its own, of its tasks, operators and functions, and of processes."""
     scope = {"job_id": job.id, "job_name": job.name}
@@ -37,6 +44,7 @@ def points_of(job: JobSnapshot, driver: ProcessStatus | None = None) -> list[Met
     delays = job.start_delays()
     for info, vertex in zip(job.graph.vertices, job.vertices, strict=True):
         head = info.operators[0]
+        found += _of_coordinators(job, scope | {"task_name": vertex.name, "kind": "coordinator"}, info)
         for subtask in vertex.subtasks:
             task = scope | {"task_name": vertex.name, "subtask_index": str(subtask.subtask), "host": subtask.host}
             own = task | {"operator_id": head.id, "operator_name": head.name}

@@ -39,8 +39,17 @@ from funken.io.durations import in_words
 from funken.metrics.registry import percentile
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.job.machine import JobMachine
-from funken.runtime.job.pressure import HELD_BACK, Bottleneck, FlowGraph
-from funken.runtime.job.states import Execution, ExecutionState, FailureRecord, JobStatus, RestartRecord, headline
+from funken.runtime.job.states import (
+    HELD_BACK,
+    Bottleneck,
+    Execution,
+    ExecutionState,
+    FailureRecord,
+    FlowGraph,
+    JobStatus,
+    RestartRecord,
+    headline,
+)
 from funken.runtime.messages import MetricsReport, RecordCounts, SubtaskCheckpoint, TaskId, VertexMetrics
 from funken.runtime.process import ProcessStatus
 from funken.timing.clock import Clock, SystemClock
@@ -742,6 +751,8 @@ class JobSnapshot:
     """What became of the committables of its sinks, and how long (ms) the last commit took; empty before the first one."""
     bottlenecks: tuple[Bottleneck, ...] = ()
     """The vertices that hold sources back, the one that holds back most first."""
+    coordinators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The metrics of the coordinators on the driver in this attempt, by the stable id of the operator."""
 
     @property
     def phase(self) -> str:

@@ -39,7 +39,7 @@ from dataclasses import field
 
 from funken.dataclass import dataclass
 from funken.ids import Millis
-from funken.runtime.exchange.wire import ChannelId
+from funken.runtime.exchange.gate import ChannelId
 from funken.runtime.messages import CheckpointAborted, Savepoint, TriggerCheckpoint
 from funken.runtime.settings import OperatorSubtaskId
 

@@ -29,7 +29,7 @@ from funken.operators.base import Operator, Timestamps, Values
 from funken.plan.nodes import Custom, Global, Hash, Partitioning, Rebalance, Shuffle
 from funken.plan.physical import Edge, PhysicalPlan
 from funken.runtime.chain.chain import FinishedOperatorChain, OperatorChain
-from funken.runtime.exchange.wire import BlockHeader, BlockKind
+from funken.runtime.exchange.gate import BlockHeader, BlockKind
 from funken.runtime.messages import (
     CheckpointAcknowledged,
     CheckpointDeclined,
@@ -622,23 +622,3 @@ def restore_targets(plan: PhysicalPlan) -> tuple[RestoreTarget, ...]:
         for vertex in plan.vertices
         for node in vertex.nodes
     )
-
-
-__all__ = [
-    "UNALIGNED",
-    "BufferedBlock",
-    "ChannelState",
-    "ChannelStateWriter",
-    "EdgeName",
-    "Materializer",
-    "TaskStateManager",
-    "TaskStateSnapshot",
-    "UnsentRecords",
-    "acknowledgement_of",
-    "edge_names",
-    "may_overtake",
-    "no_such_edge",
-    "reassigned",
-    "restore_targets",
-    "write_snapshot",
-]

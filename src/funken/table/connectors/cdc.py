@@ -291,6 +291,3 @@ class MySqlCdcFactory(TableFactory):
     def scan(self, context: TableContext) -> ScanTable:
         """Return what reads the changes."""
         return MySqlChanges(context, OptionValues(context.path, context.options, _MYSQL))
-
-
-__all__ = ["ChangesToRows", "MySqlCdcFactory", "PostgresCdcFactory"]

@@ -13,9 +13,9 @@ from typing import Any
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
-from funken.expr.ir import Call, InputRef, Literal, Node, input_refs, shifted
+from funken.expr.ir import Call, InputRef, Literal, Node, input_refs, shifted, walk
 from funken.table.changelog import ChangelogMode
-from funken.table.types import DateType, DecimalType, IntegralType, LogicalType, arrow_type, is_text
+from funken.table.types import DateType, DecimalType, IntegralType, LogicalType, arrow_type, is_text, is_timestamp
 from funken.timing.watermarks import WatermarkStrategy
 
 # ---- Conditions of a query that a connector may use to read less: whole partitions, the rows of a database, files
@@ -41,6 +41,11 @@ class SourceCondition:
     def columns(self) -> set[str]:
         """The columns that it needs."""
         return {self.names[place] for place in input_refs(self.node)}
+
+    @property
+    def zoned(self) -> bool:
+        """Whether the zone of the session may matter, which a source does not know."""
+        return any(each.type.root == "TIMESTAMP_LTZ" for each in walk(self.node))
 
     def comparison(self) -> FieldComparison | None:
         """Return the condition as a comparison of one column with constants; ``None`` if it is none."""
@@ -68,6 +73,33 @@ class FieldComparison:
     operator: str
     values: tuple[Any, ...]
     type: LogicalType
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether ``may_hold`` can tell anything: of whole numbers, times and texts; and IS NULL, which needs no bounds."""
+        return self.operator == "IS NULL" or (
+            self.operator != "IS NOT NULL"
+            and (is_text(self.type) or is_timestamp(self.type) or isinstance(self.type, IntegralType | DateType))
+        )
+
+    def may_hold(self, least: Any, greatest: Any) -> bool:
+        """Return whether a value between two others may fulfil it.
+
+        >>> from funken.table.types import DataTypes
+        >>> FieldComparison("n", "IN", (3, 9), DataTypes.INT()).may_hold(4, 8)
+        False
+        """
+        value = self.values[0]
+        if self.operator in ("=", "IN"):
+            return any(least <= each <= greatest for each in self.values)
+        found: dict[str, bool] = {
+            "<": least < value,
+            "<=": least <= value,
+            ">": greatest > value,
+            ">=": greatest >= value,
+            "<>": least != value or greatest != value,
+        }
+        return found[self.operator]
 
     def python_values(self) -> list[Any]:
         """Return the constants as values of Python: dates as dates."""
@@ -253,16 +285,3 @@ class LookupTable:
 
     def close(self) -> None:
         """Release everything."""
-
-
-__all__ = [
-    "FieldComparison",
-    "LookupTable",
-    "ScanTable",
-    "SinkTable",
-    "SourceCondition",
-    "TableContext",
-    "TableNotReadable",
-    "conjuncts",
-    "fulfilled",
-]

@@ -194,6 +194,7 @@ class DatabaseScan(ScanTable):
     def __init__(self, context: TableContext, options: OptionValues, database: SqlDatabase) -> None:
         self._context, self._options, self._database = context, options, database
         self._where = ""
+        self._limit: int | None = None
 
     def filtered(self, conditions: Sequence[SourceCondition]) -> tuple[ScanTable, tuple[int, ...]]:
         """Return a scan with a WHERE clause of the comparisons that the database makes as SQL does here."""
@@ -209,29 +210,41 @@ class DatabaseScan(ScanTable):
         found._where = f" WHERE {' AND '.join(texts.values())}" if texts else ""
         return found, tuple(texts)
 
+    def limited(self, count: int) -> ScanTable:
+        """Return a scan of the rows that come first by the column that orders them."""
+        found = DatabaseScan(self._context, self._options, self._database)
+        found._where, found._limit = self._where, count
+        return found
+
+    def _query(self, column: str | None) -> str:
+        """Return the query of the rows; without a ``column`` to read them by they are numbered, before any is left out."""
+        database, names = self._database, self._context.names
+        shown = [database.quote(name) for name in names]
+        rows = database.quote(self._options["table-name"])
+        order = database.quote(column or _NUMBER)
+        if column is None:
+            number = f"ROW_NUMBER() OVER (ORDER BY {', '.join(shown)}) AS {order}"
+            rows = f"(SELECT {', '.join(shown)}, {number} FROM {rows}) numbered_rows"
+        if column not in names:
+            shown.append(order)
+        query = f"SELECT {', '.join(shown)} FROM {rows}{self._where}"
+        return query if self._limit is None else f"{query} ORDER BY {order}{database.limit(self._limit)}"
+
     def stream(self, env: Any) -> Any:
         """Return the rows."""
-        options, database = self._options, self._database
-        quoted = [database.quote(name) for name in self._context.names]
-        table = database.quote(options["table-name"])
+        options = self._options
         column = options["scan.partition.column"]
         if column is None and len(self._context.primary_key) == 1:
             [column] = self._context.primary_key
-        more = ""
-        if column is None:
-            column, order = _NUMBER, ", ".join(quoted)
-            more = f", ROW_NUMBER() OVER (ORDER BY {order}) AS {database.quote(_NUMBER)}"
-        elif column not in self._context.names:
-            more = f", {database.quote(column)}"
         count = options["scan.partition.num"]
         if count is not None and options["scan.partition.column"] is None:
             raise InvalidProgram(
                 f"Table {self._context.path!r}: 'scan.partition.num' needs 'scan.partition.column', and bounds of it."
             )
         source = SqlSource(
-            database,
-            f"SELECT {', '.join(quoted)}{more} FROM {table}{self._where}",
-            column,
+            self._database,
+            self._query(column),
+            column or _NUMBER,
             partitions=count or 1,
             lower=options["scan.partition.lower-bound"],
             upper=options["scan.partition.upper-bound"],
@@ -418,6 +431,3 @@ class JdbcFactory(TableFactory):
     def lookup(self, context: TableContext, keys: Sequence[str]) -> LookupTable:
         """Return what looks rows up."""
         return DatabaseLookup(*self._parts(context), keys)
-
-
-__all__ = ["LOOKUP_OPTIONS", "CachedLookup", "JdbcFactory", "converted", "database_of", "postgresql_conninfo"]

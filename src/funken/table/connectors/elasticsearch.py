@@ -205,6 +205,3 @@ class ElasticsearchFactory(TableFactory):
     def sink(self, context: TableContext) -> SinkTable:
         """Return what writes documents."""
         return DocumentSink(context, OptionValues(context.path, context.options, _OPTIONS))
-
-
-__all__ = ["ElasticsearchFactory"]

@@ -345,22 +345,3 @@ class SelectedLookup(LookupTable):
     def close(self) -> None:
         """Release everything."""
         self._lookup.close()
-
-
-__all__ = [
-    "TableFactory",
-    "check_metadata",
-    "connector_names",
-    "context_of",
-    "factory_of",
-    "has_lookup",
-    "lookup_of",
-    "lookup_table",
-    "metadata_of",
-    "register_connector",
-    "scan_of",
-    "scan_table",
-    "sink_of",
-    "sink_table",
-    "watermark_settings",
-]

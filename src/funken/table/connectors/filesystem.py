@@ -6,7 +6,7 @@ Parquet and ORC are read as columns, and of those only the ones that a query nee
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 from urllib.parse import quote, unquote
 
@@ -29,7 +29,14 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.io.filesystem import absolute, is_hidden, locate
 from funken.table.changelog import ChangelogMode
-from funken.table.connectors.contract import ScanTable, SinkTable, SourceCondition, TableContext, fulfilled
+from funken.table.connectors.contract import (
+    FieldComparison,
+    ScanTable,
+    SinkTable,
+    SourceCondition,
+    TableContext,
+    fulfilled,
+)
 from funken.table.connectors.factory import TableFactory
 from funken.table.connectors.formats import (
     Columns,
@@ -281,8 +288,15 @@ class BatchRecords(ArrowRecords):
 
     _rows = 16_384
 
+    def next(self) -> Sequence[Any]:
+        """Return the next batch; the end is behind those that are not read."""
+        found = super().next()
+        while not found and self._size:
+            found = super().next()
+        return found
+
     def _made(self, batch: Any) -> list[Any]:
-        return [batch]
+        return [] if isinstance(batch, SkippedRows) else [batch]
 
     def position(self, taken: int) -> int:
         """Return how many rows of the split are done."""
@@ -294,13 +308,63 @@ def _batches(groups: Any, names: Sequence[str], split: FileSplit) -> BatchRecord
     return BatchRecords(groups, None, [name for name in names if name in there], split.position or 0)  # type: ignore[arg-type]
 
 
+class SkippedRows:
+    """A group of rows, and a batch of them, that is not read; its rows count for positions."""
+
+    def __init__(self, rows: int) -> None:
+        self.num_rows = rows
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[SkippedRows]:
+        """Yield all of the rows at once."""
+        yield self
+
+    def slice(self, begin: int) -> SkippedRows:
+        """Return the rows from one on."""
+        return SkippedRows(self.num_rows - begin)
+
+
 @dataclass(frozen=True)
 class ParquetBatches(ParquetFormat):
-    """Parquet files as batches of some columns."""
+    """Parquet files as batches of some columns; groups of rows whose statistics exclude a comparison are not read."""
+
+    comparisons: tuple[FieldComparison, ...] = ()
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
         """Read the groups of rows that begin in a range."""
-        return _batches(self._groups(file, split), self.fields or (), split)
+        groups = self._groups(file, split)
+        if self.comparisons:
+            groups.groups = [
+                (rows, group if self._may_hold(group) else SkippedRows(rows)) for rows, group in groups.groups
+            ]
+        return _batches(groups, self.fields or (), split)
+
+    def _may_hold(self, group: Any) -> bool:
+        """Whether a row of a group may fulfil all comparisons."""
+        about = group.file.metadata.row_group(group.index)
+        columns = {about.column(place).path_in_schema: about.column(place) for place in range(about.num_columns)}
+        schema = group.file.schema_arrow
+        for one in self.comparisons:
+            place = schema.get_field_index(one.column)
+            statistics = columns[one.column].statistics if place >= 0 and one.column in columns else None
+            if statistics is None or schema.field(place).type != arrow_type(one.type):
+                continue
+            if one.operator == "IS NULL":
+                if statistics.has_null_count and not statistics.null_count:
+                    return False
+            elif not statistics.has_min_max:
+                if statistics.has_null_count and not statistics.num_values:
+                    return False
+            elif not one.may_hold(*_bounds(statistics, schema.field(place).type)):
+                return False
+        return True
+
+
+def _bounds(statistics: Any, kind: Any) -> tuple[Any, Any]:
+    """Return the least and the greatest value of a column of numbers, times or texts, as SQL handles them."""
+    if not hasattr(kind, "unit"):
+        return (statistics.min, statistics.max) if str(kind) == "string" else (statistics.min_raw, statistics.max_raw)
+    factor = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}[kind.unit]
+    return statistics.min_raw * factor, statistics.max_raw * factor
 
 
 @dataclass(frozen=True)
@@ -330,6 +394,8 @@ class TableFiles(FileFormat):
     csv: CsvTableRows | None = None
     limit: int | None = None
     """How many rows of each split are read; ``None``: all."""
+    conditions: tuple[SourceCondition, ...] = ()
+    """What partitions have to fulfil to be read."""
 
     @property
     def splittable(self) -> bool:  # type: ignore[override]
@@ -355,6 +421,10 @@ class TableFiles(FileFormat):
         inner = self.inner.reader(file, split, context)
         if self.limit is not None:
             inner = FirstRows(inner, self.limit)
+        if self.conditions:
+            values = tuple(constants[name] for name, _ in self.partitions)
+            if not fulfilled(self.conditions, self.partitions, [values])[0]:
+                inner = FirstRows(inner, 0)
         if self.kind in ("parquet", "orc"):
             return TableBatches(inner, self, constants)
         return TableRows(inner, self, constants)
@@ -491,23 +561,35 @@ class FilesScan(ScanTable):
         self.changelog_mode = ChangelogMode.insert_only() if format_ is None else format_.changelog_mode
         self.bounded = options["source.monitor-interval"] is None
         self._conditions: tuple[SourceCondition, ...] = ()
+        self._comparisons: tuple[FieldComparison, ...] = ()
         self._limit: int | None = None
+
+    def _like(self, names: Sequence[str]) -> FilesScan:
+        found = FilesScan(self._context, self._options, self._format, names)
+        found._conditions, found._comparisons, found._limit = self._conditions, self._comparisons, self._limit
+        return found
 
     def limited(self, count: int) -> ScanTable | None:
         """Return a scan of the first rows of each split: that many are enough, whichever come first."""
-        found = FilesScan(self._context, self._options, self._format, self._names)
-        found._conditions, found._limit = self._conditions, count
+        found = self._like(self._names)
+        found._limit = count
         return found
 
     def filtered(self, conditions: Sequence[SourceCondition]) -> tuple[ScanTable, tuple[int, ...]]:
-        """Return a scan of the partitions that fulfil conditions; these need no other columns."""
+        """Return a scan of the partitions, and groups of rows of Parquet, that may fulfil conditions."""
         keys = set(self._context.partition_keys)
-        used = tuple(place for place, one in enumerate(conditions) if one.columns and one.columns <= keys)
-        if not used or not self.bounded:
-            return self, ()
-        found = FilesScan(self._context, self._options, self._format, self._names)
-        found._conditions = tuple(conditions[place] for place in used)
-        return found, used
+        of_keys = [
+            place for place, one in enumerate(conditions) if one.columns and one.columns <= keys and not one.zoned
+        ]
+        compared = {}
+        for place, one in enumerate(conditions if self._options["format"] == "parquet" else ()):
+            comparison = one.comparison()
+            if comparison is not None and comparison.has_bounds and comparison.column not in keys:
+                compared[place] = comparison
+        found = self._like(self._names)
+        found._conditions = tuple(conditions[place] for place in of_keys)
+        found._comparisons = tuple(compared.values())
+        return found, tuple(sorted([*of_keys, *compared]))
 
     def _partitions(self) -> list[str]:
         """Return the folders of partitions that fulfil the conditions, relative to the path."""
@@ -533,7 +615,7 @@ class FilesScan(ScanTable):
         """Return a scan of some columns of Parquet or ORC."""
         if self._options["format"] not in ("parquet", "orc") or not set(names) <= set(self._context.names):
             return None
-        return FilesScan(self._context, self._options, self._format, names)
+        return self._like(names)
 
     def _files(self) -> TableFiles:
         context, options = self._context, self._options
@@ -544,7 +626,7 @@ class FilesScan(ScanTable):
         csv = None
         inner: FileFormat
         if kind == "parquet":
-            inner = ParquetBatches(fields=read)
+            inner = ParquetBatches(fields=read, comparisons=self._comparisons)
         elif kind == "orc":
             inner = OrcBatches(fields=read)
         elif self._format is None:
@@ -557,8 +639,9 @@ class FilesScan(ScanTable):
                 inner = LineFormat(decoder, MalformedRecordPolicy.FAIL)
         metadata = tuple(key for key, _ in context.metadata)
         return TableFiles(
-            inner, kind, data, partitions, self._names, metadata, options["partition.default-name"], csv, self._limit
-        )
+            inner, kind, data, partitions, self._names, metadata, options["partition.default-name"], csv, self._limit,
+            self._conditions,
+        )  # fmt: skip
 
     def stream(self, env: Any) -> Any:
         """Return the rows."""
@@ -566,7 +649,7 @@ class FilesScan(ScanTable):
         if self.bounded and is_empty(path):
             return env.from_collection([]).name(self._context.path)
         paths = [path]
-        if self._conditions:
+        if self._conditions and self._context.batch and self.bounded:  # a stream lists what it always listed
             paths = [f"{path.rstrip('/')}/{folder}" for folder in self._partitions()]
             if not paths:
                 return env.from_collection([]).name(self._context.path)
@@ -811,6 +894,3 @@ class FilesystemFactory(TableFactory):
     def sink(self, context: TableContext) -> SinkTable:
         """Return what writes files."""
         return FilesSink(context, *self._parts(context))
-
-
-__all__ = ["FilesystemFactory", "FolderMark", "FolderSink", "files_below", "folder_of", "is_empty"]

@@ -24,7 +24,7 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.changelog import ChangelogMode
 from funken.table.connectors.json_values import JsonReader, JsonRules, JsonWriter, avro_type, text_reader, text_writer
-from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, integer, one_of, text
+from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, one_of, text
 from funken.table.types import LogicalType, RowType
 from funken.types.info import Types
 from funken.types.row import Row, RowKind
@@ -671,16 +671,3 @@ def table_format(path: str, name: str, options: OptionValues, prefix: str = "", 
     values = {option.key: options[f"{prefix}{name}.{option.key}"] for option in _OPTIONS[name]}
     mode = ChangelogMode.all() if name in _ENVELOPES else ChangelogMode.insert_only()
     return TableFormat(name, path, {**values, **more}, mode, _READERS.get(name, _MAKERS[name]), _MAKERS[name])
-
-
-__all__ = [
-    "Columns",
-    "CsvTableRows",
-    "TableFormat",
-    "check_format",
-    "document_of",
-    "format_names",
-    "format_options",
-    "integer",
-    "table_format",
-]

@@ -275,6 +275,3 @@ class DatagenFactory(TableFactory):
     def scan(self, context: TableContext) -> ScanTable:
         """Return what makes rows."""
         return DatagenTable(context, OptionValues(context.path, context.options, _DATAGEN_OPTIONS))
-
-
-__all__ = ["BlackholeFactory", "DatagenFactory", "PrintFactory"]

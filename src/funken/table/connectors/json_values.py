@@ -470,6 +470,3 @@ def _avro_of(type_: LogicalType, name: str) -> Any:
         case "RowType":
             return avro_type(tuple((field.name, field.type) for field in kind.fields), name)
     raise InvalidProgram(f"Avro has no place for values of {type_}; cast the column, to STRING for example.")
-
-
-__all__ = ["JsonReader", "JsonRules", "JsonWriter", "avro_type", "reader_of", "text_reader", "text_writer"]

@@ -7,7 +7,8 @@ is the primary key of the table, and a record without a value is a deletion.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from funken.connectors.kafka.enumerator import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
@@ -211,6 +212,7 @@ class TopicTable(ScanTable, SinkTable):
         self._value = table_format(context.path, str(value_name), options, value_prefix, **topic)
         self._key = None if key_name is None else table_format(context.path, key_name, options, "key.", **topic)
         self._split()
+        self._prefix, self._read = value_prefix, context.names
         mode = self._value.changelog_mode
         if upsert:
             mode = ChangelogMode.of(RowKind.UPDATE_AFTER, RowKind.DELETE, key_only_deletes=True)
@@ -270,13 +272,26 @@ class TopicTable(ScanTable, SinkTable):
 
     # ---- reading
 
+    def selected(self, names: Sequence[str]) -> ScanTable | None:
+        """Return a scan that decodes some columns only; of JSON without a key, whose fields are found by their names."""
+        if (
+            self._key is not None
+            or self._options[f"{self._prefix}format"] != "json"
+            or not set(names) <= set(self._read)
+        ):
+            return None
+        found = copy(self)
+        found._read = tuple(names)
+        return found
+
     def stream(self, env: Any) -> Any:
         """Return the rows."""
-        options = self._options
+        options, read, every = self._options, self._read, self._context.names
+        values = [at for at, place in enumerate(self._value_places) if every[place] in read]
         rows = TopicRows(
-            len(self._context.names),
-            self._value.decoder(self._value_columns),
-            self._value_places,
+            len(read),
+            self._value.decoder(tuple(self._value_columns[at] for at in values)),
+            tuple(read.index(every[self._value_places[at]]) for at in values),
             None if self._key is None else self._key.decoder(self._key_columns),
             self._key_places,
             tuple(key for key, _ in self._context.metadata),
@@ -412,6 +427,3 @@ class UpsertKafkaFactory(KafkaFactory):
     """
 
     upsert = True
-
-
-__all__ = ["KafkaFactory", "UpsertKafkaFactory"]

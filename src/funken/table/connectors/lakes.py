@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from funken.connectors.iceberg import IcebergCatalog, IcebergSink, IcebergSource
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.changelog import ChangelogMode
-from funken.table.connectors.contract import ScanTable, SinkTable, SourceCondition, TableContext
+from funken.table.connectors.contract import ScanTable, SinkTable, SourceCondition, TableContext, fulfilled
 from funken.table.connectors.factory import TableFactory
 from funken.table.connectors.formats import Columns, document_of
 from funken.table.connectors.json_values import JsonReader, JsonRules
@@ -69,6 +69,20 @@ class RowToDict:
         return document_of(row, self.columns)
 
 
+@dataclass(frozen=True)
+class PartitionCondition:
+    """Whether a partition may have rows that fulfil conditions, which are of its columns alone."""
+
+    conditions: tuple[SourceCondition, ...]
+    columns: Columns
+
+    def __call__(self, values: Mapping[str, Any]) -> bool:
+        """Return the answer for the values of its columns."""
+        if not all(name in values for name, _ in self.columns):
+            return True
+        return fulfilled(self.conditions, self.columns, [tuple(values[name] for name, _ in self.columns)])[0]
+
+
 class LakeScan(ScanTable):
     """Reads a lake table."""
 
@@ -76,9 +90,17 @@ class LakeScan(ScanTable):
         self._context, self._source, self.bounded = context, source, bounded
 
     def filtered(self, conditions: Sequence[SourceCondition]) -> tuple[ScanTable, tuple[int, ...]]:
-        """Return a scan of the files of an Iceberg table that may have rows which fulfil conditions."""
-        if not isinstance(self._source, IcebergSource):
-            return self, ()
+        """Return a scan of the files that may have rows which fulfil conditions: of Delta by the declared partitions."""
+        if isinstance(self._source, DeltaSource):
+            keys = set(self._context.partition_keys)
+            used = tuple(
+                at for at, one in enumerate(conditions) if one.columns and one.columns <= keys and not one.zoned
+            )
+            columns = tuple(column for column in self._context.columns if column[0] in keys)
+            keeps = PartitionCondition(tuple(conditions[at] for at in used), columns)
+            return LakeScan(
+                self._context, replace(self._source, keeps=keeps) if used else self._source, self.bounded
+            ), used
         texts: dict[int, str] = {}
         for place, condition in enumerate(conditions):
             comparison = condition.comparison()
@@ -176,6 +198,3 @@ class IcebergFactory(TableFactory):
         """Return what appends to the table."""
         options, catalog, name = self._table(context)
         return LakeSink(context, IcebergSink(catalog, name), options["sink.parallelism"])
-
-
-__all__ = ["DeltaFactory", "IcebergFactory"]

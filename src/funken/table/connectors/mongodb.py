@@ -351,6 +351,3 @@ class MongoFactory(TableFactory):
     def lookup(self, context: TableContext, keys: Sequence[str]) -> LookupTable:
         """Return what looks documents up."""
         return MongoLookup(context, OptionValues(context.path, context.options, _OPTIONS), keys)
-
-
-__all__ = ["MongoFactory"]

@@ -299,6 +299,3 @@ class HttpFactory(TableFactory):
     def sink(self, context: TableContext) -> SinkTable:
         """Return what sends rows."""
         return HttpTable(context)
-
-
-__all__ = ["HttpFactory", "RedisFactory"]

@@ -365,6 +365,3 @@ class ValuesFactory(TableFactory):
     def has_vector_search(self, context: TableContext) -> bool:
         """Whether the option ``enable-vector-search`` allows it."""
         return bool(self._options(context)["enable-vector-search"])
-
-
-__all__ = ["KeptChanges", "ValuesFactory", "register_rows", "results_of", "rows_of", "written_results"]

@@ -73,6 +73,3 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float:
         raise ValueError(f"VECTOR_SEARCH compares vectors of one length, not of {len(one)} and {len(other)} values.")
     lengths = math.hypot(*one) * math.hypot(*other)
     return sum(a * b for a, b in zip(one, other, strict=True)) / lengths if lengths else 0.0
-
-
-__all__ = ["NearestRows", "VectorSearch", "cosine"]

@@ -87,6 +87,3 @@ def _changing(node: Any) -> str:
 
 def _function(node: Any) -> str:
     return next(each.function for each in walk(node) if isinstance(each, Call) and not is_deterministic(each))
-
-
-__all__ = ["Advice"]

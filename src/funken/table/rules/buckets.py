@@ -205,6 +205,3 @@ def _results(final: ExecNode, keys: tuple[int, ...], calls: Sequence[AggregateCa
         shown.append(found)
         names.append(call.name)
     return calc(final, shown, names)
-
-
-__all__ = ["over_buckets"]

@@ -14,7 +14,7 @@ from funken.table.exec_nodes import ExecNode, UpsertKeys
 from funken.table.logical import LogicalNode, OutputColumn, RelationType, SortKey, TimeAttribute
 from funken.table.rules.conditions import conjunction, conjuncts, is_deterministic, refs_of, substituted
 from funken.table.rules.printing import line
-from funken.table.rules.properties import WindowColumns, limited, ordered_keys, renamed_keys, windows_of
+from funken.table.rules.properties import WindowColumns, ordered_keys, renamed_keys, windows_of
 from funken.table.types import BigIntType
 from funken.types.row import RowKind
 
@@ -182,13 +182,16 @@ def without_number(node: nodes.ExecRank) -> ExecNode:
 
 
 def rank_keys(below: ExecNode, partition: Sequence[int], start: int, end: int | None, number: int | None) -> UpsertKeys:
-    """Return the upsert keys of a rank."""
-    found = set(ordered_keys(below, partition))
+    """Return the upsert keys of a rank.
+
+    Those of its input are none where a row takes the place of another: the first of a partition, or one with its position. A row
+    that moves comes to its new position before it is taken back from the old one.
+    """
+    if (start, end) == (1, 1):
+        return frozenset([frozenset(partition)])
     if number is not None:
-        found.add(frozenset((*partition, number)))
-    if start == 1 and end == 1:
-        found.add(frozenset(partition))
-    return limited(found)
+        return frozenset([frozenset((*partition, number))])
+    return ordered_keys(below, partition)
 
 
 def with_time(node: ExecNode, info: WindowColumns) -> tuple[ExecNode, int]:

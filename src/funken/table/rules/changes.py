@@ -14,6 +14,7 @@ from funken.expr.ir import input_refs
 from funken.table import exec_nodes as nodes
 from funken.table.changelog import ChangelogMode
 from funken.table.exec_nodes import ExecNode
+from funken.table.logical import JoinType
 from funken.table.rules.functions import produced, traits_of
 from funken.types.row import RowKind
 
@@ -138,8 +139,22 @@ class Settler:
             return None
         if partial and isinstance(node, nodes.ExecCalc):
             partial = bool(node.upsert_keys) and node.condition is None
+        if isinstance(node, nodes.ExecLookupJoin) and need is Need.AFTER and _updates(node.mode):
+            return self._looked_up(node, partial)
         below = self.of(node.input, need, partial and isinstance(node, nodes.ExecCalc | nodes.ExecExchange))
         return None if below is None else replace(node, input=below, mode=below.mode)
+
+    def _looked_up(self, node: nodes.ExecLookupJoin, partial: bool) -> ExecNode | None:
+        """A lookup join without rows before updates: where an inner one finds nothing any more, it deletes the key."""
+        if not node.upsert_keys or (node.kind is JoinType.INNER and not partial):
+            return None
+        below = self.of(node.input, Need.AFTER)
+        if below is None:
+            return None
+        mode = below.mode
+        if node.kind is JoinType.INNER:
+            mode = ChangelogMode(mode.kinds | {RowKind.DELETE}, True)
+        return replace(node, input=below, mode=mode)
 
     def _normalized(self, node: nodes.ExecChangelogNormalize, need: Need, partial: bool) -> ExecNode | None:
         below = self.must(node.input, Need.AFTER, True)
@@ -197,7 +212,7 @@ class Settler:
         if isinstance(node, nodes.ExecSort | nodes.ExecTemporalJoin | nodes.ExecLookupJoin):
             found = replace(found, mode=inputs[0].mode)
         if _updates(found.mode) and need is Need.AFTER and _before(found.mode):
-            if isinstance(node, nodes.ExecMultiJoin | nodes.ExecLookupJoin):
+            if isinstance(node, nodes.ExecMultiJoin | nodes.ExecLookupJoin | nodes.ExecTemporalJoin):
                 return None  # a row that is taken back may have none that takes its place
             return nodes.ExecDropUpdateBefore(
                 found, row_type=found.row_type, mode=without_before(found.mode), upsert_keys=found.upsert_keys

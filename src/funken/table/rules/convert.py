@@ -421,5 +421,5 @@ def optimize(sinks: Sequence[LogicalSink], config: Any, batch: bool = False) -> 
     if config.option("table.optimizer.multi-join.enabled") and not batch:
         plans = with_multi_joins(plans)
     roots = [sink(root, plan, settler, config, batch) for root, plan in zip(sinks, plans, strict=True)]
-    roots = with_limits(roots, config)
-    return with_filters(roots, config) if batch else in_mini_batches(roots, config)
+    roots = with_filters(with_limits(roots, config), config)
+    return roots if batch else in_mini_batches(roots, config)

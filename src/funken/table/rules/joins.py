@@ -372,11 +372,17 @@ def temporal_join(converter: PlanConversion, node: LogicalTemporalJoin) -> ExecN
     found = nodes.ExecTemporalJoin(
         **_common(sides, RelationType(shown)),
         mode=left.mode,
-        upsert_keys=ordered_keys(left, sides.left_keys),
+        upsert_keys=_versioned_keys(left, sides.left_keys, node.time),
         left_time=node.time,
         right_time=times[0],
     )
     return _narrowed(found, sides, node.row_type.names)
+
+
+def _versioned_keys(left: ExecNode, keys: Sequence[int], time: int) -> nodes.UpsertKeys:
+    """Upsert keys of a join with versions: it puts out rows in the order of their time, which an update may set back."""
+    found = ordered_keys(left, keys)
+    return found if left.mode.is_insert_only else frozenset(key for key in found if time in key)
 
 
 @dataclass

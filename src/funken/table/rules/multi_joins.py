@@ -178,6 +178,3 @@ def _made(join: nodes.ExecJoin, chain: _Chain) -> ExecNode:
 
 def _smallest(keys: UpsertKeys) -> tuple[int, ...] | None:
     return min((tuple(sorted(key)) for key in keys), key=lambda key: (len(key), key), default=None)
-
-
-__all__ = ["with_multi_joins"]

@@ -196,6 +196,3 @@ def _marked(roots: Sequence[Any], latency: int) -> list[Any]:
         )
 
     return _rewritten(roots, assigned)
-
-
-__all__ = ["checked_bundle", "could_have_two_phases", "hashed_by", "in_mini_batches"]

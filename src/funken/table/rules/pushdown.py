@@ -1,7 +1,7 @@
 """Conditions and limits into sources: what a connector can leave out it does not read; the query checks and counts the rest.
 
-Conditions only where results are final (batch): a stream that starts from a savepoint has to read what it read before. A LIMIT
-takes the first rows that come, in streams as well.
+Positions in splits do not depend on conditions, so that savepoints of a query of before restore. Watermarks are of all rows: a
+source that assigns them leaves out none. A LIMIT takes the first rows that come.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from funken.expr.evaluate import is_deterministic
+from funken.expr.ir import Call, Node, walk
 from funken.table import exec_nodes as nodes
 from funken.table.connectors.contract import SourceCondition, conjuncts
 from funken.table.connectors.factory import scan_of
@@ -72,6 +74,14 @@ def _limited(node: Any, count: int | None, uses: Counter[int], config: Any) -> A
     return node
 
 
+def _is_constant(condition: Node) -> bool:
+    """Whether a condition says the same of a row wherever and whenever it is asked."""
+    from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - only where there are conditions
+
+    calls = [each for each in walk(condition) if isinstance(each, Call)]
+    return not any(call.handle is not None for call in calls) and is_deterministic(condition, FUNCTIONS)
+
+
 def _uses(roots: Sequence[ExecSink]) -> Counter[int]:
     """How often each operator is read."""
     uses: Counter[int] = Counter()
@@ -89,12 +99,9 @@ def _uses(roots: Sequence[ExecSink]) -> Counter[int]:
 
 def _filtered(scan: nodes.ExecScan, condition: Any, config: Any) -> ExecNode:
     names = tuple(scan.row_type.names)
-    conditions = [SourceCondition(one, names) for one in conjuncts(condition)]
-    if not conditions or not scan.mode.is_insert_only:
+    conditions = [SourceCondition(one, names) for one in conjuncts(condition) if _is_constant(one)]
+    if not conditions or not scan.mode.is_insert_only or scan.watermark is not None:
         return scan
     found = scan_of(scan.table, list(names), config, scan.options)
     _, used = found.filtered(conditions)
     return replace(scan, filters=tuple(conditions[place] for place in used)) if used else scan
-
-
-__all__ = ["with_filters", "with_limits"]

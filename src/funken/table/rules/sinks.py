@@ -11,7 +11,7 @@ from funken.table.connectors.factory import sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import LogicalSink
 from funken.table.rules.building import refuse
-from funken.table.rules.changes import Need, Settler
+from funken.table.rules.changes import Need, Settler, without_before
 from funken.table.rules.printing import line
 from funken.types.row import RowKind
 
@@ -19,8 +19,11 @@ from funken.types.row import RowKind
 def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batch: bool) -> ExecSink:
     """Return the sink of a relation, with everything below as the sink needs it."""
     if node.table is None:
-        source = settler.must(below, Need.BOTH) if _can(settler, below, Need.BOTH) else settler.must(below, Need.AFTER)
-        return ExecSink(source, None, row_type=source.row_type, mode=source.mode, collect=node.collect)
+        accepts = node.accepts
+        upserts = accepts.is_upsert and any(not node.key or each == set(node.key) for each in below.upsert_keys)
+        source = _first(settler, below, _needs(accepts, batch or not upserts), accepts.key_only_deletes)
+        mode = source.mode if accepts.contains(RowKind.UPDATE_BEFORE) else without_before(source.mode)
+        return ExecSink(source, None, row_type=source.row_type, mode=mode, collect=node.collect)
     table = sink_of(node.table, config, node.options)
     if node.overwrite:
         _check_overwrite(node, table, batch)
@@ -35,12 +38,7 @@ def sink(node: LogicalSink, below: ExecNode, settler: Settler, config: Any, batc
     exact = any(each == set(key) for each in below.upsert_keys)
     history = materialize or conflict is not None or bool(key and not exact) or (batch and not key)
     needs = _needs(accepts, history)
-    found = None
-    for need in needs:
-        found = settler.of(below, need, partial and not materialize)
-        if found is not None:
-            break
-    assert found is not None
+    found = _first(settler, below, needs, partial and not materialize)
     wanted = node.table.persisted
     return ExecSink(
         found,
@@ -77,8 +75,10 @@ def _check_overwrite(node: LogicalSink, table: Any, batch: bool) -> None:
         )
 
 
-def _can(settler: Settler, node: ExecNode, need: Need) -> bool:
-    return settler.of(node, need) is not None
+def _first(settler: Settler, node: ExecNode, needs: list[Need], partial: bool) -> ExecNode:
+    """Return a relation that gives the first of several needs that it can."""
+    found = (settler.of(node, need, partial) for need in needs)
+    return next(each for each in found if each is not None)
 
 
 def _input_key(node: ExecNode) -> tuple[int, ...]:

@@ -199,6 +199,3 @@ _KINDS: dict[type, _Describe] = {
     nodes.ExecMatch: _match,
     nodes.ExecTemporalSort: _sort,
 }
-
-
-__all__ = ["KeptState", "kept_states", "state_lines", "unbounded_warning"]

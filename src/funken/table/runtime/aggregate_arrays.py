@@ -15,7 +15,7 @@ from funken.columnar.keyed.groups import Groups
 from funken.table.logical import AggregateCall, WindowKind, WindowShape
 from funken.table.runtime.aggregates import PartialCalls, joined
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, BlockSchema, TableBlock
-from funken.table.runtime.keyed_blocks import codes_of, dense, joint_codes
+from funken.table.runtime.keyed_blocks import codes_of, joint_codes, numbered
 from funken.table.runtime.window_arrays import (
     PaneContents,
     SessionRows,
@@ -211,7 +211,7 @@ class AggregateArrays:
         """Add rows to their panes."""
         parts = [codes_of(batch.column(place)) for place in self._keys]
         one = bool((places == places[0]).all())
-        groups = Groups(*joint_codes(parts if one else [dense(places), *parts], batch.num_rows))
+        groups = Groups(*joint_codes(parts if one else [numbered(places), *parts], batch.num_rows))
         found = self._contents.of_rows(batch, groups, signs)
         of_groups = places.take(groups.order.take(groups.begins))
         begins = np.append(0, np.flatnonzero(of_groups[1:] != of_groups[:-1]) + 1).tolist()
@@ -263,6 +263,3 @@ def _different(places: Array) -> list[int]:
     if (places == first).all():
         return [int(first)]
     return list(map(int, np.unique(places)))
-
-
-__all__ = ["AggregateArrays"]

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from funken.columnar.keyed.groups import Groups
 from funken.errors import InvalidProgram
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext
 from funken.table.logical import AggregateCall
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import hashable
@@ -181,7 +181,7 @@ class _Sum:
         column = pc.fill_null(scan.batch.column(self.args[0]), 0)
         values = column.to_numpy(zero_copy_only=False).astype(self._sums.dtype)
         if not counts.all():
-            values = np.where(counts, values, 0)
+            values = np.where(counts, values, self._sums.neutral)
         return [_added(scan.signed(each), scan.groups) for each in (values, counts.astype(np.int64))]
 
     def together(self, columns: list[pa.Array], groups: Groups) -> list[pa.Array]:
@@ -354,6 +354,3 @@ class RowRuns:
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Return batches of one schema as one."""
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-
-
-__all__ = ["AggregateCalls", "PartialCalls", "RowRuns", "accumulation_of", "joined"]

@@ -143,6 +143,3 @@ class _WaitLogic(AsyncWaitLogic):
     def open(self) -> None:
         self._function.open_in(self.context)
         super().open()
-
-
-__all__ = ["AsyncStage", "AsyncTableCalls", "has_async"]

@@ -12,8 +12,7 @@ from funken.columnar.keyed.groups import running_most
 from funken.errors import InvalidProgram
 from funken.expr.ir import Node
 from funken.ids import MAX_WATERMARK
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.group import Bundle, Bundled
@@ -385,12 +384,3 @@ class WatermarkMaterializer(KeyedTableOperator):
     def watermark_after(self, watermark: int) -> int:
         """Return the watermark as it is."""
         return watermark if watermark <= MAX_WATERMARK else MAX_WATERMARK
-
-
-__all__ = [
-    "ChangelogNormalize",
-    "DeduplicateByArrival",
-    "DeduplicateByTime",
-    "SinkMaterializer",
-    "WatermarkMaterializer",
-]

@@ -31,6 +31,3 @@ def _cast(array: Any, kind: Any) -> Any:
 
     wanted = arrow_type(kind)
     return array if array.type == wanted else array.cast(wanted)
-
-
-__all__ = ["constant_rows"]

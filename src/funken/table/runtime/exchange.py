@@ -22,7 +22,7 @@ from funken.runtime.exchange.columnar_writer import (
     ColumnarRebalanceWriter,
     ColumnsWriter,
 )
-from funken.runtime.exchange.wire import ITSELF
+from funken.runtime.exchange.gate import ITSELF
 from funken.runtime.exchange.writers import HashWriter
 from funken.state.keys.normal import normal_key
 from funken.table.runtime.block import TableBlock, block_of_rows, concatenated, plain_values
@@ -197,15 +197,3 @@ class TableHashWriter(_TableForm, HashWriter):
         for target, positions in enumerate(self._owners.deal_hashed(key_hashes(block.batch, self._columns))):
             if len(positions):
                 self._put(target, block.take(positions) if len(positions) < len(block) else block)
-
-
-__all__ = [
-    "KeyOf",
-    "TableForward",
-    "TableGlobal",
-    "TableHash",
-    "TableRebalance",
-    "hashable",
-    "key_tuples",
-    "table_hash",
-]

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from funken.ids import MAX_WATERMARK
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.state.descriptors import StateKind
 from funken.table.logical import AggregateCall
 from funken.table.runtime.aggregates import AggregateCalls
@@ -309,6 +308,3 @@ class GroupAggregate(Bundled):
         """Close the functions."""
         if hasattr(self, "_aggregates"):
             self._aggregates.close()
-
-
-__all__ = ["Bundle", "Bundled", "GroupAggregate"]

@@ -276,6 +276,3 @@ class GroupArrays:
 
 def _ignore(row: StateRow) -> None:
     """No snapshot is under way."""
-
-
-__all__ = ["GroupArrays"]

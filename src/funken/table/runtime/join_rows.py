@@ -20,7 +20,7 @@ from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.table.runtime.aggregates import joined
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import hashable
-from funken.table.runtime.keyed_blocks import KeyedRows
+from funken.table.runtime.keyed_blocks import KeyedRows, KeyNumbers
 
 Array = Any
 Tuple = tuple[Any, ...]
@@ -65,8 +65,7 @@ class JoinRows:
     def __init__(self, schema: BlockSchema, keys: Sequence[int], unique: Sequence[int] | None, counts: bool) -> None:
         self._schema, self._columns, self._counts = schema, keys, counts
         self._name = RowNames(schema, unique)
-        self._slots: dict[Tuple, int] = {}
-        self._keys: list[Tuple] = []
+        self._keys = KeyNumbers(len(keys))
         #: of each slot: its last run (-1: none), whether it has changed since the last snapshot, and whether it is in one
         self._last: Array = np.empty(0, np.int64)
         self._changed, self._saved = (np.zeros(0, np.bool_) for _ in range(2))
@@ -93,7 +92,7 @@ class JoinRows:
 
     def add(self, rows: KeyedRows, batch: pa.RecordBatch, partners: Array | None = None) -> None:
         """Add rows, all of which are others than those that are there."""
-        slots = self._slots_of(rows.keys)
+        slots = self._slots_of(rows)
         groups, first = rows.groups, self._count
         places = slice(first, first + batch.num_rows)
         self._count = places.stop
@@ -165,21 +164,16 @@ class JoinRows:
         self._changed[self._of_row.take(groups.slots)] = True
         return groups.back(before)
 
-    def _slots_of(self, keys: list[Tuple]) -> Array:
+    def _slots_of(self, rows: KeyedRows) -> Array:
         """Return the slots of keys; new keys get new ones."""
-        # Hot: keys that are known, all at once.
-        slots, known = self._slots, self._keys
-        found = list(map(slots.get, keys))
-        for at in [at for at, slot in enumerate(found) if slot is None]:
-            found[at] = slots[keys[at]] = len(known)
-            known.append(keys[at])
-        if len(known) > len(self._last):
-            size, room = len(self._last), max(_FEWEST, 2 * len(known))
+        found = self._keys.numbers(rows)
+        if len(self._keys) > len(self._last):
+            size, room = len(self._last), max(_FEWEST, 2 * len(self._keys))
             self._last, self._changed, self._saved = (
                 grown(each, room) for each in (self._last, self._changed, self._saved)
             )
             self._last[size:] = -1
-        return np.array(found, np.int64)
+        return found
 
     def _reserve(self) -> None:
         if self._count > len(self._of_row):
@@ -250,8 +244,7 @@ class JoinRows:
         wanted = marks[0] & marks[1]
         wanted[of_row] = True
         left = np.flatnonzero(wanted)
-        self._keys = [self._keys[slot] for slot in left.tolist()]
-        self._slots = {key: slot for slot, key in enumerate(self._keys)}
+        self._keys = self._keys.some(left)
         self._changed, self._saved = (each.take(left) for each in marks)
         self._last = np.full(len(left), -1, np.int64)
         numbers = np.zeros(count, np.int64)
@@ -271,9 +264,9 @@ class JoinRows:
 
     # ---- looking up
 
-    def find(self, keys: Sequence[Tuple]) -> tuple[Array, Array]:
+    def find(self, rows: KeyedRows) -> tuple[Array, Array]:
         """Return how many rows each key has, and the places of all of them, of each key in the order of arrival."""
-        slots = np.array(list(map(self._slots.get, keys, repeat(-1))), np.int64)
+        slots = self._keys.find(rows)
         nothing = np.empty(0, np.int64)
         owners, runs = [nothing], [nothing]
         owner = np.flatnonzero(slots >= 0)
@@ -299,9 +292,9 @@ class JoinRows:
         if self._dead_count:
             alive = ~self._dead.take(places)
             places, of_places = places[alive], of_places[alive]
-        counts = np.bincount(of_places, minlength=len(keys))
+        counts = np.bincount(of_places, minlength=len(slots))
         if len(runs) > _DEEP:
-            self._straighten(slots, np.flatnonzero(np.bincount(of, minlength=len(keys)) > _DEEP), counts, places)
+            self._straighten(slots, np.flatnonzero(np.bincount(of, minlength=len(slots)) > _DEEP), counts, places)
         return counts, places
 
     def _straighten(self, slots: Array, which: Array, counts: Array, places: Array) -> None:
@@ -377,7 +370,7 @@ class JoinRows:
         return self._entries(chosen, slots, keys, partners, ends, parts)
 
     def _entries(
-        self, chosen: Array, slots: Array, keys: list[Tuple], partners: Array, ends: Array, parts: list[pa.RecordBatch]
+        self, chosen: Array, slots: Array, keys: KeyNumbers, partners: Array, ends: Array, parts: list[pa.RecordBatch]
     ) -> Iterator[StateRow]:
         then = JoinRows(self._schema, self._columns, self._name.unique, False)
         then._parts, then._ends = parts, ends
@@ -414,8 +407,5 @@ class JoinRows:
             batch = self._schema.batch(found)
             keyed = KeyedRows(batch, self._columns)
             self.add(keyed, batch, np.array(partners, np.int64))
-            slots = self._slots_of(keyed.keys)
+            slots = self._slots_of(keyed)
             self._changed[slots], self._saved[slots] = False, True
-
-
-__all__ = ["COUNT", "PARTNERS", "ROW", "Entry", "JoinRows", "RowNames"]

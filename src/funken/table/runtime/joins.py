@@ -19,11 +19,10 @@ import pyarrow as pa
 
 from funken.columnar.keyed.groups import Partners
 from funken.expr.ir import Node, input_refs
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.state.descriptors import StateKind
 from funken.table.logical import JoinType
-from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock
+from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, BlockSchema, TableBlock
 from funken.table.runtime.join_rows import COUNT, PARTNERS, ROW, Entry, JoinRows, RowNames
 from funken.table.runtime.keyed_blocks import KeyedRows, predicate_of
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
@@ -202,7 +201,7 @@ class RegularJoin(JoinBase):
     def _pairs(self, batch: pa.RecordBatch, rows: KeyedRows, index: int) -> Iterator[tuple[Array, Array]]:
         """Yield which rows of a block meet which of the other side, in the order of the block."""
         others = self._rows[1 - index]
-        counts, found = others.find(rows.keys)
+        counts, found = others.find(rows)
         if not len(found):
             return
         ends, of_rows = np.cumsum(counts), rows.groups.of_records()
@@ -322,7 +321,7 @@ class RegularJoin(JoinBase):
             else:
                 self._accumulate(row, kind, index, has, known=replaced is not None)
         else:
-            self._retract(row, kind, index, has)
+            self._retract(self._kept_row(row, index), kind, index, has)
 
     def _replaced(self, row: Tuple, index: int) -> Tuple | None:
         """Return the row whose place a row takes, if the side does not take it back."""
@@ -330,6 +329,11 @@ class RegularJoin(JoinBase):
             return None
         before = self._states[index].get(self._name(row, index))
         return None if before is None else before[ROW]
+
+    def _kept_row(self, row: Tuple, index: int) -> Tuple:
+        """Return a row that is deleted as it was: the side may say no more than its key."""
+        kept = self._replaced(row, index) if self._upserts[index] else None
+        return row if kept is None else kept
 
     def _exchange(self, old: Tuple, new: Tuple, index: int) -> None:
         """Let a row take the place of another: pairs that both have are updated, the others go and come."""
@@ -407,9 +411,15 @@ class RegularJoin(JoinBase):
     # ---- semi and anti joins
 
     def _exists_left(self, row: Tuple, kind: int, index: int, has: bool) -> None:
+        semi, before = self._kind is JoinType.SEMI, None
+        if self._upserts[0] and has:
+            before = self._states[0].get(self._name(row, 0))
+            row = row if is_accumulate(kind) else self._kept_row(row, 0)
         partners = self._partners(row, 0, has)
-        if bool(partners) is (self._kind is JoinType.SEMI):
+        if bool(partners) is semi:
             self.collect(row, kind)
+        elif before is not None and is_accumulate(kind) and (before[PARTNERS] > 0) is semi:
+            self.collect(before[ROW], DELETE)
         if not has:
             return
         if is_accumulate(kind):
@@ -425,9 +435,10 @@ class RegularJoin(JoinBase):
         if adds:
             replaced = self._replaced(row, 1) if self._upserts[1] else None
             if replaced is not None:
-                self._exists_right(replaced, UPDATE_BEFORE, index, has)
+                self._exists_right(replaced, DELETE, index, has)
             self._put(row, 1, 0)
         else:
+            row = self._kept_row(row, 1)
             self._take(row, 1)
         partners = self._partners(row, 1, has)
         for _, entry in partners:
@@ -467,6 +478,3 @@ def _adds(block: TableBlock) -> Array | None:
 
 def _every(marks: Array | None, block: TableBlock) -> Array:
     return np.ones(len(block), np.bool_) if marks is None else marks
-
-
-__all__ = ["JoinBase", "RegularJoin", "columns_of", "padded_columns"]

@@ -18,12 +18,11 @@ import pyarrow as pa
 from funken.columnar.keyed.groups import Partners
 from funken.expr.ir import Node
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.table.connectors.contract import LookupTable
 from funken.table.exec_nodes import LookupKey
 from funken.table.logical import JoinType, LookupRetry
-from funken.table.runtime.block import BlockSchema, TableBlock
+from funken.table.runtime.block import DELETE, INSERT, BlockSchema, TableBlock
 from funken.table.runtime.exchange import key_tuples
 from funken.table.runtime.joins import columns_of, padded_columns
 from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate
@@ -38,7 +37,10 @@ _NAP = 0.02
 
 
 class LookupJoin(TableOperator):
-    """Asks a table outside for the rows that each row is joined with, a block at a time. A NULL key is not asked for."""
+    """Asks a table outside for the rows that each row is joined with, a block at a time. A NULL key is not asked for.
+
+    ``deletes``: rows are upserts without those before. One that finds nothing deletes its key, with NULLs for the other side.
+    """
 
     def __init__(
         self,
@@ -52,8 +54,10 @@ class LookupJoin(TableOperator):
         parameters: dict[str, Any] | None = None,
         retry: LookupRetry | None = None,
         unordered: bool = False,
+        deletes: bool = False,
     ) -> None:
         self._kind, self._table, self._table_schema, self._keys = kind, table, table_schema, keys
+        self._deletes = deletes
         self._retry, self._unordered = retry, unordered
         self._calc, self._calc_condition, self._condition = calc, calc_condition, condition
         self._parameters = parameters or {}
@@ -124,17 +128,21 @@ class LookupJoin(TableOperator):
                 rows, places = rows.take(fit), places.take(fit)  # noqa: PLW2901
             parts.append((rows, places))
         rows, places = (np.concatenate(each) for each in zip(*parts, strict=True))
-        if self._kind is JoinType.LEFT:
-            alone = np.ones(len(block), np.bool_)
+        kinds = block.kinds
+        if self._kind is JoinType.LEFT or (self._deletes and kinds is not None):
+            alone = np.ones(len(block), np.bool_) if self._kind is JoinType.LEFT else kinds != INSERT
             alone[rows] = False
+            if self._deletes:
+                kinds = np.where(alone, np.int8(DELETE), kinds)
             rows = np.concatenate((rows, np.flatnonzero(alone)))
             in_order = np.argsort(rows, kind="stable")
             rows, places = rows.take(in_order), np.append(places, np.full(len(rows) - len(places), -1)).take(in_order)
+        marks = None if kinds is None else kinds.take(rows)
         for begin in range(0, len(rows), _PAIRS):
             some = slice(begin, begin + _PAIRS)
             columns = [*columns_of(block.batch, rows[some]), *padded_columns(partial(columns_of, right), places[some])]
-            kinds = None if block.kinds is None else block.kinds.take(rows[some])
-            self.emit(TableBlock(pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow), kinds))
+            made = pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
+            self.emit(TableBlock(made, None if marks is None else marks[some]))
 
     def _columns_of(self, keys: list[Tuple]) -> tuple[pa.RecordBatch, Any]:
         """Return what the right side is of the rows of keys, key by key, and how many there are of each."""
@@ -169,6 +177,8 @@ class LookupJoin(TableOperator):
         return pairs
 
     def _emit(self, row: Tuple, kind: int, pairs: list[Tuple]) -> None:
+        if self._deletes and not pairs and kind != INSERT:
+            pairs, kind = [(*row, *(None,) * len(self._calc))], DELETE
         self.collect_all(pairs, kind)
 
     # ---- rows that wait
@@ -312,6 +322,3 @@ class _Waiting:
 
     def __init__(self, row: Tuple, kind: int, key: Tuple, left: int, due: int, pairs: list[Tuple]) -> None:
         self.row, self.kind, self.key, self.left, self.due, self.pairs = row, kind, key, left, due, pairs
-
-
-__all__ = ["KeptLookupJoin", "LookupJoin"]

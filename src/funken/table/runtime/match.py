@@ -38,6 +38,3 @@ def clause_of(clause: Any) -> str:
     text = clause if isinstance(clause, str) else str(clause.sql())
     text = _QUOTED.sub(lambda name: '"' + name.group(1).replace("``", "`").replace('"', '""') + '"', text)
     return text if text.lstrip().upper().startswith("MATCH_RECOGNIZE") else f"MATCH_RECOGNIZE ({text})"
-
-
-__all__ = ["MatchesToTable", "clause_of"]

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from funken.expr.ir import Node
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.table.logical import JoinType
 from funken.table.runtime.block import DELETE, INSERT, BlockSchema, TableBlock
 from funken.table.runtime.exchange import hashable
@@ -165,6 +164,3 @@ class MultiJoin(KeyedTableOperator):
             mask = expressions.mask(schema.batch([(*prefix, *row) for row in rows])).to_pylist()
             return [is_equal and fulfils for is_equal, fulfils in zip(found, mask, strict=True)]
         return found
-
-
-__all__ = ["MultiJoin"]

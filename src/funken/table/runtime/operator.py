@@ -7,7 +7,7 @@ one block when it has handled what it was given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import repeat
 from typing import Any
@@ -19,10 +19,9 @@ import pyarrow.compute as pc
 from funken.columnar.block import Block, RowBlock
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
-from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Operator, Output, Timestamps, Values
-from funken.operators.context import OperatorContext
-from funken.operators.traits import BatchInput, OperatorTraits
+from funken.ids import MAX_WATERMARK
+from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
+from funken.operators.user_functions import BatchInput, OperatorTraits
 from funken.state.backend import FileSnapshotBackend
 from funken.state.descriptors import (
     ListStateDescriptor,
@@ -339,22 +338,3 @@ def millis_array(column: pa.Array) -> Any:
     if per_milli is None or not pa.types.is_timestamp(column.type):
         return np.array(millis_of(column), np.int64)
     return np.floor_divide(column.view(pa.int64()).to_numpy(zero_copy_only=False), per_milli)
-
-
-__all__ = [
-    "DELETE",
-    "INSERT",
-    "MIN_TIMESTAMP",
-    "UPDATE_AFTER",
-    "UPDATE_BEFORE",
-    "Callable",
-    "KeyedTableOperator",
-    "TableOperator",
-    "TableSpec",
-    "checked_rowtime",
-    "is_accumulate",
-    "millis_array",
-    "millis_of",
-    "retraction_of",
-    "rowtimes",
-]

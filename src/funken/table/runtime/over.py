@@ -408,6 +408,3 @@ def logic_of(order_time: TimeAttribute | None, batch: bool) -> type[TableOperato
     if order_time is TimeAttribute.ROWTIME:
         return OverByTime
     return OverByArrival if order_time is TimeAttribute.PROCTIME else OverByValue
-
-
-__all__ = ["OverAtEnd", "OverByArrival", "OverByTime", "OverByValue", "logic_of"]

@@ -13,12 +13,11 @@ from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.expr.ir import Node
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from funken.table.changelog import ChangelogMode
 from funken.table.logical import TableArgument
-from funken.table.runtime.block import KINDS, BlockSchema, TableBlock
+from funken.table.runtime.block import BlockSchema, TableBlock
 from funken.table.runtime.keyed_blocks import sort_key
 from funken.table.runtime.operator import KeyedTableOperator, TableOperator, living, millis_of
 from funken.table.runtime.stateless import NANOS
@@ -403,18 +402,3 @@ def op_mapping(given: Any, to_kind: bool) -> dict[str, str]:
     if unknown:
         raise InvalidProgram(f"Unknown change operation: '{unknown[0]}'. Valid values are: {', '.join(_OP_NAMES)}.")
     return found
-
-
-__all__ = [
-    "KINDS",
-    "FromChangelog",
-    "ProcessOnce",
-    "ProcessTable",
-    "ProcessTableContext",
-    "TableSemantics",
-    "Tagged",
-    "ToChangelog",
-    "constant",
-    "op_mapping",
-    "tagged_schema",
-]

@@ -479,6 +479,3 @@ class TemporalSort(KeyedTableOperator):
         self.store.current_key = ()
         for time in sorted(self._waiting.keys()):
             self.on_event_time(time, (), None)
-
-
-__all__ = ["Rank", "TemporalSort"]

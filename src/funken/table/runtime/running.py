@@ -140,6 +140,9 @@ class SumResults:
         self.whole = isinstance(call.type, IntegralType)
         self.dtype: Any = np.int64 if self.whole else np.float64
         self._average, self._nullable = call.function == "AVG", call.function in ("SUM", "AVG")
+        #: what may be added to a sum without changing it, also to -0.0, which SUM alone can be
+        self.neutral: Any = 0 if self.whole else -0.0
+        self._signed = call.function == "SUM"
         self._bits = call.type.bits if isinstance(call.type, IntegralType) and not self._average else 64
         self._type = BlockSchema(["value"], [call.type]).arrow.field(0).type
 
@@ -150,6 +153,8 @@ class SumResults:
     def __call__(self, sums: Array, numbers: Array) -> pa.Array:
         """Return the results."""
         sums = self.wrapped(sums)
+        if not (self.whole or self._signed):
+            sums = sums + 0.0
         missing = numbers == 0
         if self._average:
             divisors = np.where(missing, 1, numbers)
@@ -172,7 +177,7 @@ class _RunningSum(Running):
     def states(self, scan: GroupedRows, held: list[Array], counts: Array | None = None) -> tuple[pa.Array, list[Array]]:
         counts = scan.counted(self.args, self.filter) if counts is None else counts
         column = pc.fill_null(scan.batch.column(self.args[0]), 0)
-        values = np.where(counts, column.to_numpy(zero_copy_only=False), 0).astype(self.sums.dtype)
+        values = np.where(counts, column.to_numpy(zero_copy_only=False), self.sums.neutral).astype(self.sums.dtype)
         sums = self.sums.wrapped(scan.summed(held[0], scan.signed(values)))
         numbers = scan.summed(held[1], scan.signed(counts.astype(np.int64)))
         return self.sums(sums, numbers), [scan.last(sums), scan.last(numbers)]
@@ -374,6 +379,3 @@ _HASHED = (
 def _hashed_otherwise(type_: LogicalType) -> bool:
     """Whether values of a type have another form as keys, or an order that Arrow does not know."""
     return type_.root in _HASHED
-
-
-__all__ = ["SUMS", "DistinctRows", "GroupedRows", "Running", "RunningCalls", "SumResults", "running"]

@@ -25,7 +25,7 @@ from funken.expr.sql.types import (
 )
 from funken.operators.base import Operator
 from funken.operators.sink import WriterSink, WriterSinkLogic
-from funken.operators.traits import OperatorTraits
+from funken.operators.user_functions import OperatorTraits
 from funken.table.logical import SortKey
 from funken.table.runtime.block import DELETE, BlockSchema, TableBlock, as_table
 from funken.table.runtime.exchange import hashable
@@ -332,6 +332,3 @@ class Sort(KeyedTableOperator):
         rows.sort(key=sort_key(self._order))
         self.collect_all(rows)
         self._rows.clear()
-
-
-__all__ = ["ConstraintRules", "Enforce", "FinalRows", "Nesting", "Sort", "TableSink", "is_limited"]

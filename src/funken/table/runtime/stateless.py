@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,13 +11,12 @@ import pyarrow.compute as pc
 
 from funken.columnar.block import Block, RowBlock
 from funken.errors import InvalidProgram
-from funken.expr.evaluate import EvaluationContext, Evaluator, evaluate, is_deterministic
-from funken.expr.ir import Call, Node, walk
+from funken.expr.evaluate import EvaluationContext, Evaluator
+from funken.expr.ir import Node
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.base import Operator, Timestamps, Values
-from funken.operators.context import OperatorContext
+from funken.operators.base import Operator, OperatorContext
 from funken.table.logical import JoinType, TableCall, WindowShape
-from funken.table.runtime.block import INSERT, UPDATE_BEFORE, BlockSchema, TableBlock
+from funken.table.runtime.block import DELETE, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.operator import TableOperator, checked_rowtime, millis_array, millis_of
 from funken.table.runtime.windows import WallTime, WindowsOfTimes
 
@@ -118,19 +117,13 @@ class Expressions:
             parameters,
         )
 
-    def arrays(self, batch: pa.RecordBatch, known: dict[Node, Any] | None = None) -> list[Any]:
-        """Return a column per expression; ``known``: values that need not be computed."""
-        return [_whole(array) for array in evaluate(self.nodes, batch, self.context, known)]
+    def arrays(self, batch: pa.RecordBatch) -> list[Any]:
+        """Return a column per expression."""
+        return self.columns(Evaluator(batch, self.context))
 
-    def shared_with(self, others: Sequence[Node]) -> list[Node]:
-        """Return the calls of deterministic functions of the program that others have, too."""
-        theirs = {each for node in others for each in walk(node)}
-        return [
-            each
-            for each in dict.fromkeys(each for node in self.nodes for each in walk(node))
-            if isinstance(each, Call) and each.handle is not None and each in theirs
-            and is_deterministic(each, self.context.functions)
-        ]  # fmt: skip
+    def columns(self, evaluator: Evaluator) -> list[Any]:
+        """Return a column per expression, as an evaluator has it."""
+        return [_whole(evaluator.column(node)) for node in self.nodes]
 
     def mask(self, batch: pa.RecordBatch) -> Any:
         """Return where the first expression is TRUE."""
@@ -186,16 +179,21 @@ class RowsToTable(TableOperator):
 
 
 class TableToRows(TableOperator):
-    """Makes ``Row``s with names and kinds of blocks of tables; ``time`` is the column that gives records their timestamps."""
+    """Makes ``Row``s with names and kinds of blocks of tables; ``time`` is the column that gives records their timestamps.
+
+    ``deletes``: rows before an update are deleted. The row behind one has another key, or does not come.
+    """
 
     columnar = True
 
-    def __init__(self, time: int | None = None) -> None:
-        self._time = time
+    def __init__(self, time: int | None = None, deletes: bool = False) -> None:
+        self._time, self._deletes = time, deletes
 
     def block(self, block: TableBlock) -> None:
         """Convert a block."""
         stamps = None if self._time is None else millis_of(block.batch.column(self._time))
+        if self._deletes and block.kinds is not None:
+            block = TableBlock(block.batch, np.where(block.kinds == UPDATE_BEFORE, np.int8(DELETE), block.kinds))
         if len(block):
             rows: list[Any] = self.schema.rows(block)
             self.output.emit_block(RowBlock(rows, None if stamps is None else list(map(_stamp, stamps))))
@@ -220,30 +218,32 @@ class Calc(TableOperator):
         """Open the functions."""
         self._computed = Expressions(self._nodes, self, self._parameters)
         self._kept = None
-        self._shared: list[Node] = []
         if self._condition is not None:
             self._kept = Expressions([self._condition], self, self._parameters)
-            self._shared = self._kept.shared_with(self._nodes)
 
     def block(self, block: TableBlock) -> None:
-        """Compute a block."""
-        known: dict[Node, Any] = {}
+        """Compute a block: of the rows that are left out nothing but the condition."""
+        context = self._computed.context if self._kept is None else self._kept.context
+        evaluator, kinds, stamps = Evaluator(block.batch, context), block.kinds, block.timestamps
         if self._kept is not None:
-            evaluator = Evaluator(block.batch, self._kept.context)
             mask = pc.fill_null(_whole(evaluator.column(self._kept.nodes[0])), False)
-            kept = mask.true_count
-            if not kept:
+            if not mask.true_count:
                 return
-            known = evaluator.computed(self._shared)
-            if kept < len(block):
-                known = {node: array.filter(mask) for node, array in known.items()}
-                block = block.take(np.flatnonzero(mask.to_numpy(zero_copy_only=False)))
-        self.emit(block.with_columns(_cast(self._computed.arrays(block.batch, known), self.schema), self.schema.arrow))
+            some = mask if mask.true_count < len(block) else None
+            evaluator = evaluator.under(some, self._computed.context)
+            if some is not None:
+                kinds, stamps = (_kept(each, some) for each in (kinds, stamps))
+        arrays = _cast(self._computed.columns(evaluator), self.schema)
+        self.emit(TableBlock(pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow), kinds, stamps))
 
     def close(self) -> None:
         """Close the functions."""
         for node in (*self._nodes, *filter(None, [self._condition])):
             close_functions(node)
+
+
+def _kept(values: Any, mask: pa.Array) -> Any:
+    return None if values is None else np.asarray(values)[mask.to_numpy(zero_copy_only=False)]
 
 
 def _cast(arrays: Sequence[pa.Array], schema: BlockSchema) -> list[pa.Array]:
@@ -384,25 +384,3 @@ class Rename(TableOperator):
             self.emit(block)
         else:
             self.emit(block.with_columns(_cast(block.batch.columns, self.schema), self.schema.arrow))
-
-
-__all__ = [
-    "INSERT",
-    "NANOS",
-    "Calc",
-    "Callable",
-    "Correlate",
-    "DropUpdateBefore",
-    "Expand",
-    "Expressions",
-    "Rename",
-    "RowFunction",
-    "RowsToTable",
-    "TableToRows",
-    "Timestamps",
-    "Values",
-    "WindowTable",
-    "close_functions",
-    "open_functions",
-    "table_function",
-]

@@ -21,6 +21,3 @@ class GroupTableAggregate(GroupAggregate):
             return
         group[2] = self._aggregates.values(group[1])
         self.collect((*key, *group[2]), INSERT)
-
-
-__all__ = ["GroupTableAggregate"]

@@ -11,8 +11,7 @@ import pyarrow as pa
 from funken.columnar.keyed.groups import JoinIndex
 from funken.expr.ir import Node, input_refs
 from funken.ids import MAX_WATERMARK
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.state.backend import slots_of
 from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY
@@ -389,6 +388,3 @@ class TableWindowJoin(JoinBase):
                 lefts = np.where(nothing[: left.num_rows], -1, lefts)
                 rights = np.where(nothing[left.num_rows :], -2, rights)
         return lefts, rights
-
-
-__all__ = ["TableIntervalJoin", "TableWindowJoin", "TemporalJoin"]

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.table.logical import AggregateCall
 from funken.table.runtime.aggregates import AggregateCalls, PartialCalls, RowRuns
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, BlockSchema, TableBlock
@@ -261,6 +260,3 @@ class RowtimeMarks(TableOperator):
         if watermark > self._sent:
             self._sent = watermark
             self.output.watermark(watermark)
-
-
-__all__ = ["GlobalGroupAggregate", "LocalGroupAggregate", "MergedCalls", "RowtimeMarks"]

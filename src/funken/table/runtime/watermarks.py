@@ -18,8 +18,7 @@ from funken.dataclass import dataclass
 from funken.expr.evaluate import EvaluationContext, evaluate
 from funken.expr.ir import Node
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.table.runtime.block import BlockSchema, TableBlock
 from funken.table.runtime.operator import TableOperator, checked_rowtime, millis_array
 from funken.table.runtime.stateless import Expressions
@@ -232,6 +231,3 @@ class WatermarkAssigner(TableOperator):
     def pause(self) -> None:
         """A micro-batch has come to its end."""
         self._advance(self._reached)
-
-
-__all__ = ["RowtimeWatermarks", "RowtimeWatermarksSpec", "SourceWatermarks", "WatermarkAssigner"]

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from funken.columnar.keyed.groups import Groups
 from funken.ids import MAX_WATERMARK
-from funken.operators.base import Output
-from funken.operators.context import OperatorContext
+from funken.operators.base import OperatorContext, Output
 from funken.state.backend import slots_of
 from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY
@@ -26,7 +25,7 @@ from funken.table.runtime.aggregate_arrays import AggregateArrays
 from funken.table.runtime.aggregates import AggregateCalls, PartialCalls, joined
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.exchange import key_tuples
-from funken.table.runtime.keyed_blocks import codes_of, dense, joint_codes
+from funken.table.runtime.keyed_blocks import codes_of, joint_codes, numbered
 from funken.table.runtime.operator import KeyedTableOperator, checked_rowtime, is_accumulate, millis_array, rowtimes
 from funken.table.runtime.running import GroupedRows, RunningCalls
 from funken.table.runtime.stateless import NANOS, times_of
@@ -198,7 +197,7 @@ class WindowAggregate(KeyedTableOperator):
         parts = [codes_of(batch.column(place)) for place in self._keys]
         if self._columns is None:
             panes = panes_of(self._window, times)
-            groups = Groups(*joint_codes([*parts, dense(panes)], length))
+            groups = Groups(*joint_codes([*parts, numbered(panes)], length))
             starts = panes.take(groups.order.take(groups.begins)).tolist()
             known: dict[int, list[Window]] = {start: list(windows_of(self._window, start)) for start in set(starts)}
             return groups, [known[start] for start in starts]
@@ -490,6 +489,3 @@ class CountWindowAggregate(KeyedTableOperator):
         """Close the functions."""
         if hasattr(self, "_aggregates"):
             self._aggregates.close()
-
-
-__all__ = ["CountWindowAggregate", "WindowAggregate"]

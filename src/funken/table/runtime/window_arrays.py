@@ -19,7 +19,7 @@ from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.table.runtime.aggregates import RowRuns, joined
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, BlockSchema, TableBlock
 from funken.table.runtime.exchange import key_tuples
-from funken.table.runtime.keyed_blocks import codes_of, dense, firsts_of, joint_codes
+from funken.table.runtime.keyed_blocks import codes_of, dense, firsts_of, joint_codes, numbered
 from funken.table.runtime.operator import millis_array
 from funken.table.runtime.windows import WallTime, Window
 
@@ -393,7 +393,7 @@ def windows_of_columns(batch: pa.RecordBatch, columns: tuple[int, int], size: in
         end = start + size
     if (start == start[0]).all() and (end == end[0]).all():
         return np.zeros(len(start), np.int64), [(int(start[0]), int(end[0]))]
-    codes, count = joint_codes([dense(start), dense(end)], len(start))
+    codes, count = dense(joint_codes([numbered(start), numbered(end)], len(start))[0])
     firsts = firsts_of(codes, count)
     return codes, list(zip(start.take(firsts).tolist(), end.take(firsts).tolist(), strict=True))
 
@@ -423,19 +423,3 @@ def stretches(codes: Array, starts: Array, ends: Array) -> tuple[Groups, Array, 
     groups = Groups(numbers, len(at))
     until = np.append(at[1:], len(codes)) - 1
     return groups, first.take(at).take(groups.slots), reach.take(until).take(groups.slots)
-
-
-__all__ = [
-    "NEW",
-    "SAVED",
-    "OpenRows",
-    "PaneContents",
-    "RowsOfWindows",
-    "SessionRows",
-    "WaitingRows",
-    "WindowRows",
-    "marks",
-    "named",
-    "stretches",
-    "windows_of_columns",
-]

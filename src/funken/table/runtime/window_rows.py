@@ -180,6 +180,3 @@ class SessionWindowTable(KeyedTableOperator):
 def session_or_table(window: WindowShape) -> type[TableOperator]:
     """Return the logic of a window table function."""
     return SessionWindowTable if window.kind is WindowKind.SESSION else WindowTable
-
-
-__all__ = ["SessionWindowTable", "WindowDeduplicate", "WindowRank", "session_or_table"]

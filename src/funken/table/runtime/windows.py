@@ -143,6 +143,3 @@ class WindowsOfTimes:
         within = np.arange(len(self.rows)) - np.repeat(np.cumsum(of_rows) - of_rows, of_rows)
         chosen = flat.take(first.take(places).take(self.rows) + within, 0)
         self.starts, self.ends = chosen[:, 0], chosen[:, 1]
-
-
-__all__ = ["MAX_TIME", "WallTime", "Window", "WindowsOfTimes", "panes_of", "windows_of"]

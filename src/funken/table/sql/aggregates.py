@@ -351,6 +351,3 @@ def overs(select: Any, nodes: Sequence[Node]) -> list[Node]:
         return None
 
     return [change(node, replaced) for node in nodes]
-
-
-__all__ = ["Aggregation", "ColumnList", "inner_sides", "milliseconds", "overs"]

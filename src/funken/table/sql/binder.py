@@ -321,6 +321,13 @@ class Binder:
         return start, constant(limit.expression)
 
 
+def _root(tree: Any) -> Any:
+    """Return what the fields of an expression are fields of."""
+    while isinstance(tree, exp.Dot):
+        tree = tree.this
+    return tree
+
+
 class SelectBinder:
     """Binds one SELECT."""
 
@@ -395,7 +402,7 @@ class SelectBinder:
                 name, inner = tree.alias, tree.this
             node = self.expressions.bind(inner)
             _check_place(node, inner)
-            if name is None and isinstance(inner, exp.Column | exp.Dot):
+            if name is None and isinstance(_root(inner), exp.Column):
                 name = inner.name
             yield node, name
 
@@ -539,9 +546,6 @@ class SelectBinder:
             return False
         place = node.index - len(aggregate.keys)
         return 0 <= place < len(aggregate.calls) and aggregate.calls[place].function == "COUNT"
-
-
-__all__ = ["Binder", "SelectBinder", "renamed"]
 
 
 def _check_place(node: Node, tree: Any) -> None:

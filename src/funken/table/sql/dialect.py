@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from sqlglot import exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect, NormalizationStrategy
-from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import TokenType
 
 
@@ -410,6 +409,3 @@ class Flink(Dialect):
             return self.expression(
                 MatchClause(this=self._find_sql(start, last), alias=self._parse_table_alias()), start
             )
-
-
-__all__ = ["DefaultArgument", "Flink", "MatchClause", "ModelOperand", "ParseError", "TableOperand", "TypeText"]

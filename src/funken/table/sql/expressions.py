@@ -24,10 +24,12 @@ from funken.table.logical import BoundKind, FrameBound, LogicalNode, WindowPrope
 from funken.table.sql.dialect import DefaultArgument, TypeText
 from funken.table.sql.scopes import OuterRef, Scope, fail, identifiers
 from funken.table.types import (
+    STRING,
     BooleanType,
     NullType,
     RowType,
     SymbolType,
+    is_text,
     parse_type,
 )
 
@@ -759,6 +761,15 @@ def _star(binder: ExpressionBinder, tree: Any) -> Node:
     fail(tree, "Unknown identifier '*'")
 
 
+def _plus(binder: ExpressionBinder, tree: Any) -> Node:
+    """``a + b`` of the Table API, which is also the concatenation of a text and a value."""
+    nodes = [binder.bind(each) for each in tree.expressions]
+    if not any(is_text(node.type) for node in nodes):
+        return binder.made(tree, "+", nodes)
+    texts = [node if is_text(node.type) else FUNCTIONS.call("CAST", [node], type=STRING) for node in nodes]
+    return binder.made(tree, "||", texts)
+
+
 _BARE = {"CURRENT_DATABASE", "CURRENT_ROW_TIMESTAMP"}
 _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     "CAST": ExpressionBinder.cast,
@@ -770,6 +781,7 @@ _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     "TIMESTAMPADD": ExpressionBinder.with_unit,
     "TIMESTAMPDIFF": ExpressionBinder.with_unit,
     "DESCRIPTOR": ExpressionBinder.descriptor,
+    "$PLUS": _plus,
     **dict.fromkeys(WINDOW_FUNCTIONS, ExpressionBinder.group_window),
 }
 _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {
@@ -808,15 +820,3 @@ _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {
     exp.RespectNulls: ExpressionBinder.nulls,
     exp.Window: ExpressionBinder.over,
 }
-
-__all__ = [
-    "AggregateRef",
-    "ExpressionBinder",
-    "Outer",
-    "OverRef",
-    "PropertyRef",
-    "SubQueryRef",
-    "change",
-    "has",
-    "is_constant",
-]

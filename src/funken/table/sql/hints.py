@@ -135,6 +135,3 @@ def _is(relation: ScopeRelation, name: str) -> bool:
         return name == relation.alias
     parts = tuple(name.split("."))
     return name == relation.alias or (bool(relation.path) and relation.path[-len(parts) :] == parts)
-
-
-__all__ = ["check_hints", "lifetime", "lookup_settings"]

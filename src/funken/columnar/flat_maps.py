@@ -1,0 +1,651 @@
+"""From a function of ``flat_map`` to what it gives, by reading its bytecode: nothing of the function runs.
+
+Functions may return a tuple or list of results, texts (``line.split()``), ``None`` or a comprehension over texts, and generators
+may yield, in loops over texts or over a tuple too. A loop over texts is followed once, for any of them: what is assigned in it
+has no value before and after it. A comprehension is a function of its own up to Python 3.11, and a loop from 3.12 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import field, replace
+from types import CodeType, FunctionType
+from typing import Any
+
+from funken.columnar.bytecode import Operation, always_raises, ends_loops_twice, is_generator, is_plain_generator
+from funken.columnar.calling import Dependency, Marker, Method, Outside, dropping, expression_on, known_target
+from funken.columnar.expressions import (
+    Argument,
+    Binary,
+    Choose,
+    Constant,
+    Expression,
+    Make,
+    NotVectorizable,
+    Raises,
+    Sequence,
+    Unary,
+    Unpacked,
+    nodes_of,
+    reads,
+)
+from funken.columnar.stack import Agenda, Stack, State
+from funken.columnar.tracing import (
+    Traced,
+    Tracer,
+    Walk,
+    function_of,
+    function_of_method,
+    items_displayed,
+    operations_of,
+    with_method,
+)
+from funken.columnar.typed.inference import Emission, TracedFlatMap, checked
+from funken.dataclass import dataclass
+from funken.expr.paths import ALWAYS, NEVER, PathCondition, PathConditions
+from funken.expr.types import INT, NONE, Tuple, Type
+
+_ITEM = Argument(1)
+_THROUGH = 1 << 30
+"""Where states are that are through with the body of a loop: behind all others."""
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How a function is called: its ``arguments``, and what becomes of what it returns.
+
+    It ``gives`` ``several`` results, ``one``, ``one or none`` (``None`` is no result), or the ``truth`` about its first argument.
+    """
+
+    arguments: tuple[Any, ...]
+    methods: Mapping[tuple[Any, str], Any] = field(default_factory=dict)
+    """What methods without arguments return, by what they are of (the kind of a marker, or an argument) and their names."""
+    gives: str = "several"
+    sides: bool = False
+    """Whether a pair of a tag and a value is a result for a side output."""
+
+
+@reads
+def trace_flat_map(target: Any, method: str | None, schema: Type | None = None) -> TracedFlatMap:
+    """Return what a function of one record, of a schema if it is known, gives; raise ``NotVectorizable`` with the reason.
+
+    >>> found = trace_flat_map(lambda line: line.split(","), None)
+    >>> [(type(each.items).__name__, each.result) for each in found.emissions]
+    [('Invoke', Argument(argument=1, path=()))]
+    >>> trace_flat_map(lambda n: zip(n), None)
+    Traceback (most recent call last):
+    ...
+    funken.columnar.expressions.NotVectorizable: calls zip()
+    """
+    items = known_target(target) if method is None else None
+    if items is not None:
+        return TracedFlatMap((Emission(_ITEM, items=items, segment=1),))
+    return read_by(Convention((Argument(0),)), target, method, schema, changes=True)
+
+
+def read_by(
+    convention: Convention, target: Any, method: str | None, schema: Type | None = None, changes: bool = False
+) -> TracedFlatMap:
+    """Return what a function that is called in a known way gives; ``changes``: nobody else has its arguments."""
+    function = function_of(target, method)
+    tracer = FlatMapTracer(function, convention, method is not None, target)
+    return with_method(tracer.of(schema, changes).read(), function, method)
+
+
+class EmissionLog:
+    """What a function and all it calls give, in order."""
+
+    def __init__(self) -> None:
+        self.emissions: list[Emission] = []
+        self._segments = 0
+
+    def segment(self) -> int:
+        """Return the number of the next place."""
+        self._segments += 1
+        return self._segments
+
+    def add(self, emission: Emission) -> None:
+        """Add results."""
+        if emission.items is None:
+            emission = replace(emission, segment=self.segment())
+        self.emissions.append(emission)
+
+    @contextmanager
+    def aside(self) -> Iterator[list[Emission]]:
+        """Put what is given from now on into a list of its own."""
+        before, self.emissions = self.emissions, []
+        try:
+            yield self.emissions
+        finally:
+            self.emissions = before
+
+
+class FlatMapTracer(Tracer):
+    """Follows one function; where it is, in which loop, and under which conditions, is an ``Emission`` to be."""
+
+    meets = True
+    """Whether states that come to one operation become one."""
+
+    def __init__(self, function: FunctionType, convention: Convention, bound: bool, target: Any = None) -> None:
+        if convention.gives != "several" and is_generator(function.__code__):
+            raise NotVectorizable("is a generator, or has variable arguments")
+        super().__init__(function, convention.arguments, bound, target=target)
+        self.convention = convention
+        self.methods = convention.methods
+        self.log = EmissionLog()
+
+    def read(self) -> TracedFlatMap:
+        """Follow the function from its beginning."""
+        EmissionWalk(self).follow(State(0, Stack(self), self._start))
+        return TracedFlatMap(tuple(self.log.emissions), tuple(self._dependencies.values()), catches=self._steps.catches)
+
+    def given(self) -> list[Expression]:
+        """Return the results so far."""
+        return [each.result for each in self.log.emissions]
+
+    @staticmethod
+    def _check(code: CodeType) -> None:
+        if not is_plain_generator(code):
+            raise NotVectorizable("has variable arguments")
+
+    def _step(self, operation: Operation, state: State) -> None:
+        stack = state.stack
+        if self.convention.sides and (operation.name, operation.argument) == ("BUILD_TUPLE", 2):
+            tag = self._tag(stack.item(2))
+            if tag is not None:
+                value = stack.pop()
+                stack.discard()
+                stack.push(Marker("side", "a pair of a tag and a value", (tag, value)))
+                return
+        super()._step(operation, state)
+
+    def _tag(self, found: Any) -> str | None:
+        """Return the id of a tag that comes from outside of the function; ``None`` if it is something else."""
+        if not isinstance(found, Outside) or not isinstance(tag := getattr(found.value, "tag_id", None), str):
+            return None
+        self.depend(Dependency(found.kind, found.name, found.value))
+        return tag
+
+    # ---- for those that know more operations
+
+    def leaves(self, walk: EmissionWalk, operation: Operation, state: State) -> list[State] | None:
+        """Do an operation that only this reader knows; return the states behind it, ``None`` if it is no such operation."""
+        return None
+
+    def chooses(self, walk: EmissionWalk, name: str, there: int, state: State) -> bool:
+        """Go over a branch that is no more than a choice of two values; return whether it is one."""
+        return False
+
+    # ---- what comes of it
+
+    def returned(self, value: Any, at: Emission, dropped: tuple[Expression, ...]) -> None:
+        """Give what the function returns."""
+        match self.convention.gives:
+            case "several":
+                self.give(value, at)
+            case "truth":
+                truth = expression_on(value)
+                self.log.add(replace(under(at, truth), result=self.convention.arguments[0]))
+                dropped = dropping(dropped, truth)
+            case gives:
+                self._give_choice(expression_on(value), at, gives == "one")
+        self.end(dropped, at)
+
+    def _give_choice(self, value: Expression, at: Emission, whole: bool) -> None:
+        match value:
+            case Choose(condition, then, otherwise) if not whole:
+                self._give_choice(then, under(at, condition), whole)
+                self._give_choice(otherwise, under(at, Unary("not", condition)), whole)
+            case Sequence(before, result) if not whole:
+                self._give_choice(result, at, whole)
+                self.end(before, at)
+            case Constant(None) if not whole:
+                pass
+            case _:
+                self.give_one(value, at)
+
+    def give(self, value: Any, at: Emission) -> None:
+        """Give all that is in a value."""
+        if isinstance(value, Marker) and value.kind == "several":
+            segment = self.log.segment()
+            for each in value.value:
+                self.log.add(replace(each, segment=segment))
+            return
+        if isinstance(value, Marker) and value.kind == "list":
+            value = Make(tuple(value.value))
+        if isinstance(value, Marker) and value.kind == "generator":
+            value = value.value
+        if isinstance(value, Make):
+            for each in value.items:
+                if isinstance(each, Unpacked):
+                    raise NotVectorizable("returns a display with *")
+                self.give_one(each, at)
+        elif value != Constant(None):
+            if at.items is not None:
+                raise NotVectorizable("has a loop in a loop")
+            self.log.add(replace(at, items=expression_on(value), result=_ITEM, segment=self.log.segment()))
+
+    def give_one(self, value: Any, at: Emission) -> None:
+        """Give one result."""
+        side = None
+        if isinstance(value, Marker) and value.kind == "side":
+            side, value = value.value
+        self.log.add(replace(at, result=expression_on(value), side=side))
+
+    def give_to_side(self, stack: Stack, at: Emission) -> None:
+        """Call the context's method that gives a value for a side output."""
+        tag = self._tag(stack.item(2))
+        if tag is None:
+            raise NotVectorizable("gives a side output whose tag is not constant")
+        value = stack.pop()
+        for _ in range(3):
+            stack.discard()
+        self.give_one(Marker("side", "", (tag, value)), at)
+
+    def end(self, dropped: tuple[Expression, ...], at: Emission) -> None:
+        """End a path."""
+        self._steps.end()
+        check = checked(dropped, at, self.log.emissions)
+        if check is not None:
+            self.log.emissions.append(check)
+
+
+class _Guards:
+    """The guards of emissions behind ``base``, by the conditions of their paths."""
+
+    def __init__(self, base: Emission, conditions: PathConditions[Expression]) -> None:
+        self._conditions = conditions
+        self._at: dict[int, Emission] = {id(ALWAYS): base}
+        self._guards: dict[tuple[int, bool], Expression] = {}
+
+    def at(self, when: PathCondition) -> Emission:
+        """Return the emission to be of a path: one object for all paths of one condition, with the same guards."""
+        found = self._at.get(id(when))
+        if found is None:
+            found = self._at[id(ALWAYS)]
+            for guard in self._conjunction(when):
+                found = under(found, guard)
+            self._at[id(when)] = found
+        return found
+
+    def _conjunction(self, when: PathCondition) -> Iterator[Expression]:
+        while when is not ALWAYS:
+            assert when.holds is not None
+            assert when.fails is not None
+            if NEVER not in (when.holds, when.fails):
+                yield self._expression(when)
+                return
+            yield self._guard(when.test, when.fails is NEVER)
+            when = when.holds if when.fails is NEVER else when.fails
+
+    def _guard(self, test: int, holds: bool) -> Expression:
+        expression = self._conditions.tests[test]
+        return self._guards.setdefault((test, holds), expression if holds else Unary("not", expression))
+
+    def _expression(self, when: PathCondition) -> Expression:
+        if when is ALWAYS or when is NEVER:
+            return Constant(when is ALWAYS)
+        assert when.holds is not None
+        assert when.fails is not None
+        return Choose(self._conditions.tests[when.test], self._expression(when.holds), self._expression(when.fails))
+
+
+class EmissionWalk(Walk):
+    """Follows a function that gives results, a function it calls, or the body of a loop, whose emissions begin as ``base``.
+
+    ``around`` is the way through what this is in; ``until``: where a loop ends that is a comprehension. What a function that is
+    called returns is put into ``returned``, with the state behind it.
+    """
+
+    _reader: FlatMapTracer
+
+    def __init__(
+        self, reader: FlatMapTracer, around: EmissionWalk | None = None, base: Emission | None = None, at: int | None = None,
+        until: int | None = None, comprehension: bool = False, returned: list[tuple[State, Any]] | None = None,
+    ) -> None:  # fmt: skip
+        shared = around if base is None else None
+        agenda = Agenda(reader._steps, reader.meets, None if shared is None else shared.agenda)
+        super().__init__(reader, at, agenda=agenda)
+        begin = Emission(Constant(None)) if base is None else base
+        self._guards: _Guards = _Guards(begin, agenda.conditions) if shared is None else shared._guards
+        self._until = until
+        self._comprehension: bool = comprehension or (
+            around is not None and around._reader is reader and around._comprehension
+        )
+        self._returned = returned
+
+    def at(self, state: State) -> Emission:
+        """Return the emission to be of a state."""
+        return self._guards.at(state.when)
+
+    # ---- where paths end
+
+    def _ends_at(self, number: int) -> bool:
+        if number in (self._at, self._until, _THROUGH):
+            return True
+        if self._at is not None and not self._at < number < self.operations[self._at].argument:
+            raise NotVectorizable("leaves a loop early")
+        return False
+
+    def _end_body(self, state: State) -> None:
+        if state.number != _THROUGH:
+            self.agenda.add(state, _THROUGH)
+        else:
+            self._reader.end(state.dropped, self.at(state))
+
+    def _raises_at(self, number: int) -> bool:
+        return self._reader.raises and always_raises(self.operations, number)
+
+    def _raise(self, state: State) -> None:
+        self._reader.end((*state.dropped, Raises()), self.at(state))
+
+    def _return(self, state: State) -> None:
+        if self._at is not None:
+            raise NotVectorizable("leaves a loop early")
+        value = state.stack.pop()
+        if self._returned is not None:
+            self._returned.append((state, value))
+        elif self._comprehension:
+            self._reader.end(state.dropped, self.at(state))
+        elif is_generator(self._reader._code):
+            self._reader.end(dropping(state.dropped, value), self.at(state))
+        else:
+            self._reader.returned(value, self.at(state), state.dropped)
+
+    # ---- from one place to the next
+
+    def _leaves(self, operation: Operation, state: State) -> bool:
+        states = self._reader.leaves(self, operation, state)
+        for each in states or ():
+            self.agenda.add(each, each.number)
+        return states is not None
+
+    def _branch(self, name: str, there: int, state: State) -> None:
+        if not self._reader.chooses(self, name, there, state):
+            super()._branch(name, there, state)
+
+    def call(self, code: CodeType, variables: dict[str, Any], state: State) -> list[tuple[State, Any]]:
+        """Follow a function that is called in a state; return the states where it ends, and what it returns there."""
+        reader, found = self._reader.reading(operations_of(code), code), list[tuple[State, Any]]()
+        walk = EmissionWalk(reader, self, returned=found)
+        walk.follow(State(0, Stack(reader), variables, state.dropped, state.when))
+        return found
+
+    # ---- loops, and what they give
+
+    def _gives(self, operation: Operation, stack: Stack) -> bool:
+        name, argument = operation.name, operation.argument
+        if name == "CALL":
+            return argument == 2 and stack.peek(3, "output")
+        return name in ("YIELD_VALUE", "GET_YIELD_FROM_ITER") or (
+            name == "LIST_APPEND" and self._is_result(stack, argument)
+        )
+
+    def _is_result(self, stack: Stack, depth: int) -> bool:
+        """Whether an item is appended to the list of a comprehension, and not to a display within it."""
+        if stack.peek(depth + 1, "comprehension"):
+            return True
+        return self._comprehension and not is_generator(self._reader._code) and stack.depth() == depth + 1
+
+    def _give(self, operation: Operation, state: State) -> None:
+        name, stack, at = operation.name, state.stack, self.at(state)
+        if name == "CALL":
+            self._reader.give_to_side(stack, at)
+        elif name == "GET_YIELD_FROM_ITER":
+            self._reader.give(stack.pop(), at)
+            state.number = self.after_yield_from(state.number)
+        else:
+            self._reader.give_one(stack.pop(), at)
+        if name != "LIST_APPEND":
+            stack.push(Constant(None))
+
+    def after_yield_from(self, number: int) -> int:
+        """Return where it goes on after ``yield from``: where its loop of instructions ends."""
+        if [each.name for each in self.operations[number : number + 2]] != ["LOAD_CONST", "SEND"]:
+            raise NotVectorizable("yields in a way that is not known")
+        target: int = self.operations[number + 1].argument
+        return target
+
+    def _comprehend(self, state: State) -> None:
+        """Call the function that a comprehension is; if its results are returned or yielded at once, no list of them is made."""
+        code = state.stack.item(2).value
+        operations = operations_of(code)
+        if not self._is_given(state.number, operations) or code.co_name in ("<setcomp>", "<dictcomp>"):
+            super()._comprehend(state)
+            return
+        iterator, _ = state.stack.pop(), state.stack.pop()
+        seen, reader = self._reader.seen_by(code, state.variables), self._reader.reading(operations, code)
+        walk = EmissionWalk(reader, self, comprehension=True)
+        with self._reader.log.aside() as made:
+            walk.follow(State(0, Stack(reader), {**seen, ".0": iterator}, when=state.when))
+        state.stack.push(Marker("several", value=made))
+
+    def _comprehend_loop(self, here: int, stop: int, iterator: Marker, state: State) -> None:
+        """Do the same with a comprehension that is a loop in the function."""
+        if not self._is_given(stop, self.operations[here:stop]) or self.operations[here - 2].name != "BUILD_LIST":
+            super()._comprehend_loop(here, stop, iterator, state)
+            return
+        inside = replace(state.copy(), number=here, dropped=())
+        inside.stack.push(Marker("comprehension"))
+        inside.stack.push(iterator)
+        with self._reader.log.aside() as made:
+            EmissionWalk(self._reader, self, until=stop).follow(inside)
+        state.stack.push(Marker("several", value=made))
+
+    def _is_given(self, number: int, loop: list[Operation]) -> bool:
+        """Whether the list of a comprehension is given as it is: nothing else is done with it, and it has one loop."""
+        if self._comprehension or self._reader.convention.gives != "several" or _loops_in(loop) > 1:
+            return False
+        while self.operations[number].name in ("END_FOR", "SWAP", "STORE_FAST"):
+            # In 3.13, what is popped here is the iterator.
+            number += 1 + (self.operations[number].name == "END_FOR" and ends_loops_twice())
+        return self.operations[number].name in ("RETURN_VALUE", "GET_YIELD_FROM_ITER")
+
+    def _shown(self, iterator: Marker) -> list[Expression] | None:
+        return items_displayed(iterator)
+
+    def _loop_over(self, here: int, stop: int, iterator: Marker, state: State) -> None:
+        """Follow the body once for any item of a list; a loop that gives nothing may carry variables."""
+        reader, at, variables = self._reader, self.at(state), state.variables
+        inner = self.operations[here + 1 : stop]
+        stored = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
+        if at.items is not None:
+            raise NotVectorizable("has a loop in a loop")
+        if self._only_carries(inner, stored, iterator, variables):
+            self._carry(here, stop, iterator, state)
+            return
+        items = iterator.value
+        texts = expression_on(items.value if isinstance(items, Marker) and items.kind == "generator" else items)
+        known = {name: found for name, found in variables.items() if name not in stored}
+        there = [*known.values(), *(state.stack.item(depth) for depth in range(1, state.stack.depth() + 1))]
+        outside = tuple(
+            expression_on(each) for each in there if isinstance(each, Expression) or getattr(each, "kind", "") == "list"
+        )
+        base = replace(at, items=texts, segment=reader.log.segment(), outside=outside)
+        before, stack = len(reader.log.emissions), state.stack.copy()
+        stack.push(iterator)
+        stack.push(_ITEM)
+        with reader._steps.inside():
+            EmissionWalk(reader, self, base, here).follow(State(here + 1, stack, dict(known)))
+        state.variables = known
+        if len(reader.log.emissions) == before:
+            state.dropped = (*state.dropped, *dropping((), texts))
+
+    @staticmethod
+    def _only_carries(inner: list[Operation], stored: set[str], iterator: Marker, variables: dict[str, Any]) -> bool:
+        """Whether a loop over a list gives no results, and changes variables that are there before it."""
+        if isinstance(iterator.value, Marker | Make) or any(
+            each.name in ("YIELD_VALUE", "GET_YIELD_FROM_ITER", "RETURN_VALUE") for each in inner
+        ):
+            return False
+        lists = {name for name, value in variables.items() if isinstance(value, Marker) and value.kind == "list"}
+        appended = {each.argument for each in inner if each.name == "LOAD_FAST"} & lists
+        return bool(appended or stored & variables.keys())
+
+
+def _loops_in(operations: list[Operation]) -> int:
+    return sum(each.name == "FOR_ITER" for each in operations)
+
+
+def under(at: Emission, condition: Expression) -> Emission:
+    """Return an emission, or one to be, with one more condition."""
+    if at.items is None:
+        return replace(at, guards=(*at.guards, condition))
+    return replace(at, conditions=(*at.conditions, condition))
+
+
+# ---- How functions are called that are no ``map`` or ``flat_map``: of joins, windows, process functions, sinks.
+#
+# Each convention says what the arguments are, as fields of the one record that emissions are over, and what a
+# context answers; anything else that is asked of it has no kernel.
+
+
+_FIELDS = tuple(Argument(0, (number,)) for number in range(5))
+_CONTEXT = Marker("context", "its context")
+_STAMP = Argument(1)
+
+_MAYBE = Convention((Argument(0),), gives="one or none")
+_PAIRS = Convention(_FIELDS[:2])
+_JOIN = Convention(
+    (*_FIELDS[:2], _CONTEXT),
+    {
+        ("context", "get_left_timestamp"): _FIELDS[2],
+        ("context", "get_right_timestamp"): _FIELDS[3],
+        ("context", "get_timestamp"): _FIELDS[4],
+        ("context", "timestamp"): _FIELDS[4],
+    },
+)
+"""Of a record (left record, right record, and three times: of both, and of the pair)."""
+_PROCESS = Convention(
+    (_FIELDS[0], _CONTEXT),
+    {("context", "timestamp"): _FIELDS[1], ("context", "output"): Method("output", "a method of its context")},
+    sides=True,
+)
+"""Of a record (record, timestamp)."""
+_KEY, _RESULT, _WINDOW = _FIELDS[:3]
+"""Of a record (key, result, window), the window with a start and an end."""
+
+
+def pair_schema(left: Type, right: Type) -> Type:
+    """Return the schema of a pair: both records, their timestamps, and that of the pair."""
+    return Tuple((left, right, INT, INT, INT))
+
+
+@reads
+def trace_maybe(target: Any, method: str | None, schema: Type | None = None) -> TracedFlatMap:
+    """Return what a function of one record gives if it is not ``None``; raise ``NotVectorizable`` with the reason.
+
+    Only filters see the ``None``: it gives one result or none.
+
+    >>> found = trace_maybe(lambda n: (n, 10 // n) if n else None, None)
+    >>> [each.guards for each in found.emissions if each.emits]
+    [(Argument(argument=0, path=()),)]
+    """
+    return read_by(_MAYBE, target, method, schema, changes=True)
+
+
+@reads
+def drops_none(condition: Traced) -> bool:
+    """Whether the condition of a filter is never true of ``None``, whatever happens to the variables that it uses.
+
+    >>> from funken.columnar.tracing import trace
+    >>> [drops_none(trace(each, None, 1)) for each in (lambda r: r is not None, lambda r: r, lambda r: r is None)]
+    [True, True, False]
+    """
+    if any(each.kind not in ("method", "builtin") for each in condition.dependencies):
+        return False
+    try:
+        return condition.condition(NONE).result == Constant(False)
+    except NotVectorizable:
+        return False
+
+
+@reads
+def trace_join_function(target: Any, method: str | None) -> TracedFlatMap:
+    """Return what ``function(left, right, context)`` gives; raise ``NotVectorizable`` with the reason.
+
+    >>> found = trace_join_function(lambda left, right, ctx: [left, ctx.get_right_timestamp()], None)
+    >>> [each.result for each in found.emissions]
+    [Argument(argument=0, path=(0,)), Argument(argument=0, path=(3,))]
+    >>> trace_join_function(lambda left, right, ctx: ctx.output(None, left), None)
+    Traceback (most recent call last):
+    ...
+    funken.columnar.expressions.NotVectorizable: asks its context for output()
+    """
+    return read_by(_JOIN, target, method)
+
+
+@reads
+def trace_pairs(target: Any, method: str | None, flat: bool) -> TracedFlatMap:
+    """Return what ``function(left, right)`` gives: one result, or, if it is ``flat``, several.
+
+    Raises ``NotVectorizable`` with the reason.
+
+    >>> [each.result for each in trace_pairs(lambda left, right: right, None, flat=False).emissions]
+    [Argument(argument=0, path=(1,))]
+    """
+    if flat:
+        return read_by(_PAIRS, target, method)
+    function = function_of(target, method)
+    traced = Tracer(function, _PAIRS.arguments, method is not None, target=target).run()
+    return with_method(TracedFlatMap((Emission(traced.result),), traced.dependencies), function, method)
+
+
+@reads
+def trace_process(target: Any, method: str | None) -> TracedFlatMap:
+    """Return what a process function gives, also to side outputs; raise ``NotVectorizable`` with the reason.
+
+    >>> found = trace_process(lambda value, ctx: [(value, ctx.timestamp())], None)
+    >>> [each.result for each in found.emissions]
+    [Make(items=(Argument(argument=0, path=(0,)), Argument(argument=0, path=(1,))))]
+    """
+    return read_by(_PROCESS, target, method)
+
+
+@reads
+def trace_window_function(
+    target: Any, method: str | None, keyed: bool, context: bool, bounds: bool, many: bool = False
+) -> TracedFlatMap:
+    """Return what a window function gives; raise ``NotVectorizable`` with the reason.
+
+    ``keyed``: its first argument is the key; ``context``: it gets a context, not the window; ``bounds``: the window has a start
+    and an end; ``many``: it gets all records of the window, which are its result. Else it sees a list of the one result.
+
+    >>> found = trace_window_function(lambda key, window, counts: [(key, n) for n in counts], None, True, False, True)
+    >>> [each.result for each in found.emissions]
+    [Make(items=(Argument(argument=0, path=(0,)), Argument(argument=0, path=(1,))))]
+    """
+    function = function_of(target, method)
+    window: Any = _WINDOW if bounds else Marker("window", "its window")
+    elements: Any = _RESULT if many else Marker("list", "a list", [_RESULT])
+    arguments = (*[_KEY] * keyed, _CONTEXT if context else window, elements)
+    last = Binary("-", Argument(0, (2, 1)), Constant(1))
+    convention = Convention(arguments, {("context", "window"): window, (_WINDOW, "max_timestamp"): last})
+    return with_method(FlatMapTracer(function, convention, method is not None).read(), function, method)
+
+
+@dataclass(frozen=True)
+class TracedWithContext:
+    """A function of a record and its timestamp (ms), and whether it asks for the latter."""
+
+    traced: Traced
+    asks: bool
+
+
+@reads
+def trace_with_context(target: Any, method: str) -> TracedWithContext:
+    """Return what a method of ``target`` makes of a record and a context; raise ``NotVectorizable`` with the reason.
+
+    >>> class Hours:
+    ...     def get_bucket_id(self, element, context):
+    ...         return context.timestamp() // 3_600_000
+    >>> found = trace_with_context(Hours(), "get_bucket_id")
+    >>> found.traced.result, found.asks
+    (Binary(op='//', left=Argument(argument=1, path=()), right=Constant(value=3600000)), True)
+    """
+    function = function_of_method(target, method)
+    tracer = Tracer(function, (Argument(0), _CONTEXT), bound=True, target=target)
+    tracer.methods = {("context", "timestamp"): _STAMP}
+    traced = tracer.run()
+    return TracedWithContext(with_method(traced, function, method), _STAMP in nodes_of(traced.result))
