@@ -21,7 +21,6 @@ OUTSIDE = {
     "Lost",  # a connection to RabbitMQ: is made again, or becomes SourceNotReadable or SinkNotWritable
     "NotTaken",  # by RabbitMQ: becomes SourceNotReadable or SinkNotWritable
     "OfTheProgram",  # becomes InvalidProgram, with the operator
-    "Malformed",  # becomes CheckpointCorrupted, with the path
     "NeedsConversionError",  # values are converted one by one
     "PeerClosed",  # ends a split of a feed, or its connection is made again
     "Quit",  # ends the SQL client: no `except Exception` of a statement may stop it

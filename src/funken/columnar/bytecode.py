@@ -11,6 +11,7 @@ import dis
 import inspect
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from types import CodeType
 from typing import Any
 
@@ -170,6 +171,22 @@ _CHANGING = {
     "add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort",
     "update", "__setitem__", "__delitem__", "difference_update", "intersection_update", "symmetric_difference_update",
 }  # fmt: skip
+
+
+def constants_behind(code: CodeType, name: str) -> list[Any] | None:
+    """Return what stands behind each use of a name: a constant, else ``None``; ``None`` for code that imports.
+
+    >>> constants_behind((lambda: (Tag("late"), Tag(name))).__code__, "Tag")
+    ['late', None]
+    """
+    steps = [step for step in dis.get_instructions(code) if step.opname not in ("PUSH_NULL", "PRECALL", "CACHE")]
+    if any(step.opname == "IMPORT_NAME" for step in steps):
+        return None
+    return [
+        following.argval if following.opname == "LOAD_CONST" else None
+        for step, following in pairwise(steps)
+        if step.argval == name and step.opname.startswith("LOAD")
+    ]
 
 
 def names_changed(code: CodeType) -> tuple[set[str], set[str]]:

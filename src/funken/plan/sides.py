@@ -6,7 +6,6 @@ the functions it calls. Where it makes a tag in a way that cannot be read, nothi
 
 from __future__ import annotations
 
-import dis
 import os
 import sys
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from funken.columnar.bytecode import constants_behind
 from funken.errors import InvalidProgram
 from funken.operators.base import OutputTag
 from funken.operators.user_functions import traits_of
@@ -199,11 +199,7 @@ def _names(code: CodeType) -> set[str]:
 def _made(code: CodeType) -> Iterable[OutputTag[Any]]:
     """Yield the tags that a function makes of constants."""
     for each in _codes(code):
-        steps = [step for step in dis.get_instructions(each) if step.opname not in ("PUSH_NULL", "PRECALL", "CACHE")]
-        for step, following in zip(steps, [*steps[1:], None], strict=True):
-            if step.opname == "IMPORT_NAME":
-                raise _Unknown
-            if step.argval == "OutputTag" and step.opname.startswith("LOAD"):
-                if following is None or following.opname != "LOAD_CONST" or not isinstance(following.argval, str):
-                    raise _Unknown
-                yield OutputTag(following.argval)
+        found = constants_behind(each, "OutputTag")
+        if found is None or not all(isinstance(name, str) for name in found):
+            raise _Unknown
+        yield from map(OutputTag, found)

@@ -145,14 +145,14 @@ class TableEnvironment:
     >>> tables.get_config().set("execution.target", "local").set("parallelism.default", 1) is tables.get_config()
     True
     >>> tables.execute_sql("SELECT word, COUNT(*) AS n FROM (VALUES ('to'), ('be'), ('to')) AS t(word) GROUP BY word").print()
-    +----+------+----------------------+
-    | op | word |                    n |
-    +----+------+----------------------+
-    | +I |   to |                    1 |
-    | +I |   be |                    1 |
-    | -U |   to |                    1 |
-    | +U |   to |                    2 |
-    +----+------+----------------------+
+    +----+--------------------------------+----------------------+
+    | op |                           word |                    n |
+    +----+--------------------------------+----------------------+
+    | +I |                             to |                    1 |
+    | +I |                             be |                    1 |
+    | -U |                             to |                    1 |
+    | +U |                             to |                    2 |
+    +----+--------------------------------+----------------------+
     4 rows in set
     """
 

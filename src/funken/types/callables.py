@@ -206,7 +206,7 @@ def check_kind(given: Any, kind: type, role: str, remedy: str = "") -> None:
         return
     if isinstance(given, type) and issubclass(given, kind):
         remedy = f"That is the class: give an object of it, as {given.__name__}(...) or one of its methods makes it."
-    elif isinstance(given, MethodType | FunctionType) and given.__module__.startswith("funken."):
+    elif isinstance(given, MethodType | FunctionType) and (given.__module__ or "").startswith("funken."):
         remedy = "It is a method that was not called: put () behind its name."
     elif hasattr(given, "build"):
         remedy = "Call build() at its end."

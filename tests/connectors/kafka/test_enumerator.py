@@ -1,5 +1,7 @@
 """Questions to brokers that cannot answer yet."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from funken.connectors.kafka import enumerator
@@ -35,7 +37,7 @@ class Consumer:
 @pytest.fixture(params=[True, False], ids=["of a partition", "of the request"])
 def ask(request, monkeypatch):
     pauses = []
-    monkeypatch.setattr(enumerator.time, "sleep", pauses.append)
+    monkeypatch.setattr(enumerator, "time", SimpleNamespace(**{**vars(enumerator.time), "sleep": pauses.append}))
 
     def ask(*codes):
         consumer = Consumer(*codes, of_partition=request.param)

@@ -171,7 +171,9 @@ def test_a_view_shows_its_times_and_explain_is_no_box(capsys):
     tables.execute_sql("CREATE VIEW v AS SELECT ts, r.x, CAST(r AS ROW<y INT>).y FROM s")
     tables.execute_sql("DESCRIBE v").print()
     assert [line.split("|")[1:3] for line in lines(capsys)[3:6]] == [
-        ["     ts ", " TIMESTAMP(3) *ROWTIME* "], ["      x ", "                    INT "], [" EXPR$2 ", "                    INT "],
-    ]  # fmt: skip
+        ["     ts ", " TIMESTAMP(3) *ROWTIME* "],
+        ["      x ", "                    INT "],
+        [" EXPR$2 ", "                    INT "],
+    ]
     tables.execute_sql("EXPLAIN SELECT id FROM s").print()
     assert lines(capsys)[0] == "== Abstract Syntax Tree =="

@@ -125,4 +125,4 @@ def test_two_streams_of_one_schema_have_uids_of_their_own():
         tables.create_temporary_view(f"t{number}", tables.from_data_stream(env.from_collection([(number,)])))
     rows = [tables.to_changelog_stream(tables.sql_query(f"SELECT * FROM t{number}")) for number in range(2)]
     found = rows[0].union(rows[1]).execute_and_collect(limit=10)
-    assert sorted(tuple(row) for row in found) == [(0,), (1,)]
+    assert sorted(tuple(row) for row in found) == [((0,),), ((1,),)]
