@@ -574,3 +574,18 @@ def test_windows_that_no_watermark_reaches_are_warned_of(env, strategy, kinds):
     assert all(
         warning.operator == "windows" and "for_bounded_out_of_orderness('5 s')" in warning.text for warning in warnings
     )
+
+
+def test_looking_for_hints_never_hides_an_exception():
+    class Strange(TypeError):
+        def __str__(self):
+            raise RuntimeError("no text")
+
+    def explode(value):
+        raise Strange(value)
+
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    env.from_collection([1]).map(explode).name("culprit").print()
+
+    with pytest.raises(OperatorFailed, match=r"operator 'culprit' \(subtask 0\) failed at the record 1: Strange: "):
+        env.execute()

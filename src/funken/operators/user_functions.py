@@ -285,6 +285,13 @@ def hint_of(error: BaseException, record: Any = None) -> str:
     >>> hint(lambda word: word.upper.strip(), "to")
     'upper is a method: call it, with ().'
     """
+    try:
+        return _hint_of(error, record)
+    except Exception:  # noqa: BLE001 - the program's own __str__, __dir__ or a property may raise
+        return ""
+
+
+def _hint_of(error: BaseException, record: Any) -> str:
     if isinstance(error, AttributeError) and error.name is not None:
         return _hint_of_attribute(error.obj, error.name, record)
     has = fields_of(record)
@@ -313,7 +320,7 @@ def _hint_of_attribute(owner: Any, name: str, record: Any) -> str:
     if name == "collect":
         return "There is no collector: yield the results."
     if owner is None:
-        return hint_of(TypeError("'NoneType'"))
+        return _hint_of(TypeError("'NoneType'"), None)
     if isinstance(owner, dict) and name in owner:
         return f"A field of a dict is an item: write record[{name!r}]."
     if name in _OF_STATES and isinstance(owner, int | float | str | list | dict | tuple):

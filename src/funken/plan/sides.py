@@ -34,7 +34,7 @@ class _Unknown(Exception):
 def place_of_program() -> str:
     """Return the line of the program that calls Funken, as ``job.py, line 12``."""
     frame = sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("funken."):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("funken."):
         frame = frame.f_back
     return f"{os.path.basename(frame.f_code.co_filename)}, line {frame.f_lineno}"
 
@@ -48,7 +48,10 @@ def check_sides(graph: StreamGraph) -> None:
                 continue
             source = graph[given.upstream]
             if source.id not in known:
-                known[source.id] = written(source)
+                try:
+                    known[source.id] = written(source)
+                except Exception:  # noqa: BLE001 - the program's objects may raise when they are looked at
+                    known[source.id] = None
             tags = known[source.id]
             if tags is not None:
                 _check(source, given, tags)
