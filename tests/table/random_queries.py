@@ -15,6 +15,8 @@ from typing import Any
 
 from funken import Row, RowKind
 from funken.table.changelog import ChangelogMode
+from funken.table.connectors.values import register_rows
+from funken.table.environment import TableEnvironment
 from funken.table.schema import Schema
 
 INSERT, DELETE = RowKind.INSERT, RowKind.DELETE
@@ -83,6 +85,13 @@ LOOKED_UP: dict[str, tuple[str, list[Values]]] = {
     "many": ("many_k INT, many_v INT", [(-1, 1), (0, None), (0, 2), (1, 1), (1, 1), (3, 4), (None, 0)]),
 }
 """Tables that do not change, for lookup joins: with one row of a key, or several."""
+
+
+def create_looked_up(tables: TableEnvironment) -> None:
+    """Create the tables that do not change."""
+    for name, (columns, rows) in LOOKED_UP.items():
+        options = f"'connector' = 'values', 'data-id' = '{register_rows(rows)}', 'disable-lookup' = 'false'"
+        tables.execute_sql(f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ({options})")
 
 
 class History:

@@ -25,7 +25,6 @@ from funken.connectors.base import NEED_SPLITS, Batch, Boundedness, NeedSplits, 
 from funken.connectors.sink import Sink, SinkWriter
 from funken.runtime.driver.local_runner import LocalRunner
 from funken.table.changelog import ChangelogMode
-from funken.table.connectors.values import register_rows
 from funken.table.environment import EnvironmentSettings, StreamTableEnvironment
 from funken.table.logical import LogicalSink
 from funken.table.rules import optimize
@@ -40,6 +39,7 @@ from tests.table.random_queries import (
     History,
     Queries,
     Values,
+    create_looked_up,
     rendered,
 )
 
@@ -340,9 +340,7 @@ class Case:
             stream: Any = env.stream_environment.from_source(source, None, name).uid(name).set_parallelism(1)
             table = env.from_changelog_stream(stream, history.table.schema(), history.table.mode)
             env.create_temporary_view(name, table)
-        for name, (columns, rows) in LOOKED_UP.items():
-            options = f"'connector' = 'values', 'data-id' = '{register_rows(rows)}', 'disable-lookup' = 'false'"
-            env.execute_sql(f"CREATE TEMPORARY TABLE {name} ({columns}) WITH ({options})")
+        create_looked_up(env)
         for place in places:
             self._add(env, place)
         batches = self.options["table.exec.mini-batch.enabled"]

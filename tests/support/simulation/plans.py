@@ -12,7 +12,7 @@ from typing import Any
 
 from funken import DataGeneratorSource, DataStream, KeyedProcessFunction, StreamExecutionEnvironment, WatermarkStrategy
 from tests.support.simulation.scenario_functions import COUNT
-from tests.table.random_queries import AFTER, INSERT, TABLES, History, Queries, rendered
+from tests.table.random_queries import AFTER, INSERT, TABLES, History, Queries, create_looked_up, rendered
 
 Wide = Callable[[], int]
 _PLANS, _QUERIES = 60, 3
@@ -60,6 +60,7 @@ def plan(number: int, env: StreamExecutionEnvironment, records: int, wide: Wide)
         stream: Any = env.from_source(source, WatermarkStrategy.no_watermarks(), table.name).set_parallelism(1)
         named = tables.from_changelog_stream(stream.uid(table.name), table.schema(), table.mode)
         tables.create_temporary_view(table.name, named)
+    create_looked_up(tables)
     found = []
     for place, text in enumerate(texts):
         signed = tables.to_changelog_stream(tables.sql_query(text)).map(_signed).uid(f"signed {place}")
