@@ -435,3 +435,10 @@ def test_schema_of_the_columns():
 
     assert str(schema.columns[0].type) == "BIGINT"
     assert str(ff.col("a").cast(ff.DataType.decimal(4, 2))) == "cast(a, DECIMAL(4, 2))"
+
+
+def test_show_keeps_lines_of_a_text(capsys):
+    frames = ff.from_pandas(pd.DataFrame({"a": ["one\ntwo"]}))
+    frames.show()
+
+    assert "two" in capsys.readouterr().out

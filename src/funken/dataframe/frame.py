@@ -537,10 +537,13 @@ class DataFrame:
         print(shown(self._table, given.count(n)))  # noqa: T201 - that is what it is for
 
     def _repr_html_(self) -> str:
-        from funken.table.notebook import RowsOfCell  # noqa: PLC0415 - only in notebooks
+        from funken.dataframe.iteration import first_rows  # noqa: PLC0415 - only in notebooks
+        from funken.table.notebook import RowsOfCell  # noqa: PLC0415
 
-        rows = [] if not self._bounded() else self._table.fetch(20).execute().collect()
-        return RowsOfCell(self.columns, list(rows), False)._repr_html_()
+        if not self._bounded():
+            return RowsOfCell(self.columns, [])._repr_html_()
+        result, rows = first_rows(self._table, 20)
+        return RowsOfCell(result.header(), list(map(result.cells, rows)))._repr_html_()
 
     def _bounded(self) -> bool:
         return not self._table._environment.is_streaming

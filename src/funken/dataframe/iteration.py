@@ -15,6 +15,7 @@ from funken.types.row import Row
 
 if TYPE_CHECKING:
     from funken.table.logical import RelationType
+    from funken.table.result import TableResult
 
 T = TypeVar("T")
 
@@ -153,13 +154,19 @@ def _in_time(rows: Any, n: int, timeout: float) -> list[Row]:
     return got
 
 
-def shown(table: Table, n: int) -> str:
-    """Return the first rows of a query in a box."""
+def first_rows(table: Table, n: int) -> tuple[TableResult, list[Row]]:
+    """Return the result of a query, and the first rows that are left of it."""
+    from funken.table.collecting import remaining  # noqa: PLC0415 - loads Arrow
+
     result = table.fetch(n).execute()
     result._streaming = False  # the rows that are left, not the changes
     result._by_type = False
     with result.collect() as rows:
-        from funken.table.collecting import remaining  # noqa: PLC0415 - loads Arrow
+        return result, remaining(rows)
 
-        lines = list(result.lines(remaining(rows)))
-    return "\n".join(line for line in lines if line.startswith(("+", "|")))
+
+def shown(table: Table, n: int) -> str:
+    """Return the first rows of a query in a box."""
+    result, rows = first_rows(table, n)
+    lines = list(result.lines(rows))
+    return "\n".join(lines[:-1])  # behind the rows is their number

@@ -14,7 +14,6 @@ from typing import Any
 from funken.errors import InvalidProgram
 from funken.table.environment import TableEnvironment
 from funken.table.result import ResultKind, TableResult
-from funken.table.values import sql_text
 
 _LIMIT = 100
 
@@ -22,30 +21,21 @@ _LIMIT = 100
 class RowsOfCell:
     """The rows of a query as a notebook shows them.
 
-    >>> from funken.types.row import Row
-    >>> print(RowsOfCell(["n"], [Row(1)], False)._repr_html_())
+    >>> print(RowsOfCell(["n"], [["1"]])._repr_html_())
     <table><thead><tr><th>n</th></tr></thead><tbody><tr><td>1</td></tr></tbody></table>
     """
 
-    def __init__(self, names: list[str], rows: list[Any], has_changes: bool) -> None:
-        self.names = names
-        self.rows = rows
-        self._has_changes = has_changes
-
-    def _cells(self, row: Any) -> list[str]:
-        texts = [sql_text(value) for value in row]
-        return [str(row.get_row_kind()), *texts] if self._has_changes else texts
+    def __init__(self, header: list[str], rows: list[list[str]]) -> None:
+        self._header = header
+        self._rows = rows
 
     def _repr_html_(self) -> str:
-        header = ["op", *self.names] if self._has_changes else self.names
-        head = "".join(f"<th>{escape(name)}</th>" for name in header)
-        body = "".join(
-            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in self._cells(row))}</tr>" for row in self.rows
-        )
+        head = "".join(f"<th>{escape(name)}</th>" for name in self._header)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self._rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def __repr__(self) -> str:
-        return "\n".join(", ".join(self._cells(row)) for row in self.rows)
+        return "\n".join(map(", ".join, self._rows))
 
 
 class SqlMagic:
@@ -66,7 +56,7 @@ class SqlMagic:
         shown: Any = None
         for text in parser.split(rest if cell is None else cell):
             result = run(environment, parser.parse(text))
-            shown = self._rows(result, limit, environment.is_streaming)
+            shown = self._rows(result, limit)
         return shown
 
     def _options(self, line: str) -> tuple[TableEnvironment, int, str]:
@@ -92,7 +82,7 @@ class SqlMagic:
             self._own = TableEnvironment.create()
         return self._own
 
-    def _rows(self, result: TableResult, limit: int, streaming: bool) -> RowsOfCell | str:
+    def _rows(self, result: TableResult, limit: int) -> RowsOfCell | str:
         if result.get_result_kind() is ResultKind.SUCCESS:
             return "OK"
         job, rows = result.get_job_client(), list[Any]()
@@ -102,8 +92,7 @@ class SqlMagic:
         except KeyboardInterrupt:
             if job is not None and not job.get_job_execution_result().done():
                 job.cancel().result()
-        names = result.get_resolved_schema().get_column_names()
-        return RowsOfCell(names, rows, streaming and job is not None)
+        return RowsOfCell(result.header(), list(map(result.cells, rows)))
 
 
 def load_ipython_extension(ipython: Any) -> None:

@@ -170,21 +170,23 @@ class TableResult:
     def lines(self, rows: Iterable[Row]) -> Iterator[str]:
         """Return the lines that ``print`` prints of some rows."""
         if self._raw:
-            yield from (cell for row in rows for cell in self._cells(row))
+            yield from (cell for row in rows for cell in self.cells(row))
             return
         if self._by_type:
-            cells: Iterable[list[str]] = map(self._cells, rows)
+            cells: Iterable[list[str]] = map(self.cells, rows)
             widths = [self._type_width(name, type_) for name, type_ in zip(self._names, self._types, strict=True)]
             widths = [2, *widths] if self._streaming else widths
         else:
-            cells = found = [self._cells(row) for row in rows]
-            widths = [max(map(_width, column)) for column in zip(self._header(), *found, strict=True)]
-        yield from _boxed(self._header(), cells, widths, cut=self._by_type)
+            cells = found = [self.cells(row) for row in rows]
+            widths = [max(map(_width, column)) for column in zip(self.header(), *found, strict=True)]
+        yield from _boxed(self.header(), cells, widths, cut=self._by_type)
 
-    def _header(self) -> list[str]:
+    def header(self) -> list[str]:
+        """Return the names above the columns that are shown."""
         return [_OP, *self._names] if self._streaming else self._names
 
-    def _cells(self, row: Row) -> list[str]:
+    def cells(self, row: Row) -> list[str]:
+        """Return the texts of a row as they are shown, instants in the session's time zone."""
         texts = [sql_text(value, type_, self._null, self._zone) for value, type_ in zip(row, self._types, strict=True)]
         return [str(row.get_row_kind()), *texts] if self._streaming else texts
 

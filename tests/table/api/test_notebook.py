@@ -1,7 +1,5 @@
 """Cells of SQL in notebooks."""
 
-import itertools
-
 import pytest
 
 from funken.errors import InvalidProgram
@@ -34,7 +32,6 @@ def test_a_cell_shows_the_rows_of_its_last_statement(sql):
 
     shown = sql("tables", "SELECT 1; SELECT n, s FROM v WHERE n < 2;")
 
-    assert [tuple(row) for row in shown.rows] == [(1, "<a>")]
     assert "<td>+I</td><td>1</td><td>&lt;a&gt;</td>" in shown._repr_html_()
     assert repr(shown) == "+I, 1, <a>"
 
@@ -44,7 +41,7 @@ def test_an_endless_query_ends_at_its_limit(sql):
 
     shown = sql("tables --limit 3", "SELECT n FROM g")
 
-    assert len(list(itertools.islice(shown.rows, 9))) == 3
+    assert len(repr(shown).splitlines()) == 3
 
 
 @pytest.mark.parametrize(
@@ -58,3 +55,10 @@ def test_an_endless_query_ends_at_its_limit(sql):
 def test_a_line_that_means_nothing_is_refused(sql, line, message):
     with pytest.raises(InvalidProgram, match=message):
         sql(line, "SELECT 1")
+
+
+def test_a_cell_shows_instants_in_the_zone_of_the_session(sql):
+    sql("tables", "SET 'table.local-time-zone' = 'Asia/Shanghai'")
+    shown = sql("tables", "SELECT TO_TIMESTAMP_LTZ(0, 3) AS t")
+
+    assert "<td>1970-01-01 08:00:00.000</td>" in shown._repr_html_()
