@@ -177,3 +177,17 @@ def test_a_view_shows_its_times_and_explain_is_no_box(capsys):
     ]
     tables.execute_sql("EXPLAIN SELECT id FROM s").print()
     assert lines(capsys)[0] == "== Abstract Syntax Tree =="
+
+
+@pytest.mark.parametrize(("scientific", "expected"), [("true", "1E+2,1.5,0"), ("false", "100,1.5,0")])
+def test_decimals_in_csv_have_no_zeros_at_their_end(tmp_path, scientific, expected):
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    option = f"'csv.write-bigdecimal-in-scientific-notation' = '{scientific}'"
+    tables.execute_sql(
+        "CREATE TABLE o (a DECIMAL(10, 2), b DECIMAL(10, 2), c DECIMAL(10, 2)) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv', {option})"
+    )
+    tables.execute_sql("INSERT INTO o VALUES (100, 1.50, 0)").wait()
+
+    [file] = [each for each in tmp_path.rglob("*.csv") if not each.name.startswith(".")]
+    assert file.read_text() == expected + "\n"
