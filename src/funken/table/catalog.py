@@ -120,6 +120,12 @@ class CatalogTable:
         """Return a column by name."""
         return next(column for column in self.columns if column.name == name)
 
+    def time_of(self, column: TableColumn) -> str:
+        """Return ``ROWTIME`` or ``PROCTIME`` for a column that is a time attribute, else ``""``."""
+        if self.watermark is not None and self.watermark.column == column.name:
+            return "ROWTIME"
+        return "PROCTIME" if str(column.expression).replace(" ", "").upper() == "PROCTIME()" else ""
+
     def expression_text(self, expression: Any) -> str:
         """Return an expression over the table as it is shown, with the names of columns quoted.
 

@@ -29,8 +29,6 @@ from funken.table.types import (
 Typing = Callable[[Any, Sequence[tuple[str, Any]]], Any]
 """Binds an expression, text or of the Table API, over columns."""
 
-_PROCTIME = "PROCTIME()"
-
 
 def typed(definition: st.ColumnDefinition) -> TableColumn:
     """Return a column whose type is written; a computed one has none yet."""
@@ -300,11 +298,8 @@ def described(table: CatalogTable, times: Mapping[str, str] | None = None) -> li
 
 def _summary(column: TableColumn, table: CatalogTable, times: Mapping[str, str]) -> str:
     text = str(column.type.as_nullable(True)) if hasattr(column.type, "as_nullable") else str(column.type)
-    if table.watermark is not None and table.watermark.column == column.name:
-        return f"{text} *ROWTIME*"
-    if str(column.expression).replace(" ", "").upper() == _PROCTIME:
-        return f"{text} *PROCTIME*"
-    return f"{text} *{times[column.name]}*" if column.name in times else text
+    time = times.get(column.name) or table.time_of(column)
+    return f"{text} *{time}*" if time else text
 
 
 def _extras(column: TableColumn, table: CatalogTable) -> str | None:

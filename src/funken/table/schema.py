@@ -107,12 +107,6 @@ class Column:
         return self.as_summary_string()
 
 
-def _time_of(column: TableColumn, table: CatalogTable) -> str:
-    if table.watermark is not None and table.watermark.column == column.name:
-        return "ROWTIME"
-    return "PROCTIME" if str(column.expression).replace(" ", "").upper() == "PROCTIME()" else ""
-
-
 def _with_time(column: Column) -> str:
     return f"{column.type}{f' *{column.time}*' if column.time else ''}"
 
@@ -245,7 +239,7 @@ class ResolvedSchema:
                     column.metadata_key,
                     column.virtual,
                     column.comment,
-                    _time_of(column, table),
+                    table.time_of(column),
                 )
             )
         mark = table.watermark

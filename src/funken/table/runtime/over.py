@@ -382,9 +382,12 @@ class OverAtEnd(KeyedTableOperator):
 
     def block(self, block: TableBlock) -> None:
         """Keep the rows of a block."""
+        found: dict[Tuple, list[tuple[Tuple, int]]] = {}
         for key, row, kind in self.keyed_rows(block, self._group.partition):
+            found.setdefault(key, []).append((row, kind))
+        for key, rows in found.items():
             self.store.current_key = key
-            self._rows.add((row, kind))
+            self._rows.add_all(rows)
             self.timers.register_event_time_timer(key, None, MAX_WATERMARK)
 
     def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
