@@ -1,6 +1,7 @@
 """Tables of a SparkSession as a catalog of SQL."""
 
 import datetime
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pytest
@@ -73,9 +74,11 @@ def test_files_are_read_where_they_are(spark):
     assert "filter=[=(n, 4)]" in tables.explain_sql("SELECT id FROM orders WHERE n = 4")
 
 
-def test_the_active_session_is_a_catalog_by_its_type(spark):
+def test_the_running_session_is_a_catalog_by_its_type(spark):
     tables = session(spark)
-    tables.execute_sql(f"CREATE CATALOG again WITH ('type' = 'spark', 'default-database' = '{SHOP}')")
+    create = f"CREATE CATALOG again WITH ('type' = 'spark', 'default-database' = '{SHOP}')"
+    with ThreadPoolExecutor(1) as pool:  # where no session is active: each thread has its own
+        pool.submit(tables.execute_sql, create).result()
     assert rows(tables, f"SELECT id FROM again.{SHOP}.orders WHERE item = 'tea'") == [(1,)]
 
 

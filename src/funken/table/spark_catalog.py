@@ -24,9 +24,12 @@ _FILES = ("parquet", "orc")
 
 
 def active_session(name: str) -> Any:
-    """Return the SparkSession of this process; raises ``InvalidTable`` if there is none."""
-    sessions = getattr(sys.modules.get("pyspark.sql"), "SparkSession", None)
-    found = None if sessions is None else sessions.getActiveSession()
+    """Return the SparkSession of this process, whichever thread made it; raises ``InvalidTable`` if there is none."""
+    found = None
+    if "pyspark" in sys.modules:
+        from funken.spark.session import existing
+
+        found = existing()
     if found is None:
         raise InvalidTable(
             f"Catalog {name!r}: this process has no SparkSession. Create one first, or pass one: "
