@@ -21,7 +21,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 # Highest first: a module imports from its own line or from a lower one. A room is a folder, or a module right under funken;
 # a folder that is not listed belongs to the one it is in.
 LAYERS = (
-    {"cli", "demo", "web", "testing", "compat", "__main__", "cep", "dataset", "graph", "ml", "sdk"},
+    {"cli", "demo", "testing", "compat", "__main__", "cep", "dataset", "graph", "ml", "sdk"},
     {"dataframe"},
     {"table"},
     {"table.physical"},
@@ -39,14 +39,12 @@ LAYERS = (
     {"rest"},
     {"leaderelection", "runtime.driver"},
     {"runtime.task"},
-    {"runtime.snapshot"},
     {"runtime.chain"},
     {"runtime.flow_control"},
     {"runtime.exchange"},
     {"runtime.job"},
     {"runtime"},
     {"checkpoint"},
-    {"checkpoint.snapshot"},
     {"checkpoint.store"},
     {"plan", "plan.columns", "plan.rules"},
     {"operators.stateful"},
@@ -74,7 +72,7 @@ LAYERS = (
     {"connectors", "connectors.formats", "connectors.reading"},
     {"columnar.vectorized"},
     {"columnar.keyed"},
-    {"columnar.kernels", "columnar.loops"},
+    {"columnar.kernels"},
     {"columnar"},
     {"windowing"},
     {"timing"},
@@ -577,3 +575,50 @@ def test_a_room_says_what_it_may_import():
         "does not say in __init__.py what it may import"
     ]
     assert list(stated_purpose(Module("funken.io", '"""Files. May import errors."""', is_package=True))) == []
+
+
+def test_every_layer_has_rooms_that_exist():
+    places = {SOURCE / "funken" / room.replace(".", "/") for room in RANK}
+
+    assert [str(place) for place in places if not (place.is_dir() or place.with_suffix(".py").is_file())] == []
+
+
+FILE = re.compile(r"`{1,2}([\w/.-]+\.py)`{1,2}")
+PAGES = [*SOURCE.rglob("README.md"), SOURCE.parent / "ARCHITECTURE.md", *SOURCE.parent.glob("docs/internals/*.md")]
+
+
+@cache
+def tails() -> frozenset[str]:
+    """Return every file of the repository, from each of its folders on: ``task.py``, ``task/task.py`` and so on."""
+    globs = ("src/**/*.py", "tests/**/*.py", "scripts/*.py", "benchmarks/*.py")
+    files = (path.relative_to(SOURCE.parent) for pattern in globs for path in SOURCE.parent.glob(pattern))
+    return frozenset("/".join(path.parts[depth:]) for path in files for depth in range(len(path.parts)))
+
+
+def stale(text: str) -> Iterator[str]:
+    return (name for name in FILE.findall(text) if name not in tails())
+
+
+def repeated(page: str) -> Iterator[str]:
+    """Yield the files that a line names twice, and those with two rows in tables."""
+    rows = Counter(
+        name for line in page.splitlines() if line.startswith("|") for name in set(FILE.findall(line.split("|")[1]))
+    )
+    yield from (name for name, times in rows.items() if times > 1)
+    for line in page.splitlines():
+        yield from (name for name, times in Counter(FILE.findall(line)).items() if times > 1)
+
+
+def test_files_that_pages_and_comments_name_exist():
+    texts = {path: path.read_text() for path in (*SOURCE.rglob("*.py"), *PAGES)}
+
+    assert [f"{path}: {name}" for path, text in texts.items() for name in stale(text)] == []
+    assert list(stale("`task.py`, ``task/task.py``, ``task/mailbox.py``")) == ["task/mailbox.py"]
+
+
+def test_each_room_has_a_page_that_names_a_file_once():
+    folders = [path for path in (SOURCE / "funken").iterdir() if (path / "__init__.py").is_file()]
+
+    assert [folder.name for folder in folders if not (folder / "README.md").is_file()] == []
+    assert [f"{page}: {name}" for page in PAGES for name in repeated(page.read_text())] == []
+    assert list(repeated("| `a.py` | of `b.py` |\n| `a.py`, `c.py` | |\n`d.py`, `d.py`")) == ["a.py", "d.py"]

@@ -36,7 +36,7 @@ def record(i: int) -> Any:
 
 
 class Sums(WindowFunction):
-    """What PyFlink's ``tumbling_count_window.py`` has."""
+    """The function of PyFlink's example of tumbling count windows."""
 
     def apply(self, key: Any, window: Any, inputs: Any) -> Any:
         result = 0

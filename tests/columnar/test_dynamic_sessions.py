@@ -38,7 +38,7 @@ def record(i: int) -> Any:
 
 
 class Gap(SessionWindowTimeGapExtractor):
-    """What PyFlink's ``session_with_dynamic_gap_window.py`` has."""
+    """The function of PyFlink's example of sessions with dynamic gaps."""
 
     def extract(self, element: Any) -> int:
         return element[1]

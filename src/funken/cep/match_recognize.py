@@ -1,6 +1,6 @@
 """SQL's MATCH_RECOGNIZE: PATTERN becomes a program that the operator of patterns runs, MEASURES the records of the result.
 
-Of the matches that begin with a row, SQL:2016 says which is preferred (``row_program.py``). A condition of DEFINE that looks at
+Of the matches that begin with a row, SQL:2016 says which is preferred (``row_nfa.py``). A condition of DEFINE that looks at
 its own row, and at those before it in the partition, is evaluated once per row. sqlglot parses the SQL; it comes with the extra
 ``cep``.
 """

@@ -4,7 +4,7 @@
 start state is not part of it: every event may begin a match. Partial matches are in the order of their first events.
 Positions number the events that are kept; an event that leaves no trace does not use one up.
 
-What an event does to a partial match depends on the state it waits in and on the results of some conditions. ``decisions.py``
+The effect of an event on a partial match depends on its state and on the results of some conditions. ``Decisions``
 keeps that as a tree per state, so a step is one evaluation per condition that matters, and a lookup. Events of a block have
 masks with the results of simple conditions; where they decide, a step is a lookup alone.
 """

@@ -104,7 +104,7 @@ def unpack(packed: Packed, kind: type[Node] = Node) -> list[Node]:
 #
 # A program gives functions: of the event (simple), or of the event and the partial match (iterative). They become
 # the leaves of an expression of AND, OR and NOT. An expression is plain data; ``evaluate`` asks a ``View`` for the
-# results of its functions. ``decisions.py`` sees to it that a simple one is called once per event, an iterative one
+# results of its functions. ``Decisions`` in ``nfa.py`` ensures that a simple one is called once per event, an iterative one
 # once per event and partial match.
 
 

@@ -6,7 +6,7 @@ A *search* begins at a row; it has threads in the order of preference of SQL:201
 preferred to. It is decided when no thread is left. Searches are decided in the order of their first rows, and a match that
 is found discards those that begin before the row to skip to. What has come to an end with the input, or with the window of
 WITHIN, is decided then. Two threads in one state are one, the preferred one, unless a condition that they may come to can tell
-them apart (``facts.py``). A thread for which the match ends if the partition does (``$``) outlives the window until the next row.
+them apart (``Facts``). A thread for which the match ends if the partition does (``$``) outlives the window until the next row.
 
 The same interface to the operator as ``funken.cep.nfa``: ``RowState`` is immutable, and the same object is returned where an
 event changes nothing.

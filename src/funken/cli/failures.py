@@ -3,7 +3,7 @@
 SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is closed) become an exception in the program, so that its jobs are stopped,
 not abandoned. A second signal ends the process at once, unless another job has begun since the first. A signal that the
 process was started to ignore, as by ``nohup``, stays ignored. Where SIGTERM is to save the jobs first, it becomes an exception
-when that is done (``lifecycle/termination.py``).
+when that is done (``Signals``).
 
 An error of Funken is shown as its message and the line of the program that led to it; any other error as Python shows
 it. Frames of Funken itself are left out of tracebacks: they say nothing about the program.

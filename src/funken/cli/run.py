@@ -1,6 +1,6 @@
 """``funken run`` and ``funken explain``: a user's script, with options that its environments begin with.
 
-``lifecycle/script.py`` runs the script as ``python JOB.py`` would; this module sets options, signals,
+``script.py`` runs the script as ``python JOB.py`` would; this module sets options, signals,
 and displays around it.
 """
 

@@ -1,5 +1,5 @@
-"""Functions as expressions, and records as columns: what makes an operator run on arrays instead of records.
+"""Functions as expressions, and records as columns: operators on arrays instead of records.
 
-``tracing.py`` reads bytecode into ``expressions.py``, ``inference.py`` finds the schema of results, ``folds.py`` reads
-aggregates; none of them loads NumPy. ``kernels/`` computes. May import ``state.keygroups`` and the lowest layers.
+``tracing.py`` reads bytecode into ``expressions.py``, ``typed/inference.py`` finds the types of results, ``recurrence.py``
+recognises accumulators; none of them loads NumPy. ``kernels/`` computes. May import ``state.keygroups`` and the lowest layers.
 """

@@ -29,7 +29,7 @@ class Block:
 
     @property
     def records(self) -> int:
-        """How many records the block stands for: more than it has rows if they are folded (``kernels/partials.py``)."""
+        """How many records the block stands for: more than it has rows if they are folded (``keyed/groups.py``)."""
         raise NotImplementedError
 
     def __getitem__(self, part: slice) -> Block:

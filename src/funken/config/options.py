@@ -1,7 +1,7 @@
 """Every option, once: key, type, default, meaning. The reference page is generated from here.
 
 Keys are Flink's where Flink has the option, and ``older`` are names that Flink gave it before. A value is parsed by the
-option's own function, which refuses what is not allowed: type, name or range. Flink's other options are in ``flink.py``.
+option's own function, which refuses what is not allowed: type, name or range. Flink's other options are in ``flink_options.txt``.
 """
 
 from __future__ import annotations

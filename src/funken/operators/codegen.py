@@ -496,7 +496,7 @@ def _constant(value: Any) -> ast.expr:
 # line is of.
 #
 # A line belongs to a step: an operator, the variable that holds its record, and the user's function. Where the
-# function could be read (``inlining.py``) its body is on the line, else a call of it. The loop runs in the module
+# function could be read (``expression_of``) its body is on the line, else a call of it. The loop runs in the module
 # of the first function that it holds: C code that imports, warns or makes a class looks at the globals of the frame
 # that calls it. What the loop itself uses are its free variables, so no name of the module can hide them.
 #

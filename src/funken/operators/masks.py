@@ -2,7 +2,7 @@
 
 A predicate takes part if it has no effect and depends on the record alone: the tracer of columns (``columnar/tracing.py``) can
 read it, which follows attributes and keys here, too; or it is one straight line of comparisons and arithmetic without a call
-(``inlining.py``). What an attribute is must not depend on how often it is asked for. The body of the predicate is then part of
+(``codegen.py``). What an attribute is must not depend on how often it is asked for. The body of the predicate is then part of
 the loop, so that its result is exactly the function's; several comparisons of one field with constants are one look into a
 table. Where a body raises, or the value of a variable that it uses has changed, there are no masks for the block, and the
 caller calls the functions where it needs them.

@@ -1,7 +1,7 @@
 """How the sources of a task react to records that queue behind them: pause, limit what is in flight, send larger blocks.
 
 Spark's buffers bound what is in flight in bytes. Flow control is still theirs; this shortens the queues inside them. The
-tasks report which records were late, and by how much (``queue_delay.py``).
+tasks report which records were late, and by how much (``QueueDelayMonitor``).
 
 * For small records the buffers are a tenth of a second. A source that never had to wait *pauses* for as long as records
   were late, so that the queue drains to the target; records ingested before the pause ended do not measure the queue
@@ -9,7 +9,7 @@ tasks report which records were late, and by how much (``queue_delay.py``).
 * Behind a slow function they are many seconds. From what it has read since the late records were born, and how fast these
   come through, a source estimates the length of the queue. If one pause cannot drain it, it keeps a *window*: no more
   records in flight than come through in the time that is aimed at. While nothing is late the window grows exponentially,
-  and is then forgotten; a job begins with such a window (decision 0007), which grows with what comes through (``slow_start.py``).
+  and is then forgotten; a job begins with such a window (decision 0007), which grows with what comes through (``SlowStart``).
 * A source that pauses goes on filling its blocks, up to the buffer timeout; under a window not for much of its time (``holds``,
   decision 0068).
 * Where sources read few records at a time, and the tasks behind them cannot keep up with so many small blocks, partly filled
@@ -46,7 +46,7 @@ from funken.runtime.settings import TaskSettings
 from funken.timing.clock import Clock, ThreadUsage
 
 # ---- How long records queue before a task, as it reports to the sources; how these react is in
-# ``in_flight_window.py``.
+# ``InFlightWindow``.
 #
 # A task compares a block's age with the age of blocks that did not queue, which includes the difference between the
 # clocks of two machines, and reports the excess over the target. That is the least age it has seen; but the least
@@ -807,7 +807,7 @@ class InFlightWindow:
 #
 # The task calls ``on_block`` per block, and ``pause``, ``room`` and ``on_read`` around every poll of its sources;
 # what runs the task calls ``on_idle``, ``take_report`` and ``min_flush_delay``. The rules are in
-# ``queue_delay.py``, ``in_flight_window.py`` and ``slow_start.py``.
+# ``QueueDelayMonitor``, ``InFlightWindow`` and ``SlowStart``.
 
 
 class SourceThrottle:

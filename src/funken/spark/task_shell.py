@@ -3,7 +3,7 @@
 A worker runs the shell of one task, or those of several (``execution.subtasks-per-worker``): one thread turns their loops
 (``spark/worker.py``), the only one for user code. Blocks and orders reach a task through its mailbox; blocks are admitted by
 credit, so that a slow operator holds up the reader, Spark's shuffle behind it, and in the end the source. The order of what a
-loop does is ``TaskLoop``'s (``task/mailbox.py``).
+loop does is ``TaskLoop``'s (``runtime/task/task.py``).
 
 A third thread sends heartbeats. A process whose driver is silent ends at once, and so does one that was stopped itself for
 so long that the driver has given it up: it closes, saves and writes nothing.

@@ -6,8 +6,8 @@ state, to what is stored there: a value or accumulator, a list of elements, or a
 Invariant, and what a backend may rely on: **every** change ends in ``table[slot] = stored``, ``del table[slot]`` or
 ``table.pop(slot)``, also when the stored list or dict was changed in place just before. To know what changed since
 the last snapshot, a backend needs to watch these three only. User code has no object that is stored and can be changed
-(``isolation.py``). What is stored is **read** by ``table[slot]``, ``get``, ``items`` and ``values`` only, again for every
-record: an object that was read for an earlier one may since belong to a snapshot that is not pickled yet.
+(``isolated`` in ``handles.py``). What is stored is **read** by ``table[slot]``, ``get``, ``items`` and ``values`` only,
+again for every record: an object that was read for an earlier one may since belong to a snapshot that is not pickled yet.
 """
 
 from __future__ import annotations

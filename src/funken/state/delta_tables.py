@@ -6,7 +6,7 @@ if a key is not there ``base``, and always writes to ``delta``. That costs a loo
 snapshot, and nothing for the others; a snapshot is of ``delta``, which is then merged into ``base``.
 
 That happens in steps: until then, the former delta and the base form a ``CopyOnWriteLayer`` in place of ``base``
-(``snapshot_writer.py``).
+(``SnapshotWriter``).
 """
 
 from __future__ import annotations

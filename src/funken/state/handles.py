@@ -143,7 +143,7 @@ class State:
 
     ``namespace`` matters to handles made by ``KeyedStateStore.namespaced`` only. Operators that cannot afford a call
     per record may use ``table`` themselves, under the rules of ``backend.py``. Objects of the types in ``plain`` are stored as
-    they are, others are copied if they can be changed (``isolation.py``).
+    they are, others are copied if they can be changed (``isolated``).
     """
 
     __slots__ = ("descriptor", "namespace", "plain", "slot", "table")

@@ -27,7 +27,7 @@ def active_session(name: str) -> Any:
     """Return the SparkSession of this process, whichever thread made it; raises ``InvalidTable`` if there is none."""
     found = None
     if "pyspark" in sys.modules:
-        from funken.spark.session import existing
+        from funken.spark.session import existing  # noqa: PLC0415 - it imports PySpark
 
         found = existing()
     if found is None:

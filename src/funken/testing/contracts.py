@@ -1,4 +1,4 @@
-"""The contract test kit for sources (``sink_contracts.py`` has that for sinks): reads them through failures, and counts.
+"""The contract test kit for sources and sinks: runs them through failures, and counts records.
 
 Each run is drawn from a seed, so it can be repeated: parallelism, the size of blocks, checkpoints that complete, are aborted or
 are lost, restores at another parallelism, commits that are cut off, repeated, or begin in another process. No job runs and

@@ -1,9 +1,9 @@
-"""Declared types: what a program may say about its records, and what that does to them.
+"""Declared types: declarations about records, and their effect.
 
 Nothing needs a type. A declared one narrows values, makes tuples into rows, refuses what does not fit, and decides how
 a record is written as text.
 
-``generics.py`` has the type parameters of the public classes, for type checkers. May import ``errors`` only.
+``callables.py`` has the type parameters of the public classes, for type checkers. May import ``errors`` only.
 """
 
 from funken.types.info import TypeInformation, Types

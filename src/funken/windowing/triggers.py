@@ -1,7 +1,7 @@
 """Triggers: when a window's contents are computed on, and when they are thrown away.
 
-The rules that come with Funken, each over the contract in ``firing.py`` and with the behaviour of the Flink class of its
-name; those that fire early are in ``continuous.py``. Names of trigger states begin with ``_trigger.``, so that they never
+The rules that come with Funken, each over the contract in ``windows.py`` and with the behaviour of the Flink class of its
+name. Names of trigger states begin with ``_trigger.``, so that they never
 meet a user's. ``funken.testing.WindowContext`` is what their examples run in.
 """
 

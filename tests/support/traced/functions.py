@@ -1,6 +1,6 @@
 """Random functions out of the subset that is traced: what kernels make of random records is what Python makes.
 
-A case is a number: the same one gives the same function and records (``traced_records.py``). The function is Python's source,
+A case is a number: the same one gives the same function and records (``records.py``). The function is Python's source,
 written by a grammar that knows types, so most of them are computed.
 """
 

@@ -1,7 +1,7 @@
 """A submitted job, from the program's side: how it is run and restarted, saved, stopped, and watched.
 
 ``execute`` runs a job in the calling thread; ``execute_async`` in one of its own, and returns a ``JobClient``.
-Whoever wants to see every job of the process, whatever starts it, registers with ``watch_jobs`` (``watching.py``).
+``watch_jobs`` registers an observer of every job of the process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``DataStream``: what a program is written with. Every method adds a node to the program; nothing runs.
 
 A stream is a list of upstream outputs (more than one after ``union``), each with the way its records are spread. The
-settings of the operator before it are in ``settings.py``, partitioning is in ``partitioning.py``, the ends in ``sinks.py``.
+settings of the operator before it and the partitionings are in ``settings.py``, the ends in ``sinks.py``.
 """
 
 from __future__ import annotations

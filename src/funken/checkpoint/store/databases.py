@@ -481,7 +481,7 @@ def joined(first: Iterable[tuple[int, bytes]], second: Iterable[tuple[int, bytes
 #
 # Listing reads the manifest alone. Reading entries unpickles them, which runs whatever code the file names: a
 # savepoint is to be trusted as a program is. Objects of classes that cannot be imported, or have changed, are
-# shells (``shells.py``).
+# shells (``io/shapes.py``).
 
 
 _PREFIXES = ("state/", "broadcast/", "union/", "split/")

@@ -1,6 +1,6 @@
-"""Functions of keyed streams that keep state: what they declare, what they give, and what becomes of their state.
+"""Functions with keyed state: their declared states, their emitted records, and the changes of their state.
 
-``opening.py`` reads ``open()``, ``tracing.py`` with ``uses.py`` the functions; ``traced.py`` is what was
-read. ``typed.py`` knows the records; ``steps.py`` finds an order in which the state before each record can be computed.
+``tracing.py`` reads ``open()`` and the functions, ``changes.py`` has the changes of each state. ``typed.py`` adds types, and an
+order in which kernels can compute the state before each record.
 Nothing here loads NumPy. May import ``state`` and the rest of ``columnar``.
 """

@@ -3,7 +3,7 @@
 The function has one record as its argument, with fields: the record itself, its key, its timestamp, the watermark, and of each
 state whether it has a value (``held``) and which (``value_of``), as they are before the record. A path through the function that
 reads a state without a default goes on in two: with a value, and with ``None``. What is read after it was written is what was
-written. So all the function gives is emissions (``flat_maps/emissions.py``) over that record, and each change of a state is a
+written. So all the function gives is emissions (``columnar/flat_maps.py``) over that record, and each change of a state is a
 ``Write`` with the conditions it is made under. A timer that is set or deleted is a ``TimerChange``. ``on_timer`` is such a
 function too: its record is the time.
 """

@@ -87,7 +87,7 @@ _ROUNDS = 8
 
 @dataclass(frozen=True)
 class TypedState:
-    """A function, as kernels compute it over the record of ``traced.py``, of which ``schema`` is that."""
+    """A function with keyed state, as kernels compute it over records of ``schema``."""
 
     schema: Composite
     given: TracedFlatMap

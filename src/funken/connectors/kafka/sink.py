@@ -2,7 +2,7 @@
 
 ``NONE`` writes and waits for nothing. ``AT_LEAST_ONCE`` waits at each checkpoint until the brokers have acknowledged
 everything. ``EXACTLY_ONCE`` writes each checkpoint's records in one transaction per subtask, which is prepared at the
-barrier and committed when the checkpoint is complete (``writer.py``, ``committer.py``).
+barrier and committed when the checkpoint is complete (``TransactionalKafkaWriter``, ``KafkaCommitter``).
 """
 
 from __future__ import annotations

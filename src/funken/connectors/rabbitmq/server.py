@@ -2,7 +2,7 @@
 
 How a RabbitMQ server is reached: the description of a connection, with PyFlink's name, and the only import of ``pika``.
 
-It travels to the tasks; a password in it is in no ``repr`` and in no error. What errors mean is in ``problems.py``.
+It travels to the tasks; a password in it is in no ``repr`` and in no error. ``problem`` explains errors.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from funken.errors import InvalidConfiguration
 
 # ---- The reader of a queue in a task: records of messages, and when these are acknowledged.
 #
-# ``ledger.py`` decides what is new and what may be acknowledged; ``consumer.py`` talks to the server, in a thread.
+# ``ledger.py`` decides what is new and what may be acknowledged; ``link.py`` talks to the server, in a thread.
 
 
 logger = logging.getLogger(__name__)

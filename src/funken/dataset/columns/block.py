@@ -185,7 +185,7 @@ def ordered_columns(block: Block, order: Order) -> tuple[Columns, OrderLeaves] |
 def dealt_out(block: Block, column: Any, consumers: int, level: int | None = None) -> Sequence[Block] | None:
     """Cut a block of columns into one part per consumer, by the hash of a key; None if that needs its records.
 
-    ``level``: other bits of the hash decide, as in ``partitions.py``.
+    ``level``: other bits of the hash decide, as in ``joins.py``.
     """
     columns = columns_in(block)
     if columns is None or not isinstance(column, KeyColumn):

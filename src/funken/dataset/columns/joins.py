@@ -116,8 +116,8 @@ class SpilledBlocks:
 
 # ---- The build side of a join as columns: positions are looked up, and records made of whole columns.
 #
-# The key is one column of ints. ``ColumnTable`` is in memory; ``hash_join.py`` has what to do with more than fits,
-# ``merging.py`` what sorted sides make of it. Both go over to records for other build keys only, never for want of
+# The key is one column of ints. ``ColumnTable`` is in memory; ``HashJoin`` partitions larger sides on disk,
+# ``PiecewiseMerge`` merges sorted sides. Both go over to records for other build keys only, never for want of
 # memory.
 
 

@@ -1,6 +1,6 @@
 """The structures that summarise a graph: sets of connected vertices, sides of a bipartite graph, a spanner.
 
-Each is the accumulator of an ``AggregateFunction`` in ``summary_functions.py``. Two of them merged are what one would be that had
+Each is the accumulator of an ``AggregateFunction``. Two of them merged are what one would be that had
 seen the edges of both, in whatever order; so results are the same for every parallelism and every order of the edges.
 """
 

@@ -3,7 +3,7 @@
 The event loop has a thread of its own (``requests.py``); everything here runs in the task's thread, inside its
 calls, and is the only part that emits. Guarantees:
 
-* no result passes a watermark, and with ``ordered`` none passes another (``queues.py``);
+* no result passes a watermark, and with ``ordered`` none passes another (``OrderedQueue``, ``UnorderedQueue``);
 * at most ``capacity`` records are in flight, and then ``process`` waits, sending on what becomes ready meanwhile;
 * a record gets its result, or after ``timeout_ms`` that of the function's ``timeout``; what comes later is ignored;
 * the end of the input waits for all results, and a snapshot contains the records in flight, which are requested anew.

@@ -106,7 +106,7 @@ class WayCounts:
 
 
 class ColumnPath(Generic[T]):
-    """Computes blocks by kernels that stand for ``functions``; partials (``kernels/partials.py``) only if ``partials``.
+    """Computes blocks by kernels that stand for ``functions``; partials (``Partials``) only if ``partials``.
 
     ``compute`` changes nothing before all that may raise ``FallBackToRows`` has been done. Unless it ``changes`` something then,
     whatever it raises is a fault of a kernel: the functions are called for each record from then on. Records are counted in the

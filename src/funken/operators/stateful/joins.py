@@ -1,6 +1,6 @@
 """Interval joins of blocks: the partners of all records of a block are found at once, and the function is computed for all pairs.
 
-Each side's records are in a log (``columnar/keyed/logs.py``), and their places are kept by key and time (``intervals.py``
+Each side's records are in a log (``columnar/keyed/logs.py``), and their places are kept by key and time (``KeyedTimes``
 there). The tables and timers of the record path have what the last snapshot had, less what has been dropped since, as they would
 there. What has come since is brought to them before a snapshot, and before records go to the record path: so both have the same
 snapshots.

@@ -44,9 +44,8 @@ from funken.windowing.windows import WINDOW_STATE
 # one loop.
 #
 # A record is taken once for all of the panes that it is added to: its key once, then a lookup, the reduction and a
-# store per pane. That needs both functions to be readable (``codegen/inlining.py``); others are called pane by pane
-# (``contents.py``). Tuples that come field by field (``TupleBlock``) are made only for the first record of a key in
-# a pane.
+# store per pane. That needs both functions to be readable (``codegen.py``); others are called pane by pane.
+# Tuples that come field by field (``TupleBlock``) are made only for the first record of a key in a pane.
 
 
 _MOST_PANES = 16

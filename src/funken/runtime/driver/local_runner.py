@@ -207,7 +207,7 @@ class HeadInbox(Inbox):
 
 
 class LocalLoop:
-    """The tasks of one job and the queues between them; each has its turn (``task/mailbox.py``) after the other.
+    """The tasks of one job and the queues between them; each has its turn (``task/task.py``) after the other.
 
     ``run`` turns the tasks until the job has ended. With a manual clock, call ``open``, and ``settle`` after each advance.
     """

@@ -106,7 +106,7 @@ class AttemptOutputs:
 #
 # Every task reports what its sources have read about twice a second. The mean over the tasks goes along with the
 # reports of late records (``Throttle.mean_rate``), so that a source that reads much less than the others notices
-# (``in_flight_window.py``).
+# (``InFlightWindow``).
 #
 # Every source gets the reports of every task: 16 tasks, each of which reports four times a second to 16 sources,
 # would be 1024 commands a second, and every one wakes three threads. So reports go together, a message to each

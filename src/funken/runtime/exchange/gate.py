@@ -1,7 +1,7 @@
 """The input gate of a subtask: its channels, their watermarks, which are idle or ended, and which are held back.
 
 Invariants: the watermark passed to the operators never decreases and is the minimum over the inputs that are not idle, each
-of which has the watermark of its valve (``valve.py``); the end is passed once, after ``MAX_WATERMARK``.
+of which has the watermark of its valve (``StatusWatermarkValve``); the end is passed once, after ``MAX_WATERMARK``.
 
 What comes on a *blocked* channel is held back, in order, until ``release``. Which channels are blocked, and what a barrier means,
 is decided by the checkpoints of the task (``task/checkpoint_machine.py``): the gate passes barriers and ends to them.

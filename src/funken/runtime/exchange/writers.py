@@ -343,7 +343,7 @@ class ManyKeys:
 #
 # A loop over a block's records looks each key up in a cache that holds the bound ``append`` of its target's buffer.
 # Where keys are more than the cache holds, the loop keeps them instead, and where they belong is computed for the
-# block (``many_keys.py``).
+# block (``ManyKeys``).
 
 
 CACHED_KEYS = 200_000

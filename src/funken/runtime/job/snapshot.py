@@ -98,7 +98,7 @@ class SubtaskMetrics:
     ``user`` has the metrics of its operators' functions, by the operator's stable id, and ``labels`` those that are below a key
     and a value, as ``MetricGroup.labels`` returns them; watermarks are ``None`` before the first.
     Busy, back-pressured and idle time are ms per second, and their sum is 1000. A subtask is back-pressured while its output
-    waits, and while the sources before it are held back because of a vertex behind it (``pressure.py``).
+    waits, and while the sources before it are held back because of a vertex behind it.
     """
 
     records_in: int = 0

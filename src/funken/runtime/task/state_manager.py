@@ -1,7 +1,7 @@
 """A task's state in checkpoints: snapshotted at the barrier, written in the background, restored at the start.
 
 ``TaskStateManager`` belongs to the task and runs in its thread: ``snapshot`` fixes the state of every operator of a
-subtask at the moment its barrier passed, and pickles what is small; the rest follows in steps (``materializer.py``).
+subtask at the moment its barrier passed, and pickles what is small; the rest follows in steps (``Materializer``).
 The result is handed over as a ``TaskStateSnapshot``, and ``write_snapshot`` turns that into the handles of an
 acknowledgement, in any thread, one after the other. What sinks prepared is part of every snapshot until a checkpoint
 that has it is complete: a savepoint commits nothing, nor does a checkpoint that failed. The watermark is part of the

@@ -1,11 +1,11 @@
 """The task without I/O: blocks, ticks and commands in, blocks and events out.
 
-A task hosts one subtask of every vertex of its stage. ``TaskLoop`` (``mailbox.py``) calls ``receive`` for each block that
+A task hosts one subtask of every vertex of its stage. ``TaskLoop`` calls ``receive`` for each block that
 arrived, ``step`` while there is ``work``, ``poll`` where there are sources, ``advance`` when time has passed, ``flush``
 when records have waited long enough; and has ``outbox`` (target task of the next stage, bytes) carried away after each.
 Nothing here blocks, reads a socket or starts a thread, so the same task runs in Spark and under simulated time.
 
-Long blocks of slow records are split (``piece_size.py``), so that no call takes much longer than 20 ms because of
+Long blocks of slow records are split (``PieceSize``), so that no call takes much longer than 20 ms because of
 the number of records: commands, ticks and flushes are not delayed.
 """
 

@@ -254,7 +254,7 @@ def _sign(key: bytes, role: bytes, driver: bytes, worker: bytes) -> bytes:
     return hmac.digest(key, role + driver + worker, "sha256")
 
 
-# ---- A task's side of its control connection: reports up, orders down, heartbeats both ways (see ``control.py``).
+# ---- A task's side of its control connection: reports up, orders down, heartbeats both ways (see ``server.py``).
 
 
 _LINGER_SECONDS = 1.0

@@ -1,9 +1,9 @@
 """The driver's side of the control connections: one authenticated TCP connection per task, reports up, orders down.
 
 The driver listens on loopback, or for a cluster on the address that Spark's driver uses. A peer must prove that it
-knows the job's random key before a byte of it is unpickled (``handshake.py``), and costs next to nothing until then
-(``acceptor.py``). The key travels in the task closure, by Spark's own channels, and is never logged. Where the job
-has a certificate, TLS follows (``credentials.py``).
+knows the job's random key before a byte of it is unpickled (``ServerHandshake``), and costs next to nothing until then
+(``Acceptor``). The key travels in the task closure, by Spark's own channels, and is never logged. Where the job
+has a certificate, TLS follows (``tls.py``).
 
 The driver has one thread per authenticated connection, which reads and handles its reports. Orders to one worker never
 wait for another worker.

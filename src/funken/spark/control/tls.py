@@ -146,7 +146,7 @@ class _Reader(io.RawIOBase):
 # Both are made by the driver, for one job, and travel with the deployment, by Spark's own channels; neither is ever
 # logged.
 #
-# The key is proved first (``handshake.py``), so a stranger costs next to nothing. With a certificate TLS 1.3 begins
+# The key is proved first (``ServerHandshake``), so a stranger costs next to nothing. With a certificate TLS 1.3 begins
 # right after it, and *both* sides present that certificate and accept no other: who relays the handshake of another
 # still cannot read or write a byte. It is a certificate of this job alone, signed by itself; names and dates mean
 # nothing, as nobody else has its key (so does Flink for its internal connections).

@@ -6,7 +6,7 @@ A class with a comparison of its own has no form: it brings ``__stable_hash__``,
 
 A form is *plain*: ``None``, an exact ``str``, ``bytes``, ``int``, ``bool``, ``float``, ``complex``, ``Decimal``, ``Fraction``,
 ``tuple`` or ``frozenset``, or it is ``Named``, ``NAN``, or an object with ``__stable_hash__``. Parts of a form are keys.
-``library_forms.py`` has those of NumPy's and pandas' classes.
+``library_form`` gives those of NumPy's and pandas' classes.
 """
 
 from __future__ import annotations
