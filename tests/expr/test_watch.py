@@ -28,7 +28,7 @@ def test_a_way_that_has_lost_is_tried_again_and_taken_if_it_is_faster_now():
         watch.took(Way.COLUMNS, 100, 0.0003)
         watch.took(Way.ROWS, 100, 0.0001)
 
-    ways = [watch.way(100) for _ in range(128)]
+    ways = [watch.way(100) for _ in range(64 + 128)]
     for _ in range(5):
         watch.took(Way.COLUMNS, 100, 0.00005)
 
@@ -80,6 +80,27 @@ def test_small_blocks_come_back_to_columns_if_records_cost_more():
 
     assert ways.count(Way.ROWS) == 3
     assert set(ways[-50:]) == {Way.COLUMNS}
+
+
+def test_columns_that_lose_again_and_again_are_tried_ever_more_seldom():
+    """Each trial of a function with state moves the state there and back."""
+    ways = taken(StateWatch(), 20, 10_000, on_columns=0.0004, by_rows=0.000001)
+    stateless = CostWatch()
+    for _ in range(3):
+        stateless.took(Way.COLUMNS, 100, 0.0003)
+        stateless.took(Way.ROWS, 100, 0.0001)
+
+    assert ways[1_000:].count(Way.COLUMNS) <= 4 * 4
+    assert [stateless.way(100) for _ in range(10_000)].count(Way.COLUMNS) == 7
+
+
+def test_columns_that_have_won_in_between_are_tried_early_again():
+    watch = StateWatch()
+    taken(watch, 20, 10_000, on_columns=0.0004, by_rows=0.000001)
+    taken(watch, 20, 10_000, on_columns=0.000001, by_rows=0.000001)
+    taken(watch, 20, 50, on_columns=0.0004, by_rows=0.000001)
+
+    assert taken(watch, 20, 100, on_columns=0.0004, by_rows=0.000001).count(Way.COLUMNS) == 4
 
 
 def test_blocks_that_have_grown_go_on_columns_again():

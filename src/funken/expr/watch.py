@@ -18,7 +18,7 @@ _FIRST = 3
 """So many blocks are compared, then those whose number is a power of two."""
 _KEPT = 5
 _MARGIN = 1.05
-_AGAIN = 64
+_AGAIN, _SELDOM = 64, 4096
 _AVERAGED = 8
 """About so many blocks say how large blocks are."""
 FEW = 400
@@ -49,11 +49,34 @@ class _Cost:
         return min(self._last) if len(self._last) >= _FIRST else None
 
 
+class _Trials:
+    """When to try columns again that have lost: after 64 blocks, then after twice as many each time, up to 4,096.
+
+    A trial of a function with state costs as much as 10 blocks: its state moves there and back. One per 64 blocks took 40 % of
+    the time of a running reduce in blocks of 64 records.
+    """
+
+    def __init__(self) -> None:
+        self._blocks, self._distance = 0, _AGAIN
+
+    def due(self) -> bool:
+        """Count a block, and return True if it is a trial."""
+        self._blocks += 1
+        if self._blocks < self._distance:
+            return False
+        self._blocks, self._distance = 0, min(2 * self._distance, _SELDOM)
+        return True
+
+    def won(self) -> None:
+        """Note that columns cost less: if they lose again, the next trial comes early."""
+        self._blocks, self._distance = 0, _AGAIN
+
+
 class CostWatch:
     """Chooses the way of each block of one function.
 
     Blocks of columns cost something each, so they are told apart by the power of two of their length. A way that has lost is
-    tried again with every 64th block.
+    tried again, ever more seldom.
 
     >>> watch = CostWatch()
     >>> for _ in range(3):
@@ -67,7 +90,7 @@ class CostWatch:
         self._blocks = 0
         self._columns: defaultdict[int, _Cost] = defaultdict(_Cost)
         self._rows = _Cost()
-        self._left: defaultdict[int, int] = defaultdict(int)
+        self._trials: defaultdict[int, _Trials] = defaultdict(_Trials)
 
     def compares(self) -> bool:
         """Return True if the next block is one of those of which some records go both ways.
@@ -84,9 +107,10 @@ class CostWatch:
         size = records.bit_length()
         on_columns, by_rows = self._columns[size].least(), self._rows.least()
         if on_columns is None or by_rows is None or on_columns <= by_rows * _MARGIN:
+            if size in self._trials:
+                self._trials[size].won()
             return Way.COLUMNS
-        self._left[size] = (self._left[size] + 1) % _AGAIN
-        return Way.ROWS if self._left[size] else Way.COLUMNS
+        return Way.COLUMNS if self._trials[size].due() else Way.ROWS
 
     def took(self, way: Way, records: int, seconds: float) -> None:
         """Note what a block, or a sample, has cost one way; ``records`` is at least 1."""
@@ -99,7 +123,7 @@ class StateWatch:
 
     Blocks begin on columns. If they have fewer records than ``FEW`` on average, that may cost more: some go record by record, to
     learn what that costs, and from then on the way is taken that costs less. Blocks that have grown to twice as many go on
-    columns again, and so do a few after 64 that do not.
+    columns again, and so do a few after many that do not.
 
     >>> watch = StateWatch()
     >>> def take(records, columns, rows):
@@ -116,7 +140,9 @@ class StateWatch:
         self._size = 2.0 * FEW  # the first blocks of a task are smaller
         self._columns: defaultdict[int, _Cost] = defaultdict(_Cost)
         self._rows = _Cost()
+        self._trials = _Trials()
         self._left = 0
+        """How many blocks of a trial are left."""
         self.in_rows = False
         """Whether blocks go record by record, because that costs less, or to learn what it costs."""
 
@@ -128,13 +154,15 @@ class StateWatch:
             self.in_rows = False
         elif by_rows is None or on_columns is None:
             self.in_rows = by_rows is None
-        elif self._left >= _AGAIN:  # a few blocks, since the first of them has to bring the state back
-            self.in_rows, self._left = False, (self._left + 1) % (_AGAIN + _FIRST)
-        elif not self.in_rows:
-            self.in_rows = on_columns > by_rows * _MARGIN
+        elif self._left:  # of a trial, whose first block has to bring the state back
+            self._left -= 1
+        elif self.in_rows:
+            self.in_rows = on_columns > by_rows and not self._trials.due()
+            self._left = 0 if self.in_rows else _FIRST
         else:
-            self._left += 1
-            self.in_rows = on_columns > by_rows and self._left < _AGAIN
+            self.in_rows = on_columns > by_rows * _MARGIN
+            if not self.in_rows:
+                self._trials.won()
         return Way.ROWS if self.in_rows else Way.COLUMNS
 
     def _cost_on_columns(self) -> float | None:
