@@ -1,4 +1,4 @@
-"""The operator SDK: what an operator of your own is written with, besides ``funken`` and ``funken.connectors``.
+"""The operator SDK: the imports of a custom operator, besides ``funken`` and ``funken.connectors``.
 
 A *spec* is a frozen dataclass with ``build()``, which makes the operator of one subtask, and perhaps ``coordinator(context)``.
 ``stream.transform(name, spec)`` adds it to a program, ``OperatorHarness`` of ``funken.testing`` tests it; the page

@@ -1,4 +1,4 @@
-"""What a program says to describe a sequence of events: ``Pattern``, and the parts that it consists of.
+"""The description of a sequence of events: ``Pattern``, and its parts.
 
 A pattern is immutable: every method returns a new one. Contradictions are refused by the method that makes them; what
 can only be known of a whole pattern (``validate``) is refused when the pattern is compiled.

@@ -1,4 +1,4 @@
-"""A stream in which a pattern is looked for, and what is made of its matches: ``PatternStream``."""
+"""``PatternStream``: a stream, a pattern, and the results of its matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens after a failure: whether there is another attempt, after how long, and what became of the job if not.
+"""Restart strategies: the next attempt after a failure and its delay, or the end of the job.
 
 ``fault_of`` says what is known of a cause, ``is_retried`` whether the strategy is asked at all, ``outcome_of`` how a job
 ended that has not finished, which decides on its checkpoints. All are pure.

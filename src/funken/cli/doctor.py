@@ -1,4 +1,4 @@
-"""``funken doctor``: what this machine has for jobs, what it lacks, and what to do about it.
+"""``funken doctor``: the requirements of jobs on this machine, with a remedy for each missing one.
 
 A check returns findings; it changes nothing but a temporary file where it tries to write. Exit code 1 if something is missing
 that jobs need; what only an extra or some jobs need is a remark. Without PySpark jobs run in the process of the program, so a

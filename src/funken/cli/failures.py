@@ -1,4 +1,4 @@
-"""What the command line says when a program fails, and how it ends: 128 plus the number of a signal, else 1.
+"""Failures at the command line: messages, and exit codes: 128 plus the number of a signal, else 1.
 
 SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is closed) become an exception in the program, so that its jobs are stopped,
 not abandoned. A second signal ends the process at once, unless another job has begun since the first. A signal that the

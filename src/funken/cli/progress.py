@@ -1,4 +1,4 @@
-"""What is seen of running jobs: a small table that refreshes itself on a terminal, else a line every few seconds.
+"""The progress of running jobs: a small table that refreshes itself on a terminal, else a line every few seconds.
 
 ``Progress.watch`` is for ``funken.api.jobs.results.watch_jobs``. The numbers are those that tasks report twice a second anyway,
 so watching costs a job nothing. All of it goes to stderr: stdout belongs to the program, and what it prints there

@@ -1,4 +1,4 @@
-"""What functions that are read have in common: arguments, constants, markers on the stack, how far calls are followed.
+"""The common part of reading functions: arguments, constants, markers on the stack, calls that are followed.
 
 What calls of some functions are given: numbers of a range, patterns, iterators, keywords.
 """

@@ -1,4 +1,4 @@
-"""What a function computes, as a tree over the fields of its arguments.
+"""The result of a function, as a tree over the fields of its arguments.
 
 Expressions are plain data: they travel in the plan and are compared in tests. The types of their values are in
 ``expr/types.py``.

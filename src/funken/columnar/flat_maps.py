@@ -1,4 +1,4 @@
-"""From a function of ``flat_map`` to what it gives, by reading its bytecode: nothing of the function runs.
+"""From a function of ``flat_map`` to its emitted records, by reading its bytecode: nothing of the function runs.
 
 Functions may return a tuple or list of results, texts (``line.split()``), ``None`` or a comprehension over texts, and generators
 may yield, in loops over texts or over a tuple too. A loop over texts is followed once, for any of them: what is assigned in it

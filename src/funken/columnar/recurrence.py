@@ -1,4 +1,4 @@
-"""What becomes of a value with a record: ``total + n``, ``max(best, n)``, ``n if n < least else least``, recognised once.
+"""The next value of an accumulator: ``total + n``, ``max(best, n)``, ``n if n < least else least``, recognised once.
 
 *Own* is the value as it was before: an accumulator of ``reduce`` or ``aggregate``, a state, a variable that a loop carries. Which
 recurrences have a kernel, and of which types, is for those who ask.

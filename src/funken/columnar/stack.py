@@ -1,4 +1,4 @@
-"""The interpreter's stack with expressions on it: what each operation of ``bytecode.py`` does, or why it has no kernel."""
+"""The interpreter's stack with expressions on it: the effect of each operation of ``bytecode.py``, or a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options about what is seen of a job: its history, its metrics and their reporters."""
+"""The options of observation: history, metrics and their reporters."""
 
 from __future__ import annotations
 

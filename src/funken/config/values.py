@@ -1,4 +1,4 @@
-"""How values of options are written: durations, sizes and truth values, as text or as Python's own.
+"""Values of options as text or Python objects: durations, sizes and truth values.
 
 Each function takes any spelling and returns one form, or raises ``ValueError`` with what may be written.
 """

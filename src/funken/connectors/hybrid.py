@@ -1,4 +1,4 @@
-"""Sources one after the other, as one source: history from files, then what is new from a broker.
+"""Sources one after the other, as one source: history from files, then new records from a broker.
 
 The first sources end, the last one need not. The enumerator runs that of one source at a time. When all subtasks have read what
 that source has, the next one begins: it is there already, or a function makes it then, of where the one before it ended. So no

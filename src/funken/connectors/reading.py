@@ -1,4 +1,4 @@
-"""What a source does with messages: a schema makes records of them, a policy decides about those that it cannot read.
+"""From messages to records: a schema parses them, a policy handles broken ones.
 
 A message is *malformed* if the schema raises. The policy is part of the source's description:
 

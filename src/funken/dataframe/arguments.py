@@ -1,4 +1,4 @@
-"""What callers pass to the methods of frames, checked: names, expressions, flags; ``TypeError`` or ``ValueError`` otherwise."""
+"""Arguments of the methods of frames, checked: names, expressions, flags; ``TypeError`` or ``ValueError`` otherwise."""
 
 from __future__ import annotations
 

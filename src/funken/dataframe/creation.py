@@ -1,4 +1,4 @@
-"""Frames of what a program holds: records, columns, pandas, Arrow, a range, a table."""
+"""Frames of a program's data: records, columns, pandas, Arrow, a range, a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How records go from producers to consumers: edges, routers, ranges, and the exchange within a process.
+"""Exchanges from producers to consumers: edges, routers, ranges, and the exchange within a process.
 
 Edges: what the consumers of an edge read, and the seam to whatever connects them with its producers.
 

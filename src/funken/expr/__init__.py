@@ -1,4 +1,4 @@
-"""What a function computes, without the records: the paths through it, and how they meet.
+"""Expressions as data: types, the table of operations, and the paths through a function.
 
 May import ``dataclass`` and ``errors`` only. ``columnar`` reads functions with it; the README of the room says how.
 """

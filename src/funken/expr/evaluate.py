@@ -1,4 +1,4 @@
-"""Expressions over batches of Arrow: every node is computed once, and what may fail only for the rows that need it.
+"""Expressions over batches of Arrow: every node once, and a failing operation only for the rows that need it.
 
 A computed node is an array as long as the batch, or a scalar if it is constant. PyArrow is imported where it is used.
 """

@@ -1,4 +1,4 @@
-"""What a built-in function is: one row of a table, with signatures, the type of its result, and a kernel over Arrow arrays.
+"""A built-in function as one row of a table: signatures, the type of its result, and a kernel over Arrow arrays.
 
 A ``FunctionRule`` says all that the binder, the evaluator, the documentation and the tests need to know of a function.
 """

@@ -1,4 +1,4 @@
-"""Which way a function takes: on columns, or record by record, by what both have cost.
+"""The choice of columns or rows for a function, by measured costs.
 
 A function that can be read is not always faster on columns: a block of a few records pays for each kernel, and some kernels
 call Python for each value. So both ways are timed. For the first blocks, and a few later ones, the function itself is called with

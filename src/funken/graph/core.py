@@ -1,4 +1,4 @@
-"""What every graph has: its two data sets, and what can be asked of them.
+"""The common part of graphs: two data sets, and the questions about them.
 
 A graph is directed, and immutable: every method returns a data set or a new graph. Several edges between two vertices and
 edges of a vertex with itself are allowed. Nothing runs before a result is collected.

@@ -1,4 +1,4 @@
-"""What the rest asks of the outside: file systems and the storage of checkpoints on them, pickling, durations.
+"""Access to the outside: file systems, the storage of checkpoints, pickling, durations.
 
 May import ``ids`` and ``errors`` only.
 """

@@ -1,4 +1,4 @@
-"""Shapes of classes in state: what fields a class had when it was saved, and what becomes of its objects if it has others now.
+"""Shapes of classes in state: the fields of a class in a snapshot, and its objects after a change of the class.
 
 Python's pickle saves the values of a frozen dataclass with slots, and of a named tuple, in their order; those of other
 dataclasses by name, but it adds no field that is new. So ``dumps_state`` puts before a pickle the *shapes* of its classes:

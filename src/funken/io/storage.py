@@ -1,4 +1,4 @@
-"""Where the bytes of checkpoints are: a folder at some URI, and the five things that are done with it.
+"""The storage of checkpoints: a folder at some URI, with five operations.
 
 A ``Storage`` is a folder; names are relative to it, with ``/`` between folders. Invariant: under its name a file is either
 whole or not there. A local file is written beside its place, forced to disk and renamed; on object stores a file appears

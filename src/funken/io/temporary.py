@@ -1,4 +1,4 @@
-"""Folders of this machine: temporary ones, and what is kept for the next run.
+"""Folders of this machine: temporary ones, and a cache for the next run.
 
 Temporary folders that do not outlive their process for long: the next run removes those of processes that were killed.
 

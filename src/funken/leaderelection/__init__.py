@@ -1,4 +1,4 @@
-"""Which of several drivers of a job leads it: the lease, ZooKeeper, and how jobs have ended.
+"""Leader election between the drivers of a job: the lease, ZooKeeper, and the ends of jobs.
 
 May import ``io``, ``config``, ``timing`` and what is below.
 """

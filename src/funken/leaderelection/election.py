@@ -1,4 +1,4 @@
-"""What a leader election is to a job, and the one that the options choose.
+"""The interface of a leader election, and its choice by options.
 
 An election is started once. It grants leadership at most once, and takes it away at most once; a driver that lost it ends,
 and is started again as a standby by whatever supervises it.

@@ -1,4 +1,4 @@
-"""The lease of a leader as a pure state machine: what is in storage and the time in, commands out.
+"""The lease of a leader as a pure state machine: the content of storage and the time in, commands out.
 
 In storage there is a file per *term*: created by the candidate that gets the term, rewritten with a higher ``beat`` by that
 leader only. What a driver does:

@@ -1,4 +1,4 @@
-"""What a reporter of metrics is, and how its class is found.
+"""The interface of a reporter of metrics, and the search for its class.
 
 A reporter runs on the driver, in a thread of its own. It is given all metrics of a job at an interval; whatever it raises is a
 warning, and never fails the job.

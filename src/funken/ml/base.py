@@ -1,4 +1,4 @@
-"""What every estimator of ``funken.ml`` is beside scikit-learn's: it takes distributed data too.
+"""The base of every estimator of ``funken.ml``: scikit-learn's interface, and distributed data.
 
 An estimator derives from scikit-learn's class of the same name, and so has its parameters, ``get_params``, ``clone`` and its
 fitted attributes. Arrays go to scikit-learn. Of distributed data, ``_fit_blocks`` computes the same attributes over the tasks;

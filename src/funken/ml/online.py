@@ -1,4 +1,4 @@
-"""What learns: Flink's online algorithms on NumPy arrays, and river's models.
+"""Online learning: Flink's online algorithms on NumPy arrays, and river's models.
 
 An online learner has ``learn(stream)``, which gives a stream of ``ModelVersion``; ``predict(stream, versions)``, which joins a
 stream with the newest of them; ``evaluate(stream, metric)``, which predicts each record before it learns it; and

@@ -1,4 +1,4 @@
-"""What an operator is: a spec that travels in the plan, and a logic that handles blocks.
+"""The interface of operators: a spec that travels in the plan, and a logic that handles blocks.
 
 Operators are called once per *block* (``columnar/block.py``) and loop themselves: what happens per record is the user's
 function and as little else as can be. An operator of rows implements ``process``, which is given the block's two parallel lists,

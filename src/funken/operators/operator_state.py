@@ -1,4 +1,4 @@
-"""Operator state: what a function keeps per subtask rather than per key (Flink's ``CheckpointedFunction``).
+"""Operator state: state of a function per subtask, not per key (Flink's ``CheckpointedFunction``).
 
 A function object that has ``initialize_state(context)`` is given its state before ``open``; one that has
 ``snapshot_state(context)`` is called before each snapshot, to put into state what it holds elsewhere. A list state is dealt

@@ -1,4 +1,4 @@
-"""A program as a graph of nodes, and what is compiled from it: vertices, edges and stages. Data only.
+"""A program as a graph of nodes, and its compiled form: vertices, edges and stages. Data only.
 
 ``rules/`` rewrites a plan. May import ``operators``, ``columnar`` and what is below.
 """

@@ -1,4 +1,4 @@
-"""How a script that is run by Python itself ends: with the programs that were built and never run, and with short errors.
+"""The end of a script under plain Python: warnings of programs that never ran, and short errors.
 
 A graph is in ``begun`` from its first operator on, and is used when it is executed, compiled or explained.
 """

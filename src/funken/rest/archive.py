@@ -1,4 +1,4 @@
-"""The archive of jobs that are over: a file per job with what the REST API answered about it at the end, in Flink's format.
+"""The archive of ended jobs: a file per job with the last answers of the REST API, in Flink's format.
 
 A file is written beside its place and moved there, so that nobody reads half of one. Nothing but the archive knows how files
 are called; an archive that cannot be written costs a warning, not the job.

@@ -1,4 +1,4 @@
-"""What the driver keeps of the metrics of its jobs, so that a page that is opened now has charts of the hour before.
+"""The history of metrics on the driver: charts of the last hour for a page that opens now.
 
 A thread takes a sample of each job every five seconds, from the snapshot that requests are answered from. Of a vertex the sum of
 its subtasks is kept, and where there are several the least and the greatest.

@@ -1,4 +1,4 @@
-"""What a request can have a job do: savepoint, stop, rescale, cancel. Each begins at once; its result is found by a trigger id.
+"""Operations by request: savepoint, stop, rescale, cancel. Each begins at once; its result is found by a trigger id.
 
 Results are kept for the newest few; a request that is repeated with the same trigger id begins nothing new.
 """

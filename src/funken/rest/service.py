@@ -1,4 +1,4 @@
-"""The ASGI application of the service: what is about one job goes to its driver, or comes from the archive.
+"""The ASGI application of the service: requests about a job go to its driver, or are answered from the archive.
 
 The service never runs anybody's code, and has no state of its own: it may end and begin at any time.
 """

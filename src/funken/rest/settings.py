@@ -1,4 +1,4 @@
-"""How a REST server is set up, read and checked: where it listens, who may ask, and what it needs for that.
+"""Settings of a REST server, read and checked: address, authorization, certificates.
 
 Beyond loopback there is no server without a token.
 """

@@ -1,4 +1,4 @@
-"""How the sources of a task react to records that queue behind them: pause, limit what is in flight, send larger blocks.
+"""Flow control: the sources of a task pause, limit records in flight, or send larger blocks while records queue behind them.
 
 Spark's buffers bound what is in flight in bytes. Flow control is still theirs; this shortens the queues inside them. The
 tasks report which records were late, and by how much (``QueueDelayMonitor``).

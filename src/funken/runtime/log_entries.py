@@ -1,4 +1,4 @@
-"""What a task has logged, as plain data; how much of it is let through; and how it reads as a line of text.
+"""Log entries of a task as plain data: their rate limit, and their line of text.
 
 ``LogLimit`` is a bucket of tokens that goes by the times of the records themselves, so that it needs no clock.
 """

@@ -1,4 +1,4 @@
-"""The process of a task: what it uses of its machine, its collector of cycles, and user code that does not come back.
+"""The process of a task: its use of the machine, its garbage collector, and user code that does not return.
 
 What a process uses of its machine: cores, memory, threads, files, Python's collector; read four times a second at most.
 

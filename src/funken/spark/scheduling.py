@@ -1,4 +1,4 @@
-"""Linux's scheduling policy of what works on records: a worker's threads, its daemon's, and those of the executor's JVM.
+"""Linux's scheduling policy of threads that process records: a worker's, its daemon's, and the executor's JVM.
 
 On its way a block wakes some ten threads. Each may take the core from the thread that woke it, which then waits with its caches
 gone; under ``SCHED_BATCH`` it waits until that thread pauses (docs/decisions/0048). The policy needs no rights, and changes no

@@ -1,4 +1,4 @@
-"""What is around a ``Task`` in a worker: its connection to the driver, its mailbox, the thread that writes its snapshots.
+"""The shell of a ``Task`` in a worker: its connection to the driver, its mailbox, the thread that writes its snapshots.
 
 A worker runs the shell of one task, or those of several (``execution.subtasks-per-worker``): one thread turns their loops
 (``spark/worker.py``), the only one for user code. Blocks and orders reach a task through its mailbox; blocks are admitted by

@@ -1,4 +1,4 @@
-"""Where keyed state is stored: the seam between the state handles and a backend.
+"""The interface between the state handles and a state backend.
 
 A backend gives one *table* per state. A table maps a *slot*, which is the key, or ``(key, namespace)`` for namespaced
 state, to what is stored there: a value or accumulator, a list of elements, or a dict of entries.

@@ -1,4 +1,4 @@
-"""COMPILE PLAN and EXECUTE PLAN: a plan in a file, whose operators keep their uids; and what a changed query does to state.
+"""COMPILE PLAN and EXECUTE PLAN: a plan in a file, whose operators keep their uids; and the state that a changed query keeps.
 
 A compiled plan has the text of its INSERTs, the definitions of their tables, and the uid of every operator. To execute it is to
 plan the text anew: what is planned has to be the same operators, and these get the uids of the file. So their state is found

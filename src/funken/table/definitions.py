@@ -1,4 +1,4 @@
-"""Tables as they are defined: from the columns of CREATE TABLE, LIKE and ALTER to what a catalog keeps, and back to text."""
+"""Definitions of tables: from the columns of CREATE TABLE, LIKE and ALTER to catalog tables, and back to text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The optimized plan: what the rules make of a logical plan, and what ``physical`` builds the job from.
+"""The optimized plan: the result of the rules, and the input of ``physical``.
 
 The names are Flink's: those of its optimized execution plan. A node says of its output: ``row_type``, the kinds of change
 in it (``mode``), and its upsert keys. Expressions are over the columns of the input, of a join over those of both sides.

@@ -1,4 +1,4 @@
-"""Statements at work: what each record of ``sql/statements.py`` does to the catalogs, or which job it becomes."""
+"""The execution of statements: the effect of each record of ``sql/statements.py`` on catalogs, or its job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What catalogs have in common whose tables are defined elsewhere."""
+"""The common part of catalogs whose tables are defined elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The logical plan: what the binder of SQL, the Table API and the DataFrame API build, and the rules rewrite.
+"""The logical plan: built by the binder of SQL, the Table API and the DataFrame API, rewritten by the rules.
 
 A node knows its inputs and its row type. Expressions are those of ``funken.expr.ir``; an input of index ``i`` is column
 ``i`` of the node's input, or of both inputs of a join side by side. The nodes of the optimized plan are in ``exec_nodes.py``.

@@ -1,4 +1,4 @@
-"""Names for what has none: while a Table API call becomes SQL, its tables, windows and functions are known by names."""
+"""Names for anonymous tables, windows and functions, while a call of the Table API becomes SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``TableResult``: what a statement returns, as an iterator of rows, or printed as Flink prints it."""
+"""``TableResult``: the result of a statement, as an iterator of rows, or printed as Flink prints it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run one operator by hand: feed it records, watermarks and time, and look at what it emits.
+"""Run one operator by hand: feed it records, watermarks and time, and look at its output.
 
 No job, no Spark, no threads and no clock: everything happens inside the calls, in the order of the calls, so a test
 reads as a timeline. The harness also checks the rules every operator keeps: input lists stay as they were, and what is

@@ -1,4 +1,4 @@
-"""What a function of the program has to be for its operator: told when the program is built, or at the first result.
+"""Requirements of user functions, checked when the program is built, or at the first result.
 
 A generator function given to ``map`` would emit generators, a coroutine function nothing that can be used; a method with a name
 that Funken does not call would never run; and a text returned as the *results* of a record would be spread into its letters.

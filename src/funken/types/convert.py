@@ -1,4 +1,4 @@
-"""What a declared type does to a value: narrow it, make it a row or a tuple, or refuse it.
+"""The effect of a declared type on a value: narrow it, make it a row or a tuple, or refuse it.
 
 Numbers wrap and round as those of a fixed width do. Where Flink's coders would fail, ``ValueDoesNotFit`` is raised;
 where they cut something off in silence (fields beyond the declared ones), so does this. A value that fits comes back

@@ -1,4 +1,4 @@
-"""Copies of records: a function may change what it is given, and what it has emitted stays as it was.
+"""Copies of records: a function may change its input, and emitted records stay unchanged.
 
 Most records cannot be changed: numbers, text, dates, and tuples of them. They are never copied; to find out is all they
 cost. A record that can be changed is copied together with everything in it that can be.

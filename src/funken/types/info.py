@@ -1,4 +1,4 @@
-"""``Types`` and the declarations it makes: what a record, a field or a state is said to consist of.
+"""``Types`` and its declarations: the types of records, fields and states.
 
 A declaration is a value: it compares and prints as PyFlink's does (rows compare by the types of their fields, not by
 their names), and holds no code. What it does to a record is in ``convert.py``, how it is written in ``text.py``.

@@ -1,4 +1,4 @@
-"""How records are written as text: the way Flink writes them, which follows from the declared type.
+"""Records as text, in Flink's form, which follows from the declared type.
 
 Without a declaration a record is written as Python writes it. ``print()`` and the sinks differ in one place only: a row
 is ``+I[a,1]`` when printed, its values as Python writes them, and ``+I[a, 1]`` in a file, its values as Java does.

@@ -1,4 +1,4 @@
-"""What a program is told of its jobs: where one stands, what it resulted in, its records, and futures of all that."""
+"""Results of jobs for the program: status, execution result, collected records, and futures of them."""
 
 from __future__ import annotations
 

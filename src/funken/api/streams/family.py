@@ -1,4 +1,4 @@
-"""The family of streams: how its classes make one another, and what is shown of them.
+"""The family of streams: the constructors by which its classes make one another, and their ``repr``.
 
 A stream makes keyed, windowed and connected ones, and each of these makes streams again. Their modules would import each
 other in circles; so a class that a lower module needs is asked for here by name, when it is needed.

@@ -1,4 +1,4 @@
-"""What may be said of one operator, right after it was added: what it is called, how wide it is, what it is chained to.
+"""Settings of the operator just added: name, parallelism, chaining, partitioning of its output.
 
 A stream says it of the operator it comes from, a sink of itself. Nothing else of the program changes.
 """

@@ -1,4 +1,4 @@
-"""Where a stream ends: in a sink, or in the program itself with ``execute_and_collect``."""
+"""The ends of a stream: sinks, or the program itself with ``execute_and_collect``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``DataStream``: what a program is written with. Every method adds a node to the program; nothing runs.
+"""``DataStream``: the transformations of a program. Every method adds a node; nothing runs.
 
 A stream is a list of upstream outputs (more than one after ``union``), each with the way its records are spread. The
 settings of the operator before it and the partitionings are in ``settings.py``, the ends in ``sinks.py``.

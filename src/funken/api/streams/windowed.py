@@ -1,4 +1,4 @@
-"""Windowed streams: how records are grouped in time, when a group is computed, and what of.
+"""Windowed streams: the assigner, trigger and evictor of a window, and the function over its records.
 
 ``trigger``, ``evictor``, ``allowed_lateness`` and ``side_output_late_data`` return a changed copy; ``reduce``,
 ``aggregate``, ``apply`` and ``process`` add the operator.

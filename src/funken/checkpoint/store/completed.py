@@ -1,4 +1,4 @@
-"""The checkpoints of one job in its folder: which there are, which is the newest, and what may be deleted.
+"""The checkpoints of one job in its folder: their list, the newest one, and the deletion of others.
 
 Invariant: a blob that a complete checkpoint names is never deleted, nor one that a checkpoint under way may name. So a
 shared blob goes only if it was written for a checkpoint that is not newer than the newest complete one, and no complete

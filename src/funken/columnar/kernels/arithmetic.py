@@ -1,4 +1,4 @@
-"""Operators as Python has them, as NumPy and Arrow have them, and the bounds of what they give.
+"""Operators in Python, NumPy and Arrow, and the bounds of their results.
 
 A function of bounds takes the bounds of both sides, ``(low, high, low, high)``, and returns those of the result, in Python's
 unbounded ints; it raises ``FallBackToRows`` where the operator may raise.

@@ -1,4 +1,4 @@
-"""Conversions of blocks: the results are what the converter makes of their records, or ``FallBackToRows``."""
+"""Conversions of blocks: the results of the converter for their records, or ``FallBackToRows``."""
 
 from __future__ import annotations
 

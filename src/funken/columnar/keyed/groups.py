@@ -1,4 +1,4 @@
-"""Records of a block grouped by key, and what a running fold gives for each of them.
+"""Records of a block grouped by key, and running aggregates of each group.
 
 The records are sorted by slot, stably, so that those of a key stand together in their order; a fold then is a scan with a
 new beginning at every key; and its results go back to where their records stood. Of folds of which only the end counts, and

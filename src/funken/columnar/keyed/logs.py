@@ -1,4 +1,4 @@
-"""Records in arrays, in the order in which they came: what is kept of them elsewhere is their places.
+"""Records in arrays, in the order of arrival: other structures keep only their positions.
 
 Texts are Python objects there: records of keys are taken a few at a time from anywhere, which costs 25 us of a column of Arrow
 however few they are, and less than 1 us of objects.

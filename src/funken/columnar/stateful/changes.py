@@ -1,4 +1,4 @@
-"""What becomes of a unit of state, under which conditions; and which of these make a difference."""
+"""Changes of a state field and their conditions, and the changes that make a difference."""
 
 from __future__ import annotations
 

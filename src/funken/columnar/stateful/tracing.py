@@ -1,4 +1,4 @@
-"""From a function with keyed state to what it gives and what it writes, by reading its bytecode: nothing of it runs.
+"""From a function with keyed state to its emitted records and its writes, by reading its bytecode: nothing of it runs.
 
 The function has one record as its argument, with fields: the record itself, its key, its timestamp, the watermark, and of each
 state whether it has a value (``held``) and which (``value_of``), as they are before the record. A path through the function that

@@ -1,4 +1,4 @@
-"""Calls of functions and methods in expressions, and comparisons, once the schemas of what they are given are known."""
+"""Calls of functions and methods in expressions, and comparisons, for arguments of known types."""
 
 from __future__ import annotations
 

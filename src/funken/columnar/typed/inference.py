@@ -1,4 +1,4 @@
-"""The schema of an expression's results, and the expression as kernels compute it; rejects what has none with Python's results.
+"""The type of an expression, and the expression for the kernels; refuses an expression without Python's exact results.
 
 An expression as it was traced does not know what its arguments are. Here it is given their schemas: fields get their positions,
 tests of types and of ``None`` their answers, a branch that is never taken is gone, and what no kernel computes on arrays becomes

@@ -1,4 +1,4 @@
-"""Operations in expressions, once the types of their arguments are known: what the table of ``expr/python`` says of them."""
+"""Operations in expressions for arguments of known types, by the table of ``expr/python``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions over whole blocks, ``@funken.vectorized``: what marks them, and what they declare about their results.
+"""Functions over whole blocks, ``@funken.vectorized``: their mark, and the declarations of their results.
 
 ``operators/columnar`` calls them. May import the modules of ``columnar``, and ``types``.
 """

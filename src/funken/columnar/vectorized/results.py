@@ -1,4 +1,4 @@
-"""What functions over whole blocks return, as columns of the declared type, as records, or as a mask.
+"""Results of functions over whole blocks, as columns of the declared type, as records, or as a mask.
 
 Taken are arrays of NumPy, Arrow, pandas and Polars, lists, and single values, which stand for all records; records of these, and
 tables.

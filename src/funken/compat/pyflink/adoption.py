@@ -1,4 +1,4 @@
-"""How Funken's objects become their PyFlink variants: by class, on the way out of a method.
+"""PyFlink variants of Funken's objects: by class, as results of methods.
 
 A variant is a subclass without data of its own, so that an object can change its class. Every public method of a
 variant that it does not define itself is that of its parent, with what it returns adopted; so a method that Funken

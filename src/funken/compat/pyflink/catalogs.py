@@ -1,4 +1,4 @@
-"""``pyflink.table.catalog``: catalogs as PyFlink shows them, what they keep, paths of objects, parts of a resolved schema.
+"""``pyflink.table.catalog``: catalogs with PyFlink's names, their objects, paths, and parts of a resolved schema.
 
 ``Catalog`` is a view of one of Funken's catalogs; ``TableEnvironment.get_catalog`` returns it.
 """

@@ -1,4 +1,4 @@
-"""The classes of data types with PyFlink's names, for programs that ask what a type is; ``DataTypes`` makes them."""
+"""The classes of data types with PyFlink's names, for ``isinstance``; ``DataTypes`` makes the types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats of files with PyFlink's names: what they describe is Funken's (``connectors``)."""
+"""Formats of files with PyFlink's names, over those of ``connectors``."""
 
 from __future__ import annotations
 

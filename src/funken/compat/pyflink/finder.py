@@ -1,4 +1,4 @@
-"""The import hook: ``pyflink`` and what is below it become modules made of Funken's, by the table in this module.
+"""The import hook: ``pyflink`` and its modules are made of Funken's modules, by the table in this module.
 
 Importing this module installs the hook. It goes before Python's own finders, so that it also wins where PyFlink is
 installed, but refuses to mix with a PyFlink that was imported already.

@@ -1,4 +1,4 @@
-"""How records become bytes and back: the schemas of messages. ``file_formats.py`` has the formats of files."""
+"""The schemas of messages: records to bytes and back. ``file_formats.py`` has the formats of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in for Flink's connectors and formats, by the names of their jars."""
+"""Replacements of Flink's connectors and formats, by the names of their jars."""
 
 from __future__ import annotations
 

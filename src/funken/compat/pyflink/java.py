@@ -1,4 +1,4 @@
-"""Where a PyFlink program reaches for the JVM: the names are there, so that a call can say what to use instead."""
+"""Names of the JVM in PyFlink: a call raises an error with the replacement."""
 
 from __future__ import annotations
 

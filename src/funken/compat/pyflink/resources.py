@@ -1,4 +1,4 @@
-"""What describes Flink's own machines and scheduling: accepted and remembered, without effect on a job of Funken's."""
+"""Options of Flink's machines and scheduling: accepted and remembered, without effect on a job of Funken."""
 
 from __future__ import annotations
 

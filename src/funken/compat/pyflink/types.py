@@ -1,4 +1,4 @@
-"""Types and rows with PyFlink's names, and what the types of the Table API are to its file formats."""
+"""Types and rows with PyFlink's names, and the types of the Table API for file formats."""
 
 from __future__ import annotations
 

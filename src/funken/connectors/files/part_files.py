@@ -1,4 +1,4 @@
-"""What a file sink's part files are made of: how records become bytes, when a file is closed, and how it is named."""
+"""Part files of a file sink: the bytes of records, the end of a file, and its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What declared types are in JSON: values of documents become those of the type, and back, as by Flink's row schemas.
+"""Declared types in JSON: values of documents to values of the type and back, as in Flink's row schemas.
 
 A whole number may be text, a decimal has all its digits, times are ISO 8601, bytes are base64. What a type has no place for is
 refused with ``ValueError``: 2147483648 or 1.5 as ``INT``, a time with another offset than UTC as ``SQL_TIMESTAMP``. So is a value

@@ -1,4 +1,4 @@
-"""Protocol buffers, one per message: the generated class, or a descriptor, says what the bytes mean.
+"""Protocol buffers, one per message, by a generated class or a descriptor.
 
 Records are the messages of Google's library, or of a ``record_type`` with the fields' names. A generated class travels to the
 tasks by its import path, so the workers need the module; one made of a descriptor travels with its file descriptors.

@@ -1,4 +1,4 @@
-"""What a format makes records of, and how: one description for all ways to declare a record.
+"""Records of formats: one description for all ways to declare a record.
 
 A *record type* is a dataclass, a named tuple class, ``Types.ROW_NAMED(...)``, ``Types.ROW(...)``, ``Types.TUPLE(...)``, or a
 schema of Arrow, whose records are dicts. All are described by names, types of Arrow (imported here only where types

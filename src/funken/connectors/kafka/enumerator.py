@@ -1,4 +1,4 @@
-"""Which partitions there are, where each begins and ends, and which subtask reads it; on the driver.
+"""The enumerator of partitions on the driver: their first and last offsets, and the subtask of each.
 
 The offsets of a partition are asked for once: those that are there at the start by the program's initializers, those of
 partitions that appear later are the earliest. So a split always has numbers, and a restart never asks again.

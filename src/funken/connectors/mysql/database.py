@@ -1,4 +1,4 @@
-"""How a server of MySQL or MariaDB is reached, and what its errors mean."""
+"""The connection to a server of MySQL or MariaDB, and explanations of its errors."""
 
 from __future__ import annotations
 

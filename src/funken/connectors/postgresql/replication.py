@@ -1,4 +1,4 @@
-"""The replication connection: a thread that receives whole transactions, and reports to the server what may be forgotten.
+"""The replication connection: a thread that receives whole transactions, and confirms positions to the server.
 
 psycopg has no replication API, but its ``pq`` layer has libpq's copy functions, and that is all the protocol takes. The server
 sends each transaction after its commit; the position of the slot moves only when the reader acknowledges a checkpoint. A lost

@@ -1,4 +1,4 @@
-"""How a Pulsar cluster is reached, and what its errors mean: the only module that imports ``pulsar``.
+"""The connection to a Pulsar cluster, and explanations of its errors: the only module that imports ``pulsar``.
 
 A ``PulsarConnection`` travels to the tasks; a token or password in it is in no ``repr`` and in no error.
 """

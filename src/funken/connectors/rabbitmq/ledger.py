@@ -1,4 +1,4 @@
-"""Which messages have been read, and which of them may be acknowledged: what makes reading exactly once, without I/O.
+"""Messages read and messages to acknowledge: exactly-once reading without I/O.
 
 A message is acknowledged when a checkpoint is complete that was taken after it was read. The server numbers what it delivers by
 *tags*, which mean nothing on the next channel: there it delivers again what was not acknowledged on this one. So messages are

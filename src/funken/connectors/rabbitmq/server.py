@@ -1,4 +1,4 @@
-"""A server of RabbitMQ: how it is reached, what is checked before a job runs, what its errors mean.
+"""The connection to a server of RabbitMQ, checks before a job runs, and explanations of errors.
 
 How a RabbitMQ server is reached: the description of a connection, with PyFlink's name, and the only import of ``pika``.
 

@@ -1,4 +1,4 @@
-"""What users write: builds logical nodes, runs nothing but ``collect``, ``count`` and ``print``, which execute the program.
+"""The DataSet API: builds logical nodes; only ``collect``, ``count`` and ``print`` execute the program.
 
 May import ``dataset.plan``, ``dataset.optimizer``, ``dataset.runtime``, ``dataset.formats`` and what these may.
 """

@@ -1,4 +1,4 @@
-"""``DataSet``: what is done to records one by one, to partitions, to the whole set, and where they go.
+"""``DataSet``: transformations of records, of partitions and of the whole set, and sinks.
 
 A method adds one logical node and returns the data set of it. Properties of an operator (its name, parallelism,
 broadcast sets, hints) are set on what the method returned, before anything reads it.

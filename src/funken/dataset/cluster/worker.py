@@ -1,4 +1,4 @@
-"""What a worker of a batch job does: it runs the subtasks of its index, and reports.
+"""A worker of a batch job: it runs the subtasks of its index, and reports.
 
 It listens for its peers, waits until all of them do, wires its part of the plan and reads its sinks. It leaves when the driver
 has heard of the end of every worker, as until then another one may send to it.

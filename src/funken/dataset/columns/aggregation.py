@@ -1,4 +1,4 @@
-"""Hash aggregation: one accumulated record per key; what is too much for memory goes to disk in partitions.
+"""Hash aggregation: one accumulated record per key; larger data go to disk in partitions.
 
 As long as blocks are columns whose reduction is exactly Python's, they are gathered and aggregated together, again when what is
 left of them has doubled. Records of an opaque function are lifted into columns, if they are tuples of plain values: to group

@@ -1,4 +1,4 @@
-"""Input formats: what is read, in which splits, and what is known of its size beforehand."""
+"""Input formats: their splits, and statistics before reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the optimizer compares: costs, estimates, properties of data, strategies and what an operator asks for.
+"""Costs, estimates, properties of data, strategies and requirements of operators.
 
 Costs: network, disk and CPU, compared in this order. What depends on an unknown size counts as if that were 1 GB.
 """

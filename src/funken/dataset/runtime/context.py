@@ -1,4 +1,4 @@
-"""What a function is given to know of its surroundings: the task, broadcast sets, accumulators, cached files, the superstep."""
+"""The runtime context of functions: the task, broadcast sets, accumulators, cached files, the superstep."""
 
 from __future__ import annotations
 

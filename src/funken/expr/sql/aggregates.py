@@ -1,4 +1,4 @@
-"""Aggregate functions: what they keep of the rows so far, and how a row is taken back.
+"""Aggregate functions: their accumulators, and retraction of a row.
 
 Accumulators are lists, dicts and numbers. NULL arguments are passed in and skipped here. Where the input only grows
 (``retracting`` is false among the options), the functions of one value keep just this value.

@@ -1,4 +1,4 @@
-"""How a row of the table is written: parameters as a text, the type of the result as a text or a function, a kernel.
+"""The form of a row of the table: parameters as a text, the type of the result as a text or a function, a kernel.
 
 Parameters are words, ``text int? bool``: ``?`` may be left out, ``*`` and ``+`` may repeat, ``|`` are alternatives of one
 place; ``start:int`` gives a parameter a name. A word is a family of types; an argument that is NULL without a type gets the

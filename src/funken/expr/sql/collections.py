@@ -1,4 +1,4 @@
-"""Arrays, maps and rows: how they are made, what is in them, and functions over them."""
+"""Arrays, maps and rows: construction, access, and functions over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashes, URLs, addresses, bitmaps, and what the session says."""
+"""Hashes, URLs, addresses, bitmaps, and values of the session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``EdgeStream``: a stream of the edges of a graph, and what can be said of the graph while they come.
+"""``EdgeStream``: a stream of the edges of a graph, and properties of the graph so far.
 
 The edges are additions, and the graph itself is kept nowhere: each operator keeps what its own result needs, in keyed or
 operator state. An edge that comes twice counts twice, except where a method says otherwise. Results do not depend on the

@@ -1,1 +1,1 @@
-"""The reporters that come with Funken. May import ``metrics.reporter`` and what is below; others by name only."""
+"""Funken's own reporters. May import ``metrics.reporter`` and what is below; others by name only."""

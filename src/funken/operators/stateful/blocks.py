@@ -1,4 +1,4 @@
-"""One block on its way through a function with state: the states before each record, what is given, and the states after.
+"""One block in a function with state: the states before each record, the emitted records, and the states after.
 
 Nothing is kept before all of it is computed: ``BlockOfStates.keep`` does that.
 """

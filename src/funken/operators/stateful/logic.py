@@ -1,4 +1,4 @@
-"""Operators with keyed state that compute blocks of columns; what the kernels cannot compute goes to the functions themselves.
+"""Operators with keyed state over columns; the functions themselves handle records beyond the kernels.
 
 State is in arrays (``arrays.py``) as long as blocks are computed. It goes back to where the functions find it before one is
 called, and before a snapshot is taken: so a snapshot of one path is a snapshot of the other.

@@ -1,4 +1,4 @@
-"""Which functions, windows, functions with state and sinks work on columns: what ``plan/rules/vectorize.py`` asks.
+"""Functions, windows, joins and sinks with a form on columns: the decisions behind ``plan/rules/vectorize.py``.
 
 May import ``columnar``, ``connectors``, ``operators`` and ``plan``.
 """

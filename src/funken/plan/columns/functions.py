@@ -1,4 +1,4 @@
-"""Which functions of single records work on columns: of maps, flat maps, filters, running reduces and timestamps."""
+"""Functions of single records on columns: maps, flat maps, filters, running reduces and timestamps."""
 
 from __future__ import annotations
 

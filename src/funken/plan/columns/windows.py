@@ -1,4 +1,4 @@
-"""Which windows and joins work on columns, and when merging, reordering and giving columns on changes nothing.
+"""Windows and joins on columns, and the cases in which merging, reordering and columns as results change nothing.
 
 In ``BATCH`` the records of a key are sorted by time before they are folded, and sessions are folded in parts that merge: both
 need folds that do not show the order of records.

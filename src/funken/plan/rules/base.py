@@ -1,4 +1,4 @@
-"""What a rule is: a name, and a function from a plan to a plan with notes.
+"""A rule: a name, and a function from a plan to a plan with notes.
 
 A rule sees the plan as the rules before it left it, and decides from the specs' traits and the context, never from the runtime.
 It is the only one that makes its decision. What it decides, and why not otherwise, it says in notes.

@@ -1,4 +1,4 @@
-"""What runs together: the operators of a vertex (a chain), those of one loop, and the subtasks of one worker."""
+"""Placement: the operators of a vertex (a chain), the operators of a generated loop, and the subtasks of one worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is pre-aggregated: what goes to a window is folded by key and pane before it crosses the exchange.
+"""Pre-aggregation: records of a window are aggregated by key and pane before the exchange.
 
 Only where that provably changes nothing: in event-time windows over columns that fire once, at their end (so a pane takes
 its records or is late for all of them), whose contents are folds that may be regrouped; and in a reduce of ``BATCH``, which

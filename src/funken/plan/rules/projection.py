@@ -1,4 +1,4 @@
-"""Which fields of its records a source of columns has to read: those that a function after it looks at.
+"""Projection: the fields that a source of columns has to read, as later functions use them.
 
 From the source on, a record is followed as long as it is the same: through filters, timestamps and exchanges to the functions
 that make something else of it. They have been traced, so the fields that they look at are known. Who takes a record whole, such

@@ -1,4 +1,4 @@
-"""Which operators work on columns.
+"""The choice of operators on columns.
 
 An operator is vectorized only where the result is provably the same: its functions are traced (``columnar/tracing.py``), the
 types of its input are known, and every operation has a kernel with Python's results. Columns begin at a source that makes

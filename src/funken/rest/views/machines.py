@@ -1,4 +1,4 @@
-"""Machines as Flink's REST API shows task managers and the job manager; pure functions of snapshots and of what processes report.
+"""Machines as task managers and job manager of Flink's REST API; pure functions of snapshots and reports of processes.
 
 A machine is what Flink calls a task manager: its processes, one per worker, together. The driver is the job manager. Where a
 field is about a JVM, the figure is the Python processes'; what they have no counterpart for is 0.

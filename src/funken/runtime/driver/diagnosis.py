@@ -1,4 +1,4 @@
-"""What a user ought to know of a job while it runs, read from the reports that its tasks send anyway.
+"""Advice for the user of a running job, from the regular reports of its tasks.
 
 A warning names the operator, the fact and the remedy, and comes once per operator and kind; what was dropped is summed up
 when the job ends. Nothing is decided here, and no task is asked. Times are those of the tasks' own clocks.

@@ -1,4 +1,4 @@
-"""Which writer an edge gets: by its partitioning, and by columns or records."""
+"""The writer of an edge: by its partitioning, and by columns or records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must not be shown of a job: the secrets of its configuration, and what looks like one in a text."""
+"""Masking: secrets in the configuration of a job and in texts."""
 
 from __future__ import annotations
 

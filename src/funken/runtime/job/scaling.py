@@ -1,4 +1,4 @@
-"""Which parallelism a job should have, as a pure state machine: observations and the time in, at most one command out.
+"""The choice of a job's parallelism as a pure state machine: observations and the time in, at most one command out.
 
 ============================================  =========================================================================
 what is observed                              what follows

@@ -1,4 +1,4 @@
-"""A picture of a job: immutable, cheap to take, and JSON; what a REST server and a dashboard are made of.
+"""A picture of a job: immutable, cheap to take, and JSON; the basis of the REST server and the dashboard.
 
 Nothing is waited for, and no task is asked: it is what the driver knows. Metrics are those of the newest report of each task,
 which comes twice a second.

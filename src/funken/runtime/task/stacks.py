@@ -1,4 +1,4 @@
-"""Where the thread of a task spends its time: stacks sampled from a thread beside it, and the stacks of all threads.
+"""Stacks of a task's thread, sampled from a thread beside it, and the stacks of all threads.
 
 A sample belongs to the innermost operator on the stack, so that a vertex has a flame graph of its own although one thread runs
 all vertices of a task, and several tasks. A stack counts as on the CPU if the thread has run for most of the time since the

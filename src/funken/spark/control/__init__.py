@@ -1,4 +1,4 @@
-"""Connections between the processes of a job: who is let in, what is encrypted, messages on it, the two ends of the driver's.
+"""Connections between the processes of a job: authentication, encryption, messages, and the two ends of a connection.
 
 May import ``runtime`` and what is below; not pyspark.
 """

@@ -1,4 +1,4 @@
-"""What a worker had to import for itself, and the process that forks workers imports before it forks the next ones.
+"""Imports of workers, so that the process that forks them imports the same modules before the next fork.
 
 pyarrow imports pandas, if there is one, when it first converts a value: 110 ms of CPU in every worker of a job that uses columns.
 Others never need it, and would start later for it, so it is imported for the workers of a session once one of them has said so.

@@ -1,4 +1,4 @@
-"""Where the rows of RocksDB-backed state are: the bytes of their keys, and what is in them.
+"""The rows of RocksDB-backed state: the bytes of their keys and values.
 
 A row is ``group (2 bytes) | state | key | namespace | key of the map`` and a pickled value. Keys have the bytes of ``keys.py``.
 An object with ``__stable_hash__`` has none of its own. It stands as its hash and a pickle: that of the equal object of which the

@@ -1,4 +1,4 @@
-"""What a table of a connector is to the planner: a scan, a sink, a lookup, each with the changes it has or takes.
+"""A table of a connector for the planner: a scan, a sink, a lookup, each with its kinds of change.
 
 A factory makes them of a ``TableContext``. Their streams have ``Row``s with kinds, or tuples, which are insertions; values are
 by position, physical columns first, then the metadata that was asked for.

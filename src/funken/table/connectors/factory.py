@@ -1,4 +1,4 @@
-"""The registry of connectors: ``'connector' = '<name>'`` to what reads, writes or looks up the table.
+"""The registry of connectors: from ``'connector' = '<name>'`` to the scan, sink or lookup of a table.
 
 Connectors of other packages are entry points of the group ``funken.table.connectors``: a name and a ``TableFactory``.
 """

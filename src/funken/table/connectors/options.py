@@ -1,4 +1,4 @@
-"""Options of connectors and formats: declared once, checked together, with errors that list what is right."""
+"""Options of connectors and formats: declared once, checked together, with errors that list the valid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``'connector' = 'values'``: rows of this process, for tests of queries; what is written is kept where the test finds it.
+"""``'connector' = 'values'``: rows of this process, for tests of queries; written rows stay in this process.
 
 Rows are registered under an id (``register_rows``), which the option ``data-id`` names. With ``result-path`` results are files of
 that folder, for tests whose writers are in other processes (``written_results``). A source hands out one row at a time, so that

@@ -1,4 +1,4 @@
-"""What the conversions have in common: projections that merge, exchanges, kinds of change, and refusals."""
+"""The common part of the conversions: projections that merge, exchanges, kinds of change, and refusals."""
 
 from __future__ import annotations
 

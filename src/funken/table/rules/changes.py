@@ -1,4 +1,4 @@
-"""Which updates come with the row before (-U): from the sinks down, every operator is asked for what its consumer needs.
+"""Updates with or without the row before (-U): from the sinks up, each operator learns the needs of its consumer.
 
 An operator first tries to do without -U, if its consumer can; what it cannot it refuses, and gets asked for both.
 """

@@ -1,4 +1,4 @@
-"""What is known of the rows of an optimized plan: upsert keys, windows, monotonic columns, where they come from."""
+"""Properties of the rows of an optimized plan: upsert keys, windows, monotonic columns, origins."""
 
 from __future__ import annotations
 

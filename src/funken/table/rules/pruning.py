@@ -1,4 +1,4 @@
-"""Columns that nobody reads are not read, computed and kept: state and exchanges have only what is needed.
+"""Unused columns are not read, computed and kept: state and exchanges have the needed columns only.
 
 A relation that is used several times is narrowed to what its users need together, and so remains one.
 """

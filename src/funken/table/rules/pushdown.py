@@ -1,4 +1,4 @@
-"""Conditions and limits into sources: what a connector can leave out it does not read; the query checks and counts the rest.
+"""Conditions and limits in sources: a connector skips rows; the query still checks and counts the others.
 
 Positions in splits do not depend on conditions, so that savepoints of a query of before restore. Watermarks are of all rows: a
 source that assigns them leaves out none. A LIMIT takes the first rows that come.

@@ -1,4 +1,4 @@
-"""How rows of SQL are spread over subtasks: partitionings that carry ``TableBlock``s, and their writers.
+"""Exchanges of SQL rows over subtasks: partitionings that carry ``TableBlock``s, and their writers.
 
 A key is the tuple of the values of the key columns, of their declared types; NULL is a value of it. Its hash and its key group
 are those of ``state/keygroups.py``, which keyed state goes by: so rows are where their state is, at any parallelism.

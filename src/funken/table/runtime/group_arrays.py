@@ -1,4 +1,4 @@
-"""The groups of ``GroupAggregate`` in arrays: what is kept of a group is an item of each, at the group's slot.
+"""The groups of ``GroupAggregate`` in arrays: one item of each array per group, at the group's slot.
 
 Of DISTINCT calls the values that a group has seen are in a dict of the group, one for calls that differ in their filters only.
 In snapshots all of it is keyed state: of each key how many rows there are, and the accumulators of ``aggregates.py``.

@@ -1,4 +1,4 @@
-"""Aggregates of a block at once: what each call comes to behind every row, by scans over the rows of each group.
+"""Running aggregates of a block: the value of each call behind every row, by scans over the rows of each group.
 
 Counts, sums and averages of numbers, least and greatest values, and DISTINCT ones of them; rows that are taken back count
 negatively in counts and sums of integers. Accumulators are those of the functions in ``expr.sql.aggregates``, so a group may be
