@@ -31,6 +31,11 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".yml": "yaml", ".yaml": "yaml"}
 # The public surface: a page per part, and the modules whose ``__all__`` it documents.
 API = {
     "datastream": ("DataStream programs", "funken"),
+    "table": ("Tables and SQL", "funken.table"),
+    "table-expression": ("Expressions of tables", "funken.table.expression"),
+    "table-expressions": ("Functions in expressions", "funken.table.expressions"),
+    "table-udf": ("Functions of your own in tables", "funken.table.udf"),
+    "dataframe": ("Frames", "funken.dataframe"),
     "dataset": ("DataSet programs", "funken.dataset"),
     "cep": ("Patterns of events", "funken.cep"),
     "graph": ("Graphs", "funken.graph"),
