@@ -113,14 +113,12 @@ def _extended(chain: _Chain, join: nodes.ExecJoin, right: ExecNode) -> _Chain | 
     first = len(chain.relations) == 1
     classes = [[left] for left in dict.fromkeys(left for left, _ in pairs)] if first else chain.classes
     equal = [{left} for (left,) in classes] if first else chain.equal
-    found, members, checked = [], [], list(pairs)
+    found, members = [], []
     for columns, same in zip(classes, equal, strict=True):
         partner = next((pair for pair in pairs if pair[0] in same), None)
         if partner is not None:
             found.append([*columns, start + partner[1]])
             members.append({*same, start + partner[1]})
-            if _always_there(chain, partner[0]) and partner[0] in columns:
-                checked.remove(partner)
     if not found:
         return None
     places = {place: column for place, column in enumerate(chain.shown)}
@@ -134,12 +132,27 @@ def _extended(chain: _Chain, join: nodes.ExecJoin, right: ExecNode) -> _Chain | 
         [*chain.ttls, join.right_ttl],
         [*chain.hinted, join.hinted[1]],
         [*chain.kinds, join.kind],
-        [*chain.pairs, checked],
+        [*chain.pairs, pairs],
         [*chain.conditions, None if join.condition is None else shifted(join.condition, places)],
         found,
         members,
         start + len(right.row_type),
     )
+
+
+def _checked(chain: _Chain, place: int) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of a join that its rows have to be compared by: those of the key are equal in every row of a group.
+
+    A column that a later join has no partner for is not in the key, so the key is known only of the whole chain.
+    """
+    start = chain.starts[place]
+
+    def is_key(left: int, right: int) -> bool:
+        return _always_there(chain, left) and any(
+            left in columns[:place] and columns[place] == start + right for columns in chain.classes
+        )
+
+    return tuple(pair for pair in chain.pairs[place - 1] if not is_key(*pair))
 
 
 def _always_there(chain: _Chain, column: int) -> bool:
@@ -163,7 +176,7 @@ def _made(join: nodes.ExecJoin, chain: _Chain) -> ExecNode:
         tuple(exchange(relation, key) for relation, key in zip(chain.relations, keys, strict=True)),
         tuple(chain.kinds),
         tuple(keys),
-        tuple(map(tuple, chain.pairs)),
+        tuple(_checked(chain, place) for place in range(1, len(chain.relations))),
         tuple(chain.conditions),
         tuple(map(_smallest, chain.unique)),
         tuple(chain.ttls),
