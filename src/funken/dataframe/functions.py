@@ -387,7 +387,7 @@ def _emitted(func: Any, called: Any, given: Any) -> LogicalType:
 
 
 class ModelProvider(ABC):
-    """Where models are: a provider and its options."""
+    """The location of models: a provider and its options."""
 
     @abstractmethod
     def provider_identifier(self) -> str:

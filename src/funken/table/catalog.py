@@ -55,22 +55,22 @@ class TableColumn:
 
     @property
     def is_physical(self) -> bool:
-        """Whether the connector stores the column."""
+        """True if the connector stores the column."""
         return self.expression is None and self.metadata_key is None
 
     @property
     def is_metadata(self) -> bool:
-        """Whether the column is metadata of the connector."""
+        """True if the column is metadata of the connector."""
         return self.metadata_key is not None
 
     @property
     def is_computed(self) -> bool:
-        """Whether the column is computed from others."""
+        """True if the column is computed from others."""
         return self.expression is not None
 
     @property
     def is_persisted(self) -> bool:
-        """Whether a row that is written has the column."""
+        """True if a written row has the column."""
         return self.is_physical or (self.is_metadata and not self.virtual)
 
 
@@ -202,7 +202,7 @@ class ResolvedTable:
 
 
 class Catalog(ABC):
-    """What keeps databases and their objects. Objects are told apart by kind: ``table`` (and view), ``function``, ``model``."""
+    """A store of databases and their objects, told apart by type: ``table`` (and view), ``function``, ``model``."""
 
     def open(self) -> None:  # noqa: B027 - most catalogs have nothing to open
         """Begin to use the catalog."""
@@ -396,7 +396,7 @@ class CatalogManager:
         return found
 
     def is_temporary(self, kind: str, path: ObjectIdentifier) -> bool:
-        """Whether an object of a path is temporary."""
+        """Return True if an object of a path is temporary."""
         return (kind, path) in self.temporary
 
     def table(self, parts: Sequence[str]) -> ResolvedTable | CatalogView:

@@ -77,7 +77,7 @@ class ChangelogMode:
 
     @property
     def is_insert_only(self) -> bool:
-        """Whether rows are only added.
+        """True if rows are only added.
 
         >>> ChangelogMode.insert_only().is_insert_only
         True
@@ -86,11 +86,11 @@ class ChangelogMode:
 
     @property
     def is_upsert(self) -> bool:
-        """Whether updates come without the row before."""
+        """True if updates come without the row before."""
         return RowKind.UPDATE_AFTER in self.kinds and RowKind.UPDATE_BEFORE not in self.kinds
 
     def contains(self, kind: RowKind) -> bool:
-        """Whether a kind is in the mode.
+        """Return True if a kind is in the mode.
 
         >>> ChangelogMode.upsert().contains(RowKind.UPDATE_BEFORE)
         False
@@ -98,7 +98,7 @@ class ChangelogMode:
         return kind in self.kinds
 
     def takes(self, kinds: Iterable[RowKind]) -> bool:
-        """Whether all these kinds are in the mode.
+        """Return True if all these kinds are in the mode.
 
         >>> ChangelogMode.upsert().takes([RowKind.INSERT, RowKind.DELETE])
         True

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class EnvironmentSettings:
-    """Whether queries run as streams or as batches, and the names of the catalog and database that exist at first.
+    """The mode of queries (streams or batches), and the names of the catalog and database that exist at first.
 
     >>> settings = EnvironmentSettings.new_instance().in_batch_mode().with_built_in_catalog_name("mine").build()
     >>> settings.is_streaming_mode(), settings.get_built_in_catalog_name()
@@ -181,7 +181,7 @@ class TableEnvironment:
 
     @property
     def is_streaming(self) -> bool:
-        """Whether queries run as streams."""
+        """True if queries run as streams."""
         return self._streaming
 
     # ---- statements

@@ -52,7 +52,7 @@ class ExecNode(LogicalNode):
 
 @dataclass(frozen=True)
 class WatermarkSettings:
-    """How a table emits watermarks: behind each record or periodically, and after how long (ms) it counts as idle; 0: never.
+    """Rules for a table's watermarks: behind each record or periodically, and the idle timeout (ms; 0: never idle).
 
     ``alignment`` is a group of sources, the drift that is allowed (ms), and how often it is looked at (ms).
     """
@@ -354,7 +354,7 @@ class ExecWindowDeduplicate(ExecNode):
 
 @dataclass(frozen=True, kw_only=True)
 class EquiJoin(ExecNode):
-    """What joins by keys have in common: ``null_safe`` says of each pair of keys whether NULL equals NULL."""
+    """The base of joins by keys: ``null_safe`` says of each pair of keys whether NULL equals NULL."""
 
     left: ExecNode
     right: ExecNode
@@ -383,12 +383,12 @@ class ExecJoin(EquiJoin):
 
     @property
     def left_key_is_unique(self) -> bool:
-        """Whether a row of the left side is known by its join key."""
+        """True if a row of the left side is known by its join key."""
         return any(key <= set(self.left_keys) for key in self.left_unique)
 
     @property
     def right_key_is_unique(self) -> bool:
-        """Whether a row of the right side is known by its join key."""
+        """True if a row of the right side is known by its join key."""
         return any(key <= set(self.right_keys) for key in self.right_unique)
 
 

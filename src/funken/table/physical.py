@@ -266,7 +266,7 @@ def _updates_before(node: ExecNode) -> bool:
 
 
 def is_local(row_type: RelationType, column: int) -> bool:
-    """Whether a time column is an instant, whose windows are in the wall time of the session's zone."""
+    """Return True if a time column is an instant, whose windows are in the wall time of the session's zone."""
     return row_type[column].type.root == "TIMESTAMP_LTZ" or row_type[column].time is TimeAttribute.PROCTIME
 
 
@@ -645,7 +645,7 @@ def _smallest(keys: Iterable[frozenset[int]]) -> tuple[int, ...] | None:
 
 
 def _lacks_before(node: ExecNode) -> bool:
-    """Whether rows may be replaced or deleted without saying what they were."""
+    """Return True if rows may be replaced or deleted without saying what they were."""
     return node.mode.is_upsert or node.mode.key_only_deletes
 
 

@@ -114,7 +114,7 @@ class ProcessDefinition:
         return f"<process function {self.name}>"
 
     def passes_columns(self, name: str) -> bool:
-        """Whether all columns of a table stand in the result."""
+        """Return True if all columns of a table stand in the result."""
         return any(one.name == name and "pass_columns" in one.traits for one in self.signature)
 
     def columns(self, tables: Mapping[str, Any], scalars: Mapping[str, Any]) -> list[tuple[str, LogicalType]]:

@@ -28,7 +28,7 @@ _OP = "op"
 
 
 class ResultKind(enum.IntEnum):
-    """Whether a statement only succeeded, or has rows to show."""
+    """The kind of a statement's result: only success, or rows to show."""
 
     SUCCESS = 0
     SUCCESS_WITH_CONTENT = 1

@@ -44,7 +44,7 @@ def of_options(name: str, options: Mapping[str, str]) -> SparkCatalog:
 
 
 class SparkCatalog(ExternalCatalog):
-    """What a ``SparkSession`` has in its current catalog, temporary views as well; these are in every database."""
+    """The current catalog of a ``SparkSession``, temporary views as well; these are in every database."""
 
     owner = "Spark"
 

@@ -41,7 +41,7 @@ from funken.types.row import Row
 
 
 class FunctionContext:
-    """What a function knows of where it runs.
+    """The context of a function: metrics, parameters of the job, and its subtask.
 
     >>> FunctionContext("f", {"threshold": "3"}).get_job_parameter("threshold", "0")
     '3'
@@ -242,11 +242,11 @@ class MapView(UserDict[Any, Any]):
         self.pop(key, None)
 
     def contains(self, key: Any) -> bool:
-        """Whether a key is there."""
+        """Return True if a key is there."""
         return key in self
 
     def is_empty(self) -> bool:
-        """Whether there is no key."""
+        """Return True if there is no key."""
         return not self
 
 
@@ -517,7 +517,7 @@ def _series(array: Any, type_: LogicalType) -> Any:
 
 
 class Retries:
-    """How often an asynchronous function is called again, and after which delay; how long it may take (s)."""
+    """Limits of an asynchronous function: attempts, the delay between them, and the time that it may take (s)."""
 
     def __init__(self, family: str, attempts: str) -> None:
         self._family, self._attempts = family, attempts
@@ -611,7 +611,7 @@ class TableDefinition(FunctionDefinition):
 
     @property
     def waits(self) -> bool:
-        """Whether the function is asynchronous."""
+        """True if the function is asynchronous."""
         return inspect.iscoroutinefunction(self._own())
 
     async def rows(self, args: Sequence[Any], types: Sequence[LogicalType]) -> list[list[Any]]:
@@ -694,12 +694,12 @@ class AggregateDefinition(FunctionDefinition):
 
     @property
     def retracts(self) -> bool:
-        """Whether rows can be taken out again."""
+        """True if rows can be taken out again."""
         return self.func_type == "pandas" or _overrides(self.function, "retract")
 
     @property
     def merges(self) -> bool:
-        """Whether accumulators can be merged."""
+        """True if accumulators can be merged."""
         return self.func_type == "pandas" or _overrides(self.function, "merge")
 
     def make(self, types: Sequence[LogicalType], options: Mapping[str, Any], result: LogicalType) -> Any:

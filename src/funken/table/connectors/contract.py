@@ -44,7 +44,7 @@ class SourceCondition:
 
     @property
     def zoned(self) -> bool:
-        """Whether the zone of the session may matter, which a source does not know."""
+        """True if the zone of the session may matter, which a source does not know."""
         return any(each.type.root == "TIMESTAMP_LTZ" for each in walk(self.node))
 
     def comparison(self) -> FieldComparison | None:
@@ -76,7 +76,7 @@ class FieldComparison:
 
     @property
     def has_bounds(self) -> bool:
-        """Whether ``may_hold`` can tell anything: of whole numbers, times and texts; and IS NULL, which needs no bounds."""
+        """True if ``may_hold`` can answer: for whole numbers, times and texts; and IS NULL, which needs no bounds."""
         return self.operator == "IS NULL" or (
             self.operator != "IS NOT NULL"
             and (is_text(self.type) or is_timestamp(self.type) or isinstance(self.type, IntegralType | DateType))

@@ -73,11 +73,11 @@ class TableFactory:
         )
 
     def has_lookup(self, context: TableContext) -> bool:
-        """Whether rows can be looked up."""
+        """Return True if rows can be looked up."""
         return type(self).lookup is not TableFactory.lookup
 
     def has_vector_search(self, context: TableContext) -> bool:
-        """Whether VECTOR_SEARCH may read the rows: a lookup without keys returns all of them."""
+        """Return True if VECTOR_SEARCH may read the rows: a lookup without keys returns all of them."""
         return self.has_lookup(context)
 
 
@@ -270,13 +270,13 @@ def lookup_of(
 
 
 def has_lookup(table: ResolvedTable, config: TableConfig | None = None) -> bool:
-    """Whether the connector of a table looks rows up."""
+    """Return True if the connector of a table looks rows up."""
     context = context_of(table, config)
     return factory_of(context).has_lookup(context)
 
 
 def has_vector_search(table: ResolvedTable, config: TableConfig | None = None) -> bool:
-    """Whether VECTOR_SEARCH may read a table."""
+    """Return True if VECTOR_SEARCH may read a table."""
     context = context_of(table, config)
     return factory_of(context).has_vector_search(context)
 

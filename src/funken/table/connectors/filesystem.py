@@ -70,7 +70,7 @@ from funken.types.row import Row
 
 @dataclass(frozen=True)
 class FolderMark:
-    """What to do with a folder when the files of this commit are visible."""
+    """A change of a folder that is due when the files of this commit are visible."""
 
     folder: str
     is_replaced: bool
@@ -339,7 +339,7 @@ class ParquetBatches(ParquetFormat):
         return _batches(groups, self.fields or (), split)
 
     def _may_hold(self, group: Any) -> bool:
-        """Whether a row of a group may fulfil all comparisons."""
+        """Return True if a row of a group may fulfil all comparisons."""
         about = group.file.metadata.row_group(group.index)
         columns = {about.column(place).path_in_schema: about.column(place) for place in range(about.num_columns)}
         schema = group.file.schema_arrow
@@ -399,12 +399,12 @@ class TableFiles(FileFormat):
 
     @property
     def splittable(self) -> bool:  # type: ignore[override]
-        """Whether several readers can share a file."""
+        """True if several readers can share a file."""
         return self.inner.splittable
 
     @property
     def container(self) -> bool:  # type: ignore[override]
-        """Whether compression is inside of the format."""
+        """True if compression is inside of the format."""
         return self.inner.container
 
     def counts(self, split: FileSplit) -> str:
@@ -727,7 +727,7 @@ class ValuesToFile(BulkFormat):
 
     @property
     def suffix(self) -> str:  # type: ignore[override]
-        """What names of files end with."""
+        """The end of the names of files."""
         return self.inner.suffix
 
     def create(self, file: IO[bytes]) -> BulkWriter:

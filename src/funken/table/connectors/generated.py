@@ -129,7 +129,7 @@ class GeneratedRows:
 
 @dataclass(frozen=True)
 class FieldRule:
-    """How the values of a column are made."""
+    """The rule that generates the values of a column."""
 
     type: Any
     least: Any = None

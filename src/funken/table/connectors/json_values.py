@@ -32,7 +32,7 @@ _MICROS = 10**6
 
 @dataclass(frozen=True)
 class JsonRules:
-    """How JSON is read and written: the options of the format."""
+    """The options of the JSON format."""
 
     iso: bool = False
     """Whether timestamps have a ``T`` between date and time."""

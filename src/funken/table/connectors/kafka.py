@@ -121,12 +121,12 @@ class TopicRows(KafkaRecordDeserializationSchema):
 
     @property
     def never_waits(self) -> bool:  # type: ignore[override]
-        """Whether no schema asks a registry."""
+        """True if no schema asks a registry."""
         return self.value.never_waits and (self.key is None or self.key.never_waits)
 
     @property
     def holds_several(self) -> bool:
-        """Whether a record may become several rows."""
+        """True: a record may become several rows."""
         return True
 
     def deserialize_all(self, record: ConsumerRecord) -> list[Any]:  # type: ignore[override]

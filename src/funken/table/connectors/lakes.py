@@ -71,7 +71,7 @@ class RowToDict:
 
 @dataclass(frozen=True)
 class PartitionCondition:
-    """Whether a partition may have rows that fulfil conditions, which are of its columns alone."""
+    """Conditions on the columns of partitions alone; called to test a partition for rows that may fulfil them."""
 
     conditions: tuple[SourceCondition, ...]
     columns: Columns

@@ -60,11 +60,11 @@ class ConnectorOption:
 
     @property
     def required(self) -> bool:
-        """Whether it has to be set."""
+        """True if it has to be set."""
         return self.default is _REQUIRED
 
     def matches(self, key: str) -> bool:
-        """Whether a key is this option's; ``prefix.*`` and ``a.#.b`` are patterns.
+        """Return True if a key is this option's; ``prefix.*`` and ``a.#.b`` are patterns.
 
         >>> ConnectorOption("properties.*", default=None).matches("properties.group.id")
         True

@@ -86,7 +86,7 @@ def rows_of(data_id: str) -> list[Row]:
 
 
 class KeptChanges:
-    """What a sink was given: the changes in order, and the rows that are left of them."""
+    """The input of a sink: the changes in order, and the rows that are left of them."""
 
     def __init__(self, key: tuple[int, ...] = ()) -> None:
         self.changes: list[Row] = []
@@ -359,9 +359,9 @@ class ValuesFactory(TableFactory):
         return ValuesLookup(rows_of(options["data-id"]), [columns.index(key) for key in keys])
 
     def has_lookup(self, context: TableContext) -> bool:
-        """Whether the option ``disable-lookup`` allows it."""
+        """Return True if the option ``disable-lookup`` allows lookups."""
         return not self._options(context)["disable-lookup"]
 
     def has_vector_search(self, context: TableContext) -> bool:
-        """Whether the option ``enable-vector-search`` allows it."""
+        """Return True if the option ``enable-vector-search`` allows it."""
         return bool(self._options(context)["enable-vector-search"])

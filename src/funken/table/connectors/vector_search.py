@@ -14,7 +14,7 @@ from funken.table.values import internal_value
 
 @dataclass
 class VectorSearch:
-    """What plans call for each row: a vector and a number in, the nearest rows and their similarity out."""
+    """A search that plans call for each row: a vector and a number in, the nearest rows and their similarity out."""
 
     table: str
     names: tuple[str, ...]

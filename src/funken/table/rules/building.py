@@ -20,7 +20,7 @@ from funken.types.row import RowKind
 
 
 class PlanConversion(Protocol):
-    """What converts a plan: the options, and the relations below a node."""
+    """A conversion of a plan: the options, and the relations below a node."""
 
     config: Any
     batch: bool
@@ -64,12 +64,12 @@ def merged(modes: Iterable[ChangelogMode]) -> ChangelogMode:
 
 
 def updates(mode: ChangelogMode) -> bool:
-    """Whether a mode has updates."""
+    """Return True if a mode has updates."""
     return mode.contains(RowKind.UPDATE_AFTER)
 
 
 def deletes(mode: ChangelogMode) -> bool:
-    """Whether a mode has deletes."""
+    """Return True if a mode has deletes."""
     return mode.contains(RowKind.DELETE)
 
 
@@ -132,7 +132,7 @@ def calc(node: ExecNode, expressions: Sequence[Node], names: Sequence[str], cond
 
 
 def _mergeable(node: nodes.ExecCalc, expressions: Sequence[Node], condition: Node | None) -> bool:
-    """Whether the calc below may be computed in place: what is not deterministic, or dear, is computed once."""
+    """Return True if the calc below may be computed in place: expressions that vary or are dear are computed once."""
     uses: dict[int, int] = {}
     handed = (
         {expression.index for expression in expressions if isinstance(expression, InputRef)}

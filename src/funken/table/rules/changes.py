@@ -20,7 +20,7 @@ from funken.types.row import RowKind
 
 
 class Need(Enum):
-    """What a consumer needs of updates: the row before and after, or after only."""
+    """The rows that a consumer needs of updates: before and after, or after only."""
 
     BOTH = "both"
     AFTER = "after"

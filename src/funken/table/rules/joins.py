@@ -497,7 +497,7 @@ def _lookup_upsert_keys(source: ExecNode, table: _Lookup, keys: Sequence[nodes.L
 
 
 def _settings(converter: PlanConversion, node: LogicalTemporalJoin) -> LookupSettings | None:
-    """What a LOOKUP hint says; what it does not say is that of the session."""
+    """Return the options of a LOOKUP hint; those that it leaves out are the session's."""
     settings = node.lookup
     if settings is None or not settings.asynchronous:
         return settings

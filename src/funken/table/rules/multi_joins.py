@@ -143,7 +143,7 @@ def _extended(chain: _Chain, join: nodes.ExecJoin, right: ExecNode) -> _Chain | 
 
 
 def _always_there(chain: _Chain, column: int) -> bool:
-    """Whether a column is of a relation that is never padded: its value is that of the key."""
+    """Return True if a column is of a relation that is never padded: its value is that of the key."""
     place = max(at for at, start in enumerate(chain.starts) if start <= column)
     return place == 0 or chain.kinds[place - 1] is JoinType.INNER
 

@@ -85,7 +85,7 @@ def _rewritten(roots: Sequence[Any], change: Callable[[Any], Any]) -> list[Any]:
 
 
 def could_have_two_phases(node: Any) -> bool:
-    """Whether an operator is a group aggregate in one phase whose rows travel, and whose accumulators could."""
+    """Return True if an operator is a group aggregate in one phase whose rows travel, and whose accumulators could."""
     if not isinstance(node, nodes.ExecGroupAggregate) or not isinstance(node.input, nodes.ExecExchange):
         return False
     return all(map(_merges, node.calls)) and hashed_by(node.input.input) != node.keys

@@ -54,7 +54,7 @@ class Bounds:
 
     @property
     def bounded(self) -> bool:
-        """Whether the positions have an end."""
+        """True if the positions have an end."""
         return self.end is not None or self.column is not None
 
     def read(self, condition: Node, rank: int) -> bool:

@@ -153,7 +153,7 @@ def _unwatermarked(node: ExecNode, marked: bool) -> Iterator[nodes.ExecScan]:
 def _materialized(
     node: LogicalSink, below: ExecNode, accepts: ChangelogMode, key: tuple[int, ...], conflict: str | None, config: Any
 ) -> bool:
-    """Whether the sink needs the rows per primary key, because the query tells its rows apart by other keys."""
+    """Return True if the sink needs the rows per primary key, because the query tells its rows apart by other keys."""
     strategy = config.option("table.exec.sink.upsert-materialize").upper()
     if not key or strategy == "NONE":
         return False

@@ -274,7 +274,7 @@ class PartialCalls:
 
     @staticmethod
     def serve(calls: Sequence[AggregateCall], schema: BlockSchema, retracts: bool) -> bool:
-        """Whether these calls have accumulators that are columns."""
+        """Return True if these calls have accumulators that are columns."""
         return not any(call.distinct for call in calls) and RunningCalls.serve(calls, schema, retracts)
 
     def of_rows(self, batch: pa.RecordBatch, groups: Groups, signs: Array | None) -> list[pa.Array]:

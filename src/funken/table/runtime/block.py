@@ -52,12 +52,12 @@ class TableBlock(Block):
 
     @property
     def length(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return int(self.batch.num_rows)
 
     @property
     def records(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return int(self.batch.num_rows)
 
     @property

@@ -326,7 +326,7 @@ class SinkMaterializer(KeyedTableOperator):
 
 
 class WatermarkMaterializer(KeyedTableOperator):
-    """What is left of each primary key at a watermark: rows of several upsert keys are a conflict.
+    """Merges the changes of each primary key at a watermark: rows of several upsert keys are a conflict.
 
     ``nothing``: the first stays, and the others do not count; otherwise the job fails.
     """

@@ -32,7 +32,7 @@ _STATE = "acc"
 
 
 class Bundle:
-    """How rows are gathered before they are handled: ``size`` at most, or for ``latency`` ms; with neither, all of the input.
+    """The rule for gathering rows: ``size`` at most, or for ``latency`` ms; with neither, all of the input.
 
     A barrier or the end of the input ends a bundle, too.
     """

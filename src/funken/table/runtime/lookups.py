@@ -223,7 +223,7 @@ class LookupJoin(TableOperator):
             self.output.watermark(watermark)
 
     def awaits_results(self) -> bool:
-        """Whether rows wait."""
+        """Return True if rows wait."""
         return bool(self._waiting)
 
     def finish(self) -> None:

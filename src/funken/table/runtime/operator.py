@@ -42,7 +42,7 @@ Tuple = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class TableSpec:
-    """What a table operator is: its logic, and what that is made with."""
+    """The specification of a table operator: its logic, and the arguments of the logic."""
 
     logic: type[TableOperator]
     inputs: tuple[BlockSchema, ...]
@@ -261,7 +261,7 @@ def living(descriptor: StateDescriptor[Any], ttl: int) -> StateDescriptor[Any]:
 
 
 def is_accumulate(kind: int) -> bool:
-    """Whether a kind adds a row."""
+    """Return True if a kind adds a row."""
     return kind in (INSERT, UPDATE_AFTER)
 
 

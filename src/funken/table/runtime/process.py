@@ -28,7 +28,7 @@ _OP_NAMES = ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")
 
 
 class ProcessTableContext:
-    """What a process table function sees of its surroundings: time, timers, state, and what its tables are."""
+    """The context of a process table function: time, timers, state, and the properties of its tables."""
 
     def __init__(self, operator: ProcessTable) -> None:
         self._operator = operator

@@ -334,7 +334,7 @@ class RunningCalls:
 
     @staticmethod
     def serve(calls: Sequence[AggregateCall], schema: BlockSchema, retracts: bool) -> bool:
-        """Whether they can compute these calls."""
+        """Return True if running aggregates can compute these calls."""
         return all(_serves(call, schema, retracts) for call in calls)
 
     def states(self, scan: GroupedRows, stored: list[list[Any]]) -> tuple[list[pa.Array], list[list[Any]]]:
@@ -377,5 +377,5 @@ _HASHED = (
 
 
 def _hashed_otherwise(type_: LogicalType) -> bool:
-    """Whether values of a type have another form as keys, or an order that Arrow does not know."""
+    """Return True if values of a type have another form as keys, or an order that Arrow does not know."""
     return type_.root in _HASHED

@@ -74,7 +74,7 @@ _UNLIMITED = (1 << 31) - 1
 
 
 def is_limited(kind: LogicalType) -> bool:
-    """Whether values of a type have a length.
+    """Return True if values of a type have a length.
 
     >>> is_limited(CharType(2)), is_limited(VarCharType(_UNLIMITED)), is_limited(ArrayType(CharType(2)))
     (True, False, False)
@@ -83,7 +83,7 @@ def is_limited(kind: LogicalType) -> bool:
 
 
 class Nesting:
-    """How deep constraints are checked: ``IGNORE`` (columns only), ``ROWS``, or ``ROWS_AND_COLLECTIONS``."""
+    """The depth to which constraints are checked: ``IGNORE`` (columns only), ``ROWS``, or ``ROWS_AND_COLLECTIONS``."""
 
     def __init__(self, depth: str) -> None:
         self.rows, self.collections = depth != "IGNORE", depth == "ROWS_AND_COLLECTIONS"
@@ -120,7 +120,7 @@ class Nesting:
                 yield "[value]", kind.value, item
 
     def has(self, kind: LogicalType, found: Callable[[LogicalType], bool]) -> bool:
-        """Whether a part of a type, at any depth, is one that is looked for."""
+        """Return True if a part of a type, at any depth, fulfils a predicate."""
         return any(found(part) or self.has(part, found) for part in self.inner(kind))
 
     def null_in(self, kind: LogicalType, value: Any) -> str | None:
@@ -141,7 +141,7 @@ class Nesting:
 
 @dataclass(frozen=True)
 class ConstraintRules:
-    """How deep constraints are checked, and what happens to rows that break them.
+    """Rules for constraints: the depth of the check, and the treatment of rows that break them.
 
     ``nested``: see ``Nesting``. ``drops``: rows with a NULL that must not be are dropped, not errors. ``lengths``: values that
     are too long or too short are ignored (``IGNORE``), cut or filled (``TRIM_PAD``), or errors (``ERROR``).
@@ -153,15 +153,15 @@ class ConstraintRules:
 
     @property
     def nesting(self) -> Nesting:
-        """How deep constraints are checked."""
+        """The depth to which constraints are checked."""
         return Nesting(self.nested)
 
     def limits(self, kind: LogicalType) -> bool:
-        """Whether values of a column have lengths that are checked."""
+        """Return True if values of a column have lengths that are checked."""
         return self.lengths != "IGNORE" and (is_limited(kind) or self.nesting.has(kind, is_limited))
 
     def demands(self, kind: LogicalType) -> bool:
-        """Whether there is something to check in a column."""
+        """Return True if a column has something to check."""
         return not kind.nullable or self.nesting.has(kind, lambda part: not part.nullable) or self.limits(kind)
 
     def check(self, columns: Sequence[LogicalType]) -> None:

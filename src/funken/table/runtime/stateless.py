@@ -27,7 +27,7 @@ Tuple = tuple[Any, ...]
 
 
 class RowFunction(Protocol):
-    """What is called for each row."""
+    """A function that is called for each row."""
 
     def __call__(self, args: Tuple) -> Iterable[Tuple]:
         """Return the rows for some arguments."""

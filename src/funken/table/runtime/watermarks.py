@@ -212,7 +212,7 @@ class WatermarkAssigner(TableOperator):
             self.output.watermark(watermark)
 
     def idle(self, idle: bool) -> None:
-        """Whether there is something to come is seen by the records."""
+        """Ignore the marker: the operator derives idleness from the records."""
 
     def next_tick(self) -> int | None:
         """Return when to look next."""

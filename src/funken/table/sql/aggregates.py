@@ -107,7 +107,7 @@ class Aggregation:
 
     @staticmethod
     def aggregated(node: Node) -> bool:
-        """Whether a tree has an aggregate that is not that of an OVER window."""
+        """Return True if a tree has an aggregate that is not that of an OVER window."""
         if isinstance(node, AggregateRef):
             return True
         return any(Aggregation.aggregated(child) for child in node.children)

@@ -538,7 +538,7 @@ class SelectBinder:
         return subqueries.top_per_row(node, keys, offset, fetch, conditions, self.tree)
 
     def is_count(self, node: InputRef) -> bool:
-        """Whether a column is a plain COUNT."""
+        """Return True if a column is a plain COUNT."""
         aggregate = self.node
         while isinstance(aggregate, LogicalFilter):
             aggregate = aggregate.input

@@ -186,14 +186,14 @@ def _outer(node: Node, replaced: Callable[[Node], Node | None]) -> Node | None:
 
 
 def has(node: Node, *kinds: type[Node]) -> bool:
-    """Whether one of these nodes is in a tree."""
+    """Return True if one of these nodes is in a tree."""
     if isinstance(node, kinds):
         return True
     return any(has(child, *kinds) for child in node.children)
 
 
 def is_constant(node: Node) -> bool:
-    """Whether an expression has no columns."""
+    """Return True if an expression has no columns."""
     return not has(node, InputRef, AggregateRef, OverRef, SubQueryRef, OuterRef, PropertyRef)
 
 

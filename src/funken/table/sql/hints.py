@@ -130,7 +130,7 @@ def _name(relation: ScopeRelation) -> str:
 
 
 def _is(relation: ScopeRelation, name: str) -> bool:
-    """Whether a hint means a relation: by its alias, or if it has none by its table, with or without database."""
+    """Return True if a hint names a relation: by its alias, else by its table, with or without database."""
     if relation.alias not in {None, *relation.path[-1:]}:
         return name == relation.alias
     parts = tuple(name.split("."))

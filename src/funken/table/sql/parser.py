@@ -54,7 +54,7 @@ class TokenReader:
         return "" if token.token_type in {TokenType.STRING, TokenType.IDENTIFIER} else token.text.upper()
 
     def words(self, *expected: str) -> bool:
-        """Whether these words come next, which are then read. A token may be of two words (``PRIMARY KEY``)."""
+        """Return True if these words come next, and read them then. A token may be of two words (``PRIMARY KEY``)."""
         wanted = " ".join(expected)
         place, found = self.at, ""
         while place < len(self.tokens) and len(found) < len(wanted):

@@ -130,7 +130,7 @@ def _scalar(select: Any, reference: SubQueryRef) -> Node:
 
 
 def _one_row(plan: LogicalNode) -> bool:
-    """Whether a plan has at most one row: a global aggregate, or columns of one."""
+    """Return True if a plan has at most one row: a global aggregate, or columns of one."""
     while not isinstance(plan, LogicalAggregate):
         if len(plan.inputs) != 1:
             return False
