@@ -169,7 +169,7 @@ class _Measures(PatternProcessFunction):
 
 
 class _Clause:
-    """What a MATCH_RECOGNIZE clause says."""
+    """A parsed MATCH_RECOGNIZE clause."""
 
     def __init__(self, query: str, column: _Columns) -> None:
         self.column = column

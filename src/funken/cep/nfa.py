@@ -65,7 +65,7 @@ class Edge:
 
 @dataclass(eq=False)
 class State:
-    """What a partial match waits for."""
+    """A state of the automaton of a pattern, with the edges that leave it."""
 
     index: int
     label: str
@@ -165,7 +165,7 @@ After = Callable[[Nots], State]
 
 @dataclass(frozen=True)
 class _Place:
-    """How a part is entered: contiguity, NOTs in force, and the ways past it; and the ``until`` of the groups around."""
+    """The surroundings of a part: contiguity, NOTs in force, ways past it, and the ``until`` of the groups around."""
 
     contiguity: Contiguity
     nots: Nots
@@ -446,7 +446,7 @@ class _Unknown(Exception):
 
 
 class _Known:
-    """What is assumed of conditions; to be evaluated as if it were an event."""
+    """Assumed results of conditions; to be evaluated as if it were an event."""
 
     def __init__(self, results: dict[Test, bool]) -> None:
         self.results = results
@@ -566,7 +566,7 @@ class Partial:
 
 @immutable
 class NfaState:
-    """What is kept for one key: partial matches, and finished ones that a skip strategy holds back."""
+    """The state of one key: partial matches, and finished ones that a skip strategy holds back."""
 
     __slots__ = ("deadline", "finished", "next_position", "partials", "shape")
 
@@ -582,7 +582,7 @@ class NfaState:
 
     @property
     def empty(self) -> bool:
-        """Whether only the start state is left, so that nothing need be kept."""
+        """True if only the start state is left, so that nothing need be kept."""
         return not self.partials and not self.finished
 
     def __reduce__(self) -> tuple[Any, ...]:

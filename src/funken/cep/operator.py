@@ -46,7 +46,7 @@ from funken.sdk import (
 
 
 class PatternContext:
-    """What a function may ask while it handles a match, and its way to side outputs.
+    """The context of a function that handles a match: times, rule, and side outputs.
 
     >>> from funken import OutputTag
     >>> from funken.cep import CEP, Pattern, PatternProcessFunction
@@ -191,7 +191,7 @@ _FLUSH = 4096
 
 @dataclass(frozen=True)
 class Settings:
-    """What a pattern stream was told besides the pattern."""
+    """The settings of a pattern stream besides the pattern."""
 
     comparator: Callable[[Any, Any], int] | None = None
     event_time: bool = True

@@ -199,7 +199,7 @@ class RichIterativeCondition(IterativeCondition):
 
 
 class ConditionContext:
-    """What an iterative condition may ask about the partial match that the event would extend.
+    """The context of an iterative condition: the partial match that the event would extend, and times.
 
     >>> from funken.cep import Pattern, matches_of
     >>> def soon(event, ctx):
@@ -237,7 +237,7 @@ class ConditionContext:
 
 
 class View(Protocol):
-    """What knows the results of the functions of an expression."""
+    """A provider of the results of the functions of an expression."""
 
     def holds(self, test: Test) -> bool:
         """Return the result of a function."""
@@ -422,7 +422,7 @@ class NoSuchSkipTarget(InvalidProgram):
 
 
 class SkipKind(Enum):
-    """Where the search goes on after a match."""
+    """The event at which the search goes on after a match."""
 
     NONE = "no skip"
     NEXT = "skip to next"
@@ -433,7 +433,7 @@ class SkipKind(Enum):
 
 @dataclass(frozen=True)
 class AfterMatchSkipStrategy:
-    """Where the search goes on after a match; ``no_skip`` is the default.
+    """A rule for the event at which the search goes on after a match; ``no_skip`` is the default.
 
     >>> from funken.cep import Pattern, matches_of
     >>> def runs(skip):
@@ -510,7 +510,7 @@ class AfterMatchSkipStrategy:
 
 
 class WithinType(Enum):
-    """Which two events of a match ``within`` bounds.
+    """The two events of a match whose distance ``within`` bounds.
 
     >>> WithinType.FIRST_AND_LAST.name
     'FIRST_AND_LAST'
@@ -521,7 +521,7 @@ class WithinType(Enum):
 
 
 class Contiguity(Enum):
-    """What may lie between an event and the one before; the values are what ``explain`` prints."""
+    """Events that may lie between an event and the one before; the values are the texts of ``explain``."""
 
     STRICT = "next"
     RELAXED = "followed by"
@@ -531,7 +531,7 @@ class Contiguity(Enum):
 
     @property
     def negative(self) -> bool:
-        """Whether the part forbids an event instead of taking one."""
+        """True if the part forbids an event instead of taking one."""
         return self in {Contiguity.NOT_NEXT, Contiguity.NOT_FOLLOW}
 
 
@@ -557,7 +557,7 @@ class Part:
 
     @property
     def loop(self) -> bool:
-        """Whether any number of events may be taken."""
+        """True if the part takes any number of events."""
         return self.maximum is None
 
     @property

@@ -222,7 +222,7 @@ class RowProgram:
 
     @property
     def anchored(self) -> bool:
-        """Whether it matters which row is the first of its partition."""
+        """True if it matters which row is the first of its partition."""
         return self.first != self.opening
 
 
@@ -460,7 +460,7 @@ Column = Callable[[Any, str], Any]
 
 @dataclass(frozen=True)
 class Fact:
-    """What a condition knows of the rows of a variable or SUBSET.
+    """A value that a condition reads of the rows of a variable or SUBSET.
 
     ``kind`` is ``first`` or ``last`` (the first or last ``count`` rows), ``rows`` (how many), or ``values``, ``sum``,
     ``min`` and ``max`` (how many values that are not NULL, their sum, the least and the greatest) of ``column``.
@@ -646,7 +646,7 @@ class Search:
 
 @immutable
 class RowState:
-    """What is kept of a partition: its searches, how many rows there were, and the last of them, if that matters."""
+    """The state of a partition: its searches, the number of rows so far, and the last of them, if that matters."""
 
     __slots__ = ("deadline", "partials", "position", "recent", "searches", "shape")
 

@@ -139,7 +139,7 @@ RULES = MapStateDescriptor("cep-rules")
 
 @dataclass(frozen=True)
 class PatternRule:
-    """What a stream of rules consists of; without ``definition`` the rule is withdrawn.
+    """An element of a stream of rules; without ``definition`` the rule is withdrawn.
 
     >>> PatternRule("large", 2, {"above": 500})
     PatternRule(id='large', version=2, definition={'above': 500})

@@ -107,7 +107,7 @@ COUNT = "number of vertices"
 
 
 class GraphFunction:
-    """What the functions of graph iterations can override and ask for. Derive from one of those instead.
+    """The base of the functions of graph iterations. Derive from one of its subclasses instead.
 
     >>> from funken.dataset import ExecutionEnvironment, LongSumAggregator
     >>> from funken.graph import ComputeFunction, Graph
@@ -272,7 +272,7 @@ _VERTEX, _MESSAGE = 0, 1
 
 
 class MessagingFunction(GraphFunction):
-    """What ``ComputeFunction`` and ``ScatterFunction`` share: sending messages, to all neighbours or one by one.
+    """The base of ``ComputeFunction`` and ``ScatterFunction``: it sends messages, to all neighbours or one by one.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import Graph

@@ -33,7 +33,7 @@ class GraphAnalytic:
 
 @dataclass(frozen=True)
 class GraphMetricsResult:
-    """What ``GraphMetrics`` finds.
+    """The result of ``GraphMetrics``.
 
     >>> GraphMetricsResult(3, 3, 3, 2, 1).triplets
     3
@@ -327,7 +327,7 @@ class TriadicCensus:
 
 @dataclass(frozen=True)
 class DirectedMetricsResult:
-    """What ``DirectedMetrics`` finds. Degrees and paths are those of neighbours, whatever the direction.
+    """The result of ``DirectedMetrics``. Degrees and paths are those of neighbours, whatever the direction.
 
     >>> DirectedMetricsResult(2, 0, 1, 0, 1, 1, 1, 0).bidirectional_edges
     1
@@ -370,7 +370,7 @@ def _of_all(found: list[Any]) -> DirectedMetricsResult:
 
 @dataclass(frozen=True)
 class EdgeMetricsResult:
-    """What ``EdgeMetrics`` finds.
+    """The result of ``EdgeMetrics``.
 
     >>> EdgeMetricsResult(2, 6, 1, 3).triangle_triplets
     2
@@ -489,7 +489,7 @@ class HITS:
 
 
 class Degrees(NamedTuple):
-    """How many neighbours a vertex has, and to how many of them, and from how many, an edge leads.
+    """Numbers of neighbours of a vertex: all, those that an edge leads to, and those from which an edge comes.
 
     >>> Degrees(degree=2, out_degree=2, in_degree=1).degree
     2
@@ -725,7 +725,7 @@ class _AboveAverage:
         """Have nothing to close."""
 
     def filter(self, pair: Any) -> bool:
-        """Whether the score is high enough; sums in another order differ in the last digits."""
+        """Return True if the score is high enough; sums in another order differ in the last digits."""
         return bool(pair[2] >= self._least * (1 - 1e-12))
 
 

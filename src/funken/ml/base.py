@@ -401,7 +401,7 @@ def train_test_split(*data: Any, test_size: float = 0.25, random_state: int | No
 
 
 class FeatureWeight(NamedTuple):
-    """What a feature contributes; ``output`` is the class it speaks for, None if there is one output.
+    """The contribution of a feature; ``output`` is the class it speaks for, None if there is one output.
 
     >>> FeatureWeight("age", 0.5).output is None
     True

@@ -45,7 +45,7 @@ _REMEDY_TEXT = "Encode it before (OneHotEncoder, OrdinalEncoder, HashingVectoriz
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What an estimator demands of records.
+    """The demands of an estimator on records.
 
     ``widths`` are the numbers per feature of the first record (None: one number), ``total`` those of all features of a fitted
     model; ``names`` is the number of fields if all of them are used; ``label`` is the kind of the labels.
@@ -303,7 +303,7 @@ class FeatureBlock:
 
 @dataclass(frozen=True, slots=True)
 class FieldLayout:
-    """Which fields of a record are what; ``features`` None: all that are not something else, or a record as a whole."""
+    """The roles of a record's fields; ``features`` None: all fields without another role, or the record as a whole."""
 
     features: tuple[FieldName, ...] | None = None
     label: FieldName | None = None
@@ -506,7 +506,7 @@ _ROWS = 65536
 
 
 def is_frame(data: Any) -> bool:
-    """Whether data is a ``DataFrame`` of Spark."""
+    """Return True if data is a ``DataFrame`` of Spark."""
     return hasattr(data, "mapInArrow") and hasattr(data, "sparkSession")
 
 
@@ -699,7 +699,7 @@ S = TypeVar("S")
 
 
 def is_distributed(data: Any) -> bool:
-    """Whether data is a ``DataSet``, a ``DataStream``, a Spark ``DataFrame`` or blocks of one; else it is an array.
+    """Return True if data is a ``DataSet``, ``DataStream``, Spark ``DataFrame`` or blocks of one; else it is an array.
 
     >>> is_distributed([[1.0]])
     False

@@ -22,7 +22,7 @@ from funken.state.keys.normal import ordered_key
 
 
 class Aggregations(enum.Enum):
-    """What ``aggregate`` computes of a field.
+    """A function that ``aggregate`` computes of a field.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)

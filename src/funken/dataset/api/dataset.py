@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 class DataSink:
-    """Where records go when the program is executed.
+    """A target of records when the program is executed.
 
     >>> import tempfile
     >>> from funken.dataset import ExecutionEnvironment

@@ -38,7 +38,7 @@ def cluster() -> Any:
 
 
 class DataSetResult(JobExecutionResult):
-    """What a finished program tells: how long it ran, its accumulators, and what became of its memory.
+    """The result of a finished program: its duration, its accumulators, and its use of memory.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=1)

@@ -87,7 +87,7 @@ Use = tuple[int, int]
 
 
 class Incoming:
-    """What arrives in this worker over one edge in one superstep."""
+    """The blocks that arrive in this worker over one edge in one superstep."""
 
     def __init__(self, worker: BarrierWorker, share: Callable[[], Share]) -> None:
         self._worker = worker
@@ -476,7 +476,7 @@ def read_parts(folder: str, worker: int) -> Iterator[Part]:
 
 @dataclass(frozen=True)
 class BatchProgram:
-    """What every worker runs."""
+    """The program that every worker runs."""
 
     sinks: Sequence[PhysicalNode]
     width: int
@@ -530,7 +530,7 @@ class SuperstepDecided(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class WorkerProgress(TaskEvent):
-    """What the worker has done so far: the counts of its operators by their places in the plan, bytes spilled by operator."""
+    """A worker's progress so far: counts of its operators by place in the plan, spilled bytes by operator."""
 
     counts: tuple[Counts, ...] = ()
     spilled: Mapping[str, int] = field(default_factory=dict)

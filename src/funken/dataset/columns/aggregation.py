@@ -75,7 +75,7 @@ class ColumnReduce:
 
     @property
     def can_be_read(self) -> bool:
-        """Whether there is any use in columns."""
+        """True if reading columns is of use."""
         return self._parts is not None or self._traced is not None
 
     # ---- what it does
@@ -186,7 +186,7 @@ def _typed(traced: Traced, schema: Type) -> Traced | None:
 
 
 def _computes_floats(expression: Expression, schema: Type) -> bool:
-    """Whether a float of the result is more than one of the arguments'."""
+    """Return True if a float of the result is computed, and not just one of the arguments."""
     if FLOAT not in types_in(schema):
         return False
     match expression:
@@ -198,7 +198,7 @@ def _computes_floats(expression: Expression, schema: Type) -> bool:
 
 
 def _computes(expression: Any) -> bool:
-    """Whether an expression has more than choices among its arguments."""
+    """Return True if an expression has more than choices among its arguments."""
     if isinstance(expression, Binary | Rowwise):
         return True
     if isinstance(expression, tuple):
@@ -386,7 +386,7 @@ class ColumnAggregation:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every key comes once; puts together what is not yet."""
+        """True if every key comes once; first merges the parts that are not merged yet."""
         self._merge()
         return self._is_merged
 

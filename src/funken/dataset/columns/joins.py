@@ -159,14 +159,14 @@ class ColumnTable:
     # ---- build
 
     def takes(self, block: Block) -> bool:
-        """Whether a block has the columns of those before, and a key of ints."""
+        """Return True if a block has the columns of the blocks before, and a key of ints."""
         columns = columns_in(block)
         if columns is None or (self._parts and self._parts[0].schema != columns.schema):
             return False
         return int_leaf(columns, self._keys[0]) is not None
 
     def fits(self, block: Block) -> bool:
-        """Whether there is memory for a block of columns."""
+        """Return True if there is memory for a block of columns."""
         return self._share.fits(cost_of(block))
 
     def append(self, block: Block, cost: int = 0) -> None:
@@ -207,7 +207,7 @@ class ColumnTable:
     # ---- probe
 
     def can_probe(self, block: Block) -> bool:
-        """Whether the records of a block are joined as columns."""
+        """Return True if the records of a block can be joined as columns."""
         columns = columns_in(block)
         return columns is not None and int_leaf(columns, self._keys[1]) is not None and self.records > 0
 

@@ -52,12 +52,12 @@ class ExternalSorter:
 
     @property
     def _copies(self) -> int:
-        """How often columns are there while they are sorted or merged; of records there are references."""
+        """Number of copies of columns while they are sorted or merged; of records there are references."""
         return 2 if self._leaves else 1
 
     @property
     def _block(self) -> int:
-        """How heavy the blocks of runs are: small, so that many runs are merged at once."""
+        """The weight of the blocks of runs: small, so that many runs are merged at once."""
         return max(256, self._share.own // (4 * _BLOCKS if self._leaves else _BLOCKS))
 
     def add(self, block: Block) -> None:
@@ -182,7 +182,7 @@ class ExternalSorter:
 
 
 class _Head:
-    """What is not yet merged of a run; the rest of one block is in memory."""
+    """The unmerged rest of a run; the rest of one block is in memory."""
 
     def __init__(self, share: Share, run: Run, key: Callable[[Block, int], Any]) -> None:
         self._share = share

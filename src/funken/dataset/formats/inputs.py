@@ -189,7 +189,7 @@ class FileInput(InputFormat):
         return splits
 
     def splittable(self, name: str) -> bool:
-        """Whether a file may be read in parts."""
+        """Return True if a file may be read in parts."""
         return compression_of(name) is None
 
     def lines(self, split: Any, encoding: str = "utf-8") -> Iterator[str]:

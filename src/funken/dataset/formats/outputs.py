@@ -23,7 +23,7 @@ from funken.types.text import written
 
 
 class WriteMode(enum.Enum):
-    """What happens if the path exists.
+    """The rule for a path that exists.
 
     >>> [mode.name for mode in WriteMode]
     ['NO_OVERWRITE', 'OVERWRITE']

@@ -225,7 +225,7 @@ class MemoryManager:
 
 
 class Share:
-    """What one structure may keep in memory: ``limit`` bytes, of which it keeps ``used``; what is not borrowed is its ``own``.
+    """The memory of one structure: ``limit`` bytes, of which it uses ``used``; ``own`` is the unborrowed part.
 
     >>> memory = MemoryManager(64 * 1024, consumers=2, space=SpillSpace())
     >>> share = memory.share("join")
@@ -255,16 +255,16 @@ class Share:
 
     @property
     def grain(self) -> int:
-        """How heavy a block may be that is reserved, spilled or merged at once; the same whatever is borrowed."""
+        """The largest weight of a block that is reserved, spilled or merged at once; the same whatever is borrowed."""
         return max(512, self.own // 16)
 
     @property
     def in_use(self) -> bool:
-        """Whether it has memory or disk space to give back."""
+        """True if it has memory or disk space to give back."""
         return self.used > 0 or self._file is not None
 
     def fits(self, size: int) -> bool:
-        """Whether ``size`` bytes more may be kept; borrow what is missing, if there is so much."""
+        """Return True if ``size`` bytes more may be kept; borrow the missing bytes, if there is so much."""
         missing = self.used + size - self.limit
         if missing > 0 and not self._strict:
             lent = self._manager.lend(missing, _LENT * self.grain)

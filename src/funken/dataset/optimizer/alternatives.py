@@ -124,7 +124,7 @@ def _look_up(
 
 
 def _same_order(context: Context, keys: tuple[Key, Key], first: PlanChannel, second: PlanChannel) -> bool:
-    """Whether both sides are sorted by the same fields of the key in the same direction, not just grouped."""
+    """Return True if both sides are sorted by the same fields of the key in the same direction, not just grouped."""
     for channel, key in zip((first, second), keys, strict=True):
         order = context.order_of(channel)
         if key.transparent and not order.sorted_by(key, ()):
@@ -238,7 +238,7 @@ def crosses(context: Context, node: nodes.Cross, inputs: Sequence[PhysicalNode])
 
 
 class Weights(Protocol):
-    """How often a node is computed: once, or once per superstep."""
+    """The number of times that each node is computed: once, or once per superstep."""
 
     weight: float
 
@@ -249,7 +249,7 @@ class Weights(Protocol):
 
 @dataclass(frozen=True)
 class Context:
-    """What the alternatives of one operator depend on, beside its inputs."""
+    """The surroundings on which the alternatives of one operator depend, beside its inputs."""
 
     node: Node
     parallelism: int

@@ -50,7 +50,7 @@ class DataSetFunction:
 
     @property
     def yields(self) -> bool:
-        """Whether the function is a generator function."""
+        """True if the function is a generator function."""
         return inspect.isgeneratorfunction(self.bind())
 
     def __str__(self) -> str:

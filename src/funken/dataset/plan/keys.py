@@ -113,7 +113,7 @@ class RecordType:
 
     @property
     def known(self) -> bool:
-        """Whether anything is known."""
+        """True if anything is known of the records."""
         return bool(self.name)
 
     @property
@@ -265,7 +265,7 @@ class Key:
 
     @property
     def transparent(self) -> bool:
-        """Whether the fields are known."""
+        """True if the key consists of known fields, and not of a selector."""
         return self.selector is None
 
     def __str__(self) -> str:

@@ -166,7 +166,7 @@ class AverageAccumulator(Accumulator):
 
 
 class Histogram(Accumulator):
-    """How often each value came.
+    """Counts of values.
 
     >>> histogram = Histogram()
     >>> for number in (3, 1, 3):
@@ -239,7 +239,7 @@ def merged(parts: list[dict[str, Accumulator]]) -> dict[str, Accumulator]:
 
 @dataclass(slots=True)
 class Superstep:
-    """Where an iteration stands, as its functions see it."""
+    """The position of an iteration, as its functions see it."""
 
     number: int = 1
     aggregators: dict[str, Any] = field(default_factory=dict)
@@ -377,7 +377,7 @@ class DataSetRuntimeContext:
         return self._context.broadcasts[name]
 
     def has_broadcast_variable(self, name: str) -> bool:
-        """Whether the operator has such a broadcast set."""
+        """Return True if the operator has such a broadcast set."""
         return name in self._context.broadcasts
 
     def get_broadcast_variable_with_initializer(self, name: str, initializer: Callable[[list[Any]], Any]) -> Any:

@@ -37,7 +37,7 @@ from funken.timing.clock import SystemClock
 
 @dataclass(frozen=True)
 class Report:
-    """What a subtask has at the end of a superstep. ``workset`` and ``termination`` count its records; None: there is none.
+    """A subtask's report of a superstep's end. ``workset`` and ``termination`` count its records; None: there is none.
 
     ``began`` is the size of the workset at the beginning of the superstep. ``records`` are those that it has left, ``spilled``
     the bytes of its process, ``seconds`` how long it took: they are only shown.
@@ -214,7 +214,7 @@ Part = tuple[int, Block]
 
 @dataclass(frozen=True)
 class Restored:
-    """Where an iteration goes on: the decision of an earlier attempt, and the parts of its snapshot in this process."""
+    """The start of a restored iteration: an earlier attempt's decision, and this process's parts of its snapshot."""
 
     decision: Next
     parts: Iterator[Part]
@@ -409,7 +409,7 @@ class IterationRun:
 
     @property
     def is_read(self) -> bool:
-        """Whether this process has a part of the result, so that reading it runs the supersteps."""
+        """True if this process has a part of the result, so that reading it runs the supersteps."""
         return bool(self._hosted) or not self._supersteps
 
     def _caches(self, streams: Streams | None = None) -> dict[int, BlockCache]:

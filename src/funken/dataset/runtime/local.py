@@ -17,7 +17,7 @@ from funken.runtime.process import collecting_rarely
 
 
 class _Part:
-    """What a sink's task writes to, if the format keeps everything in this process."""
+    """The target of one task of a sink, if the format keeps everything in this process."""
 
     def __init__(self, take: Any) -> None:
         self.write = take
@@ -28,7 +28,7 @@ class _Part:
 
 @dataclass
 class ExecutionOutcome:
-    """What a finished job leaves."""
+    """The outcome of a finished job."""
 
     accumulators: dict[str, Accumulator]
     spilled: int

@@ -32,7 +32,7 @@ from funken.timing.clock import Clock, SystemClock
 
 
 class Counts(NamedTuple):
-    """What the subtasks of an operator in one process have done; ``seconds`` since the first began, or until all had ended."""
+    """Counters of an operator's subtasks in one process; ``seconds`` since the first began, or until all had ended."""
 
     records_in: int = 0
     records_out: int = 0
@@ -105,7 +105,7 @@ class JobCounters:
 
 
 class Figures(NamedTuple):
-    """What an executor knows of a program that runs: the counters of every process, and the rest."""
+    """The figures of a running program: the counters of every process, and the rest."""
 
     counts: Sequence[tuple[Counts, ...]] = ()
     spilled: Mapping[str, int] = {}
@@ -187,7 +187,7 @@ _BROADCAST = 0x8000
 
 @dataclass
 class BatchJob:
-    """What all tasks of a job have in common. ``index``: only these subtasks are in this process; None: all are."""
+    """The shared state of all tasks of a job. ``index``: only these subtasks are in this process; None: all are."""
 
     space: SpillSpace
     memories: list[MemoryManager]

@@ -302,7 +302,7 @@ def value_of_each(part: GraphPart, need: str) -> Any:
 
 @dataclass(frozen=True)
 class PartLayout:
-    """How parts are made of a graph."""
+    """The rules by which parts are made of a graph."""
 
     reverse: bool = False  # edges the other way round
     both: bool = False  # each edge also the other way round

@@ -27,7 +27,7 @@ Message = tuple[int, tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class SuperstepView:
-    """Where the iteration stands, and its sums over all parts."""
+    """A function's view of an iteration: the number of the superstep, and sums over all parts."""
 
     number: int
     runtime: DataSetRuntimeContext
@@ -43,7 +43,7 @@ class SuperstepView:
 
 
 class PartProgram:
-    """What is done to each part in a superstep. It must not keep anything of its own between supersteps."""
+    """A program that runs on each part in a superstep. It must not keep anything of its own between supersteps."""
 
     layout = PartLayout()
     sums: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class PartProgram:
         raise NotImplementedError
 
     def ended(self, superstep: int, total: float) -> bool:
-        """Whether the iteration has converged."""
+        """Return True if the iteration has converged."""
         return total <= self.below
 
 
@@ -278,7 +278,7 @@ class Ranks(PartProgram):
         self._zero_degree = zero_degree
 
     def ended(self, superstep: int, total: float) -> bool:
-        """Whether the sum of changes is below the threshold; the first two supersteps change nothing."""
+        """Return True if the sum of changes is below the threshold; the first two supersteps change nothing."""
         return superstep > 2 and total < self.below
 
     def _counted(self, part: GraphPart) -> Any:
@@ -326,7 +326,7 @@ class HubsAndAuthorities(PartProgram):
         self.below = -1.0 if threshold is None else threshold
 
     def ended(self, superstep: int, total: float) -> bool:
-        """Whether an iteration has changed less than the threshold."""
+        """Return True if an iteration has changed less than the threshold."""
         return superstep > 2 and superstep % 2 == 0 and total < self.below
 
     def step(

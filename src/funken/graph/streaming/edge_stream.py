@@ -339,7 +339,7 @@ class FirstOfKey(FilterFunction):
         self._seen = runtime_context.get_state(ValueStateDescriptor("seen"))
 
     def filter(self, value: Any) -> bool:
-        """Whether it is the first one."""
+        """Return True if the value is the first one of its key."""
         if self._seen.value():
             return False
         self._seen.update(True)
@@ -438,7 +438,7 @@ class EdgeSample:
 
 
 class EstimatedTriangles(NamedTuple):
-    """How many edges have come, loops left out, and the estimate of the number of triangles that they make.
+    """The number of edges so far, loops left out, and the estimated number of triangles that they make.
 
     >>> EstimatedTriangles(5, 2.0).triangles
     2.0

@@ -214,7 +214,7 @@ class SpannerEdges:
         return len(waiting) - (len(self._kept) - before)
 
     def _near(self, source: Any, target: Any) -> bool:
-        """Whether two vertices are ``k`` edges apart or less: a search from both ends."""
+        """Return True if two vertices are ``k`` edges apart or less: a search from both ends."""
         neighbors = self._neighbors
         if source not in neighbors or target not in neighbors:
             return False
@@ -261,7 +261,7 @@ class StreamingConnectedComponents:
 
 
 class Bipartiteness(NamedTuple):
-    """Whether the graph is bipartite; if so, the side of each vertex: 0 for the least vertex of each component.
+    """The result of the test for two sides; if there are two, each vertex's side: 0 for its component's least vertex.
 
     >>> Bipartiteness(True, {1: 0, 2: 1}).bipartite
     True

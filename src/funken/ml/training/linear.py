@@ -149,7 +149,7 @@ _SMALLEST = 1e-12
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a minimisation stands. ``at`` is the best point, ``trial`` the one to be evaluated.
+    """The progress of a minimisation. ``at`` is the best point, ``trial`` the next point to evaluate.
 
     >>> def bowl(x):
     ...     return float(((x - 3) ** 2).sum()), 2 * (x - 3), 2 * np.eye(len(x))
@@ -353,7 +353,7 @@ _CHUNK = 8192
 
 @dataclass(frozen=True)
 class Classes:
-    """Where the training of a classifier stands: first the classes are found, then the loss is minimised."""
+    """The progress of the training of a classifier: first the classes are collected, then the loss is minimised."""
 
     classes: Any = None
     width: int = 0

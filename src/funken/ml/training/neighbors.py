@@ -114,7 +114,7 @@ class Numbered(OfTask):
 
 
 def by_products(kernel: Any) -> bool:
-    """Whether scikit-learn finds these distances as ``|a|^2 - 2 a b + |b|^2``, whose rounding error is that of the squares."""
+    """Return True if scikit-learn computes distances as ``|a|^2 - 2 a b + |b|^2``, with the squares' rounding error."""
     metric, given = kernel["metric"], kernel["metric_params"]
     return not given and (metric in ("euclidean", "l2") or (metric == "minkowski" and kernel["p"] == 2))
 
@@ -181,7 +181,7 @@ def _facts(block: FeatureBlock) -> tuple[int, set[int], set[Any]]:
 
 
 class NeighborsBase(DistributedEstimator):
-    """What the estimators by neighbours share."""
+    """The base of the estimators by neighbours."""
 
     n_neighbors: int
     weights: Any
@@ -469,7 +469,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Where k-means stands: the pass decides the phase, and the centres are candidates until Lloyd's algorithm begins."""
+    """The progress of k-means: the pass decides the phase; until Lloyd's algorithm begins, centres are candidates."""
 
     phase: str = "moments"
     rounds: int = 0
@@ -695,7 +695,7 @@ class FitPartition(OfTask):
 
 
 class PartitionEnsemble(BaseEstimator):
-    """What the two ensembles share."""
+    """The base of the two ensembles."""
 
     def __init__(self, estimator: Any = None, random_state: int | None = None) -> None:
         self.estimator = estimator
