@@ -38,7 +38,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorContext:
-    """Where a reader or writer runs.
+    """The context of a reader or writer.
 
     ``operator`` is the operator's name, ``operator_uid`` its stable id: its ``uid``, or one made of its place in the program.
     ``attempt`` counts the attempts of the job before this one. ``restored_checkpoint_id`` is the checkpoint that the attempt
@@ -65,7 +65,7 @@ class ConnectorContext:
 
 @dataclass(frozen=True, slots=True)
 class CommitterContext:
-    """Where a committer runs: on the driver, one for each attempt of the job.
+    """The context of a committer: it runs on the driver, one for each attempt of the job.
 
     ``checkpoint_interval`` is the time between checkpoints (ms), ``None`` if there are none.
 
@@ -84,13 +84,13 @@ class CommitterContext:
 
 
 def declares(connector: object, capability: str, method: str) -> bool:
-    """Whether a capability was declared together with the method it is about, or for it: not before it was overridden."""
+    """Return True if a capability was declared with its method, or for it: not before the method was overridden."""
     found = next(vars(kind) for kind in type(connector).__mro__ if capability in vars(kind) or method in vars(kind))
     return capability in found
 
 
 class Boundedness(enum.Enum):
-    """Whether a source ends by itself; with ``AUTOMATIC`` mode a job of bounded sources runs as ``BATCH``.
+    """The boundedness of a source; with ``AUTOMATIC`` mode a job of bounded sources runs as ``BATCH``.
 
     >>> from funken import DataGeneratorSource, NumberSequenceSource
     >>> NumberSequenceSource(1, 3).boundedness, DataGeneratorSource(lambda index: index).boundedness.name
@@ -540,7 +540,7 @@ class Source(Generic[T_co]):
 
     @property
     def index_columns(self) -> IndexColumns | None:
-        """How the readers make columns instead of records, if they can; ``None``: they emit records only.
+        """The range and function from which readers make columns, if they can; ``None``: they emit records only.
 
         A source that declares it has readers with ``read_columns``, which the plan calls where columns are of use.
 

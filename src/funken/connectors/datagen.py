@@ -171,7 +171,7 @@ class DataGeneratorSource(Source[T_co]):
 
     @property
     def index_columns(self) -> IndexColumns:
-        """What the function computes of 0, 1, 2, ...
+        """The range 0, 1, 2, ... and the function that is computed of its numbers.
 
         >>> DataGeneratorSource(str, count=9).index_columns
         IndexColumns(least=0, greatest=9, function=<class 'str'>)

@@ -53,7 +53,7 @@ def deltalake(module: str = "deltalake") -> Any:
 
 @dataclass(frozen=True)
 class DeltaPlace:
-    """Where a table is: a path or URI, options of ``deltalake`` for its storage, and a ``pyarrow`` file system for data files.
+    """The location of a table: path or URI, storage options of ``deltalake``, and a ``pyarrow`` file system for data.
 
     >>> DeltaPlace("s3://lake/orders", {"AWS_SECRET_ACCESS_KEY": "secret"})
     DeltaPlace(uri='s3://lake/orders')
@@ -201,7 +201,7 @@ class DeltaSource(Source):
 
     @property
     def place(self) -> DeltaPlace:
-        """Where the table is."""
+        """The location of the table."""
         return DeltaPlace(str(self.uri), self.storage_options, self.filesystem)
 
     def record_schema(self) -> Type:
@@ -411,7 +411,7 @@ class DeltaSink(Sink):
 
     @property
     def place(self) -> DeltaPlace:
-        """Where the table is."""
+        """The location of the table."""
         return DeltaPlace(str(self.uri), self.storage_options, self.filesystem)
 
     def check(self) -> None:

@@ -210,7 +210,7 @@ _json = msgspec.json.Encoder()
 
 
 class ActionKind(enum.Enum):
-    """What an action does with a document."""
+    """The effect of an action on a document."""
 
     INDEX = "index"
     CREATE = "create"

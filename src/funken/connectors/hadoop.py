@@ -102,7 +102,7 @@ def _schema(key_class: str, value_class: str) -> str:
 
 
 def _is_new(input_format: str) -> bool:
-    """Whether a format is of Hadoop's newer API; those of others are taken for such.
+    """Return True if a format is of Hadoop's newer API; unknown formats count as newer.
 
     >>> _is_new("org.apache.hadoop.mapred.TextInputFormat"), _is_new("org.apache.hadoop.mapreduce.lib.input.TextInputFormat")
     (False, True)

@@ -203,7 +203,7 @@ class HttpSource(Source):
 
     @property
     def boundedness(self) -> Boundedness:  # type: ignore[override]
-        """Whether it ends."""
+        """The boundedness of the source."""
         return Boundedness.BOUNDED if self.bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:

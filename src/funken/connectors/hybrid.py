@@ -39,7 +39,7 @@ _SWITCH_MILLIS = 10
 
 @dataclass(frozen=True, slots=True)
 class SourceSwitchContext:
-    """What a function that makes the next source is given: the enumerator of the source that has been read.
+    """The argument of a function that makes the next source: the enumerator of the source that has been read.
 
     >>> from funken import NumberSequenceSource
     >>> switch = SourceSwitchContext(NumberSequenceSource(1, 3).enumerator(parallelism=1))
@@ -200,13 +200,13 @@ class HybridEnumerator(SplitEnumerator):
 
     @property
     def _switches(self) -> bool:
-        """Whether all of this source is read, and there is another."""
+        """True if all of this source is read, and there is another."""
         last = self._index + 1 == len(self._sources)
         return not last and not self._unread and len(self._exhausted) == self._parallelism
 
     @property
     def discovery_interval(self) -> int | None:  # type: ignore[override]
-        """How often to look for splits of this source, or, as long as another follows, for its end."""
+        """The interval (ms) of the search for splits of this source, or, before another source, for its end."""
         return _SWITCH_MILLIS if self._index + 1 < len(self._sources) else self._current.discovery_interval
 
     def start(self) -> None:

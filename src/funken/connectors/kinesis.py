@@ -35,7 +35,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class KinesisConnection:
-    """Where Kinesis is, and who asks: without keys, those of the environment, a profile or the machine's role.
+    """The address and credentials of Kinesis: without keys, those of the environment, a profile or the machine's role.
 
     >>> KinesisConnection("eu-central-1", access_key="AKIA", secret_key="secret")
     KinesisConnection('eu-central-1')
@@ -78,7 +78,7 @@ class KinesisConnection:
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What a client raises."""
+        """The exceptions of a client."""
         found = _boto3("botocore.exceptions")
         return (found.ClientError, found.BotoCoreError)
 
@@ -156,7 +156,7 @@ class KinesisSource(Source[Any]):
 
     @property
     def boundedness(self) -> Boundedness:  # type: ignore[override]
-        """Whether it ends."""
+        """The boundedness of the source."""
         return Boundedness.BOUNDED if self.bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:

@@ -94,7 +94,7 @@ class MongoServer:
 
     @property
     def errors(self) -> Any:
-        """What a client raises."""
+        """The exceptions of a client."""
         return pymongo("pymongo.errors").PyMongoError
 
     def problem(self, error: Exception) -> str:
@@ -150,7 +150,7 @@ _TRIES, _PAUSE_S = 5, 0.2
 
 
 class PartitionStrategy(enum.Enum):
-    """How a collection is cut into ranges of ``_id``.
+    """A strategy that cuts a collection into ranges of ``_id``.
 
     ``SAMPLE`` draws documents, ``PAGINATION`` counts them, ``SINGLE`` cuts nothing. ``DEFAULT`` draws, and counts on servers
     that draw none.
@@ -597,7 +597,7 @@ class MongoWriter(SinkWriter):
         return again, problem
 
     def _is_there(self, write: Any) -> bool:
-        """Whether an earlier attempt, whose answer was lost, has inserted this very document."""
+        """Return True if an earlier attempt, whose answer was lost, has inserted this very document."""
         if not isinstance(write, self._kinds[0]):
             return False
         encode = pymongo("bson").encode

@@ -31,7 +31,7 @@ LONGEST_WAIT_MS = 1000
 
 
 class Pace:
-    """How many records are due by now, at a rate; a stall longer than ``BURST_MS`` is not made up for.
+    """A limit of records per second, counting the records due; a stall longer than ``BURST_MS`` is not made up for.
 
     >>> pace = Pace(per_second=2, now=0)
     >>> [pace.due(now) for now in (0, 499, 500, 60_000)]

@@ -27,7 +27,7 @@ _NOT_ITS_FAULT = (JobExecutionError, EnvironmentNotReady)  # a registry that is 
 
 
 class MalformedRecordPolicy(enum.Enum):
-    """What a source does with a message that its schema cannot read."""
+    """The treatment of a message that a source's schema cannot read."""
 
     FAIL = "fail"
     SKIP = "skip"

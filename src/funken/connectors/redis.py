@@ -345,7 +345,7 @@ class RedisStreamSource(Source[RedisMessage]):
 
     @property
     def boundedness(self) -> Boundedness:  # type: ignore[override]
-        """Whether it ends."""
+        """The boundedness of the source."""
         return Boundedness.BOUNDED if self.bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:

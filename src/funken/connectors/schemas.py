@@ -23,7 +23,7 @@ _TEXTS = "funken.connectors.formats.texts"  # is built upon this module
 
 
 class DeserializationSchema:
-    """How messages become records; subclass it and define ``deserialize``.
+    """A schema that makes records of messages; subclass it and define ``deserialize``.
 
     Messages are bytes. Those of ``KafkaRecordDeserializationSchema`` and ``RMQDeserializationSchema`` have keys, headers and
     properties, too.
@@ -70,17 +70,17 @@ class DeserializationSchema:
 
     @property
     def holds_several(self) -> bool:
-        """Whether a message may hold several records: ``deserialize_all`` is overridden."""
+        """True if a message may hold several records: ``deserialize_all`` is overridden."""
         return type(self).deserialize_all is not DeserializationSchema.deserialize_all
 
     @property
     def reads_blocks(self) -> bool:
-        """Whether a block costs less than its messages one by one: ``deserialize_block`` is overridden."""
+        """True if a block costs less than its messages one by one: ``deserialize_block`` is overridden."""
         return type(self).deserialize_block is not DeserializationSchema.deserialize_block
 
     @property
     def needs_sample(self) -> bool:
-        """Whether only messages show what columns there are."""
+        """True if only messages show which columns there are."""
         return False
 
     def record_schema(self) -> Type:
@@ -136,7 +136,7 @@ class DeserializationSchema:
 
 
 class SerializationSchema:
-    """How records become messages; subclass it and define ``serialize``.
+    """A schema that makes messages of records; subclass it and define ``serialize``.
 
     >>> class Lengths(SerializationSchema):
     ...     def serialize(self, value):
@@ -273,7 +273,7 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
 
 def is_text(data: bytes) -> bool:
-    r"""Whether bytes are UTF-8.
+    r"""Return True if bytes are UTF-8.
 
     >>> is_text("né".encode()), is_text(b"\xff")
     (True, False)
@@ -298,7 +298,7 @@ def count_of(data: bytes, byte: bytes) -> int:
 
 
 def of_funken(part: object) -> bool:
-    """Whether what makes bytes of records is Funken's own, with the schemas that it holds: code of users may change records."""
+    """Return True if an encoder and the schemas that it holds are Funken's own: code of users may change records."""
     held = getattr(part, "__dict__", {}).values()
     return type(part).__module__.startswith("funken.") and all(
         of_funken(each) for each in held if isinstance(each, SerializationSchema)

@@ -178,7 +178,7 @@ class StagedWriter(SinkWriter):
 
 
 class DeliveryGuarantee(enum.Enum):
-    """How often a record arrives at a sink that offers the choice (PyFlink's ``DeliveryGuarantee``)."""
+    """The guarantee of a sink that offers the choice (PyFlink's ``DeliveryGuarantee``)."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
@@ -186,7 +186,7 @@ class DeliveryGuarantee(enum.Enum):
 
 
 class CommitOutcome(enum.Enum):
-    """What became of a request."""
+    """The outcome of a request."""
 
     COMMITTED = "committed"
     ALREADY_COMMITTED = "already committed"

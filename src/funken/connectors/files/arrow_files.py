@@ -40,7 +40,7 @@ _GROUP_BYTES = 32 << 20
 
 @dataclass(frozen=True)
 class _ColumnarFormat(FileFormat, BulkFormat):
-    """What Parquet and ORC have in common."""
+    """The base of Parquet and ORC."""
 
     record_type: Any = None
     fields: tuple[str, ...] | None = None

@@ -45,7 +45,7 @@ class CompactedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class FileCompactStrategy:
-    """When files are put together: as soon as they have ``size_threshold`` bytes, or after ``num_checkpoints`` checkpoints.
+    """A rule for compaction: files are due at ``size_threshold`` bytes, or after ``num_checkpoints`` checkpoints.
 
     ``num_compact_threads`` is there for PyFlink's programs: a subtask puts its own files together, when a checkpoint begins.
 
@@ -119,7 +119,7 @@ class FileCompactStrategyBuilder:
 
 
 class FileCompactor:
-    r"""How files become one; subclass it and define ``compact``. Without one, the format of the files does it.
+    r"""A merger of files; subclass it and define ``compact``. Without one, the format of the files merges them.
 
     >>> import io
     >>> target = io.BytesIO()

@@ -290,7 +290,7 @@ class CsvColumnRecords(CsvRecords):
 
 
 class CsvRow(DeserializationSchema):
-    """What makes records of rows, as the decoder wants it; its name is in the errors."""
+    """A schema that makes records of rows for the decoder; its name is in the errors."""
 
     def __init__(self, record: Callable[[Sequence[str]], Any], charset: str) -> None:
         self._record, self._charset = record, charset

@@ -378,7 +378,7 @@ class RecordReader(Protocol):
 
 
 class FileFormat:
-    r"""How files become records; subclass it and define ``reader``.
+    r"""A format that reads records of files; subclass it and define ``reader``.
 
     A splittable format takes ranges of bytes: a record belongs to the range that its first byte is in. ``container``: the file
     says itself how it is compressed, whatever its name ends with. What ``reader`` or its methods raise is reported with the
@@ -497,7 +497,7 @@ class BulkWriter(Protocol):
 
 
 class BulkFormat:
-    """How records become files that are more than one record after the other; subclass it and define ``create``."""
+    """A format of files that are more than one record after the other; subclass it and define ``create``."""
 
     suffix = ""
     """What names of files end with, unless the sink says otherwise."""

@@ -61,7 +61,7 @@ MARK = b"\xef\xbb\xbf"
 
 
 def is_utf_8(charset: str) -> bool:
-    """Whether a charset is UTF-8, by any of its names.
+    """Return True if a charset is UTF-8, by any of its names.
 
     >>> is_utf_8("utf8"), is_utf_8("utf-8-sig")
     (True, False)
@@ -80,7 +80,7 @@ class BadBytes(ValueError):
 
 @dataclass(frozen=True)
 class Charset:
-    """How bytes are text: a codec, and Python's name for what to do with bytes that do not fit."""
+    """A charset: a codec, and Python's name for the treatment of bytes that do not fit."""
 
     name: str = "UTF-8"
     errors: str = "strict"
@@ -278,7 +278,7 @@ def _split(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class StreamFormat(Charset, FileFormat):
-    """How a file becomes records: its lines as ``str``, without their ends.
+    """A format that reads the lines of a file as ``str``, without their ends.
 
     Raises ``InvalidConfiguration`` for a charset or a way with errors that Python does not know.
 
@@ -314,7 +314,7 @@ class StreamFormat(Charset, FileFormat):
 
     @property
     def splittable(self) -> bool:  # type: ignore[override]
-        """Whether a line feed is a byte, so that ranges of bytes can be read."""
+        """True if a line feed is a byte, so that ranges of bytes can be read."""
         return newline_is_a_byte(self.name)
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
@@ -595,7 +595,7 @@ class LineEncoder(Encoder):
 
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
-        """Whether the schema takes them."""
+        """True if the schema takes columns."""
         return type(self) is LineEncoder and self.schema.takes_columns
 
     def encode(self, values: list[Any] | Block) -> bytes:
@@ -632,12 +632,12 @@ class CompressedRows(BulkFormat):
 
     @property
     def suffix(self) -> str:  # type: ignore[override]
-        """What names end with."""
+        """The end of the names of files."""
         return NAMES[self.compression]
 
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
-        """Whether the encoder takes them."""
+        """True if the encoder takes columns."""
         return self.encoder.takes_columns
 
     def create(self, file: IO[bytes]) -> BulkWriter:

@@ -18,7 +18,7 @@ from funken.types.text import written
 
 
 class Encoder:
-    r"""How records become bytes; subclass it and define ``encode``.
+    r"""An encoder of records; subclass it and define ``encode``.
 
     >>> import json
     >>> class JsonLines(Encoder):
@@ -119,7 +119,7 @@ class SimpleStringEncoder(Encoder):
 
 @dataclass(frozen=True)
 class RollingPolicy:
-    """When a part file is closed before the next checkpoint; ``None`` is never.
+    """A rule for closing a part file before the next checkpoint; ``None`` is never.
 
     >>> RollingPolicy.default_rolling_policy(part_size=1 << 20).part_size, RollingPolicy.on_checkpoint_rolling_policy()
     (1048576, RollingPolicy(part_size=None, rollover_interval=None, inactivity_interval=None))
@@ -166,7 +166,7 @@ class RollingPolicy:
 
 @dataclass(frozen=True)
 class OutputFileConfig:
-    """How part files are named: ``<prefix>-<uuid>-<n><suffix>``.
+    """A rule for the names of part files: ``<prefix>-<uuid>-<n><suffix>``.
 
     >>> OutputFileConfig.builder().with_part_prefix("clicks").with_part_suffix(".txt").build()
     OutputFileConfig(part_prefix='clicks', part_suffix='.txt')

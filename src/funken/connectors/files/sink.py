@@ -84,7 +84,7 @@ _OFFSET = re.compile(r"(?:GMT|UTC|UT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<m
 
 
 class BucketContext:
-    """What an assigner knows of a record besides the record; times in ms.
+    """An assigner's context for a record; times in ms.
 
     >>> context = BucketContext(now=5000)
     >>> context.current_processing_time(), context.timestamp()
@@ -343,7 +343,7 @@ class FileSink(Sink):
 
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
-        """Whether the format takes columns.
+        """True if the format takes columns.
 
         >>> from funken.connectors.files.arrow_files import ParquetFormat
         >>> FileSink.for_bulk_format("/data/out", ParquetFormat()).build().takes_columns
@@ -353,7 +353,7 @@ class FileSink(Sink):
 
     @property
     def grouped_by(self) -> Callable[[Any, Any], str] | None:  # type: ignore[override]
-        """How the assigner finds the folder of a record; ``None`` if one folder is that of a whole block.
+        """The function that returns the folder of a record; ``None`` if one folder is that of a whole block.
 
         >>> FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build().grouped_by  # by the time of day
         """
@@ -363,7 +363,7 @@ class FileSink(Sink):
 
     @property
     def reads_only(self) -> bool:  # type: ignore[override]
-        """Whether records become bytes at once, by an encoder and an assigner of Funken: those of users may change records.
+        """True if only an encoder and an assigner of Funken see the records: those of users may change records.
 
         >>> FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build().reads_only
         True

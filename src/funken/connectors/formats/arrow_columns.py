@@ -89,7 +89,7 @@ def _is_list(type_: Any) -> bool:
 
 
 def is_held(kind: Atomic) -> bool:
-    """Whether a column can hold values of a kind.
+    """Return True if a column can hold values of a type.
 
     >>> is_held(optional(INT)), is_held(Object("time32[s]")), is_held(ListOf(INT)), is_held(ListOf(Object("time32[s]")))
     (True, False, True, False)
@@ -255,7 +255,7 @@ def _take_apart(
 
 
 def has_fields(schema: Type, type_: Any) -> bool:
-    """Whether structs of Arrow have the fields of a schema, and so have those within them.
+    """Return True if structs of Arrow have the fields of a schema, and so have those within them.
 
     >>> import pyarrow as pa
     >>> has_fields(Record((INT,), DICT, ("id",)), pa.struct([("id", pa.int64())])), has_fields(INT, pa.int64())

@@ -57,7 +57,7 @@ _TRUE, _FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 
 
 class HeaderNames(enum.Enum):
-    """What the names in the header of a file are for."""
+    """The use of the names in the header of a file."""
 
     FIND = "find"
     """Columns are found by them; those not in the schema are dropped."""
@@ -264,7 +264,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
 
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
-        """Whether the lines are those of this class."""
+        """True if the lines are those of this class."""
         return type(self) is CsvSchema
 
     def messages_of(self, block: Block) -> list[bytes]:
@@ -429,7 +429,7 @@ def _is_unread(column: Column) -> bool:
 
 @dataclass(frozen=True)
 class Quoting:
-    r"""How lines have text in them: which letters it may not have without quotes, and how long it may be without them.
+    r"""Rules for text in lines: the letters that need quotes, and the length from which it needs them.
 
     >>> import pyarrow as pa
     >>> quoting = Quoting(re.compile('[\0-,"]'), '"', escape=None, longest=3)
@@ -463,7 +463,7 @@ class Quoting:
 
 
 def _has(letters: re.Pattern[str], content: Any) -> bool:
-    """Whether text in UTF-8 has one of some letters."""
+    """Return True if text in UTF-8 has one of some letters."""
     # Hot: a table takes half of the time of the regular expression.
     if not _table_of(letters)[content].any():
         return False
@@ -501,14 +501,14 @@ def texts_of(field: Column, length: int, kind: Any, write: Callable[[Any], str],
 
 
 def _is_plain(floats: Any) -> bool:
-    """Whether all floats are written by Java as by Python."""
+    """Return True if all floats are written by Java as by Python."""
     size = abs(floats)
     return bool(((size >= _JAVA_LOW) & (size < _JAVA_HIGH)).all())
 
 
 @dataclass(frozen=True)
 class Delimiters:
-    r"""Which bytes separate fields and quote them, and where records end.
+    r"""The bytes that separate fields and quote them; they decide where records end.
 
     >>> Delimiters(",", '"').ends(b'1,"a\n""b"\n2,"c"\n')
     array([ 9, 15])
@@ -615,7 +615,7 @@ class CsvColumns:
         return self._columns(table, data) if table.num_rows == rows else None
 
     def _alike(self, data: bytes, ends: Any) -> bool:
-        """Whether Arrow refuses what Python refuses."""
+        """Return True if Arrow refuses the same data as Python."""
         numpy = extras.load("numpy")
         sizes = numpy.diff(ends, prepend=-1, append=len(data))
         # Hot: a search for two bytes stops at each line feed.

@@ -152,7 +152,7 @@ def _of_json(schema: Type, otherwise: Atomic) -> Type:
 
 
 def _is_of_json(kind: Atomic) -> bool:
-    """Whether a kind is one of values as JSON has them, or of lists of such."""
+    """Return True if a type is one of values as JSON has them, or of lists of such."""
     single = kind.required
     if isinstance(single, ListOf):
         return _of_json(single.element, NONE) == single.element and all(map(_is_of_json, types_in(single.element)))
@@ -448,7 +448,7 @@ def _list_of(kind: Type, declared: Any) -> Any:
 
 
 def _is_checked(kind: Type) -> bool:
-    """Whether the parser checks values of a kind, also all in lists."""
+    """Return True if the parser checks values of a type, also all in lists."""
     return _is_checked(kind.required.element) if isinstance(kind.required, ListOf) else kind in _TYPES
 
 
@@ -492,7 +492,7 @@ def lists_of_objects(values: list[Any], of: ListOf) -> Column | None:
 
 
 def _is_default(value: Any, expected: Any) -> bool:
-    """Whether a value that cannot be changed is of a type, or of one of several, exactly: ``True`` is no int."""
+    """Return True if a value that cannot be changed is of a type, or of one of several, exactly: ``True`` is no int."""
     if not isinstance(value, _UNCHANGEABLE):
         return False
     if expected is Any:

@@ -129,7 +129,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
 
     @property
     def needs_sample(self) -> bool:
-        """Whether the documents have no declared type."""
+        """True if the documents have no declared type."""
         return type(self) is JsonSchema and self.record_type is None
 
     def schema_of_sample(self, messages: Sequence[bytes]) -> Type:
@@ -155,7 +155,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
 
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
-        """Whether the messages are those of this class."""
+        """True if the messages are those of this class."""
         return type(self) is JsonSchema
 
     def messages_of(self, block: Block) -> list[bytes]:
@@ -164,7 +164,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
         return super().messages_of(block) if written is None else written
 
     def _keeps(self, block: Block) -> bool:
-        """Whether the records are written as they are: those of a declared type, if all fit the type."""
+        """Return True if the records are written as they are: those of a declared type, if all fit the type."""
         if self.record_type is None:
             return True
         shape, schema = _shape_of(self.record_type), getattr(block, "schema", None)
@@ -175,7 +175,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
 
 
 def fits_column(declared: Any, kind: Any, column: Column) -> bool:
-    """Whether a column has values of a declared type alone, which are in documents as they are.
+    """Return True if a column has values of a declared type alone, which are in documents as they are.
 
     >>> from funken.columnar.kernels.columns import column_of
     >>> [fits_column(int, INT, column_of([2**40], INT)), fits_column(str, INT, column_of([1], INT))]

@@ -96,7 +96,7 @@ def _single_of_arrow(kind: Any) -> str:
 
 
 def has_decimals(declared: Any) -> bool:
-    """Whether a type, or one within it, has digits that a ``float`` would lose."""
+    """Return True if a type, or one within it, has digits that a ``float`` would lose."""
     if single_of(declared) == "decimal":
         return True
     match declared:

@@ -78,7 +78,7 @@ _MISFITS = (ValueError, TypeError, ArithmeticError, AttributeError)
 
 
 class Leaves:
-    """What a format makes of single values of declared types, and back; that of ``None`` is ``None``.
+    """A converter between single values of declared types and those of a format; ``None`` stays ``None``.
 
     Derive from it: here all values stay as they are.
     """
@@ -690,7 +690,7 @@ class StoredLeaves(Leaves):
 
 
 def has_other_values(record_type: Any) -> bool:
-    """Whether fields of records have other values in files, those of records within included."""
+    """Return True if fields of records have other values in files, those of records within included."""
     text = repr(record_type)
     return any(repr(each) in text for each in (Types.INSTANT(), Types.BIG_INT()))
 

@@ -55,7 +55,7 @@ def made(make: Callable[[dict[str, Any]], Any], properties: Mapping[str, Any], w
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a property must not be shown."""
+    """Return True if the value of a property must not be shown."""
     return any(part in key for part in _SECRETS)
 
 

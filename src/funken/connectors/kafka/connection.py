@@ -29,7 +29,7 @@ _CLIENT_ID = "funken"
 
 @dataclass(frozen=True)
 class Security:
-    """How to connect, read from the properties of the client.
+    """The settings of a connection, read from the properties of the client.
 
     >>> Security.of({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "me"}).mechanism
     'SCRAM-SHA-512'
@@ -362,7 +362,7 @@ class PreparedTransaction(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """What the coordinator knows of a transactional id; ``state`` is Kafka's, "" if it does not know the id."""
+    """The coordinator's description of a transactional id; ``state`` is Kafka's, "" if it does not know the id."""
 
     state: str
     producer_id: int = -1
@@ -379,7 +379,7 @@ class OpenTransaction(NamedTuple):
 
 
 class BrokerTransactionAdmin:
-    """What a committer asks of the brokers: the coordinator of each transactional id; connections are kept.
+    """A committer's client of the brokers: it asks the coordinator of each transactional id; connections are kept.
 
     Codes are Kafka's, 0 is success; a connection that fails is an ``OSError``.
     """

@@ -41,7 +41,7 @@ class KafkaTopicPartition(NamedTuple):
 
 
 class KafkaOffsetResetStrategy(enum.Enum):
-    """What happens where an offset is not, or no longer, in the partition."""
+    """The rule for an offset that is not, or no longer, in the partition."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -118,7 +118,7 @@ _PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 
 @dataclass(frozen=True)
 class Subscription:
-    """What is read: topics, topics by a pattern, or partitions."""
+    """The subscription of a source: topics, topics by a pattern, or partitions."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None

@@ -49,7 +49,7 @@ class ConsumerRecord(NamedTuple):
 
 
 class KafkaRecordDeserializationSchema(DeserializationSchema):
-    """How Kafka's records become those of the stream; subclass it, or use ``of``. ``None`` drops a record.
+    """A schema that makes the stream's records of Kafka's; subclass it, or use ``of``. ``None`` drops a record.
 
     >>> schema = KafkaRecordDeserializationSchema.of(lambda record: (record.key.decode(), len(record.value or b"")))
     >>> schema.deserialize(ConsumerRecord("orders", 0, 7, 1000, b"tea", b"three"))
@@ -90,7 +90,7 @@ class ProducerRecord(NamedTuple):
 
 
 class KafkaTopicSelector:
-    """Which topic a record goes to; a callable will do as well."""
+    """A selector of the topic of a record; a callable will do as well."""
 
     def apply(self, data: Any) -> str:
         """Return the topic of a record."""
@@ -99,7 +99,7 @@ class KafkaTopicSelector:
 
 @dataclass(frozen=True)
 class KafkaRecordSerializationSchema:
-    """How records of the stream become Kafka's; made by ``builder()``, or by a subclass with a ``serialize`` of its own.
+    """A schema that makes Kafka's records of the stream's; made by ``builder()``, or by a subclass with ``serialize``.
 
     >>> from funken.connectors import SimpleStringSchema
     >>> builder = KafkaRecordSerializationSchema.builder().set_topic("words").set_value_serialization_schema(SimpleStringSchema())
@@ -138,12 +138,12 @@ class KafkaRecordSerializationSchema:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing but values is written, to one topic: then blocks are serialized at once."""
+        """True if nothing but values is written, to one topic: then blocks are serialized at once."""
         return self._of_schemas and self.key_schema is None
 
     @property
     def takes_columns(self) -> bool:
-        """Whether what is written comes of schemas that take columns, and goes to one topic."""
+        """True if the output comes of schemas that take columns, and goes to one topic."""
         schemas = (self.value_schema,) if self.key_schema is None else (self.key_schema, self.value_schema)
         return self._of_schemas and all(schema is not None and schema.takes_columns for schema in schemas)
 
@@ -407,7 +407,7 @@ class KafkaReader(SourceReader):
             self._call(lambda consumer: consumer.resume(again))
 
     def _has_run(self) -> bool:
-        """Whether there is something to read; runs of paused partitions are put aside."""
+        """Return True if there is something to read; runs of paused partitions are put aside."""
         while self._paused and self._runs and self._runs[0].key in self._paused:
             self._held.append(self._runs.popleft())
         return bool(self._runs)

@@ -52,7 +52,7 @@ TRANSACTION_TIMEOUT_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Transport:
-    """What writers and committers reach the brokers through; the tests have one without brokers."""
+    """The connection of writers and committers to the brokers; the tests have one without brokers."""
 
     def producer(self, properties: Mapping[str, Any], who: str) -> Any:
         """Make a producer."""
@@ -703,12 +703,12 @@ class KafkaSink(SinkSettings, Sink):
 
     @property
     def reads_only(self) -> bool:  # type: ignore[override]
-        """Whether a schema of Funken makes the messages: those of users may change records."""
+        """True if a schema of Funken makes the messages: those of users may change records."""
         return self.serializer.plain and of_funken(self.serializer.value_schema)
 
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
-        """Whether the messages are made of columns: by ``JsonSchema``, to one topic, without headers and partitioner."""
+        """True if the messages are made of columns: by ``JsonSchema``, to one topic, with no headers or partitioner."""
         return bool(self.serializer.takes_columns)
 
     def check(self) -> None:

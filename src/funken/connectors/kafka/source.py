@@ -78,7 +78,7 @@ class KafkaSource(Source):
 
     @property
     def commits_offsets(self) -> bool:
-        """Whether offsets are committed to the group when a checkpoint is complete."""
+        """True if offsets are committed to the group when a checkpoint is complete."""
         wanted = str(self.properties.get("commit.offsets.on.checkpoint", "true")).lower()
         return self.group_id is not None and wanted == "true"
 
@@ -104,7 +104,7 @@ class KafkaSource(Source):
 
     @property
     def never_waits(self) -> bool:
-        """Whether ``poll`` only computes: a thread of its own fetches."""
+        """True if ``poll`` only computes: a thread of its own fetches."""
         schema = self.deserializer
         return schema.never_waits and declares(schema, "never_waits", "deserialize")
 

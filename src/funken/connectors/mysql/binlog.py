@@ -43,7 +43,7 @@ class LogPosition(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, int]:
-        """What positions are ordered by: files are numbered."""
+        """The order of positions: files are numbered."""
         return int(self.file.rpartition(".")[2]), self.offset
 
     @property

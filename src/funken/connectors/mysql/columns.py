@@ -53,12 +53,12 @@ class MySqlKey(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """Whether the server's collation orders it."""
+        """True if the server's collation orders the key."""
         return self.type in _TEXTS
 
     @property
     def is_ordered(self) -> bool:
-        """Whether values can be compared."""
+        """True if values can be compared."""
         return self.is_text or self.type in _ORDERED
 
 

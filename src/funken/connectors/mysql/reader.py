@@ -42,7 +42,7 @@ class MySqlPage(NamedTuple):
 
 @dataclass(frozen=True)
 class MySqlCdcSplit:
-    """Where the reader is.
+    """The position of the reader.
 
     ``tables`` are those whose snapshot is still to be read, the first after the key ``after``; ``pages`` those that were read.
     ``fence`` is set when all are. ``position`` is the end of the last transaction, ``emitted`` counts changes of the next one.

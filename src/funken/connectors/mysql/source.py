@@ -38,7 +38,7 @@ WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY 
 
 @dataclass(frozen=True)
 class StartupOptions:
-    """Where a job without a checkpoint begins: with the tables, or in the log.
+    """The start of a job without a checkpoint: the tables, or a place in the log.
 
     >>> StartupOptions.specific_offset("bin.000003", 4)
     StartupOptions(mode='specific-offset', file='bin.000003', position=4, millis=0)

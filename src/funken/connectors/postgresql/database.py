@@ -33,7 +33,7 @@ def psycopg(module: str = "psycopg") -> Any:
 
 
 class Unrepresentable(enum.Enum):
-    """What becomes of a value that Python's type cannot hold: the text of the server, ``None``, or a failure that names it."""
+    """The treatment of a value that Python's type cannot hold: the server's text, ``None``, or a failure."""
 
     TEXT = "text"
     NONE = "none"
@@ -138,7 +138,7 @@ def _dumper() -> Any:
 
 
 class _Context:
-    """What psycopg makes loaders in."""
+    """The context in which psycopg makes loaders."""
 
     connection = None
 

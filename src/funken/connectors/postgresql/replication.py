@@ -37,7 +37,7 @@ _UNSIGNED = 1 << 32
 
 
 class Unchanged(enum.Enum):
-    """What stands for a large value that an update did not change, and that the server does not send."""
+    """The mark of a large value that an update did not change, and that the server does not send."""
 
     UNCHANGED = "unchanged"
 
@@ -209,7 +209,7 @@ def _text(message: bytes, at: int) -> tuple[str, int]:
 
 
 class TransactionSnapshot(NamedTuple):
-    """Which transactions a query saw (``pg_current_snapshot()``).
+    """The transactions that a query saw (``pg_current_snapshot()``).
 
     >>> snapshot = TransactionSnapshot.of("10:20:12,15")
     >>> [snapshot.sees(xid) for xid in (9, 11, 12, 20, 25)]
@@ -233,7 +233,7 @@ class TransactionSnapshot(NamedTuple):
         return TransactionSnapshot(int(least), int(following), frozenset(map(int, filter(None, running.split(",")))))
 
     def sees(self, xid: int) -> bool:
-        """Whether a transaction that is committed now was committed when the snapshot was taken."""
+        """Return True if a transaction that is committed now was committed when the snapshot was taken."""
         distance = (xid - self.next) % _UNSIGNED
         full = self.next + (distance - _UNSIGNED if distance >= _UNSIGNED // 2 else distance)
         return full < self.least or (full < self.next and full not in self.running)

@@ -159,7 +159,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class CdcSplit:
-    """Where the reader is.
+    """The position of the reader.
 
     ``tables`` are those whose snapshot is still to be read, the first after the key ``after``; ``pages`` those that were read.
     ``fence`` is set when all are. ``lsn`` is the end of the last transaction, ``emitted`` counts changes of the next one.
@@ -322,7 +322,7 @@ class CdcReader(SourceReader):
         return self._run(read)
 
     def _asks(self, split: CdcSplit) -> bool:
-        """Whether something is to be done as soon as the fence is reached, also while nothing happens."""
+        """Return True if the reader must act as soon as the fence is reached, also while nothing happens."""
         return self._bounded or split.doubt is not None
 
     def _run(self, work: Callable[[Any], T]) -> T:

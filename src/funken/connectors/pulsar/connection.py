@@ -119,7 +119,7 @@ class PulsarConnection:
 
     @property
     def errors(self) -> Any:
-        """What a client raises."""
+        """The exceptions of a client."""
         return pulsar().PulsarException
 
     def problem(self, error: Exception) -> str:

@@ -24,7 +24,7 @@ from funken.errors import InvalidConfiguration, SinkNotWritable
 
 
 class TopicRoutingMode(enum.Enum):
-    """How the partition of a message is chosen."""
+    """A rule for the partition of a message."""
 
     ROUND_ROBIN = 0
     MESSAGE_KEY_HASH = 1

@@ -42,7 +42,7 @@ class PulsarMessage(NamedTuple):
 
 @dataclass(frozen=True)
 class StartCursor:
-    """Where a job without a checkpoint begins.
+    """The start of a job without a checkpoint.
 
     >>> StartCursor.from_publish_time(1_700_000_000_000)
     StartCursor(kind='publish time', millis=1700000000000, message_id=b'', inclusive=True)
@@ -81,7 +81,7 @@ class StartCursor:
 
 @dataclass(frozen=True)
 class StopCursor:
-    """Where a partition ends: before the first message that is at or after a place.
+    """The end of a partition: before the first message that is at or after a place.
 
     >>> stop = StopCursor.at_publish_time(2000)
     >>> stop.kind, stop.inclusive
@@ -139,7 +139,7 @@ class StopCursor:
         return StopCursor("event time", timestamp, inclusive=True)
 
     def is_before(self, message: Any) -> bool:
-        """Whether a partition ends before a message of the client."""
+        """Return True if a partition ends before a message of the client."""
         own: Any
         place: Any
         if self.kind == "message":
@@ -152,7 +152,7 @@ class StopCursor:
         return bool(own > place if self.inclusive else own >= place)
 
     def is_reached(self, position: Position | None) -> bool:
-        """Whether nothing is left to read after a position."""
+        """Return True if nothing is left to read after a position."""
         if self.kind != "message" or not self.inclusive or position is None:
             return False
         return position >= _place(pulsar().MessageId.deserialize(self.message_id))
@@ -216,13 +216,13 @@ class PulsarSource(Source[Any]):
 
     @property
     def boundedness(self) -> Boundedness:  # type: ignore[override]
-        """Whether it ends."""
+        """The boundedness of the source."""
         ends = self.stop.kind != "never" if self.bounded is None else self.bounded
         return Boundedness.BOUNDED if ends else Boundedness.CONTINUOUS_UNBOUNDED
 
     @property
     def seeks(self) -> bool:
-        """Whether a job without a checkpoint begins at the start cursor, wherever the subscription is."""
+        """True if a job without a checkpoint begins at the start cursor, wherever the subscription is."""
         moves = self.start.kind in ("message", "publish time")
         return moves or self.reset_subscription or self.boundedness is Boundedness.BOUNDED
 
@@ -310,7 +310,7 @@ class PulsarPartitions(SplitEnumerator):
         return PulsarSplit(partition, start, stop, _partition_of(partition), after)
 
     def _has_messages(self, client: Any, partition: str) -> bool:
-        """Whether there are messages from the start cursor on."""
+        """Return True if there are messages from the start cursor on."""
         library, start = pulsar(), self._source.start
         if start.kind == "latest":
             return False

@@ -159,7 +159,7 @@ class MessageLedger:
 
     @property
     def settled(self) -> bool:
-        """Whether ``settle`` was called on this channel."""
+        """True if ``settle`` was called on this channel."""
         return self._settled
 
     def _keep(self, message_id: str) -> None:

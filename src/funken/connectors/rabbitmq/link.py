@@ -25,7 +25,7 @@ _CLOSE_S, _JOIN_S = 5.0, 20.0
 
 
 class LinkUser(Protocol):
-    """What is told of the channel; every call comes in the link's thread."""
+    """A user of the channel, which the link notifies; every call comes in the link's thread."""
 
     def opened(self, channel: Any) -> None:
         """There is a channel; what was done with the one before it is lost."""
@@ -299,12 +299,12 @@ class Publisher:
 
     @property
     def unconfirmed(self) -> int:
-        """How many messages are not confirmed."""
+        """Number of messages that are not confirmed."""
         return len(self._waiting) + len(self._sent)
 
     @property
     def error(self) -> BaseException | None:
-        """What has ended the link, or what the server has refused."""
+        """The error that has ended the link, or the server's refusal."""
         return self._refused or self.link.failure
 
     def wait(self, all_of_them: bool) -> bool:

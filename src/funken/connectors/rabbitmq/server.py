@@ -339,7 +339,7 @@ def code_of(error: BaseException) -> tuple[int, str]:
 
 
 def passes(error: BaseException) -> bool:
-    """Whether another try may succeed: the server is away or busy with itself, or the queue is still in another's use."""
+    """Return True if another try may succeed: the server is away or busy, or the queue is still in another's use."""
     known = pika("pika.exceptions")
     code, text = code_of(error)
     if isinstance(error, (known.ProbableAuthenticationError, known.AuthenticationError, NotTaken)):

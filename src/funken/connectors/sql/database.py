@@ -32,7 +32,7 @@ _FIRST_PAUSE_S = 0.2
 
 
 class SqlProblem(NamedTuple):
-    """What an error of a database means: the fact, the remedy, and whether it may go away by itself."""
+    """The meaning of a database's error: the fact, the remedy, and whether it may go away by itself."""
 
     fact: str
     remedy: str
@@ -43,7 +43,7 @@ class SqlProblem(NamedTuple):
 
 
 class SqlDatabase:
-    """How a database is reached, and its dialect; subclasses are frozen dataclasses."""
+    """A connection to a database, and its dialect; subclasses are frozen dataclasses."""
 
     placeholder = "?"
     """What stands for a parameter in a statement."""
@@ -181,7 +181,7 @@ class Background(Generic[T]):
 
     @property
     def busy(self) -> bool:
-        """Whether a call was begun and its result not taken."""
+        """True if a call was begun and its result not taken."""
         return self._future is not None
 
     def begin(self, work: Callable[[], T]) -> None:
@@ -247,7 +247,7 @@ class EngineDatabase(SqlDatabase):
 
     @property
     def placeholder(self) -> str:  # type: ignore[override]
-        """What the driver takes."""
+        """The driver's mark of a parameter."""
         return _MARKS.get(self._engine.dialect.paramstyle, ":1")
 
     def connect(self, name: str = "funken") -> Any:
