@@ -111,7 +111,7 @@ def operations(code: CodeType) -> list[Operation]:
 
 
 def returns_only_none(code: CodeType) -> bool:
-    """Whether each ``return`` of a function returns the constant ``None``, and it has one.
+    """Return True if each ``return`` of a function returns the constant ``None``, and it has one.
 
     >>> returns_only_none((lambda n: None).__code__), returns_only_none((lambda n: n).__code__)
     (True, False)
@@ -284,7 +284,7 @@ def counted_in_self(code: CodeType) -> Iterator[tuple[str, int]]:
 
 
 def gives_conditions(code: CodeType) -> bool:
-    """Whether each result of a function is the outcome of a comparison, or a constant: so it is no text.
+    """Return True if each result of a function is the outcome of a comparison, or a constant: so it is no text.
 
     >>> gives_conditions((lambda n: n > 1).__code__), gives_conditions((lambda word: word.strip()).__code__)
     (True, False)

@@ -104,12 +104,12 @@ class InlinedFunction:
 
 
 def holds(function: Any, dependencies: Iterable[Dependency], owner: Any = None) -> bool:
-    """Whether all that a function uses is what it was; ``owner``: the object that it is a method of."""
+    """Return True if all dependencies of a function are unchanged; ``owner``: the object whose method it is."""
     return type(function) is FunctionType and all(_holds(function, each, owner) for each in dependencies)
 
 
 def still_holds(dependencies: Sequence[Dependency], target: Any, method: str | None) -> bool:
-    """Whether all that a function, or a method of an object, uses is what it was when it was read."""
+    """Return True if all dependencies of a function, or of a method of an object, are as they were when it was read."""
     if not dependencies:
         return True
     if method is None:
@@ -213,12 +213,12 @@ def attribute_in(namespace: Any, name: str) -> tuple[Any] | None:
 
 
 def is_namespace(value: Any) -> bool:
-    """Whether attributes of a value are looked up as names: of a module, or of a class that is no more than a class."""
+    """Return True if attributes of a value are looked up as names: of a module, or of a class without a metaclass."""
     return type(value) in (ModuleType, type)
 
 
 def is_builtin(function: FunctionType, name: str) -> bool:
-    """Whether a name that is no global of a function is the built-in object."""
+    """Return True if a name that is no global of a function is the built-in object."""
     found = function.__globals__.get("__builtins__", builtins)
     space = found if isinstance(found, dict) else vars(found)
     return space.get(name) is _BUILTIN_OBJECTS[name]
@@ -259,7 +259,7 @@ def _constant(value: Any) -> Any:
 
 
 def same(value: Any, known: Any) -> bool:
-    """Whether two constants are alike in value and type, also inside.
+    """Return True if two constants are alike in value and type, also inside.
 
     >>> same(1, 1), same(1, 1.0), same(0.0, -0.0), same({"a": 1}, {"a": True}), same(float("nan"), float("nan"))
     (True, False, False, False, True)
@@ -286,7 +286,7 @@ _LOOKED_INTO = (float, tuple, list, dict, set, frozenset, Row)
 
 
 def all_same(values: Sequence[Any], known: Sequence[Any]) -> bool:
-    """Whether two lists of records are alike, record by record; ``same`` says when.
+    """Return True if two lists of records are alike, record by record, in the sense of ``same``.
 
     Fields are compared one after the other: 256 records of seven take 230 us then, and one by one 900.
 
@@ -369,7 +369,7 @@ def kept_attribute(target: Any, name: str) -> Any:
 
 
 class Marker:
-    """What is on the stack besides expressions."""
+    """An item of the stack that is no expression."""
 
     def __init__(self, kind: str, name: str = "", value: Any = None) -> None:
         self.kind = kind
@@ -428,7 +428,7 @@ def dropping(dropped: tuple[Expression, ...], value: Any) -> tuple[Expression, .
 
 
 def is_pure(expression: Expression) -> bool:
-    """Whether evaluating an expression does nothing, whatever its arguments are."""
+    """Return True if evaluating an expression does nothing, whatever its arguments are."""
     return isinstance(expression, Argument | Constant)
 
 
@@ -497,7 +497,7 @@ _MOST_PATHS = 128
 
 
 class Steps:
-    """How many instructions were followed, in a function and all it calls."""
+    """The number of instructions that were followed, in a function and all it calls."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -590,7 +590,7 @@ def _one_or_all(found: list[Any]) -> Expression:
 
 
 class FunctionReader(Protocol):
-    """What the stack needs to know of the function that is read."""
+    """The stack's view of the reader of a function."""
 
     def function(self) -> FunctionType:
         """Return the function."""

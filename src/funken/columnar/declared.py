@@ -78,7 +78,7 @@ from funken.types.info import (
 
 
 class How(enum.Enum):
-    """What is done with a leaf."""
+    """A conversion of the values of a field."""
 
     SAME = "it stays as it is"
     WRAP = "ints wrap to so many bits"
@@ -112,7 +112,7 @@ class Conversion:
 
     @property
     def keeps_values(self) -> bool:
-        """Whether each leaf is one that was there, as it is."""
+        """True if each field is one of the record's, unchanged."""
         return all(each.how is How.SAME for each in self.leaves)
 
 
@@ -139,7 +139,7 @@ def conversion_of(schema: Type, type_info: TypeInformation) -> Conversion:
 
 
 def becomes(schema: Type, wanted: Type, type_info: TypeInformation) -> bool:
-    """Whether a declared type makes records of the schema ``wanted`` of others, with all their fields in their order.
+    """Return True if a declared type makes records of the schema ``wanted`` of others, with all fields in order.
 
     >>> from funken.types import Types
     >>> of = Types.ROW([Types.STRING(), Types.LONG()])
@@ -487,7 +487,7 @@ ORDERED = {"min_of": MIN, "max_of": MAX}
 
 @dataclass(frozen=True)
 class Fold:
-    """What becomes of one leaf of the result; ``of`` is computed from the record (argument 0), but for ``first``."""
+    """The aggregate of one field of the result; ``of`` is computed from the record (argument 0), but for ``first``."""
 
     how: str
     kind: Atomic
@@ -688,7 +688,7 @@ def _leaf(expression: Expression, path: tuple[int, ...]) -> Expression:
 
 
 def _is_total(expression: Expression) -> bool:
-    """Whether evaluating it never raises."""
+    """Return True if evaluating the expression never raises."""
     match expression:
         case Compare(_, left, right):
             return _is_total(left) and _is_total(right)

@@ -259,7 +259,7 @@ def schema_of_value(value: Any) -> Type | None:
 
 
 def is_text(value: str) -> bool:
-    """Whether a string has an encoding: lone surrogates have none."""
+    """Return True if a string has an encoding: lone surrogates have none."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -313,7 +313,7 @@ def add_evaluated(expression: Expression, surely: set[int], key: _Key = id) -> N
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known where an expression is evaluated: what is evaluated anyway, and which conditions are true or not."""
+    """Facts where an expression is evaluated: expressions that are evaluated anyway, and conditions decided so far."""
 
     surely: frozenset[int] = frozenset()
     decided: Mapping[int, bool] = field(default_factory=dict)

@@ -53,7 +53,7 @@ _THROUGH = 1 << 30
 
 @dataclass(frozen=True)
 class Convention:
-    """How a function is called: its ``arguments``, and what becomes of what it returns.
+    """A calling convention: the ``arguments`` of a function, and the meaning of its result.
 
     It ``gives`` ``several`` results, ``one``, ``one or none`` (``None`` is no result), or the ``truth`` about its first argument.
     """
@@ -94,7 +94,7 @@ def read_by(
 
 
 class EmissionLog:
-    """What a function and all it calls give, in order."""
+    """The results of a function and all it calls, in order."""
 
     def __init__(self) -> None:
         self.emissions: list[Emission] = []
@@ -383,7 +383,7 @@ class EmissionWalk(Walk):
         )
 
     def _is_result(self, stack: Stack, depth: int) -> bool:
-        """Whether an item is appended to the list of a comprehension, and not to a display within it."""
+        """Return True if an item is appended to the list of a comprehension, and not to a display within it."""
         if stack.peek(depth + 1, "comprehension"):
             return True
         return self._comprehension and not is_generator(self._reader._code) and stack.depth() == depth + 1
@@ -434,7 +434,7 @@ class EmissionWalk(Walk):
         state.stack.push(Marker("several", value=made))
 
     def _is_given(self, number: int, loop: list[Operation]) -> bool:
-        """Whether the list of a comprehension is given as it is: nothing else is done with it, and it has one loop."""
+        """Return True if the list of a comprehension is the result itself: it has one loop and no other use."""
         if self._comprehension or self._reader.convention.gives != "several" or _loops_in(loop) > 1:
             return False
         while self.operations[number].name in ("END_FOR", "SWAP", "STORE_FAST"):
@@ -474,7 +474,7 @@ class EmissionWalk(Walk):
 
     @staticmethod
     def _only_carries(inner: list[Operation], stored: set[str], iterator: Marker, variables: dict[str, Any]) -> bool:
-        """Whether a loop over a list gives no results, and changes variables that are there before it."""
+        """Return True if a loop over a list emits no results, and changes variables that are there before it."""
         if isinstance(iterator.value, Marker | Make) or any(
             each.name in ("YIELD_VALUE", "GET_YIELD_FROM_ITER", "RETURN_VALUE") for each in inner
         ):
@@ -547,7 +547,7 @@ def trace_maybe(target: Any, method: str | None, schema: Type | None = None) -> 
 
 @reads
 def drops_none(condition: Traced) -> bool:
-    """Whether the condition of a filter is never true of ``None``, whatever happens to the variables that it uses.
+    """Return True if the condition of a filter is never true of ``None``, whatever values its variables have.
 
     >>> from funken.columnar.tracing import trace
     >>> [drops_none(trace(each, None, 1)) for each in (lambda r: r is not None, lambda r: r, lambda r: r is None)]

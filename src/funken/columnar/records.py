@@ -40,7 +40,7 @@ _GETTER: type = type(vars(collections.namedtuple("_Sample", "field"))["field"])
 
 
 class NotRead:
-    """What stands in a record for a field that no function of the program reads.
+    """A value that stands in a record for a field that no function of the program reads.
 
     >>> import pickle
     >>> NOT_READ, pickle.loads(pickle.dumps(NOT_READ)) is NOT_READ
@@ -106,7 +106,7 @@ def has_form(record: Any, of: Record) -> bool:
 
 
 def fits(record: Any, schema: Any) -> bool:
-    """Whether a record is of a schema, and its values fit into columns.
+    """Return True if a record is of a schema, and its values fit into columns.
 
     >>> from funken.expr.types import INT, STR
     >>> fits((1, "a"), Tuple((INT, STR))), fits((True, "a"), Tuple((INT, STR))), fits({"x": 1}, Record((INT,), DICT, ("x",)))
@@ -124,7 +124,7 @@ def fits(record: Any, schema: Any) -> bool:
 
 
 def have_fields(records: list[Any], schema: Any) -> bool:
-    """Whether records have the fields of a schema, as those within them have; nothing is said about other values.
+    """Return True if records, and the records within them, have the fields of a schema; other values are not looked at.
 
     >>> from funken.expr.types import INT
     >>> have_fields([{"x": "no int"}], Record((INT,), DICT, ("x",))), have_fields([()], Tuple((INT,)))
@@ -174,7 +174,7 @@ def name_of(schema: Any, path: Iterable[int]) -> str:
 
 
 def has_documents(schema: Any) -> bool:
-    """Whether a schema is that of documents, or they are within it.
+    """Return True if a schema is that of documents, or has them within it.
 
     >>> from funken.expr.types import INT, STR
     >>> has_documents(Tuple((INT, Record((STR,), DOCUMENT, ("item",))))), has_documents(INT)
@@ -296,7 +296,7 @@ def _dataclass(cls: Any) -> tuple[str, tuple[str, ...]] | None:
 
 
 def is_inherited(cls: Any, method: str) -> bool:
-    """Whether a method of a class of named tuples is the one that ``collections.namedtuple`` makes."""
+    """Return True if a method of a class of named tuples is the one that ``collections.namedtuple`` makes."""
     found = vars(cls).get(method)
     return type(found) is FunctionType and found.__code__.co_filename == collections.__file__
 

@@ -41,7 +41,7 @@ def _as_it_is(expression: Expression) -> Expression:
 
 @dataclass(frozen=True)
 class Recurrence:
-    """What becomes of a value: it stays (``KEEP``), is ``SET``, or is joined with ``of``."""
+    """The next value of a state: it stays (``KEEP``), is ``SET``, or is joined with ``of``."""
 
     how: str
     of: Expression
@@ -51,7 +51,7 @@ class Recurrence:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Which of two is taken, by one value or by several, one after the other: the ``new`` one if it is greater (``MOST``)."""
+    """A choice between two by one value or by several in order: the ``new`` one if it is greater (``MOST``)."""
 
     own: tuple[Expression, ...]
     new: tuple[Expression, ...]
@@ -178,7 +178,7 @@ def _is_always(tree: Expression) -> bool:
 
 
 def is_never(tree: Expression) -> bool:
-    """Whether the paths give nothing."""
+    """Return True if the paths emit nothing."""
     match tree:
         case Choose(_, then, otherwise):
             return is_never(then) and is_never(otherwise)
@@ -197,7 +197,7 @@ def _given(tree: Expression) -> Expression:
 
 
 def gives_several(tree: Expression) -> bool:
-    """Whether the paths give lists of results, of a loop in the loop; raise ``NotVectorizable`` if some do and others not."""
+    """Return True if the paths return lists, from an inner loop; raise ``NotVectorizable`` if only some of them do."""
     todo, found, seen = [tree], set[bool](), set[int]()
     for each in todo:
         if isinstance(each, ResultOfItem):
@@ -244,7 +244,7 @@ class CarriedVariables(Expression):
 
 
 def contains(expression: Expression, wanted: frozenset[int]) -> bool:
-    """Whether an argument of these numbers is in an expression."""
+    """Return True if an argument of these numbers is in an expression."""
     return any(isinstance(each, Argument) and each.argument in wanted for each in nodes_of(expression))
 
 

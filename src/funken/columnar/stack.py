@@ -127,12 +127,12 @@ class Stack:
         self._items.pop()
 
     def peek(self, depth: int, kind: str) -> bool:
-        """Whether a marker of a kind is so deep in the stack."""
+        """Return True if the stack has a marker of a kind at this depth."""
         found = self.item(depth)
         return isinstance(found, Marker) and found.kind == kind
 
     def is_comprehension(self) -> bool:
-        """Whether the code of a comprehension is on top."""
+        """Return True if the code of a comprehension is on top."""
         return self.peek(1, "code") and self._items[-1].value.co_name.endswith(("comp>", "<genexpr>"))
 
     def _expression(self) -> Expression:
@@ -454,7 +454,7 @@ class _Apart(Exception):
 
 @dataclass
 class State:
-    """Where a path is, and what it has there; it changes as the path is followed."""
+    """The state of a path: its position, stack and variables; it changes as the path is followed."""
 
     number: int
     stack: Stack
@@ -812,7 +812,7 @@ def _parts(record: Expression, own: list[Expression]) -> list[Expression]:
 
 
 def _has(found: Any, record: Expression, seen: set[int] | None = None) -> bool:
-    """Whether something is a record, or has it as an item, or an item of an item; a field that was taken out of it is not it."""
+    """Return True if an object is a record, or has it at any depth; a field taken out of the record does not count."""
     if found is record:
         return True
     seen = set() if seen is None else seen
@@ -840,7 +840,7 @@ def _has(found: Any, record: Expression, seen: set[int] | None = None) -> bool:
 
 
 def _uses(found: Any, record: Expression) -> bool:
-    """Whether something that is evaluated later, or has items, uses a record in any way."""
+    """Return True if an object that is evaluated later, or has items, uses a record in any way."""
     if found is record:
         return True
     if isinstance(found, Marker):

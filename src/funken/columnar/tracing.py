@@ -216,7 +216,7 @@ class VariablesReader:
     # ---- comprehensions
 
     def is_comprehension(self, here: int) -> bool:
-        """Whether a loop is a comprehension: from 3.12 on, that is a loop in the function."""
+        """Return True if a loop is a comprehension: from 3.12 on, that is a loop in the function."""
         return [each.name for each in self._operations[max(0, here - 3) : here]] in _BEGINS
 
     def of_comprehension(self, here: int, loop: Any) -> Any:
@@ -329,7 +329,7 @@ class VariablesReader:
         return [variables[name] for name in (*carried, *collected)]
 
     def _is_appended(self, name: str, variables: Mapping[str, Any], here: int, inner: list[Operation]) -> bool:
-        """Whether a variable is an empty list that nothing else has yet, and a loop does nothing with it but to append to it."""
+        """Return True if a variable is a new empty list without another reference, and a loop only appends to it."""
         value = variables[name]
         if not isinstance(value, Marker) or value.kind != "list" or value.value:
             return False
@@ -610,7 +610,7 @@ class Traced:
     """Whether it handles exceptions: that a record raises one is nothing unusual."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
-        """Whether everything the function uses is still what it was when it was traced."""
+        """Return True if everything the function uses is as it was when it was traced."""
         return still_holds(self.dependencies, target, method)
 
     @reads

@@ -16,7 +16,7 @@ from funken.expr.rules import Determinism, FunctionRule, FunctionTable
 
 @dataclass(frozen=True)
 class EvaluationContext:
-    """What an expression knows beside its row."""
+    """The surroundings of an expression beside its row."""
 
     functions: FunctionTable
     time_zone: str = "UTC"
@@ -89,7 +89,7 @@ class Evaluator:
         return _Selection(self, mask, context or self.context)
 
     def waits(self, node: Node) -> bool:
-        """Whether a node is better computed for the rows alone that need it: a part may fail, or goes value by value."""
+        """Return True if a node is better computed only for rows that need it: a part may fail, or goes by values."""
         if not isinstance(node, Call):
             return False
         if self.computed(node) is not None and is_deterministic(node, self.context.functions):

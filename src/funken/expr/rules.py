@@ -25,14 +25,14 @@ class EvaluationError(FunkenError):
 
 
 class Nulls(enum.Enum):
-    """What NULL arguments do."""
+    """The effect of NULL arguments."""
 
     PROPAGATE = "NULL if any argument is NULL"
     CUSTOM = "the function decides"
 
 
 class Determinism(enum.Enum):
-    """Whether two evaluations over equal arguments give equal values."""
+    """The scope within which evaluations over equal arguments return equal values."""
 
     DETERMINISTIC = "always"
     PER_QUERY = "within one query"
@@ -71,7 +71,7 @@ class FunctionRule:
 
 
 class Accumulation(Protocol):
-    """How an aggregate works on its accumulator, which is plain data (numbers, lists, dicts) and may be kept as state."""
+    """The operations of an aggregate on its accumulator: plain data (numbers, lists, dicts), fit for state."""
 
     def create(self) -> Any:
         """Return the accumulator of no rows."""

@@ -21,7 +21,7 @@ class Atomic:
 
     @property
     def is_optional(self) -> bool:
-        """Whether values may be ``None``, besides others."""
+        """True if values may be ``None``, besides others."""
         return False
 
     @property
@@ -161,7 +161,7 @@ class Optional(Atomic):
 
     @property
     def is_optional(self) -> bool:
-        """Whether values may be ``None``, besides others."""
+        """True if values may be ``None``, besides others."""
         return True
 
     @property
@@ -189,7 +189,7 @@ class Composite(tuple["Atomic | Composite", ...]):
 
     @property
     def is_optional(self) -> bool:
-        """Whether values may be ``None``, besides others."""
+        """True if values may be ``None``, besides others."""
         return False
 
     @property

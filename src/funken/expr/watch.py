@@ -30,14 +30,14 @@ A block costs 0.15 to 0.6 ms, however few records it has: what 50 to 1,000 recor
 
 
 class Way(enum.Enum):
-    """How the records of a block go through a function."""
+    """The way of a block's records through a function."""
 
     COLUMNS = "columns"
     ROWS = "rows"
 
 
 class _Cost:
-    """What one way has cost: the least of the last seconds per record, since whatever else the machine does adds to it."""
+    """The cost of one way: the least of the last seconds per record, since other load on the machine adds to it."""
 
     def __init__(self) -> None:
         self._last: deque[float] = deque(maxlen=_KEPT)

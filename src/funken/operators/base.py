@@ -49,7 +49,7 @@ Timestamps = list[int] | None
 
 
 class Output:
-    """Where an operator's results go; the chain fills in the callables, so that a call is one hop.
+    """The targets of an operator's results; the chain fills in the callables, so that a call is one hop.
 
     ``emit(values, timestamps)`` and ``emit_side(tag, values, timestamps)`` take whole blocks of rows, ``emit_block(block)`` a
     block in any form; ``watermark(w)`` and ``idle(flag)`` go to every consumer, in order with the blocks. ``takes_columns``: a
@@ -143,7 +143,7 @@ class Operator:
         """Processing time has reached ``now``; called only at or after ``next_tick()``."""
 
     def awaits_results(self) -> bool:
-        """Whether results of records it was given come later by themselves: a loop that it is in is not empty then."""
+        """Return True if results of past records come later by themselves: a loop with the operator is not empty."""
         return False
 
     def end_input(self, index: int) -> None:

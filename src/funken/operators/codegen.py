@@ -120,7 +120,7 @@ class _Unreadable(Exception):
 
 
 class _Null:
-    """What the interpreter pushes beside a callable that is no method."""
+    """The placeholder that the interpreter pushes beside a callable that is no method."""
 
 
 _NULL: Any = _Null()
@@ -432,7 +432,7 @@ class _Reader:
         self._stack.append(ast.Call(_not_constant(callee), arguments, []))
 
     def _may_call(self, callee: ast.expr) -> bool:
-        """Whether it is compiled, or a method of a name that compiled ones have: others may look at their caller."""
+        """Return True if a callee is built in, or named like a built-in method: others may look at their caller."""
         if callee in self._held:
             return _is_built_in(self._held[callee])
         match callee:
@@ -507,7 +507,7 @@ def _constant(value: Any) -> ast.expr:
 
 @dataclass(frozen=True)
 class LoopStep:
-    """What a line does: ``function(*arguments)``, for an operator; ``arguments`` are variables, the last one is the record."""
+    """A line of a loop: ``function(*arguments)``, for an operator; ``arguments`` are variables, the record last."""
 
     operator: Operator
     function: Callable[..., Any]

@@ -111,7 +111,7 @@ def _drop(subtask: int, payload: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCoordinatorContext:
-    """What a coordinator knows of its job, and what it may do.
+    """The context of a coordinator: its job, and ways to reach the subtasks.
 
     ``operator`` is the operator's name, ``operator_uid`` its stable id, ``restored_checkpoint_id`` the checkpoint that the
     attempt starts from. ``send_event(subtask, payload)`` sends an event to a subtask. ``shared`` is one dict for all
@@ -240,11 +240,11 @@ class Collector:
 
     @property
     def pending(self) -> int:
-        """How many records wait for the reader."""
+        """Number of records that wait for the reader."""
         return self._records
 
     def waiting(self) -> bool:
-        """Whether ``get`` would return a block at once."""
+        """Return True if ``get`` would return a block at once."""
         with self._changed:
             return bool(self._blocks)
 
@@ -306,7 +306,7 @@ class Collectors:
 
     @property
     def handed_on(self) -> bool:
-        """Whether some reader may have records, which another attempt from the beginning would give it again."""
+        """True if some reader may have records, which another attempt from the beginning would give it again."""
         return any(collector.handed_on for collector in self._all())
 
     def end(self) -> None:
@@ -399,7 +399,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 @dataclass(frozen=True)
 class CommitSettings:
-    """How often a commit is retried, and how long one call of a committer may take (s)."""
+    """The limits of commits: the number of retries, and the time of one call of a committer (s)."""
 
     retries: int = 10
     timeout: float = 600.0

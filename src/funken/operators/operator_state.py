@@ -66,7 +66,7 @@ class OperatorListState(Generic[T]):
 
 
 class OperatorStateStore:
-    """Where operator state is found, by name; the same name with another kind raises ``StateError``.
+    """A store of operator state, by name; the same name with another type raises ``StateError``.
 
     Two subtasks have counted; of their snapshots two others are made:
 
@@ -136,7 +136,7 @@ class OperatorStateStore:
 
 
 class FunctionSnapshotContext:
-    """What ``initialize_state`` and ``snapshot_state`` are given.
+    """The context of ``initialize_state`` and ``snapshot_state``.
 
     >>> from funken import CheckpointedFunction, MapFunction
     >>> from funken.operators.user_functions import UserFunction

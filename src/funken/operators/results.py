@@ -75,7 +75,7 @@ class Results:
 
     @property
     def stamped(self) -> bool:
-        """Whether one of the results has a timestamp."""
+        """True if one of the results has a timestamp."""
         blocks = (self.stamps, *(side[1] for side in self._sides.values()))
         return any(
             stamps[0] != MIN_TIMESTAMP or stamps.count(MIN_TIMESTAMP) < len(stamps) for stamps in blocks if stamps

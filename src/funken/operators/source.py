@@ -230,7 +230,7 @@ class SourceSpec:
 
     @property
     def bounded(self) -> bool:
-        """Whether the source ends by itself."""
+        """True if the source ends by itself."""
         return self.source.boundedness is Boundedness.BOUNDED
 
     @property
@@ -362,7 +362,7 @@ class SourceOperator(Operator):
 
     @property
     def pauses(self) -> bool:
-        """Whether there is more to come in another micro-batch, although this subtask has read all there is."""
+        """True if there is more to come in another micro-batch, although this subtask has read all there is."""
         return self.context.pausing and not self._spec.bounded
 
     def pause(self) -> None:

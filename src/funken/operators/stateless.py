@@ -49,7 +49,7 @@ class UserFunctionOperator(Operator):
 
 
 class ResultKind(enum.Enum):
-    """What the function's result means."""
+    """The meaning of the function's result."""
 
     MAP = "map"
     FLAT_MAP = "flat_map"
@@ -176,7 +176,7 @@ class FilterLogic(UserFunctionOperator):
 
 
 class FlatMapLogic(UserFunctionOperator):
-    """What comes of a record carries its timestamp."""
+    """An operator that expands records; results carry the timestamp of their record."""
 
     def __init__(self, function: UserFunction) -> None:
         super().__init__(function)

@@ -424,7 +424,7 @@ class LoopCall:
 
 @dataclass(frozen=True)
 class OperatorTraits:
-    """What is known of an operator without knowing its class.
+    """The properties of an operator that are known without its class.
 
     >>> OperatorTraits().bounded, OperatorTraits().keys, OperatorTraits().fusable
     (True, (), False)
@@ -472,7 +472,7 @@ class OperatorTraits:
 
     @property
     def bounded(self) -> bool:
-        """Whether the operator ends by itself: it is no source, or a bounded one."""
+        """True if the operator ends by itself: it is no source, or a bounded one."""
         return self.source is None or self.source.boundedness is Boundedness.BOUNDED
 
 

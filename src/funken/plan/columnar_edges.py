@@ -12,7 +12,7 @@ from funken.plan.nodes import Forward, Global, Hash, Partitioning, Rebalance, Re
 
 @dataclass(frozen=True)
 class PreAggregation:
-    """How records become partials: the role of each leaf, the length of panes, and the functions that decide it."""
+    """The rules by which records become partials: the role of each field, the length of panes, and their functions."""
 
     roles: tuple[str, ...]
     pane: int | None
@@ -39,7 +39,7 @@ class ColumnarHash(Hash):
 
 @dataclass(frozen=True)
 class _OfColumns:
-    """What these are called is what they are without columns."""
+    """The base of partitionings of columns: each has the label of the partitioning without columns."""
 
     to_records: bool = False
     """Whether the operator behind it works record by record: then blocks are kept smaller."""

@@ -85,7 +85,7 @@ class StreamGraph:
         return node
 
     def comes_from(self, operator: OperatorId, upstream: OperatorId) -> bool:
-        """Whether an operator is another one or reads from it, through any number of others."""
+        """Return True if an operator is another one or reads from it, through any number of others."""
         left, seen = [operator], set[OperatorId]()
         while left:
             found = left.pop()

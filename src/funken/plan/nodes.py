@@ -37,7 +37,7 @@ class OfTheProgram(TypeError):
 
 
 class ProgramHome(Protocol):
-    """Where a program runs."""
+    """A place where a program runs."""
 
     def enter(self) -> None:
         """Make it that of this process."""
@@ -103,7 +103,7 @@ def load_program(program: bytes, path: Iterable[str], home: ProgramHome | None =
 
 @dataclass(frozen=True)
 class Partitioning:
-    """How the records of an edge are spread over the subtasks of its target."""
+    """A rule that spreads the records of an edge over the subtasks of its target."""
 
     @property
     def label(self) -> str:
@@ -161,7 +161,7 @@ class Custom(Partitioning):
 
 
 class Chaining(enum.Enum):
-    """Whether a node may share a vertex with its neighbours (Flink's ``ChainingStrategy``)."""
+    """A rule for sharing a vertex with neighbours (Flink's ``ChainingStrategy``)."""
 
     ALWAYS = "always"
     HEAD = "head"
@@ -209,7 +209,7 @@ class Node:
 
     @property
     def declares_types(self) -> bool:
-        """Whether results of the operator are converted to a declared type."""
+        """True if results of the operator are converted to a declared type."""
         return self.output_type is not None or bool(self.side_types)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -108,12 +108,12 @@ class Edge:
 
     @property
     def local(self) -> bool:
-        """Whether the edge stays within its task."""
+        """True if the edge stays within its task."""
         return self.source_stage == self.target_stage and not self.feedback
 
     @property
     def label(self) -> str:
-        """How its records are spread, and whether they go back, as people read it."""
+        """The distribution of the edge's records, and their direction if they go back, for readers."""
         return f"{'FEEDBACK ' if self.feedback else ''}{self.partitioning.label}"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -162,7 +162,7 @@ class LoopHead:
 
 @dataclass(frozen=True)
 class RuleNote:
-    """What a rule decided, and why: about an operator, about a vertex, or (without either) about the whole plan."""
+    """A decision of a rule, with its reason: about an operator, a vertex, or (without either) the whole plan."""
 
     rule: str
     text: str
@@ -188,18 +188,18 @@ class PhysicalPlan:
 
     @property
     def workers(self) -> tuple[int, ...]:
-        """How many workers each stage has in continuous mode: worker *i* has every so many tasks the one that comes after *i*."""
+        """Number of workers per stage in continuous mode: worker *i* has every so many tasks the one after *i*."""
         shared = self.subtasks_per_worker or (1,) * len(self.widths)
         return tuple(-(-width // most) for width, most in zip(self.widths, shared, strict=True))
 
     @property
     def slots(self) -> int:
-        """How many task slots the plan takes in continuous mode: one per worker, all at the same time."""
+        """Number of task slots that the plan takes in continuous mode: one per worker, all at the same time."""
         return sum(self.workers)
 
     @property
     def bounded(self) -> bool:
-        """Whether every source ends by itself."""
+        """True if every source ends by itself."""
         return all(traits_of(node.spec).bounded for node in self.nodes)
 
     def head_tasks(self, roots: bool = False) -> dict[tuple[int, int], str]:
@@ -214,7 +214,7 @@ class PhysicalPlan:
 
     @property
     def has_loop(self) -> bool:
-        """Whether records go round anywhere."""
+        """True if records go round anywhere."""
         return any(edge.feedback for edge in self.edges)
 
     @property

@@ -175,7 +175,7 @@ class Columns(Block):
 
     @property
     def records(self) -> int:
-        """How many records the block stands for."""
+        """Number of records that the block stands for."""
         return self.length
 
     def each(self) -> Columns:

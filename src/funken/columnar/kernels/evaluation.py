@@ -137,7 +137,7 @@ class ExpressionEvaluation:
         return known
 
     def knows(self, expression: Expression) -> bool:
-        """Whether an expression is computed already, or costs nothing."""
+        """Return True if an expression is computed already, or costs nothing."""
         return id(expression) in self._known or isinstance(expression, Argument)
 
     def _column(self, expression: Expression) -> Column:
@@ -411,7 +411,7 @@ class _Part(ExpressionEvaluation):
         self._places: Array | None = None
 
     def knows(self, expression: Expression) -> bool:
-        """Whether an expression is computed already, or costs nothing."""
+        """Return True if an expression is computed already, or costs nothing."""
         return super().knows(expression) or self._whole.knows(expression)
 
     def _compute(self, expression: Expression) -> Value:

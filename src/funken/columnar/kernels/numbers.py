@@ -234,7 +234,7 @@ _LONGEST = 19
 
 
 def is_decimal(text: str) -> bool:
-    """Whether a text is ``str(number)`` of some 64-bit number.
+    """Return True if a text is ``str(number)`` of some 64-bit number.
 
     >>> [is_decimal(text) for text in ("0", "-12", "01", "-0", "", "9223372036854775808")]
     [True, True, False, False, False, False]
@@ -244,7 +244,7 @@ def is_decimal(text: str) -> bool:
 
 
 def is_digits(text: str) -> bool:
-    """Whether a text is not empty, and all of it ASCII digits."""
+    """Return True if a text is not empty, and all of it ASCII digits."""
     return text.isascii() and text.isdigit()
 
 

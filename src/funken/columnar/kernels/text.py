@@ -81,7 +81,7 @@ def _owners(array: Any, places: Array) -> Array:
 
 
 def is_ascii(array: Any) -> bool:
-    """Whether all letters are ASCII."""
+    """Return True if all letters are ASCII."""
     offsets, content = parts_of(array)
     part = content[offsets[0] : offsets[-1]]
     return not len(part) or int(part.max()) < 128
@@ -290,7 +290,7 @@ def cut_texts(array: Any, starts: Array, stops: Array) -> Any:
 
 
 class Separated:
-    """Where a text, which is not empty, comes in the values of an array, and what is between.
+    """The places of a text, which is not empty, in the values of an array, and the parts between them.
 
     >>> parts = Separated(pa.array(["a,b,c", "d,e"]), ",")
     >>> parts.counts.tolist(), parts.part(1).to_pylist(), parts.part(-1).to_pylist()
@@ -340,7 +340,7 @@ class Separated:
 
 
 def overlaps_itself(text: str) -> bool:
-    """Whether a text may begin within itself, so that its places are not those at which ``split`` cuts.
+    """Return True if a text may begin within itself, so that its places are not those at which ``split`` cuts.
 
     >>> overlaps_itself("aa"), overlaps_itself("aba"), overlaps_itself(", ")
     (True, True, False)

@@ -228,7 +228,7 @@ class JoinIndex:
 
 
 class Partners:
-    """Where the partners of probed keys are: from ``first`` to ``end`` in ``order``."""
+    """The partners of probed keys: those from ``first`` to ``end`` in ``order``."""
 
     def __init__(self, order: Array, first: Array, end: Array) -> None:
         self._order, self._counts, self._end = order, end - first, end
@@ -456,7 +456,7 @@ class Partials(Columns):
 
     @property
     def records(self) -> int:
-        """How many records the block stands for."""
+        """Number of records that the block stands for."""
         return int(self.weights.sum())
 
     def __getitem__(self, part: slice) -> Partials:

@@ -115,7 +115,7 @@ def _arrow(column: Column, length: int) -> Any:
 
 
 def can_aggregate(block: Columns, keys: Sequence[int], hows: Sequence[str]) -> bool:
-    """Whether the kinds of the leaves have kernels."""
+    """Return True if the types of the fields have kernels."""
     leaves = block.leaves
     return all(leaves[key].kind in KEY_TYPES and hows[key] in (FIRST, LAST) for key in keys) and all(
         how in (FIRST, LAST) or leaf.kind in (INT, FLOAT) for leaf, how in zip(leaves, hows, strict=True)

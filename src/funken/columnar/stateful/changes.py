@@ -42,7 +42,7 @@ from funken.types.info import PickledBytesTypeInfo, TypeInformation
 
 @dataclass(frozen=True)
 class StateChange:
-    """What becomes of a unit where the guards hold."""
+    """A change of a state field where the guards hold."""
 
     guards: tuple[Expression, ...]
     how: str
@@ -68,7 +68,7 @@ def _tests(guards: Sequence[Expression], sharing: Sharing) -> _Guards:
 
 
 def are_exclusive(change: StateChange, before: Sequence[StateChange]) -> bool:
-    """Whether a change is never made where one of those before it is."""
+    """Return True if a change is never made where one of the changes before it is."""
     sharing = Sharing()
     guards = _tests(change.guards, sharing)
     return all(_any_opposite(guards, _tests(each.guards, sharing)) for each in before)
@@ -313,7 +313,7 @@ class TracedState:
     accesses: tuple[Access, ...] = ()
 
     def holds(self, target: Any, method: str | None = None) -> bool:
-        """Whether everything the function uses is still what it was when it was traced."""
+        """Return True if everything the function uses is as it was when it was traced."""
         found = ((attribute_of(target, name), value) for name, value in self.attributes)
         if not all(each is not None and same(each[0], value) for each, value in found):
             return False
@@ -335,7 +335,7 @@ _MODULES = ("funken.state.descriptors", "funken.compat.pyflink.times")
 
 @dataclass(frozen=True)
 class StateLifetime:
-    """How long (ms) the values of a state live, and whether reads renew that."""
+    """The lifetime of the values of a state (ms), and the effect of reads on it."""
 
     millis: int
     read_renews: bool
@@ -363,7 +363,7 @@ def known_lifetime(attribute: str, kind: StateKind, config: StateTtlConfig | Non
 
 
 def makes_lifetimes(called: Any) -> bool:
-    """Whether something has to do with the configuration of lifetimes, and may be called, or asked for attributes."""
+    """Return True if an object configures lifetimes, and may be called, or asked for attributes."""
     if isinstance(called, MethodType):
         return type(called.__self__) is StateTtlConfigBuilder
     if isinstance(called, type | FunctionType):
@@ -424,7 +424,7 @@ class DeclaredState:
     lifetime: StateLifetime | None = None
 
     def is_in(self, target: Any) -> bool:
-        """Whether an object whose ``open()`` has run has the handle of this state."""
+        """Return True if an object whose ``open()`` has run has the handle of this state."""
         handle = getattr(target, self.attribute, None)
         if not isinstance(handle, State) or handle.kind is not self.kind or handle.descriptor.name != self.name:
             return False
@@ -643,7 +643,7 @@ def _are_known(values: list[Any]) -> bool:
 
 
 def _is_plain(found: Any) -> bool:
-    """Whether something is a class without a constructor, of which nothing runs when an object is made."""
+    """Return True if an object is a class without a constructor, of which nothing runs when an object is made."""
     plain: Any = object
     if type(found) is not type:
         return False
@@ -651,7 +651,7 @@ def _is_plain(found: Any) -> bool:
 
 
 def _is_ours(called: Any) -> bool:
-    """Whether something makes a descriptor, or a type or a lifetime for one."""
+    """Return True if an object makes a descriptor, or a type or a lifetime for one."""
     if makes_lifetimes(called):
         return True
     if isinstance(called, type):

@@ -83,7 +83,7 @@ def of_states(variables: dict[str, Any]) -> dict[str, Any]:
 
 
 class StateUses(FlatMapTracer):
-    """What a function does with its states."""
+    """A tracer of the uses of states in a function."""
 
     raises = changes = meets = False
 

@@ -442,7 +442,7 @@ def _change(state: int, write: Write) -> tuple[StateChange, Comparison | None] |
 
 
 def _is_of(expression: Expression, state: int) -> bool:
-    """Whether an expression depends on the value of a state."""
+    """Return True if an expression depends on the value of a state."""
     wanted = value_of(state).path
     return any(path[: len(wanted)] == wanted[: len(path)] for path in states_in(expression))
 
@@ -461,7 +461,7 @@ def _comparison(guard: Expression, state: int) -> Comparison | None:
 
 
 def _only_of(expression: Expression, state: int) -> bool:
-    """Whether an expression is one over fields of the value of a state, which never raises: one, or an int negated."""
+    """Return True if an expression is of fields of a state's value and never raises: a field, or an int negated."""
     match expression:
         case Argument(0, path):
             return path[:2] == (FIRST_STATE + state, 1)
@@ -560,7 +560,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class Presence:
-    """Whether there is a state: what becomes of it where there is one, and where there is none."""
+    """The changes of a state field: those where the state is there, and those where it is not."""
 
     unit: Unit
     where_held: tuple[StateChange, ...]
@@ -752,7 +752,7 @@ def _best(units: Sequence[Unit], best: BestChanges | None, unknown: set[Path]) -
 
 
 def _open(expression: Expression, unknown: set[Path]) -> bool:
-    """Whether an expression depends on units that are not computed yet."""
+    """Return True if an expression depends on state fields that are not computed yet."""
     return any(_overlap(path, each) for path in states_in(expression) for each in unknown)
 
 

@@ -128,7 +128,7 @@ def table_schema(table: Any) -> Type | None:
 
 
 def is_record_table(found: Any) -> bool:
-    """Whether an expression is such a table."""
+    """Return True if an expression is such a table."""
     return isinstance(found, Constant) and table_schema(found.value) is not None
 
 

@@ -628,7 +628,7 @@ class TracedFlatMap:
     """Of a typed one, the schemas of what it gives to side outputs, by their ids."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
-        """Whether everything the function uses is still what it was when it was traced."""
+        """Return True if everything the function uses is as it was when it was traced."""
         return still_holds(self.dependencies, target, method)
 
     @reads

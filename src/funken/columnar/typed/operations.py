@@ -89,7 +89,7 @@ def binary(name: str, left: Typed, right: Typed) -> Typed | None:
 
 
 def may_raise(expression: Expression, known: dict[int, bool] | None = None) -> bool:
-    """Whether evaluating an expression may raise something, or calls a function for each value.
+    """Return True if evaluating an expression may raise, or calls a function for each value.
 
     ``known`` is what was found before, by the numbers of expressions that are kept.
 
@@ -403,7 +403,7 @@ _MIRRORED = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "==": "==", "!=": "!="}
 
 @dataclass(frozen=True)
 class ListFold:
-    """Which records a list keeps: ``how`` they compare by ``by`` (of argument 0), and what comes of one that is ``alike``."""
+    """The records that a list keeps: ``how`` they compare by ``by`` (of argument 0), and the rule for equal ones."""
 
     how: str
     by: Expression | None = None
@@ -498,7 +498,7 @@ def _of_first(expression: Expression) -> Expression | None:
 
 
 def _is_harmless(expression: Expression, compared: list[Expression]) -> bool:
-    """Whether something raises nothing that what is compared would not."""
+    """Return True if an expression raises nothing that the compared ones would not."""
     match expression:
         case Sequence(before, result):
             return all(_is_harmless(each, compared) for each in before) and _is_harmless(result, compared)
@@ -531,14 +531,14 @@ def unsplit(expression: Expression) -> Expression:
 
 
 def is_partition(expression: Expression) -> bool:
-    """Whether it is an item of ``text.partition(separator)``, of which none can raise."""
+    """Return True if the expression is an item of ``text.partition(separator)``, of which none can raise."""
     return (
         unsplit(expression) is not expression and isinstance(expression, Rowwise) and expression.function in _PARTITION
     )
 
 
 def takes_part(expression: Rowwise) -> bool:
-    """Whether something is taken of the parts of a text.
+    """Return True if an expression takes a part of the parts of a text.
 
     >>> from funken.expr.types import STR
     >>> from funken.columnar.expressions import Argument

@@ -162,7 +162,7 @@ def type_tested(operand: Typed, classes: tuple[type, ...], exact: bool) -> Expre
 
 
 def is_empty(schema: Type) -> bool:
-    """Whether a schema is that of a record without fields, or one is in it."""
+    """Return True if a schema is that of a record without fields, or has one in it."""
     return not isinstance(schema, Atomic) and (not schema or any(map(is_empty, schema)))
 
 
@@ -215,7 +215,7 @@ def spread(record: Typed) -> list[Typed]:
 
 
 def is_tuple(schema: Type) -> TypeGuard[Composite]:
-    """Whether records of a schema behave as tuples."""
+    """Return True if records of a schema behave as tuples."""
     return not isinstance(schema, Atomic) and (
         type(schema) is Tuple or (isinstance(schema, Record) and schema.form == NAMED_TUPLE)
     )
@@ -356,7 +356,7 @@ def combined(op: str, left: Typed, right: Typed) -> Typed:
 
 
 def has_key(schema: Type, key: Any) -> bool:
-    """Whether a dict of a schema has a key; raise ``NotVectorizable`` for other records."""
+    """Return True if a dict of a schema has a key; raise ``NotVectorizable`` for other records."""
     if isinstance(schema, Record) and schema.form == DICT:
         return key in schema.names
     if isinstance(schema, Record) and schema.form == DOCUMENT and key in schema.names:

@@ -182,7 +182,7 @@ def kind_of_object(value: Any) -> Atomic | None:
 
 
 def is_pattern(value: Any) -> bool:
-    """Whether a value is a compiled regular expression of text."""
+    """Return True if a value is a compiled regular expression of text."""
     return isinstance(value, re.Pattern) and isinstance(value.pattern, str)
 
 
@@ -199,7 +199,7 @@ def literal_of(pattern: Any) -> str | None:
 
 
 def is_table(value: Any) -> bool:
-    """Whether a value is a dict of texts or ints to values of one type, small enough to be compared once a block."""
+    """Return True if a value is a dict of texts or ints to values of one type, small enough to compare once a block."""
     return type(value) is dict and 0 < len(value) <= _MOST_ITEMS and table_kinds(value) is not None
 
 
@@ -248,7 +248,7 @@ def element_of(schema: Type) -> Type | None:
 
 
 def is_ordered(key: Type) -> bool:
-    """Whether values have an order: of tuples with floats, it depends on whether these are the same objects."""
+    """Return True if values have an order: of tuples with floats, it depends on whether these are the same objects."""
     if isinstance(key, Atomic):
         return key in (*ORDERED, BOOL)
     return type(key) is Tuple and all(each in (INT, STR, BOOL) for each in key)
@@ -572,7 +572,7 @@ _NUMBER_ROWS = [
 
 @dataclass(frozen=True)
 class JsonOptions:
-    """How ``json.dumps`` writes: what is between items, what behind a key, and its options."""
+    """The options of ``json.dumps``: the text between items, the text behind a key, and others."""
 
     item: str = ", "
     key: str = ": "

@@ -293,7 +293,7 @@ def result_type(returns: Result, args: Sequence[Node], options: Mapping[str, Any
 
 
 def nullable_of(args: Sequence[Node]) -> bool:
-    """Whether a call of these arguments may be NULL."""
+    """Return True if a call of these arguments may be NULL."""
     return any(each.type.nullable for each in args)
 
 

@@ -88,7 +88,7 @@ def size(runs: Runs) -> int:
 
 
 def contains(runs: Runs, number: int) -> bool:
-    """Whether a number is in the runs."""
+    """Return True if a number is in the runs."""
     return any(first <= number <= last for first, last in runs)
 
 

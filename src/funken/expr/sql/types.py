@@ -498,22 +498,22 @@ def quoted(name: str) -> str:
 
 
 def is_text(type_: LogicalType) -> bool:
-    """Whether a type is CHAR or VARCHAR."""
+    """Return True if a type is CHAR or VARCHAR."""
     return type_.family == "CHARACTER"
 
 
 def is_bytes(type_: LogicalType) -> bool:
-    """Whether a type is BINARY or VARBINARY."""
+    """Return True if a type is BINARY or VARBINARY."""
     return type_.family == "BINARY"
 
 
 def is_numeric(type_: LogicalType) -> bool:
-    """Whether a type is a number."""
+    """Return True if a type is a number."""
     return isinstance(type_, NumericType)
 
 
 def is_timestamp(type_: LogicalType) -> bool:
-    """Whether a type is TIMESTAMP or TIMESTAMP_LTZ."""
+    """Return True if a type is TIMESTAMP or TIMESTAMP_LTZ."""
     return isinstance(type_, TimestampType | LocalZonedTimestampType)
 
 

@@ -178,7 +178,7 @@ def whole(array: Any) -> Any:
 
 
 def is_scalar(column: Any) -> bool:
-    """Whether a computed node is one value for all rows."""
+    """Return True if a computed node is one value for all rows."""
     import pyarrow as pa
 
     return isinstance(column, pa.Scalar)
@@ -377,7 +377,7 @@ def integral_bounds(type_: IntegralType) -> tuple[int, int]:
 
 
 def is_boolean(type_: LogicalType) -> bool:
-    """Whether a type is BOOLEAN."""
+    """Return True if a type is BOOLEAN."""
     return isinstance(type_, BooleanType)
 
 

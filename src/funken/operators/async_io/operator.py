@@ -410,7 +410,7 @@ class AsyncWaitLogic(Operator):
             mark()
 
     def awaits_results(self) -> bool:
-        """Whether requests are under way."""
+        """Return True if requests are under way."""
         return bool(self._queue.size or self._restored)
 
     def finish(self) -> None:
@@ -595,7 +595,7 @@ class RequestLoop:
         self._loop.call_soon_threadsafe(self._cancel, [request])
 
     def ready(self) -> bool:
-        """Whether there is something to take."""
+        """Return True if there is a result to take."""
         return not self._done.empty()
 
     def finished(self, wait: float = 0.0) -> list[AsyncRequest]:

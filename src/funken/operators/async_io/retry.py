@@ -21,7 +21,7 @@ ExceptionPredicate = Callable[[Exception], bool]
 
 
 class AsyncRetryPredicate:
-    """What is worth another attempt: a result, an exception, or both; ``None`` means never.
+    """The predicates for results and exceptions that are worth another attempt; ``None`` means never.
 
     >>> class Overloaded(AsyncRetryPredicate):
     ...     def result_predicate(self):
@@ -59,7 +59,7 @@ class RetryPredicate(AsyncRetryPredicate):
 
 
 class AsyncRetryStrategy:
-    """When to make a request again; subclass it for a strategy of your own.
+    """A rule for repeating requests; subclass it for a strategy of your own.
 
     >>> from funken import AsyncDataStream, async_retry_predicates
     >>> from funken.testing import local
@@ -241,7 +241,7 @@ def _positive(strategy: Any, *names: str) -> None:
 
 @dataclass(frozen=True)
 class CacheSpec:
-    """How long a result is kept (ms), how many at most, and the key of a value (``None``: the value itself).
+    """The settings of a cache: lifetime (ms), maximal number of results, and the key of a value (``None``: itself).
 
     ``combine(value, result)`` makes a record's result of what is kept for its key (``None``: it is the result).
     """

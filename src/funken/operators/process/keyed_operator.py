@@ -99,7 +99,7 @@ class KeyedOperator(Operator):
 
     @property
     def state_in_files(self) -> bool:
-        """Whether the state backend has its state in files, so that state may be larger than memory."""
+        """True if the state backend has its state in files, so that state may be larger than memory."""
         return isinstance(self.__store.backend, FileSnapshotBackend)
 
     def state(self, descriptor: StateDescriptor) -> Any:
@@ -252,7 +252,7 @@ class KeyedTransform(SpecWrapper):
 
 
 class TimeDomain(Enum):
-    """Which time a timer waits for.
+    """The time that a timer waits for.
 
     >>> from funken import KeyedProcessFunction
     >>> from funken.testing import local

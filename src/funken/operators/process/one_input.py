@@ -76,7 +76,7 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class ErrorPolicy:
-    """What to do with a record whose function raises; ``side_output`` is a tag's id, without one records are skipped.
+    """The treatment of a record whose function raises; ``side_output`` is a tag's id, without one records are skipped.
 
     >>> ErrorPolicy.of("fail"), ErrorPolicy.of("skip"), ErrorPolicy.of(OutputTag("dead"))
     (ErrorPolicy(fails=True, side_output=None), ErrorPolicy(fails=False, side_output=None), ErrorPolicy(fails=False, ...
@@ -271,7 +271,7 @@ class TimerOperator(ProcessOperator):
         self.output.watermark(watermark)
 
     def next_tick(self) -> int | None:
-        """When the next processing-time timer is due."""
+        """Return the time of the next processing-time timer."""
         return None if self.context.batch else self._timers.next_processing_time()
 
     def tick(self, now: int) -> None:

@@ -258,7 +258,7 @@ class BroadcastStates:
 
 
 class _BroadcastView:
-    """What the contexts of both sides have in common."""
+    """The base of the contexts of both sides."""
 
     __slots__ = ()
 
@@ -275,7 +275,7 @@ class _BroadcastView:
 
 
 class _ReadOnlyView(_BroadcastView):
-    """What the contexts of the main side and of timers have in common."""
+    """The base of the contexts of the main side and of timers."""
 
     __slots__ = ()
 

@@ -146,17 +146,17 @@ class RecordsWhere:
 
     @property
     def place(self) -> Any:
-        """What takes the records out of an array."""
+        """The index that selects the records from an array."""
         return slice(None) if self.positions is None else self.positions
 
     @property
     def length(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return self._evaluation.length if self.positions is None else len(self.positions)
 
 
 class ChangeLayout:
-    """Which records change a unit: ``at`` is the number of each one's operand among all (-1: it changes nothing)."""
+    """The records that change a state field: ``at`` numbers each one's operand among all (-1: it changes nothing)."""
 
     def __init__(self, values: BlockEvaluation, changes: Sequence[StateChange], groups: Groups | None) -> None:
         length = values.block.length
@@ -331,7 +331,7 @@ class UnitOfLists:
 
 
 class _Whence(NamedTuple):
-    """Where records are: those of the log, those of the block, and in which order these come (``None``: only of one of both)."""
+    """The places of records: in the log, in the block, and the order of both (``None``: only of one of them)."""
 
     old: Any
     new: Any
@@ -458,7 +458,7 @@ class _Records(Runs):
 
 
 class _Deciding:
-    """What decides between the records that groups have, and those of participants: one column of each for each value."""
+    """The values that decide between the records of groups and of participants: one column of each for each value."""
 
     def __init__(
         self, step: Best, layout: ChangeLayout, values: BlockEvaluation, arrays: StateArrays, slots: Array

@@ -259,7 +259,7 @@ def _key_within(expression: Expression, block: Columns) -> Column:
 
 
 class _OnColumns(Operator):
-    """What operators over blocks do, in front of one that calls the functions."""
+    """The base of operators over blocks, in front of one that calls the functions."""
 
     columnar = True
     _states: _States
@@ -293,7 +293,7 @@ class _OnColumns(Operator):
 
 
 class _FiresTimers(_OnColumns):
-    """What operators with timers do besides."""
+    """The base of operators over blocks that have timers."""
 
     def watermark(self, watermark: int) -> None:
         """Fire the timers that are due, and pass the watermark on."""

@@ -65,7 +65,7 @@ _DEEPEST = 6
 
 
 class ProgramChanges:
-    """What the functions of a plan change: names they assign, and names of what they change in place."""
+    """The names that the functions of a plan assign, and the names of objects that they change in place."""
 
     def __init__(self, plan: PhysicalPlan) -> None:
         self._assigned: dict[str, str] = {}
@@ -184,7 +184,7 @@ def _dependencies(part: Any, seen: set[int]) -> Iterator[Dependency]:
 
 
 def gives_documents(traced: Traced | TracedFlatMap) -> bool:
-    """Whether the results of a function are such documents.
+    """Return True if the results of a function are such documents.
 
     >>> from funken.columnar.tracing import trace
     >>> gives_documents(trace(lambda record: record, None, 1))
@@ -270,7 +270,7 @@ def columnar_filter(spec: Filter, schema: Type) -> ColumnarFilter:
 
 
 def drops_missing(spec: Any) -> bool:
-    """Whether an operator is a filter that ``None`` never passes."""
+    """Return True if an operator is a filter that ``None`` never passes."""
     with suppress(NotVectorizable):
         return isinstance(spec, Filter) and drops_none(_of_call(spec.function))
     return False

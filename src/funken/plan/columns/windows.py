@@ -221,7 +221,7 @@ def _with_own(
 
 
 def shows_order(fold: Fold, own: tuple[int, ...] | None, key: Traced) -> bool:
-    """Whether a fold may give something else if the records of a key came in another order; ``own``: the leaf it begins with."""
+    """Return True if an aggregate may depend on the order of a key's records; ``own``: the field it begins with."""
     if fold.how in EXTREME or fold.how in ORDERED:
         return True
     if fold.how == FIRST:
@@ -240,7 +240,7 @@ def traced_key(call: UserFunction, schema: Type) -> Traced:
 
 
 def is_of_key(expression: Expression, key: Traced) -> bool:
-    """Whether an expression is the key, or an item of it: all records of a key have the same."""
+    """Return True if an expression is the key, or an item of it: all records of a key have the same."""
     result = key.result
     return expression == result or (isinstance(result, Make) and expression in result.items)
 

@@ -19,7 +19,7 @@ from funken.state.backend import StateSettings
 
 @dataclass(frozen=True)
 class RuleContext:
-    """What rules know besides the plan: the options that concern them, and what the attempt starts from.
+    """The context of rules besides the plan: the options for them, and the state from which the attempt starts.
 
     ``restored_in_keyed_state`` are the stable ids of operators whose restored windows are in keyed state.
     """

@@ -118,7 +118,7 @@ def _by_key(edge: Edge) -> bool:
 
 
 def inlined(call: UserFunction, arguments: int = 1) -> bool:
-    """Whether a function's body can stand in the loop instead of a call."""
+    """Return True if a function's body can stand in the loop instead of a call."""
     return (
         expression_of(call.bind(), [f"value{position}" for position in range(arguments)], OuterVariables()) is not None
     )
@@ -203,7 +203,7 @@ def waits(call: UserFunction, arguments: int = 1) -> str | None:
 
 
 def _of_operator(target: Any) -> bool:
-    """Whether it is a function of the module ``operator``."""
+    """Return True if an object is a function of the module ``operator``."""
     return type(target) is BuiltinFunctionType and target.__module__ == operator.add.__module__
 
 

@@ -98,7 +98,7 @@ def _check_variables(functions: tuple[tuple[UserFunction, Traced], ...]) -> None
 
 
 def _keeps_last(window: ColumnarWindow, roles: tuple[str, ...]) -> bool:
-    """Whether it shows which of two panes of a window had the last record; a field that is the key does not show it."""
+    """Return True if a field shows which of two panes of a window had the last record; a key's fields do not."""
     key = window.traced_key
     paths = [path for path, _ in atomic_fields(window.schema)]
     return any(role == LAST and not is_of_key(Argument(0, path), key) for path, role in zip(paths, roles, strict=True))

@@ -77,7 +77,7 @@ class _TakesAll(Exception):
 
 
 def makes_records(spec: Any) -> bool:
-    """Whether an operator makes records of which it need not make all fields: a source, or ``map(json.loads)``."""
+    """Return True if an operator makes records, and may leave out fields: a source, or ``map(json.loads)``."""
     if isinstance(spec, _OF_DOCUMENTS):
         return gives_documents(spec.traced)
     return isinstance(spec, ColumnarSource) and spec.of_records

@@ -80,7 +80,7 @@ _IN_MEMORY = (WindowSpec, *_JOINS)
 
 @dataclass(frozen=True)
 class _Found:
-    """What an operator becomes, and the shape of what it emits (``None``: nothing)."""
+    """The replacement of an operator, and the shape of its results (``None``: nothing)."""
 
     spec: OperatorSpec
     shape: Type | None = None
@@ -288,7 +288,7 @@ class _Vectorizer:
         raise NotVectorizable(f"{node.kind} has no vectorized form")
 
     def _is_filtered(self, node: Node) -> bool:
-        """Whether all that take what an operator gives are filters that drop ``None``."""
+        """Return True if all consumers of an operator are filters that drop ``None``."""
         readers = [(other, each) for other in self._nodes.values() for each in other.inputs if each.upstream == node.id]
         return bool(readers) and all(each.side is None and drops_missing(other.spec) for other, each in readers)
 
