@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 
 class CoordinatorContext(Protocol):
-    """What the coordinator needs of the runner of the job."""
+    """A coordinator's view of the runner of the job."""
 
     def now(self) -> Millis:
         """Return the time for intervals, which never steps back."""
@@ -91,7 +91,7 @@ class CoordinatorContext(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What a manifest contains of its job; tasks account for every subtask of its ``operators``, stateful or not."""
+    """A job in its manifests; tasks account for every subtask of its ``operators``, stateful or not."""
 
     id: str
     name: str

@@ -106,7 +106,7 @@ class Materialization:
 
 
 class _Frames:
-    """What is pickled so far, by key group: what is gone and rows apart."""
+    """The pickled state so far, by key group: deleted keys and rows apart."""
 
     def __init__(self, dumps: Dumps) -> None:
         self._dumps = dumps
@@ -142,7 +142,7 @@ _NEVER = -2
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOptions:
-    """How state is written; ``unique`` returns names that are unique, also among attempts.
+    """Options for writing state; ``unique`` returns names that are unique, also among attempts.
 
     ``materialize_rows`` is how many rows are pickled between two blocks of records, 0: as many as take a few ms.
     """
@@ -171,12 +171,12 @@ class OperatorSnapshot:
 
     @property
     def materialized(self) -> bool:
-        """Whether nothing is left to materialize."""
+        """True if nothing is left to materialize."""
         return self.rest is None or not self.rest.open
 
 
 class Origin(NamedTuple):
-    """Where a part of a subtask's key groups was restored from."""
+    """The snapshot from which a part of a subtask's key groups was restored."""
 
     storage: Storage
     parts: tuple[Blob, ...]
@@ -227,7 +227,7 @@ class IncrementalSnapshots:
 
     @property
     def dumps(self) -> Dumps:
-        """What pickles a table or an item, and takes note of the classes."""
+        """A function that pickles a table or an item, and takes note of the classes."""
         return state_pickler(
             self.operator, self.subtask, lambda table, shape: self.classes.setdefault((table, shape), None)
         )
@@ -257,7 +257,7 @@ class IncrementalSnapshots:
 
     @property
     def wants_complete(self) -> bool:
-        """Whether the next snapshot must be complete; else it may have only what changed since the last one."""
+        """True if the next snapshot must be complete; else it may have only the changes since the last one."""
         return not self.options.incremental or self._begun != self._generation
 
     def snapshot(

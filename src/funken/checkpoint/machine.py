@@ -55,14 +55,14 @@ RequestId: TypeAlias = Hashable
 
 
 class Stop(enum.Enum):
-    """How a job ends with a savepoint: as if paused for ever, or as if its input had ended (windows fire)."""
+    """The end of a job with a savepoint: as if paused for ever, or as if its input had ended (windows fire)."""
 
     SUSPEND = "suspend"
     DRAIN = "drain"
 
 
 class Outcome(enum.Enum):
-    """How a job ended for good."""
+    """The final outcome of a job."""
 
     FINISHED = "finished"
     CANCELLED = "cancelled"
@@ -157,7 +157,7 @@ class StoreFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Committed(Event):
-    """What the sinks prepared for a complete checkpoint is visible."""
+    """The commit of a complete checkpoint: the output of the sinks is visible."""
 
     checkpoint: CheckpointId
 
@@ -323,7 +323,7 @@ _STORIES = 200
 
 
 class Phase(enum.Enum):
-    """Where the job is, as far as checkpoints are concerned."""
+    """The phase of a job, as far as checkpoints are concerned."""
 
     IDLE = "idle"  # no attempt runs
     RUNNING = "running"
@@ -334,7 +334,7 @@ class Phase(enum.Enum):
 
 
 class CheckpointStep(enum.Enum):
-    """Where one checkpoint is."""
+    """The step of one checkpoint."""
 
     PENDING = "pending"
     READY = "ready"
@@ -363,7 +363,7 @@ STEPS: dict[CheckpointStep, frozenset[CheckpointStep]] = {
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When checkpoints begin, how long they may take, how many are kept; ``interval`` ``None``: on request only."""
+    """Rules for checkpoints: interval, timeout, and number to keep; ``interval`` ``None``: on request only."""
 
     interval: Millis | None = None
     min_pause: Millis = _NO_PAUSE
@@ -377,7 +377,7 @@ class Policy:
 
     @property
     def concurrent(self) -> int:
-        """How many may be under way: a minimum pause allows one only."""
+        """Number of checkpoints that may be under way: a minimum pause allows one only."""
         return 1 if self.min_pause > 0 or self.exclusive else self.max_concurrent
 
 
@@ -407,7 +407,7 @@ class Pending:
 
 
 class History:
-    """What happened to the last few hundred checkpoints, a line per event."""
+    """A log of the last few hundred checkpoints, a line per event."""
 
     def __init__(self) -> None:
         self._lines: dict[CheckpointId, list[tuple[Millis, str]]] = {}
@@ -731,13 +731,13 @@ class CheckpointMachine:
                 self.due = Millis(self._now + self.policy.interval)
 
     def _next_begin(self) -> Millis | None:
-        """When the next one begins by itself: not once the sources ended, since the last checkpoint is near then."""
+        """Return the time of the next periodic checkpoint: none once the sources ended, as the last one is near."""
         if self.due is None or all(task in self.finished for task in self.sources):
             return None
         return self.due if self._ended_at is None else max(self.due, Millis(self._ended_at + self.policy.min_pause))
 
     def _begin_last(self) -> None:
-        """When all tasks have finished, none needs to be triggered: their final states are the last checkpoint."""
+        """Begin the last checkpoint when all tasks have finished: it has their final states; no task is triggered."""
         if self.phase is not Phase.RUNNING or len(self.finished) < len(self.tasks):
             return
         if self._last is None:
@@ -763,7 +763,7 @@ class CheckpointMachine:
                 return
 
     def _settle(self) -> None:
-        """What has to wait until nothing is being written or committed."""
+        """Do the work that has to wait until nothing is being written or committed."""
         if self.storing is not None or self.committing:
             return
         if self._orphans:

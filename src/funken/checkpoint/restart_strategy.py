@@ -69,7 +69,7 @@ def fault_of(error: BaseException) -> Fault:
 
 
 def is_retried(error: Exception, *, checked: bool, ran: bool) -> bool:
-    """Whether the restart strategy is asked after a failure.
+    """Return True if the restart strategy is asked after a failure.
 
     ``checked``: an attempt has found its sources and sinks in order; ``ran``: all tasks of an attempt were open once.
 

@@ -78,7 +78,7 @@ class ItemSource:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskRestore:
-    """What a subtask starts from; plain data, that travels to its task.
+    """The state from which a subtask starts; plain data, that travels to its task.
 
     ``uri`` is the folder that names are relative to. ``exact``: it is this job's own folder, and the keyed state is that of
     one former subtask with the very same key groups. ``finished``: the subtask had ended, and is only to say so again.
@@ -96,7 +96,7 @@ class SubtaskRestore:
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """What a job starts from: per operator id and subtask, per source, per sink; and what the user should know."""
+    """The state from which a job starts: per operator id and subtask, per source, per sink; and user warnings."""
 
     subtasks: Mapping[tuple[str, int], SubtaskRestore]
     enumerators: Mapping[str, bytes]

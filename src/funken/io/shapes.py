@@ -191,7 +191,7 @@ def _find(module: str, name: str, load: bool = True) -> Any:
 
 
 class _Types(dict[type, Any]):
-    """How objects are pickled, by type: as Python does it, but it is known which types there were."""
+    """The reducers of objects by type, as Python's; they record the types of the objects that are pickled."""
 
     def __missing__(self, cls: type) -> Any:
         if issubclass(cls, type):
@@ -566,7 +566,7 @@ def _reduce_code(code: CodeType) -> tuple[Any, ...]:
 
 
 class BroadcastValue:
-    """What a broadcast variable of Spark is in a function that has travelled: ``value`` is the same."""
+    """A broadcast variable of Spark in a function that has travelled: ``value`` is the same."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -21,7 +21,7 @@ from funken.errors import DiskFull, InvalidConfiguration
 
 
 class Extent(NamedTuple):
-    """Where a block is in its file."""
+    """The place of a block in its file."""
 
     offset: int
     length: int
@@ -108,7 +108,7 @@ class ByteSpill:
 
     @property
     def size(self) -> int:
-        """How many bytes were written since the beginning, or the last time that it was rewound."""
+        """Number of bytes written since the beginning, or since the last rewind."""
         return self._end
 
     def append(self, data: bytes, records: int) -> Extent:

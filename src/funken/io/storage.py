@@ -37,7 +37,7 @@ class Storage(Protocol):
 
     @property
     def uri(self) -> str:
-        """Where it is; ``open_storage`` of it gives the same folder."""
+        """The address of the folder; ``open_storage`` of it returns the same folder."""
         ...
 
     def at(self, folder: str) -> Storage:

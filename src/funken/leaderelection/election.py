@@ -49,7 +49,7 @@ _FILE = "result"
 
 @dataclass(frozen=True, slots=True)
 class JobResultEntry:
-    """How a job has ended, and why, if it has failed."""
+    """The end of a job: its status, and the failure if it failed."""
 
     status: str
     failure: str = ""
@@ -279,7 +279,7 @@ _DEPTH = 3
 
 @dataclass(frozen=True, slots=True)
 class LeaderAddress:
-    """Where the leader of a job answers, and the host name of its machine."""
+    """The address of a job's leader, and the host name of its machine."""
 
     url: str
     host: str

@@ -36,7 +36,7 @@ from funken.dataclass import dataclass
 
 
 class LeaseRole(enum.Enum):
-    """What a driver is to the job."""
+    """The role of a driver for the job."""
 
     FOLLOWER = "follower"
     LEADER = "leader"
@@ -50,7 +50,7 @@ class Elapsed:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is in storage: the highest term (0: none), how often its leader has renewed it, whether it has given it up.
+    """A reading of storage: the highest term (0: none), the number of renewals by its leader, and its release.
 
     ``foreign``: this driver led in that term, but the file is another's, because the storage let both create it.
     """

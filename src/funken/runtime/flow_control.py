@@ -161,7 +161,7 @@ QUEUED = 0.5
 
 
 class Beginning:
-    """Whether a task is to say what comes through.
+    """The beginning of a job: while it lasts, a task reports its throughput.
 
     >>> beginning = Beginning()
     >>> beginning.start(10.0); beginning.lasts(14.0), beginning.lasts(16.0)
@@ -191,7 +191,7 @@ class Beginning:
 
 
 class SlowStart:
-    """How many records a source may have in flight while a job begins.
+    """A limit of the records of a source in flight while a job begins.
 
     ``tasks``: how many are behind it, all of which have to report, ``every`` so often (s).
 
@@ -501,7 +501,7 @@ _DOUBLED, _LOST, _LEFT = 0.1, 1.0, 0.95
 
 @dataclass(slots=True)
 class _Progress:
-    """What one task has reported: records up to ``arrived`` had come through at ``since``, some were in flight before ``at``."""
+    """A task's reports: records up to ``arrived`` had come through at ``since``, some were in flight before ``at``."""
 
     arrived: int
     since: float
@@ -601,7 +601,7 @@ class InFlightWindow:
 
     @property
     def holds(self) -> float:
-        """How long (s) what was sent may wait for a block to fill while the sources pause; ``inf``: for its buffer timeout."""
+        """The time (s) that sent records may wait for a full block while sources pause; ``inf``: the buffer timeout."""
         if None in self._limiting:
             return 0.0
         return min((self._progress[task].allowed for task in self._limiting), default=float("inf")) * _HELD
@@ -832,7 +832,7 @@ class SourceThrottle:
 
     @property
     def tells_after(self) -> float:
-        """How long (s) after a report the next may follow."""
+        """The time (s) from a report to the next."""
         return self.every if self.begins() else self._queue_delay.interval(self.every)
 
     def on_start(self) -> None:

@@ -41,7 +41,7 @@ class LogEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What of the logging of user code is taken; travels with the settings of a task. ``explicit``: the level was set."""
+    """The filter of the logging of user code; travels with the settings of a task. ``explicit``: the level was set."""
 
     level: int = logging.INFO
     explicit: bool = False
@@ -76,7 +76,7 @@ class LogLimit:
         self._dropped = 0
 
     def admit(self, now: float) -> bool:
-        """Whether a record of this time (s) is let through; one that is not is counted."""
+        """Return True if a record of this time (s) is let through; count it otherwise."""
         if not self._rate:
             return True
         if self._at is not None and now > self._at:

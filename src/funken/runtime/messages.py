@@ -31,7 +31,7 @@ class TaskId(NamedTuple):
 
 
 class Savepoint(NamedTuple):
-    """What makes a checkpoint a savepoint: the folder it goes to; ``stop``: the job is to end with it. Barriers carry it."""
+    """The mark of a savepoint: the folder it goes to; ``stop``: the job is to end with it. Barriers carry it."""
 
     target: str
     stop: Stop | None = None
@@ -98,7 +98,7 @@ class OperatorWarning(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskLogged(TaskEvent):
-    """What user code has logged in the task's process, in its order."""
+    """The log of user code in the task's process, in its order."""
 
     entries: tuple[LogEntry, ...] = ()
     host: str = ""
@@ -115,7 +115,7 @@ class CallStack(NamedTuple):
 
 
 class ThreadStack(NamedTuple):
-    """What a thread does at one moment: its name, and its stack as text, newest call first."""
+    """The stack of a thread at one moment: its name, and its stack as text, newest call first."""
 
     name: str
     text: str
@@ -123,7 +123,7 @@ class ThreadStack(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StacksSampled(TaskEvent):
-    """How often each stack of the task's thread was found; ``ended``: when the last one was (wall clock)."""
+    """The samples of the task's thread per stack; ``ended``: the time of the last one (wall clock)."""
 
     stacks: dict[CallStack, int] = field(default_factory=dict)
     ended: Millis = Millis(0)
@@ -131,7 +131,7 @@ class StacksSampled(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class ThreadsDumped(TaskEvent):
-    """What all threads of the task's process did when they were asked for, by the number of the request."""
+    """The stacks of all threads of the task's process, by the number of the request."""
 
     request: int = 0
     threads: tuple[ThreadStack, ...] = ()
@@ -140,7 +140,7 @@ class ThreadsDumped(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetrics:
-    """What the functions of one subtask of an operator measure, by dotted name; ``operator`` is the operator's name.
+    """The metrics of the functions of one subtask of an operator, by dotted name; ``operator`` is the operator's name.
 
     ``labels`` has the names without the values of groups that are a key and a value, and these by key.
     """
@@ -152,7 +152,7 @@ class OperatorMetrics:
 
 
 class RecordCounts(NamedTuple):
-    """How many records an operator has read and emitted; ``None``: nobody counts them."""
+    """The records that an operator has read and emitted; ``None``: nobody counts them."""
 
     read: int | None
     emitted: int | None
@@ -202,7 +202,7 @@ class QueueDelayReported(TaskEvent):
 
 
 class SubtaskCheckpoint(NamedTuple):
-    """How one subtask of a vertex took its part in a checkpoint: its barrier came at ``begin`` (wall clock, ms).
+    """The part of one subtask of a vertex in a checkpoint: its barrier came at ``begin`` (wall clock, ms).
 
     Then, in ms: until all barriers had come, until its snapshot was taken, and until that was written.
     """
@@ -248,7 +248,7 @@ class LoopReported(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class FeedbackAddress(TaskEvent):
-    """Where a task with heads of loops takes what comes back: host and port."""
+    """The address at which a task with heads of loops takes feedback: host and port."""
 
     address: tuple[str, int] = ("", 0)
 
@@ -325,7 +325,7 @@ class CheckpointAborted(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class FeedbackAddresses(TaskCommand):
-    """Where all tasks with heads of loops take what comes back."""
+    """The addresses at which all tasks with heads of loops take feedback."""
 
     addresses: dict[TaskId, tuple[str, int]]
 

@@ -79,7 +79,7 @@ class ProcessStatus:
 
 
 class _Collecting:
-    """How long (ms) Python's collector of cycles has taken in this process since it is watched."""
+    """The time (ms) that Python's collector of cycles has taken in this process since it is watched."""
 
     def __init__(self) -> None:
         self.ms = 0.0

@@ -48,12 +48,12 @@ class HeartbeatSettings:
 
     @property
     def send_seconds(self) -> float:
-        """How often to send one: at least three have to fit into the timeout."""
+        """The time between two heartbeats (s): at least three have to fit into the timeout."""
         return min(self.interval, self.timeout / 3) / 1000
 
     @property
     def tick_seconds(self) -> float:
-        """How often to look."""
+        """The time between two checks (s)."""
         return min(1.0, self.send_seconds, self.timeout / 10_000)
 
 
@@ -70,7 +70,7 @@ class Peer:
         self._since = now
 
     def hold(self) -> None:
-        """What arrives is not read until the next ``heard``: silence does not count."""
+        """Stop counting silence until the next ``heard``: this side reads nothing meanwhile."""
         self._since = math.inf
 
     def silence(self, now: float) -> float:
@@ -125,7 +125,7 @@ class HeartbeatMonitor:
         return lost
 
     def was_stopped(self, now: float) -> bool:
-        """Whether this side itself stood still for the timeout until just now: its peers may have given it up."""
+        """Return True if this side stood still for the timeout until just now: its peers may consider it lost."""
         return now - self._ticked >= self.timeout or now - self._resumed < RESUMED_SECONDS
 
 
@@ -154,7 +154,7 @@ class CheckpointPlan:
 
 @dataclass(frozen=True)
 class LatencySettings:
-    """How often (ms) sources emit latency markers (0: never), what their ages are told apart by, and how many are kept."""
+    """The settings of latency markers: interval (ms; 0: never), granularity of the ages, and number of ages to keep."""
 
     interval: int = 0
     granularity: str = "operator"
@@ -172,7 +172,7 @@ class LatencySettings:
 
 @dataclass(frozen=True)
 class FeedbackSettings:
-    """How much of what comes back in loops may wait in memory (bytes), and where the rest goes."""
+    """The memory of feedback in loops (bytes), and the folders of the rest."""
 
     memory: int = 32 * 2**20
     directories: tuple[str, ...] = ()
@@ -219,7 +219,7 @@ class TaskSettings:
 
     @property
     def piece_records(self) -> int:
-        """How many records a task handles at a time, but for those of columns: larger pieces are longer bursts, for little."""
+        """Number of records that a task handles at a time, but for columns: larger pieces mean longer bursts."""
         return min(self.block_records, PIECE_RECORDS)
 
     @staticmethod

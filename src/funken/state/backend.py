@@ -281,7 +281,7 @@ class StateSettings:
 
     @property
     def in_files(self) -> bool:
-        """Whether state is in files, and memory only has a part of it."""
+        """True if state is in files, and memory only has a part of it."""
         return self.backend == "rocksdb"
 
     def directory(self, number: int) -> str:

@@ -226,7 +226,7 @@ class KeyedDeltaTable(DeltaTable):
 
 
 class Elsewhere(Protocol):
-    """Where the other entries of an ``ExtendedDeltaTable`` are: in arrays, for example."""
+    """The entries of an ``ExtendedDeltaTable`` that are kept elsewhere: in arrays, for example."""
 
     def take_written(self, complete: bool) -> tuple[Iterator[tuple[Any, Any]], list[Any]]:
         """Return the saved entries that changed since the last time, or all; and keys that are gone."""
@@ -383,7 +383,7 @@ class GroupedSnapshot:
 
     @property
     def complete(self) -> bool:
-        """Whether these are not only changes."""
+        """True if these are not only changes."""
         return self.deleted is None
 
 

@@ -42,7 +42,7 @@ class IncrementalCleanupStrategy:
 
 @dataclass(frozen=True)
 class CleanupStrategies:
-    """How expired entries are removed that nobody reads; ``cleanup_size`` 0 means that an access looks at no others.
+    """The removal of expired entries that nobody reads; ``cleanup_size`` 0 means that an access looks at no others.
 
     >>> CleanupStrategies(0).is_cleanup_in_background(), CleanupStrategies(0).get_incremental_cleanup_strategy()
     (False, None)
@@ -67,7 +67,7 @@ class CleanupStrategies:
 
 
 class StateTtlConfig:
-    """How long the values of a state live; made with ``StateTtlConfig.new_builder(...)``.
+    """The lifetime of the values of a state; made with ``StateTtlConfig.new_builder(...)``.
 
     A duration is a ``timedelta``, ``"5 s"``, a number of milliseconds, or PyFlink's ``Time`` or ``Duration``.
 
@@ -85,20 +85,20 @@ class StateTtlConfig:
     """
 
     class UpdateType(Enum):
-        """What renews the lifetime of a value."""
+        """The accesses that renew the lifetime of a value."""
 
         Disabled = 0
         OnCreateAndWrite = 1
         OnReadAndWrite = 2
 
     class StateVisibility(Enum):
-        """Whether a value that expired, but is still stored, may be read (once)."""
+        """The visibility of a value that expired, but is still stored."""
 
         ReturnExpiredIfNotCleanedUp = 0
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(Enum):
-        """Which time lifetimes are measured in: processing time, always."""
+        """The time in which lifetimes are measured: processing time, always."""
 
         ProcessingTime = 0
 

@@ -139,7 +139,7 @@ NO_NAMESPACE = _NoNamespace()
 
 
 class State:
-    """What all handles have: a descriptor, a table, the current slot, and ``clear``.
+    """The base of all handles: a descriptor, a table, the current slot, and ``clear``.
 
     ``namespace`` matters to handles made by ``KeyedStateStore.namespaced`` only. Operators that cannot afford a call
     per record may use ``table`` themselves, under the rules of ``backend.py``. Objects of the types in ``plain`` are stored as

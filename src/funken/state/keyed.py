@@ -66,7 +66,7 @@ from funken.types.convert import Convert, converter
 
 
 class _Typed:
-    """What all typed handles share: the converter, made of the descriptor's type."""
+    """The base of all typed handles: the converter, made of the descriptor's type."""
 
     __slots__ = ()
 
@@ -245,7 +245,7 @@ class KeyedStateStore:
 
     @property
     def expires(self) -> bool:
-        """Whether some state has a lifetime: then somebody has to see to it that time goes on."""
+        """True if some state has a lifetime: then somebody has to see to it that time goes on."""
         return any(declared.ttl is not None for declared in self._states.values())
 
     def drop(self) -> None:
@@ -335,7 +335,7 @@ class KeyedStateStore:
 
     @property
     def tracked(self) -> bool:
-        """Whether changes are tracked."""
+        """True if changes are tracked."""
         return all(isinstance(table, ChangeTracking) for _, _, _, table in self._tables())
 
     def begin_snapshot(self, writer: SnapshotWriter, complete: bool, chunk: int = CHUNK) -> Iterator[None]:

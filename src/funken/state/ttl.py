@@ -150,7 +150,7 @@ class Lifetime:
 
 
 class _Expiring(State):
-    """What states with a lifetime have besides."""
+    """The base of states with a lifetime."""
 
     __slots__ = ()
 

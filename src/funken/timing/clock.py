@@ -22,7 +22,7 @@ _THREAD = getattr(resource, "RUSAGE_THREAD", None)
 
 
 class _Counted:
-    """What Linux counts for the thread that makes this."""
+    """The counters of Linux for the thread that makes this."""
 
     def __init__(self) -> None:
         self.file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
@@ -33,7 +33,7 @@ class _Counted:
 
 
 class _Thread(threading.local):
-    """What a thread keeps open: to open it for each reading takes 7 us, and was 3 % of what busy tasks did (decision 0053)."""
+    """A thread's open counters: opening them for each reading takes 7 us, once 3 % of busy tasks (decision 0053)."""
 
     counted: _Counted | None = None
 
@@ -59,14 +59,14 @@ def usable_cores() -> int:
 
 
 class ThreadUsage(NamedTuple):
-    """How long (s) a thread ran, and how often it gave up its core: it slept, waited for data, or for the interpreter's lock."""
+    """The time a thread ran (s), and the times it gave up its core: to sleep, or to wait for data or the lock."""
 
     seconds: float
     waits: int
 
 
 class Clock(Protocol):
-    """What the runtime needs of a clock."""
+    """The runtime's view of a clock."""
 
     def now(self) -> int:
         """Return processing time, ms since the epoch."""
@@ -255,7 +255,7 @@ class TimedQueue(Generic[T]):
         self._wakeup.set()
 
     def empty(self) -> bool:
-        """Whether there is no item."""
+        """Return True if there is no item."""
         return not self._items
 
     def qsize(self) -> int:

@@ -294,7 +294,7 @@ class InternalTimerService:
 
     @property
     def tracked(self) -> bool:
-        """Whether changes are tracked."""
+        """True if changes are tracked."""
         return isinstance(self._event, TrackedTimerQueue)
 
     def empty_snapshot(self, complete: bool) -> GroupedSnapshot:

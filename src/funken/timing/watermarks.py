@@ -19,7 +19,7 @@ from funken.types.callables import Generic, T_contra, check_arguments, check_fun
 
 
 class WatermarkOutput:
-    """Where a generator emits watermarks (ms); ``watermark`` is the highest of them.
+    """The output of a generator of watermarks (ms); ``watermark`` is the highest of them.
 
     >>> output = WatermarkOutput()
     >>> output.emit_watermark(99)
@@ -145,7 +145,7 @@ class TimestampAssigner(Generic[T_contra]):
 
 @dataclass(frozen=True)
 class WatermarkStrategy(Generic[T_contra]):
-    """How records get timestamps, and event time its watermarks.
+    """A rule for timestamps of records, and for watermarks of event time.
 
     >>> from datetime import timedelta
     >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5))
@@ -287,7 +287,7 @@ class WatermarkStrategy(Generic[T_contra]):
 
 
 class SplitProgress(NamedTuple):
-    """How far a split is: its watermark, and when (ms) it had its last record."""
+    """The progress of a split: its watermark, and the time (ms) of its last record."""
 
     split: str
     watermark: int
@@ -324,7 +324,7 @@ class WatermarkProgress:
             self.reached = max(self.reached, output.watermark)
 
     def punctuated(self, split: str) -> bool:
-        """Whether the split's generator has to see every record."""
+        """Return True if the split's generator has to see every record."""
         generator = self._generators.get(split)
         return generator is not None and not hasattr(generator, "on_block")
 
@@ -337,7 +337,7 @@ class WatermarkProgress:
             self._outputs[split].idle = False
 
     def reads_values(self, split: str) -> bool:
-        """Whether the split's generator sees the values of a block at once, by ``on_values``."""
+        """Return True if the split's generator sees the values of a block at once, by ``on_values``."""
         return hasattr(self._generators.get(split), "on_values")
 
     def on_values(self, split: str, values: Sequence[Any], now: int) -> Iterator[int]:

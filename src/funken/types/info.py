@@ -131,7 +131,7 @@ class PickledBytesTypeInfo(TypeInformation):
 
 @dataclass(frozen=True, repr=False)
 class OfElements(TypeInformation):
-    """What all lists have in common."""
+    """The base of the types of arrays and lists."""
 
     element_type: TypeInformation
 
@@ -218,7 +218,7 @@ def _checked(kind: str, types: Sequence[Any]) -> tuple[TypeInformation, ...]:
 
 
 class Types:
-    """Where declarations come from (PyFlink's ``Types``).
+    """The types of declarations (PyFlink's ``Types``).
 
     A function's declared output makes of its values what Flink's serializers would: numbers wrap and round, tuples become
     rows, and what does not fit fails the job with ``ValueDoesNotFit``.

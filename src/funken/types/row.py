@@ -14,7 +14,7 @@ from typing import Any
 
 
 class RowKind(enum.Enum):
-    """What a row does to a result that changes.
+    """The effect of a row on a result that changes.
 
     >>> [str(kind) for kind in RowKind]
     ['+I', '-U', '+U', '-D']
@@ -34,7 +34,7 @@ _SLOTS = frozenset({"_fields", "_kind", "_values"})
 
 
 class _Parts:
-    """What a row consists of. Its attributes are set without the detour that those of a row take."""
+    """The parts of a row. Its attributes are set without the detour that those of a row take."""
 
     __slots__ = ("_fields", "_kind", "_values")
 

@@ -474,7 +474,7 @@ class TextColumn:
 
     @property
     def is_list(self) -> bool:
-        """Whether values are lists."""
+        """True if values are lists."""
         return bool(extras.load("pyarrow.types").is_list(self.kind))
 
     @property
@@ -488,7 +488,7 @@ class TextColumn:
 
     @functools.cached_property
     def single(self) -> str:
-        """Which single value it has: ``instant``, ``zoned``, or what Arrow calls it; nothing if it has no such."""
+        """The type of its single value: ``instant``, ``zoned``, or Arrow's name; empty if it has no such."""
         if self.declared in (BasicTypeInfo(BasicType.INSTANT), Instant):
             return "instant"
         of = extras.load("pyarrow.types")
@@ -508,7 +508,7 @@ class TextColumn:
 
     @property
     def digits(self) -> int | None:
-        """How many digits decimals have after the point, if that is declared."""
+        """Number of digits of decimals after the point, if that is declared."""
         if isinstance(self.declared, DecimalTypeInfo):
             return self.declared.scale
         of_arrow = self.declared is None and extras.load("pyarrow.types").is_decimal(self.kind)
@@ -573,7 +573,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class ValueTexts:
-    """How the values of a column are written: what is between the elements of lists and rows, and what stands for ``None``.
+    """The text forms of a column's values: the text between the elements of lists and rows, and the text of ``None``.
 
     >>> import pyarrow as pa
     >>> prices = ValueTexts(";", "-").writer(TextColumn(pa.list_(pa.float64())), quoted=repr)
@@ -586,7 +586,7 @@ class ValueTexts:
 
     @property
     def null(self) -> str:
-        """What is written for ``None``."""
+        """The text of ``None``."""
         return self.literal or ""
 
     def writer(self, column: TextColumn, quoted: Callable[[str], str]) -> Callable[[Any], str]:

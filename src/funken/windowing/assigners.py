@@ -28,7 +28,7 @@ from funken.windowing.windows import WINDOW_STATE, CountWindow, GlobalWindow, Ti
 
 
 class WindowAssignerContext(Protocol):
-    """What an assigner may ask."""
+    """An assigner's context."""
 
     def get_current_processing_time(self) -> int:
         """Return the processing time in milliseconds."""
@@ -40,7 +40,7 @@ class WindowAssignerContext(Protocol):
 
 
 class MergeCallback(Protocol):
-    """What a merging assigner reports its merges to."""
+    """A receiver of the merges of a merging assigner."""
 
     def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
         """Say that ``to_be_merged`` become the one window ``merge_result``."""
@@ -425,7 +425,7 @@ class SessionWindowTimeGapExtractor(Generic[T_contra]):
 
 
 class _Sessions(MergingWindowAssigner[T_contra, TimeWindow]):
-    """What all session assigners share."""
+    """The base of all session assigners."""
 
     def merge_windows(self, windows: Iterable[TimeWindow], callback: Any) -> None:
         """Merge the windows that overlap or touch.

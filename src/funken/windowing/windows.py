@@ -183,7 +183,7 @@ _GLOBAL_WINDOW = GlobalWindow()
 
 
 class TriggerResult(enum.Enum):
-    """What to do with a window now: its name says whether to fire, to purge, or both.
+    """The action on a window: its name says whether to fire, to purge, or both.
 
     >>> [result.name for result in TriggerResult if result.is_fire()]
     ['FIRE', 'FIRE_AND_PURGE']
@@ -206,7 +206,7 @@ class TriggerResult(enum.Enum):
 
 
 class TriggerContext(Protocol):
-    """What a trigger may ask and do, for the key and window at hand."""
+    """A trigger's context, for the key and window at hand."""
 
     def get_current_processing_time(self) -> int:
         """Return the processing time in milliseconds."""
@@ -242,7 +242,7 @@ class TriggerContext(Protocol):
 
 
 class OnMergeContext(TriggerContext, Protocol):
-    """What a trigger may do in addition when windows were merged."""
+    """A trigger's context when windows were merged."""
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
         """Merge the state of the merged windows into that of the result."""

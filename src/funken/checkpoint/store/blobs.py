@@ -61,7 +61,7 @@ INFLIGHT = "inflight"
 
 
 class RedistributeMode(enum.Enum):
-    """How an item that is not keyed is redistributed when the number of subtasks changes.
+    """The redistribution of an item that is not keyed when the number of subtasks changes.
 
     While their number is the same, every subtask gets its own item back, but for ``UNION``.
     """
@@ -97,7 +97,7 @@ class StateItem(NamedTuple):
 
     @property
     def internal(self) -> bool:
-        """Whether it is the engine's own, and not the program's."""
+        """True if the item is the engine's own, and not the program's."""
         return "/(" in self.name
 
 
@@ -126,7 +126,7 @@ NamedBlob: TypeAlias = tuple[str, Blob]
 
 @dataclass(frozen=True, slots=True)
 class SubtaskHandle:
-    """Where the state of one subtask of an operator is.
+    """A handle of the stored state of one subtask of an operator.
 
     ``parts`` hold keyed state: the first is complete, each further one changes what those before it say. If keyed state was
     in a database, its ``files`` hold that, and parts what else belongs to keys. ``own`` holds what is not keyed.
@@ -151,18 +151,18 @@ class SubtaskHandle:
 
     @property
     def stateful(self) -> bool:
-        """Whether there is anything that the program would miss; items named ``.../(...)`` are the engine's own."""
+        """True if there is anything that the program would miss; items named ``.../(...)`` are the engine's own."""
         items = () if self.own is None else self.own.items
         return bool(self.parts or self.files or self.committables) or any(not item.internal for item in items)
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """Number of bytes of the state."""
         return sum(blob.length for blob in self.blobs) + len(self.committables)
 
     @property
     def in_flight(self) -> int:
-        """How many bytes of it are records that a barrier has overtaken."""
+        """Number of its bytes that are records overtaken by a barrier."""
         items = () if self.own is None else self.own.items
         return sum(item.length for item in items if item.name.startswith(INFLIGHT))
 
@@ -172,7 +172,7 @@ TaskHandles: TypeAlias = Mapping[tuple[str, int], SubtaskHandle]
 
 
 class StopHandles(NamedTuple):
-    """What a task acknowledges with when the job is stopped with a savepoint, which is a checkpoint too."""
+    """The acknowledgement of a task when the job is stopped with a savepoint, which is a checkpoint too."""
 
     checkpoint: TaskHandles
     savepoint: TaskHandles

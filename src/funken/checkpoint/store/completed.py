@@ -73,7 +73,7 @@ logger = logging.getLogger(__name__)
 
 
 class SnapshotKind(enum.Enum):
-    """Whether a snapshot is for recovery, and is deleted when a newer one is complete, or belongs to the user."""
+    """The purpose of a snapshot: recovery (deleted when a newer one is complete), or the user's own."""
 
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
@@ -110,7 +110,7 @@ class OperatorEntry:
 
     @property
     def stateful(self) -> bool:
-        """Whether any subtask has state."""
+        """True if any subtask has state."""
         return any(handle.stateful for handle in self.subtasks)
 
 
@@ -143,12 +143,12 @@ class Manifest:
 
     @property
     def size(self) -> int:
-        """How many bytes of state there are."""
+        """Number of bytes of state."""
         return sum(handle.size for operator in self.operators for handle in operator.subtasks)
 
     @property
     def in_flight(self) -> int:
-        """How many of them are records that barriers have overtaken."""
+        """Number of its bytes that are records overtaken by barriers."""
         return sum(handle.in_flight for operator in self.operators for handle in operator.subtasks)
 
     # ---- as bytes
@@ -533,7 +533,7 @@ class CompletedCheckpointStore:
 
     @property
     def replaced(self) -> bool:
-        """Whether another driver has taken over."""
+        """True if another driver has taken over."""
         return self._replaced
 
     def _may_delete(self) -> bool:

@@ -218,7 +218,7 @@ class DatabaseFiles(Protocol):
 
     @property
     def whole(self) -> bool:
-        """Whether there are no others in the files."""
+        """True if the files contain no other key groups."""
         ...
 
 

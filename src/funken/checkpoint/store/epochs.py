@@ -55,7 +55,7 @@ class Term:
 
 
 class EpochStatus(enum.Enum):
-    """What became of an epoch."""
+    """The status of an epoch."""
 
     HELD = "held"
     REMOVED = "removed"
@@ -145,7 +145,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the newest driver that began had found; a manifest of an earlier epoch counts only if it is in it."""
+    """The checkpoints found by the newest driver at its start; manifests of earlier epochs count only if among them."""
 
     epoch: int = 0
     checkpoints: Mapping[CheckpointId, int] = field(default_factory=dict)

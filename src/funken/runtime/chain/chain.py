@@ -93,7 +93,7 @@ def _in_rows(emit: Emit) -> EmitBlock:
 
 @dataclass(frozen=True)
 class _Taker:
-    """What takes the blocks of an output: an operator, another chain of the task, or a writer."""
+    """A consumer of an output's blocks: an operator, another chain of the task, or a writer."""
 
     emit: Emit
     emit_block: EmitBlock
@@ -155,7 +155,7 @@ def _all(calls: list[Any]) -> Any:
 
 
 class _Emitted:
-    """How many records an operator has given to those chained to it, by side; counted once per block."""
+    """Numbers of records from an operator to its chained consumers, by side; counted once per block."""
 
     __slots__ = ("sides",)
 
@@ -313,7 +313,7 @@ class OperatorChain:
             end.end(True)
 
     def awaits_results(self) -> bool:
-        """Whether results of some operator come later by themselves."""
+        """Return True if results of some operator come later by themselves."""
         return any(operator.awaits_results() for operator in self._order)
 
     def next_tick(self) -> int | None:

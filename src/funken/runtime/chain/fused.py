@@ -223,12 +223,12 @@ def _bare(step: LoopStep) -> str:
 
 
 def _is_value(expression: str) -> bool:
-    """Whether it is a variable that holds a record or a field, and needs no other one."""
+    """Return True if an expression is a variable that holds a record or a field, and needs no other one."""
     return expression.startswith("value") and expression.isidentifier()
 
 
 def _reads_fields(reader: Callable[[Any], Any] | None, fields: int) -> bool:
-    """Whether a function needs the fields of a tuple only; what it does with a record is no line of a loop here."""
+    """Return True if a function needs the fields of a tuple only; its uses of a record are no line of a loop here."""
     if reader is None:
         return False
     step = LoopText("fused", "values").step(Operator(), reader, "value")

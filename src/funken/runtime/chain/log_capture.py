@@ -262,7 +262,7 @@ def printing(mode: str) -> Iterator[None]:
 
 
 class WorkerLogs:
-    """What is logged, and as configured printed, in the process of a task, or of several: sent to the driver until ``close``."""
+    """The logs and, as configured, the output of a process of one or more tasks: sent to the driver until ``close``."""
 
     def __init__(self, task: TaskId, settings: TaskSettings, host: str, send: Callable[[TaskEvent], None]) -> None:
         def deliver(entries: list[LogEntry]) -> None:

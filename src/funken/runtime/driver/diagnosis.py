@@ -150,7 +150,7 @@ class JobDiagnosis:
 
     @property
     def late_records(self) -> int:
-        """How many late records were dropped."""
+        """Number of late records that were dropped."""
         with self._lock:
             return sum(count for (metric, _), count in self._sums().items() if metric == LATE_RECORDS)
 

@@ -623,7 +623,7 @@ class Job:
 
     @property
     def restartable(self) -> bool:
-        """Whether another attempt makes sense.
+        """True if another attempt makes sense.
 
         In a Spark batch job Spark itself has repeated what failed; and a job that has come to its end, with a commit that
         failed, can only be started anew.
@@ -738,7 +738,7 @@ class Runner(Protocol):
     """A way to run a plan."""
 
     def default_parallelism(self, configuration: Configuration, session: Any) -> int:
-        """How many subtasks an operator gets by default."""
+        """Return the default number of subtasks of an operator."""
 
     def prepare(self, job: Job) -> None:
         """Do beforehand what an attempt of a job that waits will need; raise what keeps it from that."""

@@ -272,7 +272,7 @@ class JobCheckpoints:
             pause = min(2 * pause, longest)
 
     def reject(self, reason: str) -> bool:
-        """What the attempt was to start from is broken; returns whether it was a checkpoint, so that one before it may do.
+        """Reject the broken snapshot of the attempt; return True if it was a checkpoint: one before it may do.
 
         To be called once ``failure_event`` has returned. Results that were committed since the one before may come again.
         """
@@ -288,7 +288,7 @@ class JobCheckpoints:
 
     @property
     def done(self) -> bool:
-        """Whether the job has come to its end, and everything it did is safe, whatever fails now."""
+        """True if the job has come to its end, and everything it did is safe, whatever fails now."""
         return self._over is not None and not self._over.failure
 
     def stopped(self, outcome: Outcome) -> None:

@@ -171,7 +171,7 @@ class Inbox:
         self._task = task
 
     def empty(self) -> bool:
-        """Whether no block has arrived."""
+        """Return True if no block has arrived."""
         return not self.blocks
 
     def deliver(self) -> bool:
@@ -183,7 +183,7 @@ class Inbox:
         """Nothing: blocks are not admitted by credit here, sources are not polled while many are in flight."""
 
     def flushes(self) -> bool:
-        """Whether no task had anything to do in the last round."""
+        """Return True if no task had anything to do in the last round."""
         return self._loop.quiet
 
 
@@ -195,7 +195,7 @@ class HeadInbox(Inbox):
         self._lane = lane
 
     def empty(self) -> bool:
-        """Whether no block has arrived that the task should take; what has come back may wait on disk while others are queued."""
+        """Return True if no block has arrived for the task; feedback may wait on disk while others are queued."""
         return not self.blocks and (self._task.work or not self._lane.due)
 
     def deliver(self) -> bool:
@@ -266,7 +266,7 @@ class LocalLoop:
 
     @property
     def over(self) -> bool:
-        """Whether every task has finished, and with checkpoints the last one is complete."""
+        """True if every task has finished, and with checkpoints the last one is complete."""
         return self._job.master.over
 
     def open(self) -> None:

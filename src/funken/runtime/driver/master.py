@@ -77,7 +77,7 @@ class AttemptOutputs:
         return first
 
     def has_finished(self, task: TaskId) -> bool:
-        """Whether an attempt of the task has finished."""
+        """Return True if an attempt of the task has finished."""
         return task in self._finished
 
     def failed(self, task: TaskId, error: JobExecutionError) -> None:

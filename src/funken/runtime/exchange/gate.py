@@ -94,7 +94,7 @@ def named_tuples_of(cls: type[Any], columns: list[tuple[Any, ...]]) -> list[Any]
 
 
 def is_simple_namedtuple(cls: type[Any]) -> bool:
-    """Whether a class's instances are pickled as the call of the class with their fields, and that just takes them.
+    """Return True if pickle restores a class's instances by a call with their fields, which just takes them.
 
     Checked per block and not cached: a class may be changed, or get a function in ``copyreg``, at any time.
     """
@@ -137,7 +137,7 @@ ITSELF = 0xC1
 
 
 class BlockKind(enum.IntEnum):
-    """What a block is."""
+    """The kind of a block."""
 
     DATA = 0
     WATERMARK = 1
@@ -299,7 +299,7 @@ class StatusWatermarkValve:
 
     @property
     def ended(self) -> bool:
-        """Whether all channels have ended."""
+        """True if all channels have ended."""
         return all(channel.ended for channel in self._channels)
 
     def watermark_of(self, channel: InputChannel, watermark: int) -> bool:
@@ -361,7 +361,7 @@ class Receiver(Protocol):
 
 
 class BarrierHandler(Protocol):
-    """What is given the barriers and ends that arrive at the gates of a task."""
+    """A handler of the barriers and ends that arrive at the gates of a task."""
 
     def barrier(self, vertex: int, channel: ChannelId, checkpoint: int, unaligned: bool) -> None:
         """A barrier arrived, and everything before it on its channel was processed."""
@@ -371,7 +371,7 @@ class BarrierHandler(Protocol):
 
 
 class RoundHandler(Protocol):
-    """What is given the markers of the rounds of a loop that arrive at the gates of a task."""
+    """A handler of the markers of the rounds of a loop that arrive at the gates of a task."""
 
     def round(self, vertex: int, channel: ChannelId, number: int) -> None:
         """A marker arrived, and everything before it on its channel was processed."""
@@ -542,7 +542,7 @@ class LoopGate(InputGate):
 
     @property
     def closed(self) -> bool:
-        """Whether the loop has ended, and everything that could come back has come."""
+        """True if the loop has ended, and everything that could come back has come."""
         return self.finished and not self._feedback
 
     def waits_for(self) -> set[ChannelId]:
@@ -602,7 +602,7 @@ class LoopGate(InputGate):
 
 
 class FeedbackQueue(Protocol):
-    """Where blocks wait: first in, first out."""
+    """A queue of blocks: first in, first out."""
 
     def __len__(self) -> int: ...
 
@@ -614,7 +614,7 @@ class FeedbackQueue(Protocol):
 
 
 class FeedbackLane:
-    """What has come back for one task; ``put`` may be called by any thread.
+    """The feedback of one task; ``put`` may be called by any thread.
 
     >>> lane = FeedbackLane(SpillingQueue(100, ByteSpillSpace(), "head"))
     >>> lane.put(b"one")

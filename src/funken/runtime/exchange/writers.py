@@ -24,7 +24,7 @@ Send = Callable[[int, bytes], None]
 
 
 class IngestionTime:
-    """When the oldest record being processed entered the job (wall clock, s); shared by all writers of a task."""
+    """The ingestion time of the oldest record being processed (wall clock, s); shared by all writers of a task."""
 
     __slots__ = ("at",)
 
@@ -62,12 +62,12 @@ class EdgeWriter:
 
     @property
     def waiting(self) -> bool:
-        """Whether records are buffered."""
+        """True if records are buffered."""
         return any(self._values)
 
     @property
     def oldest(self) -> float:
-        """When the oldest of the records that are buffered was ingested (wall clock, s), ``inf``: there is none."""
+        """The ingestion time of the oldest buffered record (wall clock, s), ``inf``: there is none."""
         return min((since for since in self._since if since), default=inf)
 
     def emit(self, values: Values, timestamps: Timestamps) -> None:
@@ -313,7 +313,7 @@ class ManyKeys:
         self._owners: Any = None
 
     def takes(self, records: int) -> bool:
-        """Whether to deal out a block of so many records."""
+        """Return True if a block of so many records is to be dealt out."""
         return self._found and records >= _FEWEST
 
     def note(self, records: int, cleared: int) -> None:
@@ -451,7 +451,7 @@ class HashWriter(EdgeWriter):
 
     @property
     def waiting(self) -> bool:
-        """Whether records are buffered, in either form."""
+        """True if records are buffered, in either form."""
         return any(fields[0] for fields in self._fields) or super().waiting
 
     def emit(self, values: Values, timestamps: Timestamps) -> None:
@@ -601,7 +601,7 @@ _SOON = 100
 
 
 def all_flush_soon(edges: Iterable[Edge], default: int) -> bool:
-    """Whether every buffer timeout is short (ms), so that a record's age is due to queueing and processing."""
+    """Return True if every buffer timeout is short (ms), so that a record's age is due to queueing and processing."""
     timeouts = [default if edge.buffer_timeout is None else edge.buffer_timeout for edge in edges]
     return all(0 <= timeout <= _SOON for timeout in timeouts)
 
@@ -633,12 +633,12 @@ class FlushTimers:
 
     @property
     def waiting(self) -> bool:
-        """Whether records wait for the environment's timeout."""
+        """True if records wait for the environment's timeout."""
         return any(writer.waiting for writer in self._untimed)
 
     @property
     def oldest(self) -> float:
-        """When the oldest record that waits for a timeout was ingested (wall clock, s), ``inf``: none waits."""
+        """The ingestion time of the oldest record that waits for a timeout (wall clock, s), ``inf``: none waits."""
         writers = [*self._untimed, *(writer for writer, _ in self._timed)]
         return min((writer.oldest for writer in writers), default=inf)
 

@@ -292,7 +292,7 @@ class JobMachine:
 
     @property
     def all_opened(self) -> bool:
-        """Whether all tasks of the attempt run, or have run."""
+        """True if all tasks of the attempt run, or have run."""
         return bool(self.executions) and len(self._opened) == len(self.executions)
 
     def _create(self, event: ExecutionsCreated) -> None:

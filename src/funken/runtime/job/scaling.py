@@ -43,7 +43,7 @@ _LONGEST = 16
 
 @dataclass(frozen=True, slots=True)
 class ScalingSettings:
-    """What the machine goes by; times in ms, shares from 0 to 1."""
+    """The settings of the machine; times in ms, shares from 0 to 1."""
 
     by_load: bool
     lowest: int

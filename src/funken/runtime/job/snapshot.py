@@ -66,7 +66,7 @@ _MEASURABLE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class OperatorRecords:
-    """How many records one subtask of an operator has read and emitted, and how many per second of late.
+    """The records that one subtask of an operator has read and emitted, in total and lately per second.
 
     ``None``: nobody counts them, because they pass between two functions of one loop.
     """
@@ -131,7 +131,7 @@ class SubtaskMetrics:
 
     @property
     def true_processing_rate(self) -> float | None:
-        """How many records per second it could take if it were always busy; ``None`` if it is too idle to tell."""
+        """The records per second of a subtask that is always busy; ``None`` if it is too idle to tell."""
         busy = self.busy_ms_per_second / 1000
         return round(self.records_in_per_second / busy, 3) if busy >= _MEASURABLE else None
 
@@ -371,13 +371,13 @@ class CheckpointStats:
 
     @property
     def duration(self) -> int | None:
-        """How long (ms) it took, if it has ended."""
+        """The duration (ms), if it has ended."""
         return None if self.ended is None else self.ended - self.triggered
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredCheckpoint:
-    """What an attempt started from."""
+    """The checkpoint or savepoint from which an attempt started."""
 
     id: int
     kind: str
@@ -756,7 +756,7 @@ class JobSnapshot:
 
     @property
     def phase(self) -> str:
-        """What a job does that has no figures yet: the step of its start that it is at, else its state, in words."""
+        """The activity of a job without figures yet: the current step of its start, else its state, in words."""
         states = [subtask.state for vertex in self.vertices for subtask in vertex.subtasks]
         if self.state is not JobStatus.RUNNING or not states:
             return self.state.name.lower()
@@ -771,22 +771,22 @@ class JobSnapshot:
 
     @property
     def start_time(self) -> Millis:
-        """When it was submitted; 0 before."""
+        """The time of submission; 0 before."""
         return self.timestamps.get(JobStatus.CREATED, Millis(0))
 
     @property
     def end_time(self) -> Millis | None:
-        """When it ended, if it has."""
+        """The time of its end, if it has ended."""
         return self.timestamps[self.state] if self.state.is_terminal_state() else None
 
     @property
     def duration(self) -> int:
-        """How long (ms) it has been there."""
+        """The time (ms) since submission, or from it to the end."""
         return ((self.taken if self.end_time is None else self.end_time) - self.start_time) if self.start_time else 0
 
     @property
     def uptime(self) -> int:
-        """How long (ms) it has been running since its last restart; 0 if it does not run."""
+        """The time (ms) that it has been running since its last restart; 0 if it does not run."""
         return self.taken - self.timestamps[self.state] if self.state is JobStatus.RUNNING else 0
 
     def metrics(self) -> dict[str, int | float]:
@@ -818,14 +818,14 @@ class JobSnapshot:
         return {name: value for name, value in found.items() if value is not None} | dict(self.commits)
 
     def _checkpoint_interval(self) -> int | None:
-        """How often (ms) checkpoints are triggered; ``None``: they are not."""
+        """Return the interval (ms) of checkpoints; ``None``: they are not triggered."""
         for name in (config.CHECKPOINT_INTERVAL.key, *config.CHECKPOINT_INTERVAL.older):
             if name in self.configuration:
                 return config.CHECKPOINT_INTERVAL.parse(self.configuration[name])
         return None
 
     def _since_last_checkpoint(self) -> int | None:
-        """How long ago (ms) the last checkpoint was completed, or, before the first, the job began to run."""
+        """Return the time (ms) since the last completed checkpoint, or, before the first, since the job runs."""
         if self.state.is_terminal_state() or self._checkpoint_interval() is None:
             return None
         last = self.checkpoints.latest_completed

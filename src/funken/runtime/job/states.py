@@ -48,11 +48,11 @@ class JobStatus(enum.Enum):
     """Not yet run."""
 
     def is_globally_terminal_state(self) -> bool:
-        """Whether the job is over, and is not to be resumed."""
+        """Return True if the job is over, and is not to be resumed."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
-        """Whether the job is over in this process."""
+        """Return True if the job is over in this process."""
         return self is JobStatus.SUSPENDED or self.is_globally_terminal_state()
 
 
@@ -78,7 +78,7 @@ class ExecutionState(enum.Enum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the execution is over."""
+        """True if the execution is over."""
         return not EXECUTION_MOVES[self]
 
 
@@ -143,7 +143,7 @@ class Execution:
 
     @property
     def was_opened(self) -> bool:
-        """Whether its process was there once."""
+        """True if its process was there once."""
         return ExecutionState.INITIALIZING in self.timestamps
 
     def start(self, state: ExecutionState, now: Millis) -> None:
@@ -309,7 +309,7 @@ class RestartDue(JobEvent):
 
 @dataclass(frozen=True, slots=True)
 class ResultsCommitted(JobEvent):
-    """What the sinks prepared is committed."""
+    """The commit of the output that the sinks prepared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -301,7 +301,7 @@ class SubtaskBarriers:
 
     @property
     def inputs_ended(self) -> bool:
-        """Whether all channels have ended that barriers are waited for."""
+        """True if all channels have ended that barriers are waited for."""
         return len(self.ended_channels) == len(self.channels)
 
     def count(self, channel: ChannelId, checkpoint: int, now: Millis, monotonic: float) -> None:
@@ -397,7 +397,7 @@ class InspectedMachine:
 
     @property
     def deadline(self) -> Millis | None:
-        """When the first alignment takes too long (ms), ``None`` if none is under way that may become unaligned."""
+        """The time at which the first alignment takes too long (ms), ``None`` if none can become unaligned."""
         if not self.unaligned_after:
             return None
         after = self.unaligned_after
@@ -406,13 +406,13 @@ class InspectedMachine:
 
     @property
     def awaits_barriers(self) -> bool:
-        """Whether an unaligned checkpoint waits for barriers."""
+        """True if an unaligned checkpoint waits for barriers."""
         overtaken = any(each.waiting - self.subtasks[vertex].feedback for vertex, each in self.recording.items())
         return overtaken or (self.unaligned_after is not None and self.aligning)
 
     @property
     def aligning(self) -> bool:
-        """Whether some subtask has some barriers of a checkpoint, and not all."""
+        """True if some subtask has some barriers of a checkpoint, and not all."""
         return any(each.aligning is not None or each.counts for each in self.subtasks.values())
 
     def story(self) -> str:

@@ -54,7 +54,7 @@ from funken.types.copying import copied_block
 
 @dataclass(frozen=True)
 class TaskStateSnapshot:
-    """What a task has snapshotted for a checkpoint or savepoint; ``final``: it has ended, and this is its last one.
+    """A task's snapshot for a checkpoint or savepoint; ``final``: it has ended, and this is its last one.
 
     ``finished`` are those whose subtask had ended before its barrier could arrive: they do not run again. ``times`` are those of
     the subtasks, by vertex, and ``taken`` is when (monotonic, s) the last of them was snapshotted.
@@ -215,7 +215,7 @@ UNALIGNED = b"!"
 
 
 def may_overtake(partitioning: Partitioning) -> bool:
-    """Whether a barrier may overtake the records of an edge.
+    """Return True if a barrier may overtake the records of an edge.
 
     >>> may_overtake(Rebalance())
     True
@@ -299,7 +299,7 @@ def edge_names(plan: PhysicalPlan) -> dict[int, EdgeName]:
 
 
 class ChannelStateWriter:
-    """What one barrier has overtaken at one subtask; which blocks that are is decided by ``task/checkpoint_machine.py``."""
+    """The blocks that one barrier has overtaken at one subtask, as chosen by ``task/checkpoint_machine.py``."""
 
     def __init__(self) -> None:
         self.received: list[tuple[BlockHeader, Block]] = []

@@ -73,7 +73,7 @@ _SUBTASKS = 1 << 16
 
 
 class MarkedSubtask(Protocol):
-    """What markers pass through; ``marker_ages`` has the newest ages (ms), by where they come from."""
+    """A subtask that markers pass through; ``marker_ages`` has the newest ages (ms), by origin."""
 
     vertex: Vertex
     outputs: list[EdgeOutput]
@@ -294,7 +294,7 @@ class TaskBuilder:
         return Subtask(vertex, kind(vertex, contexts, operators, ends), ends, writers, local, pieces)
 
     def _had_finished(self, vertex: Vertex) -> bool:
-        """Whether a vertex had ended when the checkpoint was made that it starts from."""
+        """Return True if a vertex had ended in the checkpoint that it starts from."""
         checkpoints, ids = self._settings.checkpoints, self._plan.stable_ids
         if checkpoints is None:
             return False

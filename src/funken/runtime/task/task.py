@@ -190,7 +190,7 @@ class _Member:
     closed: bool = False
 
     def all_arrived(self) -> bool:
-        """Whether the marker has come on all channels that can deliver it, and nothing else is to come from elsewhere."""
+        """Return True if the marker has come on all channels that can deliver it, and nothing else is to come."""
         ended = {key for key, channel in self.gate.channels.items() if channel.ended}
         return (
             bool(self.arrived)
@@ -221,7 +221,7 @@ class TaskRounds:
 
     @property
     def closed(self) -> bool:
-        """Whether every head has ended, and all that could come back has."""
+        """True if every head has ended, and all that could come back has."""
         return all(member.gate.closed for member in self._members.values() if isinstance(member.gate, LoopGate))
 
     # ---- the driver's commands
@@ -359,7 +359,7 @@ class Task:
 
     @property
     def finished(self) -> bool:
-        """Whether every vertex and every relayed channel has ended."""
+        """True if every vertex and every relayed channel has ended."""
         return (
             not self._work
             and not self._live_sources
@@ -370,27 +370,27 @@ class Task:
 
     @property
     def has_sources(self) -> bool:
-        """Whether ``poll`` may give something."""
+        """True if ``poll`` may return a block."""
         return bool(self._live_sources)
 
     @property
     def work(self) -> bool:
-        """Whether blocks are queued for ``step``."""
+        """True if blocks are queued for ``step``."""
         return bool(self._work)
 
     @property
     def backlog(self) -> int:
-        """How many blocks are queued for ``step``."""
+        """Number of blocks that are queued for ``step``."""
         return len(self._work)
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether blocks are received although others are queued: an unaligned barrier overtakes these."""
+        """True if blocks are received although others are queued: an unaligned barrier overtakes these."""
         return self.machine.unaligned_after is not None
 
     @property
     def awaits_barriers(self) -> bool:
-        """Whether an unaligned checkpoint waits for barriers."""
+        """True if an unaligned checkpoint waits for barriers."""
         return self.machine.awaits_barriers
 
     def close(self) -> None:
@@ -625,7 +625,7 @@ class Task:
 
     @property
     def materializing(self) -> bool:
-        """Whether a snapshot is being materialized: ``advance`` continues it, as every step does."""
+        """True if a snapshot is being materialized: ``advance`` continues it, as every step does."""
         return bool(self._checkpoints.materializer.open)
 
     # ---- reports
@@ -679,10 +679,10 @@ MEASURE_SECONDS = 0.5
 
 
 class Mailbox(Protocol):
-    """What has arrived for a task: blocks and commands, in one order."""
+    """The arrivals of a task: blocks and commands, in one order."""
 
     def empty(self) -> bool:
-        """Whether nothing has arrived."""
+        """Return True if nothing has arrived."""
 
     def deliver(self) -> bool:
         """Give the oldest to the task; return whether the turn goes on, or the task is to advance first."""
@@ -691,7 +691,7 @@ class Mailbox(Protocol):
         """A block was processed."""
 
     def flushes(self) -> bool:
-        """Whether the task flushes in this turn if no block is queued, whatever the buffer timeout."""
+        """Return True if the task flushes in this turn if no block is queued, whatever the buffer timeout."""
 
 
 class TaskLoop:

@@ -55,7 +55,7 @@ _OVERHEAD = 400
 
 
 class ObjectLimit:
-    """How many objects the tables of a task may keep; they share its bytes equally."""
+    """A limit of the objects in the tables of a task; the tables share its bytes equally."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -100,12 +100,12 @@ class Rows:
 
     @property
     def capacity(self) -> int:
-        """How many objects a generation has at most."""
+        """Maximal number of objects in a generation."""
         return self._most
 
     @property
     def in_memory(self) -> int:
-        """How many objects there are."""
+        """Number of objects."""
         return len(self._young) + len(self._old)
 
     def get(self, parts: Parts) -> Any:
@@ -473,7 +473,7 @@ _END = b"\xff\xff"
 
 
 class TaskDatabases:
-    """What the databases of one task share: memory, and a folder; both are made when the first one is opened."""
+    """The shared resources of one task's databases: memory and a folder, made when the first one is opened."""
 
     def __init__(
         self, memory: int, write_buffer_ratio: float, directory: str, min_free_space: int = LEAST_FREE
@@ -538,7 +538,7 @@ class LinkedFiles:
 
     @property
     def failed(self) -> bool:
-        """Whether they could not be made."""
+        """True if the files could not be made."""
         return self._made.done() and self._made.exception() is not None
 
 
@@ -591,7 +591,7 @@ class RocksDBBackend:
 
     @property
     def opened(self) -> bool:
-        """Whether the database is open: no files can be put in its place any more."""
+        """True if the database is open: no files can be put in its place any more."""
         return self._database is not None
 
     def place(self) -> str:

@@ -103,7 +103,7 @@ def check_installed() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How the memory of one task is divided (bytes): cached objects, write buffers and cached blocks."""
+    """The division of the memory of one task (bytes): cached objects, write buffers and cached blocks."""
 
     objects: int
     blocks: int
@@ -135,7 +135,7 @@ class SharedMemory:
 
     @property
     def used(self) -> int:
-        """How many bytes are in use; the write buffers are part of the cache."""
+        """Number of bytes in use; the write buffers are part of the cache."""
         return int(self._cache.get_usage())
 
     def options(self) -> Any:
@@ -210,7 +210,7 @@ class Database:
 
     @property
     def keys_version(self) -> bytes | None:
-        """How keys are encoded in it; ``None``: as before there were versions, or there are none."""
+        """The version of the encoding of its keys; ``None``: as before there were versions, or there are no keys."""
         return self.get(_VERSION_ROW)
 
     def get(self, key: bytes) -> bytes | None:
@@ -303,7 +303,7 @@ class Database:
 
     @property
     def is_being_saved(self) -> bool:
-        """Whether a write would have to wait."""
+        """True if a write would have to wait."""
         return not self._saved.is_set()
 
     def _wait_until_saved(self) -> None:

@@ -187,7 +187,7 @@ Parts = tuple[Any, ...]
 
 
 class Layout:
-    """Where the rows of one state are."""
+    """The places of the rows of one state."""
 
     __slots__ = ("_database", "_group_of", "_tail", "_unwritten", "mapped", "name", "namespaced")
 
