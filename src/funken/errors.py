@@ -35,7 +35,7 @@ FUNCTION_ERRORS = (Exception, SystemExit, GeneratorExit)
 
 
 class Fault(enum.Flag):
-    """What is known of the cause of a failure; nothing (``Fault(0)``): the program's, and it may go away.
+    """The known cause of a failure; nothing (``Fault(0)``): the program's, and it may go away.
 
     >>> Fault.ENVIRONMENT in Fault.ENVIRONMENT | Fault.PERMANENT
     True
@@ -225,7 +225,7 @@ class SinkNotWritable(JobExecutionError):
 
 
 class CommitError(JobExecutionError):
-    """What a sink prepared cannot be committed: its committer failed it, did not return in time, or retried too often."""
+    """The output of a sink cannot be committed: the committer failed it, took too long, or retried too often."""
 
 
 class TaskLost(JobExecutionError):
@@ -300,7 +300,7 @@ class DiskFull(StateError):
 
 
 class RestoreFailed(JobExecutionError):
-    """What a job was to start from turned out to be broken when a task read it."""
+    """The snapshot to start from turned out to be broken when a task read it."""
 
 
 class CheckpointError(FunkenError):

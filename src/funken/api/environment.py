@@ -112,7 +112,7 @@ class ProgramDisplay:
 
 
 class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
-    """Where a program begins and ends.
+    """An environment in which a program begins and is executed.
 
     >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
     >>> _ = env.from_collection(["b", "a"]).map(str.upper).print()

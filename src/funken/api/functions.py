@@ -813,7 +813,7 @@ class OfFields:
 
     @property
     def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
-        """What becomes of each field, also for the vectorized path."""
+        """The aggregate of each field, also for the vectorized path."""
         raise NotImplementedError
 
     def check_record(self, value: object) -> None:
@@ -849,7 +849,7 @@ class SumField(OfFields):
 
     @property
     def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
-        """What the function does, for the vectorized path."""
+        """The aggregate of the function, for the vectorized path."""
         return (("sum", self.position),)
 
     def __call__(self, a: Any, b: Any) -> Any:
@@ -875,7 +875,7 @@ class ExtremeField(OfFields):
 
     @property
     def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
-        """What the function does, for the vectorized path."""
+        """The aggregate of the function, for the vectorized path."""
         return (("max" if self.largest else "min", self.position),)
 
     def __call__(self, a: Any, b: Any) -> Any:
@@ -894,7 +894,7 @@ class ExtremeRecord(OfFields):
 
     @property
     def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
-        """What the function does, for the vectorized path."""
+        """The aggregate of the function, for the vectorized path."""
         return (("max_by" if self.largest else "min_by", self.position),)
 
     def __call__(self, a: Any, b: Any) -> Any:
@@ -936,7 +936,7 @@ class ReduceFields(OfFields):
 
     @property
     def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
-        """What the function does, for the vectorized path."""
+        """The aggregate of each field, for the vectorized path."""
         return tuple((fold, position) for position, fold in self.fields)
 
     def __call__(self, a: R, b: R) -> R:

@@ -12,7 +12,7 @@ from funken.io.durations import DurationLike, duration_ms
 
 
 class RuntimeExecutionMode(enum.Enum):
-    """Whether results come as they develop (STREAMING), or once; AUTOMATIC is BATCH if every source is bounded.
+    """The execution mode: results as they develop (STREAMING), or once; AUTOMATIC is BATCH if all sources are bounded.
 
     >>> from funken import StreamExecutionEnvironment
     >>> def totals(mode):
@@ -29,7 +29,7 @@ class RuntimeExecutionMode(enum.Enum):
 
 
 class CheckpointingMode(enum.Enum):
-    """How often a record may count in the state after a failure.
+    """The guarantee of state after a failure: each record counts exactly once, or at least once.
 
     >>> from funken import StreamExecutionEnvironment
     >>> env = StreamExecutionEnvironment.create_local_environment()
@@ -43,7 +43,7 @@ class CheckpointingMode(enum.Enum):
 
 
 class ExternalizedCheckpointRetention(enum.Enum):
-    """When the checkpoints of a job that is over are kept: if it failed for good, if it was cancelled too, or never.
+    """The retention of checkpoints after a job's end: if it failed for good, if it was cancelled too, or never.
 
     It is the value of an option:
 

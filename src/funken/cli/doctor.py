@@ -51,7 +51,7 @@ _PORTS = {"REST and dashboard": config.REST_PORT}
 
 
 class Grade(enum.Enum):
-    """How bad a finding is."""
+    """The gravity of a finding."""
 
     OK = "ok"
     REMARK = "remark"
@@ -60,7 +60,7 @@ class Grade(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What was checked, what was found, and what to do about it."""
+    """The result of a check: its subject, the finding, and the remedy."""
 
     what: str
     grade: Grade
@@ -156,7 +156,7 @@ def _version_of_module(name: str) -> str:
 
 
 def satisfies(version: str, versions: str) -> bool:
-    """Whether a version is within bounds, by its numbers alone.
+    """Return True if a version is within bounds, by its numbers alone.
 
     >>> satisfies("4.3.0", "<4.4,>=4.3"), satisfies("4.4.0rc1", "<4.4,>=4.3"), satisfies("2", ">=2.2")
     (True, False, False)

@@ -48,7 +48,7 @@ class _Told(KeyboardInterrupt):
 
 
 class Signals:
-    """What signals do while a program runs."""
+    """The handling of signals while a program runs."""
 
     def __init__(self) -> None:
         self._told = False

@@ -48,7 +48,7 @@ class FoundJob:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """True if the job has ended."""
         return self.entry["state"] in OVER
 
     def get(self, *path: str, **query: str) -> Any:

@@ -230,7 +230,7 @@ class LastSavepoints:
             self._thread.join(_UNWIND_SECONDS)
 
     def has_saved(self, client: JobClient) -> bool:
-        """Whether a job has been saved; asked when it is over."""
+        """Return True if a job has been saved; asked when it is over."""
         with self._requesting:
             made = self._made.get(client)
         return made is not None and made.done() and made.exception() is None

@@ -44,7 +44,7 @@ KILL_AFTER = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RateSample:
-    """What is seen at one time (s): payments read so far in this attempt, their rate, latency (ms), alarms."""
+    """The figures at one time (s): payments read so far in this attempt, their rate, latency (ms), alarms."""
 
     at: float
     records: int
@@ -109,7 +109,7 @@ class Timeline:
 
     @property
     def recovering(self) -> bool:
-        """Whether the job has not read on since a worker was killed."""
+        """True if the job has not read on since a worker was killed."""
         return self._waiting
 
 

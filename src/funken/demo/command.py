@@ -348,7 +348,7 @@ def timed_lines(environment: StreamExecutionEnvironment, where: str | None, spee
 
 
 def begins_here(where: str | None, speed: float | None, configuration: Configuration) -> bool:
-    """Whether to begin in this process: a text that comes slowly has results to show while Spark starts.
+    """Return True if the job begins in this process: a slow text has results to show while Spark starts.
 
     Not where Spark is a cluster: its hosts would resume from a savepoint in a temporary folder of this one.
     """

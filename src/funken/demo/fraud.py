@@ -57,7 +57,7 @@ class Payments:
 
 
 class Account:
-    """What is known of one card: number and sum of its payments, and when the last small one was (ms, ``None``: never)."""
+    """The state of one card: number and sum of payments, and the time of the last small one (ms, ``None``: never)."""
 
     __slots__ = ("cents", "payments", "small_at")
 
@@ -132,7 +132,7 @@ def expected(rate: int, count: int) -> Iterator[tuple[Any, ...]]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How results compare with what they should be: payments lost and doubled, alarms lost and doubled, sums that differ.
+    """A comparison of results with the right ones: payments and alarms lost and doubled, sums that differ.
 
     >>> right = [("alarm", 1, 10, 95_000), ("total", 1, 5, 99_000)]
     >>> print(Verdict.of(right, right))
@@ -171,7 +171,7 @@ class Verdict:
 
     @property
     def exact(self) -> bool:
-        """Whether everything was processed exactly once."""
+        """True if everything was processed exactly once."""
         return not (self.lost or self.doubled or self.lost_alarms or self.doubled_alarms or self.wrong_sums)
 
     def __str__(self) -> str:

@@ -61,7 +61,7 @@ def answers_of(entry: JobEntry) -> dict[str, Any]:
 
 
 def _is_of_job(path: str) -> bool:
-    """Whether a path is about a job alone: not about an operation, or a machine that may be gone."""
+    """Return True if a path is about a job alone: not about an operation, or a machine that may be gone."""
     return "{jobid}" in path and "{triggerid}" not in path and "{taskmanagerid}" not in path
 
 

@@ -37,7 +37,7 @@ _WAITING = 4096
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long (s) a peer may take for what."""
+    """The time limits (s) of a peer."""
 
     handshake: float = 5.0
     headers: float = 10.0

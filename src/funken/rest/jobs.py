@@ -34,7 +34,7 @@ SeriesKey = tuple[str, str, str]
 
 
 class LogReader(Protocol):
-    """What has been logged; ``JobLogs`` has it."""
+    """A reader of a job's logs; ``JobLogs`` is one."""
 
     def read(
         self, after: int | None, limit: int, fits: Callable[[dict[str, Any]], bool] = lambda entry: True
@@ -44,7 +44,7 @@ class LogReader(Protocol):
 
 
 class StackReader(Protocol):
-    """What the tasks of a job do; ``JobStacks`` has it."""
+    """A reader of the stacks of a job's tasks; ``JobStacks`` is one."""
 
     def request(self, tasks: Iterable[TaskId]) -> None:
         """Have tasks sampled, if they were not just now."""
@@ -60,7 +60,7 @@ class StackReader(Protocol):
 
 
 class ServedJob(Protocol):
-    """What a server needs of a job; ``JobClient`` has it."""
+    """A server's view of a job; ``JobClient`` is one."""
 
     def snapshot(self) -> JobSnapshot:
         """Return a picture of the job."""
@@ -191,7 +191,7 @@ class JobEntry:
 
 
 class Unread:
-    """What a server has begun for clients that do not know the end of it yet, from any thread.
+    """The operations that a server has begun for clients that do not know their end yet, from any thread.
 
     Before it closes, it waits a moment for their question: else ``funken stop`` of a driver that ends with its job would find no
     server to ask for the savepoint's path.

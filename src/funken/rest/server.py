@@ -77,7 +77,7 @@ class RestServer:
 
     @property
     def serves(self) -> bool:
-        """Whether its thread is there."""
+        """True if the server's thread is there."""
         return self._thread.is_alive()
 
     def abandon(self) -> None:
@@ -157,7 +157,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def available() -> bool:
-    """Whether the packages of the extra are there."""
+    """Return True if the packages of the extra are there."""
     return all(importlib.util.find_spec(name) is not None for name in _NEEDED)
 
 

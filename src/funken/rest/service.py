@@ -123,7 +123,7 @@ _AT_A_TIME = 8
 
 
 class Drivers:
-    """Who has which job, from any thread."""
+    """The drivers and their jobs, from any thread."""
 
     def __init__(
         self, found: Callable[[], list[ServerAddress]] = registered, clock: Clock | None = None,

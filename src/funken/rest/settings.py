@@ -57,7 +57,7 @@ class RestSettings:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address can be reached from this machine only.
+    """Return True if an address can be reached from this machine only.
 
     >>> is_loopback("127.0.0.2"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("driver.example.org")
     (True, True, False, False)
@@ -204,7 +204,7 @@ def registry_folder(environment: Mapping[str, str] | None = None) -> Path | None
 
 
 def is_private(folder: Path) -> bool:
-    """Whether a folder is this user's, and of nobody else's concern."""
+    """Return True if a folder belongs to this user, and nobody else may use it."""
     try:
         found = folder.lstat()
     except OSError:

@@ -67,7 +67,7 @@ _GIVEN_UP = 4
 
 @dataclass(frozen=True)
 class BarrierDeployment:
-    """What every worker of a stage receives. ``program`` is the pickled ``(main, argument)``."""
+    """The deployment of a stage, which every worker receives. ``program`` is the pickled ``(main, argument)``."""
 
     program: bytes
     address: Address

@@ -65,7 +65,7 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Java:
-    """What a java executable says of itself."""
+    """A description of a java executable, by itself."""
 
     home: Path
     version: int

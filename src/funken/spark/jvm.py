@@ -46,17 +46,17 @@ _folders: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 
 def is_own(context: Any) -> bool:
-    """Whether Funken started a context."""
+    """Return True if Funken started a context."""
     return context in _own
 
 
 def is_warm(context: Any) -> bool:
-    """Whether a context is in the JVM of another process, which this one has joined."""
+    """Return True if a context is in the JVM of another process, which this one has joined."""
     return context in _joined
 
 
 def is_free() -> bool:
-    """Whether this process has no JVM, also none that has ended."""
+    """Return True if this process has no JVM, also none that has ended."""
     _forget_leftovers()
     return SparkContext._gateway is None
 
@@ -77,7 +77,7 @@ def adopt(session: SparkSession) -> SparkSession:
 
 
 def lives(context: Any) -> bool:
-    """Whether a context can run anything: it is not stopped, and its JVM answers."""
+    """Return True if a context can run anything: it is not stopped, and its JVM answers."""
     java = getattr(context, "_jsc", None)
     try:
         return java is not None and not java.sc().isStopped()

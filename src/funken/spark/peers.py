@@ -244,7 +244,7 @@ class Feedback:
             self._send_unsent(self._addresses)
 
     def polls(self) -> bool:
-        """Whether the sources of the task may be polled: what had come back when they last were has been taken."""
+        """Return True if the sources of the task may be polled: the feedback at their last poll has been taken."""
         lane = self._lane
         if lane is None:
             return True
@@ -272,7 +272,7 @@ class HeadMailbox:
         self._lane = lane
 
     def empty(self) -> bool:
-        """Whether nothing has arrived that the task should take; what came back may wait while blocks are queued."""
+        """Return True if nothing has arrived that the task should take; feedback may wait while blocks are queued."""
         return self._inner.empty() and (self._task.work or not len(self._lane))
 
     def deliver(self) -> bool:
@@ -289,5 +289,5 @@ class HeadMailbox:
         self._inner.processed()
 
     def flushes(self) -> bool:
-        """Whether the task flushes in this turn if no block is queued."""
+        """Return True if the task flushes in this turn if no block is queued."""
         return self._inner.flushes() and not len(self._lane)

@@ -196,7 +196,7 @@ def _let_go(context: Any) -> None:
 
 @dataclass(frozen=True)
 class SessionLaunch:
-    """What Funken starts a session with; ``name`` says what a warm one must have been started with."""
+    """The settings with which Funken starts a session; ``name`` says which warm session will do."""
 
     java_home: Path
     master: str
@@ -368,7 +368,7 @@ def home_of_workers(spark: SparkSession) -> Home | None:
 
 
 def repeats_tasks(spark: SparkSession) -> bool:
-    """Whether Spark retries a failed task: on clusters as configured, on one machine only with ``local[N,failures]``."""
+    """Return True if Spark retries a failed task: clusters as configured, one machine only ``local[N,failures]``."""
     master = str(spark.sparkContext.master)
     if not master.startswith("local") or master.startswith("local-cluster"):
         return int(spark.sparkContext.getConf().get("spark.task.maxFailures", "4")) > 1

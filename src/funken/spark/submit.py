@@ -102,7 +102,7 @@ def _columns_read(job: Job) -> list[str] | None:
 
 
 class SparkRunner:
-    """What both ways share: the control server, the deployment, the watch over the job."""
+    """The base of both ways to run: the control server, the deployment, the watch over the job."""
 
     continuous: bool
 

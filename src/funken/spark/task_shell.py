@@ -64,7 +64,7 @@ _monotonic = SystemClock().monotonic
 
 @dataclass(frozen=True)
 class Deployment:
-    """What every task of a job receives. ``program`` is the pickled plan with the classes of ``__main__``."""
+    """A job's deployment, sent to every task. ``program`` is the pickled plan with the classes of ``__main__``."""
 
     program: bytes
     settings: TaskSettings
@@ -83,13 +83,13 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class InputEnded:
-    """What the reader puts into a mailbox when no more blocks come; ``why``: what ended it, if that was not the end."""
+    """The reader's last item in a mailbox when no more blocks come; ``why``: the error that ended it, if any."""
 
     why: Exception | None = None
 
 
 class SharedWorker:
-    """What the tasks of a worker share."""
+    """The shared state of the tasks of a worker."""
 
     def __init__(self) -> None:
         self.wakeup = Wakeup()
@@ -254,7 +254,7 @@ class TaskShell:
             os._exit(_GIVEN_UP)
 
     def end_without_driver(self, seconds: float) -> None:
-        """Whether the job goes on elsewhere is not known here, so nothing more is to happen in this process."""
+        """End this process without its driver: the job may go on elsewhere, so nothing more is to happen here."""
         text = (
             f"funken: the driver has sent no heartbeat to {self.id} for {seconds:.1f} s ({config.HEARTBEAT_TIMEOUT.key}): "
             "it was stopped, its machine is frozen or cannot be reached. This worker ends.\n"
@@ -316,7 +316,7 @@ class TaskShell:
     # ---- the mailbox of the loop
 
     def empty(self) -> bool:
-        """Whether nothing has arrived."""
+        """Return True if nothing has arrived."""
         return not self._inbox
 
     def deliver(self) -> bool:

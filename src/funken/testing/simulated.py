@@ -71,7 +71,7 @@ class SimulatedJob:
 
     @property
     def finished(self) -> bool:
-        """Whether the job has ended by itself."""
+        """True if the job has ended by itself."""
         return self._loop.over
 
     def _settle(self) -> None:

@@ -451,7 +451,7 @@ class JobClient(JobDisplay):
 
     @property
     def restarts(self) -> int:
-        """How many times the job was restarted after a failure.
+        """Number of restarts of the job after a failure.
 
         >>> from funken.runtime.driver.local_runner import LocalRunner
         >>> from funken.testing import local

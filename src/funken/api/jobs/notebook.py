@@ -55,7 +55,7 @@ _RECENT_MILLIS = 30 * _DAY_MILLIS
 
 @dataclass(frozen=True)
 class Reading:
-    """How a job does: records read by its sources, and how old records are when they reach its last operators (ms)."""
+    """Figures of a running job: records read by its sources, and ages of records at its last operators (ms)."""
 
     records: int
     rate: float | None
@@ -163,7 +163,7 @@ def _millis(value: float | None) -> str:
 
 
 class MeasuredJob(Protocol):
-    """What a reader needs of a job's client."""
+    """A reader's view of a job's client."""
 
     @property
     def plan(self) -> PhysicalPlan:
@@ -171,7 +171,7 @@ class MeasuredJob(Protocol):
 
     @property
     def restarts(self) -> int:
-        """How many times the job was restarted."""
+        """Number of restarts of the job."""
 
     def metrics(self) -> dict[TaskId, MetricsReport]:
         """Return the newest metrics of each task."""
@@ -333,12 +333,12 @@ class BatchProgress:
 
     @property
     def spilled_bytes(self) -> int:
-        """How many bytes were written to disk because they did not fit."""
+        """Number of bytes written to disk because they did not fit."""
         return sum(self.spilled.values())
 
     @property
     def records_read(self) -> int:
-        """How many records the sources have emitted."""
+        """Number of records that the sources have emitted."""
         return sum(each.records_out for each in self.operators if each.strategy == "SOURCE")
 
     def facts(self) -> str:
@@ -574,7 +574,7 @@ P = TypeVar("P", BatchProgress, JobProgress)
 
 
 class _Handle(Protocol):
-    """What IPython returns for something on display."""
+    """A handle of IPython for a displayed object."""
 
     def update(self, progress: Picture) -> object:
         """Show something else in its place."""

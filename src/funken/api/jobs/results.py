@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class JobExecutionResult:
-    """What a finished job tells: its id, how long it ran, and its accumulators.
+    """The result of a finished job: its id, its duration, and its accumulators.
 
     >>> from funken import StreamExecutionEnvironment
     >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
@@ -92,7 +92,7 @@ class CompletableFuture(Generic[T]):
         return self._future.result(timeout) if timeout is not None else result_of(self._future)
 
     def done(self) -> bool:
-        """Whether ``result()`` would return at once."""
+        """Return True if ``result()`` would return at once."""
         return self._future.done()
 
     def cancel(self) -> bool:
@@ -100,7 +100,7 @@ class CompletableFuture(Generic[T]):
         return self._future.cancel()
 
     def cancelled(self) -> bool:
-        """Whether ``cancel`` was called in time."""
+        """Return True if ``cancel`` was called in time."""
         return self._future.cancelled()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -140,7 +140,7 @@ _watchers: list[Watcher] = []
 
 
 class NotToRun(BaseException):
-    """What a watcher raises to keep a job from running, and to end the script that began it: ``execute_async`` raises it, too."""
+    """A signal of a watcher that keeps a job from running and ends its script: ``execute_async`` raises it, too."""
 
 
 @contextmanager
@@ -230,7 +230,7 @@ class JobDisplay:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was noticed about the job so far, such as late records; also logged.
+        """Warnings about the job so far, about late records for example; also logged.
 
         >>> from funken.testing import local
         >>> _ = (words := local(["to", "be"])).for_each(len)

@@ -227,7 +227,7 @@ class StreamDisplay(StaysHere):
 
 
 class OfStreams(Suggesting):
-    """What shows windows, connected streams and joins by the streams that they are made of: those among their attributes.
+    """A base of windows, connected streams and joins that shows the streams among their attributes.
 
     >>> from funken import TumblingEventTimeWindows
     >>> from funken.testing import local

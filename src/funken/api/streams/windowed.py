@@ -77,7 +77,7 @@ Windows = TypeVar("Windows", bound="WindowSettings[Any, Any]")
 
 
 class WindowSettings(OfStreams, Generic[T_co, W]):
-    """What windows of keyed streams and of whole streams have in common: the clauses, and the operator.
+    """The base of windows of keyed streams and of whole streams: the clauses, and the operator.
 
     A window that has fired can wait for late records, and those that are later still are not lost:
 

@@ -9,7 +9,7 @@ from funken.compat.pyflink.adoption import refuse
 
 
 class StateBackend:
-    """Where state lives."""
+    """A place of state."""
 
 
 class HashMapStateBackend(StateBackend):
@@ -94,7 +94,7 @@ class CustomStateBackend(StateBackend):
 
 
 class CheckpointStorage:
-    """Where checkpoints are written."""
+    """A place of checkpoints."""
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):

@@ -134,7 +134,7 @@ def _refused(archive: str, member: str, fact: str) -> InvalidProgram:
 
 @dataclass
 class Dependencies:
-    """What was added so far: file contents by name, archives by folder, environment variables."""
+    """Dependencies added so far: file contents by name, archives by folder, environment variables."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     archives: dict[str, bytes] = field(default_factory=dict)

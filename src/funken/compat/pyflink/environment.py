@@ -40,7 +40,7 @@ _MOST_KEY_GROUPS = 32_768
 
 @adopting(native.StreamExecutionEnvironment)
 class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
-    """Where a program begins and ends.
+    """An environment in which a program begins and is executed.
 
     >>> from funken.types import Types
     >>> conf = Configuration().set_string("execution.target", "local")
@@ -149,11 +149,11 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     get_checkpointing_consistency_mode = get_checkpointing_mode
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether barriers overtake records."""
+        """Return True if barriers overtake records."""
         return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Whether barriers overtake records, whatever the job contains."""
+        """Return True if barriers overtake records, whatever the job contains."""
         return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:

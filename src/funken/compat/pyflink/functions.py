@@ -182,7 +182,7 @@ class PassThroughAllWindowFunction(AllWindowFunction):
 
 
 class BaseBroadcastProcessFunction(Subscriptable, native.Function):
-    """What both broadcast functions have in common: the names of their contexts."""
+    """The base of both broadcast functions: the names of their contexts."""
 
     BaseContext = context(BroadcastContext)
     Context = context(BroadcastContext)

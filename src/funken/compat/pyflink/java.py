@@ -16,7 +16,7 @@ def get_gateway() -> NoReturn:
 
 
 def on_windows() -> bool:
-    """Whether this is Windows, which tests of PyFlink ask."""
+    """Return True if this is Windows; tests of PyFlink ask."""
     return sys.platform == "win32"
 
 

@@ -30,7 +30,7 @@ def connection_of(properties: Mapping[str, Any]) -> KinesisConnection:
 
 
 class KinesisShardAssigner:
-    """How shards are dealt out; Funken deals them out evenly by itself."""
+    """An assigner of shards to readers; Funken deals them out evenly by itself."""
 
     @staticmethod
     def default_shard_assigner() -> KinesisShardAssigner:

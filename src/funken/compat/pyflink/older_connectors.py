@@ -120,7 +120,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
 
 
 class Semantic(enum.Enum):
-    """What a ``FlinkKafkaProducer`` guarantees."""
+    """The guarantee of a ``FlinkKafkaProducer``."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
@@ -191,7 +191,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
 
 @dataclass(frozen=True)
 class JdbcConnectionOptions:
-    """How a database is reached.
+    """The connection to a database.
 
     >>> builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url("jdbc:postgresql://db.example:5432/shop")
     >>> options = builder.with_driver_name("org.postgresql.Driver").with_user_name("ada").with_password("secret").build()
@@ -277,7 +277,7 @@ JdbcConnectionOptions.JdbcConnectionOptionsBuilder = _ConnectionBuilder  # type:
 
 @dataclass(frozen=True)
 class JdbcExecutionOptions:
-    """How many rows are written at once; rows are written when a block of records comes, so the interval has no effect.
+    """The size of batches of rows; rows are written when a block of records comes, so the interval has no effect.
 
     >>> JdbcExecutionOptions.builder().with_batch_size(200).with_batch_interval_ms(100).build().get_batch_size()
     200

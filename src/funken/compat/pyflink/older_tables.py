@@ -44,7 +44,7 @@ class Descriptor:
 
 
 class Rowtime(Descriptor):
-    """Where the event time of rows is, and how watermarks follow it.
+    """The event time of rows, and the rule for watermarks.
 
     >>> Rowtime().timestamps_from_field("ts").watermarks_periodic_bounded(1000).to_properties()["rowtime.watermarks.delay"]
     '1000'
@@ -603,7 +603,7 @@ class TableSchema:
 
 
 class WriteMode:
-    """What happens to files that are there."""
+    """The rule for files that exist."""
 
     NO_OVERWRITE = 0
     OVERWRITE = 1

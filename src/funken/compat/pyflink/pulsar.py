@@ -20,7 +20,7 @@ _SCOPES = ("pulsar.client.", "pulsar.admin.", "pulsar.source.", "pulsar.consumer
 
 
 class _Builder:
-    """What the builders of source and sink share: addresses, authentication, options."""
+    """The base of the builders of source and sink: addresses, authentication, options."""
 
     def __init__(self) -> None:
         self._service_url = ""
@@ -83,7 +83,7 @@ class _Builder:
 
 
 class RangeGenerator:
-    """Which keys of a shared subscription a source reads; Funken reads partitions as a whole."""
+    """The keys of a shared subscription that a source reads; Funken reads partitions as a whole."""
 
     @staticmethod
     def full() -> RangeGenerator:
@@ -176,7 +176,7 @@ class PulsarSource(pulsar.PulsarSource):
 
 
 class MessageDelayer:
-    """How much later brokers deliver messages (ms)."""
+    """The delay of brokers before they deliver messages (ms)."""
 
     def __init__(self, millis: int = 0) -> None:
         self.millis = millis

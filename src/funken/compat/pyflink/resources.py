@@ -157,7 +157,7 @@ SlotSharingGroup.Builder = Builder  # type: ignore[attr-defined]
 
 @dataclass(frozen=True)
 class RestartStrategyConfiguration:
-    """What happens after a failure."""
+    """A rule for the restart after a failure."""
 
     kind: str
     attempts: int = 0
@@ -198,7 +198,7 @@ class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
 
 
 class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-    """What the configuration says, decides."""
+    """The rule of the configuration."""
 
     def __init__(self) -> None:
         super().__init__("fallback")

@@ -14,7 +14,7 @@ _MS = 1000
 
 
 class FlushBackoffType(enum.Enum):
-    """How the pauses between retries grow."""
+    """The growth of the pauses between retries."""
 
     CONSTANT = "CONSTANT"
     EXPONENTIAL = "EXPONENTIAL"

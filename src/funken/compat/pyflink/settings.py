@@ -224,7 +224,7 @@ class ConfigOptions:
 
 
 class ExecutionConfig(native.ExecutionConfig, Remembered):
-    """How a job runs. What concerns Flink's own runtime is remembered and has no effect."""
+    """The settings of a job's execution. Settings of Flink's own runtime are remembered and have no effect."""
 
     PARALLELISM_DEFAULT = -1
     """Stands for the parallelism that the environment has by default."""
@@ -345,7 +345,7 @@ for _name in (
 
 
 class CheckpointConfig(native.CheckpointConfig):
-    """When and how checkpoints are made; kept in the configuration."""
+    """The settings of checkpoints; kept in the configuration."""
 
     def __init__(self, configuration: NativeConfiguration) -> None:
         super().__init__(configuration)
@@ -376,7 +376,7 @@ class CheckpointConfig(native.CheckpointConfig):
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else 2**31 - 1)
 
     def is_fail_on_checkpointing_errors(self) -> bool:
-        """Whether the job fails when a checkpoint fails."""
+        """Return True if the job fails when a checkpoint fails."""
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_externalized_checkpoint_retention(
@@ -391,7 +391,7 @@ class CheckpointConfig(native.CheckpointConfig):
         return ExternalizedCheckpointRetention[self._configuration.get(options.CHECKPOINT_RETENTION).upper()]
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints are kept or deleted on purpose."""
+        """Return True if checkpoints are kept or deleted on purpose."""
         none = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
         return self.get_externalized_checkpoint_retention() is not none
 
@@ -401,7 +401,7 @@ class CheckpointConfig(native.CheckpointConfig):
         return self
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Whether that was set."""
+        """Return True if unaligned checkpoints were forced."""
         return self._flag("unaligned.forced")
 
     # ---- as PyFlink 1.x has them

@@ -31,7 +31,7 @@ from funken.types.text import instant_of_datetime, written
 
 
 class EnvironmentSettings(native.EnvironmentSettings):
-    """Whether queries run as streams or as batches, and the names of the catalog and database that exist at first.
+    """The mode of queries (streams or batches), and the names of the catalog and database that exist at first.
 
     >>> EnvironmentSettings.new_instance().in_batch_mode().build().is_streaming_mode()
     False
@@ -386,7 +386,7 @@ class ToInstants:
 
 
 class ExecutionEnvironment(StreamExecutionEnvironment):
-    """What ``BatchTableEnvironment.create`` was given until 1.11; ``pyflink.dataset`` had nothing else."""
+    """The argument of ``BatchTableEnvironment.create`` until 1.11; ``pyflink.dataset`` had nothing else."""
 
     @staticmethod
     def get_execution_environment(configuration: Any = None, spark: Any = None) -> ExecutionEnvironment:

@@ -191,12 +191,12 @@ class ServerHandshake:
 
     @property
     def greeting(self) -> bytes:
-        """What the peer is sent first."""
+        """The first message to the peer."""
         return PROTOCOL + self._nonce
 
     @property
     def missing(self) -> int:
-        """How many bytes of the peer's answer have not arrived; never read more from it."""
+        """Number of bytes of the peer's answer that have not arrived; never read more from it."""
         return ANSWER - len(self._received)
 
     def take(self, data: bytes) -> bytes | None:
@@ -332,7 +332,7 @@ class ControlClient:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether this process has stood still for the timeout, just now: the driver has given it up."""
+        """True if this process has stood still for the timeout, just now: the driver has given it up."""
         return self._monitor is not None and self._monitor.was_stopped(_now())
 
     def close(self) -> None:

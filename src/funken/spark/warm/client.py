@@ -119,7 +119,7 @@ def receive_line(connection: socket.socket) -> dict[str, Any]:
 
 
 def is_own_peer(connection: socket.socket) -> bool:
-    """Whether the process at the other end is this user's, where the system tells."""
+    """Return True if the process at the other end is this user's, where the system tells."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True  # the folder keeps others out
     size = struct.calcsize("3i")
