@@ -227,7 +227,7 @@ class SourceReader:
         raise NotImplementedError
 
     def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
-        """Return no records of some splits, named by their ids, until they are resumed; their positions stay what they are.
+        """Return no records of some splits, named by their ids, until they are resumed; their positions do not change.
 
         Called only if the reader ``pauses_splits``, where the watermark strategy has an alignment: a split whose watermark is too
         far ahead of the others waits for them. ``KafkaSource`` has such readers.
@@ -390,7 +390,7 @@ class SplitEnumerator:
     """Call ``discover`` this often (ms); ``None``: never."""
 
     def start(self) -> None:
-        """Check what is to be read; raises ``SourceNotReadable`` now rather than in a task."""
+        """Check the source's data; raises ``SourceNotReadable`` now rather than in a task."""
 
     def next_splits(self, subtask: int) -> list[Any] | None:
         """Return splits for a subtask that has none left: ``[]`` means not now, ``None`` means never again."""
@@ -411,7 +411,7 @@ class SplitEnumerator:
         return None
 
     def discover(self, now: int) -> Any:
-        """Look for new splits (``now``: processing time, ms) and return what was found; ``None``: nothing.
+        """Look for new splits (``now``: processing time, ms) and return them; ``None``: nothing.
 
         Runs beside the other methods, and must change nothing that they use. One look at a time: the next begins when what this
         one found has been taken over.
@@ -495,7 +495,7 @@ class ListedSplits(StaticSplits):
         super().__init__((), parallelism)
 
     def list_splits(self) -> Sequence[Any]:
-        """Look at what is to be read, and return its splits; raise ``SourceNotReadable``."""
+        """Look at the source's data, and return its splits; raise ``SourceNotReadable``."""
         raise NotImplementedError
 
     def start(self) -> None:

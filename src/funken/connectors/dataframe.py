@@ -56,7 +56,7 @@ class RowsEnumerator(SplitEnumerator):
 
 
 class RowsReader(SourceReader):
-    """Emits what it is fed."""
+    """Emits the rows that it is fed."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._new = Row(*names)

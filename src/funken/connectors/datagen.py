@@ -48,7 +48,7 @@ class IndexSplit:
     step: int = 1
 
     def take(self, count: int) -> range:
-        """Return the next ``count`` indices, or what is left."""
+        """Return the next ``count`` indices, or the rest."""
         return range(self.position, min(self.end, self.position + count * self.step), self.step)
 
     def after(self, taken: range) -> IndexSplit:
@@ -201,7 +201,7 @@ class GeneratorReader(QueuedReader):
         self._compute: Callable[[range], Any] = self.records
 
     def read_columns(self, compute: Callable[[range], Any]) -> None:
-        """Return columns of what the function would return."""
+        """Return the function's results as columns."""
         self._compute = compute
 
     def add_splits(self, splits: Sequence[Any]) -> None:

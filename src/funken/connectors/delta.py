@@ -89,7 +89,7 @@ class DeltaPlace:
         return fs.LocalFileSystem(), self.uri
 
     def actions(self, version: int) -> list[dict[str, Any]] | None:
-        """Return what the commit of a version says; ``None`` if it is not in the log any more."""
+        """Return the actions of the commit of a version; ``None`` if it is not in the log any more."""
         files, path = self.files()
         try:
             with files.open_input_stream(f"{path}/_delta_log/{version:020d}.json") as file:
@@ -510,7 +510,7 @@ class DeltaCommitter(TableCommitter):
         )  # fmt: skip
 
     def remover(self) -> Callable[[str], Any]:
-        """Delete below the table; what is left over, ``vacuum`` removes."""
+        """Delete below the table; ``vacuum`` removes the rest."""
         files, folder = self._place.files()
         return lambda path: files.delete_file(f"{folder}/{path}")
 

@@ -220,7 +220,7 @@ class ActionKind(enum.Enum):
 
 @dataclass(frozen=True)
 class BulkAction:
-    r"""One action: what is done with which document of which index.
+    r"""One action: an operation on a document of an index.
 
     >>> BulkAction.index("orders", {"item": "tea"}, id="7").lines()
     b'{"index":{"_index":"orders","_id":"7"}}\n{"item":"tea"}\n'
@@ -481,7 +481,7 @@ class ElasticsearchWriter(SinkWriter):
 
 
 def _is_done(action: BulkAction, status: int) -> bool:
-    """Return True if an action has nothing left to do: what it deletes is not there, or what it creates is."""
+    """Return True if an action has nothing left to do: the document to delete is not there, or the one to create is."""
     conflict = 409
     return (action.operation is ActionKind.DELETE and status == _NOT_FOUND) or (
         action.operation is ActionKind.CREATE and action.id is not None and status == conflict

@@ -76,7 +76,7 @@ class HadoopInputs:
         spark: Any, input_format: str, key_class: str = _LONG, value_class: str = _TEXT, *, conf: Mapping[str, str],
         schema: str = "", key_converter: str | None = None, value_converter: str | None = None,
     ) -> Any:  # fmt: skip
-        """Return what a format reads that is set up by ``conf`` alone, such as one that reads a database.
+        """Return the records of a format that is set up by ``conf`` alone, such as one that reads a database.
 
         Raises ``InvalidProgram`` if the schema is missing, ``SourceNotReadable`` if the classes are not there.
 

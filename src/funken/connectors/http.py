@@ -105,7 +105,7 @@ class HttpService:
 
 
 def _patient_retry(client: Any) -> Any:
-    """Return the client's class of retries, with a bound to what a service may ask a task to wait."""
+    """Return the client's class of retries, with a bound to the wait that a service may ask of a task."""
 
     class PatientRetry(client.Retry):  # type: ignore[misc]
         def get_retry_after(self, response: Any) -> float | None:
@@ -124,7 +124,7 @@ def urllib3() -> Any:
 
 
 def shown(url: str) -> str:
-    """Return an address without what may be secret.
+    """Return an address without secret parts.
 
     >>> shown("https://ada:secret@api.example:8443/v1/orders?token=secret")
     'https://api.example:8443/v1/orders'
@@ -248,11 +248,11 @@ class HttpReader(PolledReader):
         return [SplitRecords(split.id, records[split.skip :], following, len(body))]
 
     def advance(self, split: HttpSplit, records: Sequence[Any]) -> HttpSplit:
-        """Skip what was read of the page."""
+        """Skip the records of the page that were read."""
         return replace(split, skip=split.skip + len(records))
 
     def explain(self, error: Exception) -> Exception:
-        """Name the operator in what the service answers; errors of the program's functions are its own."""
+        """Name the operator in the service's error; errors of the program's functions are its own."""
         return self.failure(str(error)) if isinstance(error, RequestFailed) else error
 
     def disconnect(self) -> None:
@@ -310,7 +310,7 @@ class WebhookSink(Sink):
     guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the service."""
+        """Check the arguments as far as possible without the service."""
         checked(self.url)
         if self.batch_size < 1:
             raise InvalidConfiguration(f"a batch of {self.batch_size} records is none; pass a positive number.")

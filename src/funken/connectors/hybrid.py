@@ -228,7 +228,7 @@ class HybridEnumerator(SplitEnumerator):
         return self._current.unassigned_splits()
 
     def splits_read(self, subtask: int) -> None:
-        """Note that a subtask has read what it was given."""
+        """Note that a subtask has read its splits."""
         self._current.splits_read(subtask)
         self._unread.discard(subtask)
 
@@ -354,7 +354,7 @@ class HybridReader(SourceReader):
         return [_named(self._index, split) for split in self._reader.split_finished()]
 
     def split_finished(self) -> list[str]:
-        """Return what the readers have finished."""
+        """Return the splits that the readers have finished."""
         finished, self._finished = self._finished, []
         return finished if self._reader is None else finished + self._ended()
 

@@ -143,7 +143,7 @@ class KinesisSource(Source[Any]):
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the service."""
+        """Check the arguments as far as possible without the service."""
         names = (self.streams,) if isinstance(self.streams, str) else tuple(self.streams)
         object.__setattr__(self, "streams", names)
         if not names or len(set(names)) < len(names):
@@ -319,7 +319,7 @@ class KinesisReader(PolledReader):
         return Batch(values, times if positions is None else [times[index] for index in positions], split.id)
 
     def explain(self, error: Exception) -> Exception:
-        """Say what the errors of the service mean."""
+        """Translate the errors of the service."""
         if isinstance(error, self._source.connection.errors):
             return self.failure(
                 f"{', '.join(self._source.streams)} of {self._source.connection} cannot be read: {problem(error)}"
@@ -371,7 +371,7 @@ class KinesisSink(Sink):
     max_records: int = _MOST_SENT
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the service."""
+        """Check the arguments as far as possible without the service."""
         name = type(self).__name__
         check_schema(self.serialization_schema, SerializationSchema, name)
         if not self.stream:

@@ -106,7 +106,7 @@ class ParquetFiles:
         return int(batch.nbytes)
 
     def take(self) -> list[DataFile]:
-        """Write what is collected; returns the files since the last call."""
+        """Write the collected records; return the files since the last call."""
         self._write()
         written, self._written = self._written, []
         return written
@@ -147,7 +147,7 @@ def block_of_table(
     wanted: Sequence[int] | None,
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Any:
-    """Return the rows of a table, or of what was read of it, as a block of columns; ``None``: their records have to be made.
+    """Return the rows of a table, or of its read columns, as a block of columns; ``None``: records have to be made.
 
     ``names`` are the columns that a row has, before those of one value in all rows (``more``); both are the schema's fields.
 
@@ -167,7 +167,7 @@ def block_of_table(
 
 
 class ParquetRows:
-    """The records of one file, from a row on, a row group at a time; ``more``: what each record has besides its columns.
+    """One file's records, from a row on, a row group at a time; ``more``: fields of each record besides columns.
 
     With a ``schema``, a group is a block of columns, of which the leaves that are ``wanted`` are read, where it has that form.
     """
@@ -324,7 +324,7 @@ class TableCommitter(MarkingCommitter):
                 request.retry_later(f"{type(error).__name__}: {str(error)[:300]}")
 
     def abort(self, requests: Sequence[CommitRequest]) -> None:
-        """Delete files that are in no checkpoint; the table's own cleaning removes what is left over."""
+        """Delete files that are in no checkpoint; the table's own cleaning removes the rest."""
         remove = self.remover()
         for request in requests:
             for file in request.committable:

@@ -190,7 +190,7 @@ class MongoSource(Source[Any]):
     samples_per_partition: int = 10
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the server."""
+        """Check the arguments as far as possible without the server."""
         _check_names(self)
         _check_positive(self, "fetch_size", "partition_size", "samples_per_partition")
         if isinstance(self.fields, str):
@@ -377,7 +377,7 @@ class MongoReader(PolledReader):
         return Batch(list(records), split=split.id)
 
     def explain(self, error: Exception) -> Exception:
-        """Say what the errors of the server mean."""
+        """Translate the errors of the server."""
         if isinstance(error, self._source.server.errors):
             said = self._source.server.problem(error)
             return self.failure(f"the collection {self._source.collection!r} cannot be read: {said}")

@@ -106,7 +106,7 @@ class RateLimitedSource(Source):
 
 
 class RateLimitedReader(SourceReader):
-    """Lets another reader read what is due."""
+    """Lets another reader read the records that are due."""
 
     def __init__(self, reader: SourceReader, context: ConnectorContext, per_second: float) -> None:
         super().__init__(context)  # the other reader may be a program's own, which does not know it

@@ -201,7 +201,7 @@ class BackgroundFetcher(Generic[B]):
             self._thread.start()
 
     def take(self) -> B | None:
-        """Return the next block, ``None`` if there is none; raises what has ended the thread."""
+        """Return the next block, ``None`` if there is none; raises the error that has ended the thread."""
         with self._changed:
             if self._blocks:
                 block = self._blocks.popleft()
@@ -320,7 +320,7 @@ class PolledReader(SourceReader):
         return split
 
     def batch(self, split: Any, records: Sequence[Any]) -> Batch:
-        """Return what the stream gets of records that were fetched."""
+        """Return the stream's records of fetched ones."""
         return Batch(list(records), split=split.id)
 
     def end_of_batch(self, records: Sequence[Any], end: int) -> int:
@@ -439,7 +439,7 @@ class PeerClosed(Exception):
 
 
 class FeedReader(PolledReader):
-    """Reads what a peer sends on one connection, which has no position.
+    """Reads a peer's messages on one connection, which has no position.
 
     A connection that breaks, or cannot be made, is made again ``max_retries`` times (-1: without end), with a pause that doubles;
     whatever arrives sets the count back. After that a peer that had closed in good order ends the split, and any other error
@@ -463,11 +463,11 @@ class FeedReader(PolledReader):
         raise NotImplementedError
 
     def receive(self) -> tuple[Sequence[Any], int]:
-        """Return what has arrived, and its bytes; wait for a bounded time. Raise ``PeerClosed``, or one of ``broken``."""
+        """Return arrivals, and their bytes; wait for a bounded time. Raise ``PeerClosed``, or one of ``broken``."""
         raise NotImplementedError
 
     def rest(self) -> Sequence[Any]:
-        """Return what has arrived before the peer closed, and was not complete."""
+        """Return the incomplete rest that arrived before the peer closed."""
         return ()
 
     def fetch(self, splits: Sequence[Any]) -> Sequence[SplitRecords] | None:

@@ -108,7 +108,7 @@ class RedisServer:
         return (redis("redis.exceptions").RedisError, OSError)
 
     def problem(self, error: Exception) -> str:
-        """Say what an error means, and what to do."""
+        """Return the meaning of an error, and the remedy."""
         errors = redis("redis.exceptions")
         fact = str(error).strip() or type(error).__name__
         known: Sequence[tuple[tuple[type[Exception], ...], str]] = (
@@ -189,7 +189,7 @@ class RedisStreamReader(PolledReader):
         return split.after(records[-1][0].decode(), len(records))
 
     def explain(self, error: Exception) -> Exception:
-        """Say what the server's errors mean."""
+        """Translate the server's errors."""
         if not isinstance(error, self._server.errors):
             return error
         return self.failure(f"streams at {self._server.shown} cannot be read: {self._server.problem(error)}")
@@ -199,7 +199,7 @@ class RedisStreamReader(PolledReader):
         self._connection.close()
 
     def fetch(self, splits: Sequence[RedisStreamSplit]) -> Sequence[SplitRecords]:
-        """Read what is there; else wait for entries."""
+        """Read present entries; else wait for entries."""
         positions = {split.id: split for split in splits}
         found = self._there(positions)
         # A stream that is read to its end must not wait for others.
@@ -224,7 +224,7 @@ class RedisStreamReader(PolledReader):
         return [SplitRecords(split.id, entries, following, sum(map(_bytes_of, entries)))]
 
     def _there(self, positions: dict[str, RedisStreamSplit]) -> Any:
-        """Read what is there, and in the same moment look for what was deleted before it was read."""
+        """Read present entries, and in the same moment look for entries that were deleted unread."""
         with self._connection.pipeline(transaction=True) as pipeline:
             for stream in positions:
                 pipeline.xinfo_stream(stream)
@@ -239,7 +239,7 @@ class RedisStreamReader(PolledReader):
         return found
 
     def _looked_at(self, split: RedisStreamSplit, info: dict[str, Any], caught_up: bool) -> RedisStreamSplit:
-        """Warn of entries that are gone and were not read; return the split with what is known of its place."""
+        """Warn of entries that are gone and were not read; return the split with the known facts of its place."""
         added = info.get("entries-added")  # Redis before 7 has none of this
         if added is None:
             return split
@@ -329,7 +329,7 @@ class RedisStreamSource(Source[RedisMessage]):
     encoding: str | None = "utf-8"
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the server."""
+        """Check the arguments as far as possible without the server."""
         names = (self.streams,) if isinstance(self.streams, str) else tuple(self.streams)
         object.__setattr__(self, "streams", names)
         if not names or len(set(names)) < len(names):
@@ -517,7 +517,7 @@ class RedisSink(Sink):
             connection.close()
 
     def commands(self, record: Any, operator: str) -> list[Command]:
-        """Return the commands of a record; raises ``SinkNotWritable`` for what is none."""
+        """Return the commands of a record; raises ``SinkNotWritable`` for other objects."""
         made = self.command(record)
         found = made if isinstance(made, list) else [made]
         for each in found:

@@ -192,7 +192,7 @@ def check_schema(schema: Any, base: type[S], user: str) -> S:
 
 @dataclass(frozen=True)
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    r"""Text in a charset, both ways (PyFlink's ``SimpleStringSchema``); what is not text becomes U+FFFD.
+    r"""Text in a charset, both ways (PyFlink's ``SimpleStringSchema``); bytes that are no text become U+FFFD.
 
     >>> schema = SimpleStringSchema("ISO-8859-1")
     >>> schema.serialize("caf\u00e9"), schema.deserialize(b"caf\xe9") == "caf\u00e9"

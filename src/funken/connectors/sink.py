@@ -124,10 +124,10 @@ class SinkWriter:
         raise NotImplementedError
 
     def flush(self, end_of_input: bool) -> None:
-        """Send what is buffered, before each checkpoint and at the end: it is at-least-once even without a committer."""
+        """Send buffered records, before each checkpoint and at the end: at-least-once even without a committer."""
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
-        """Close the current transaction and return what is to be committed, as plain data; nothing if it is empty.
+        """Close the current transaction and return its committables, as plain data; nothing if it is empty.
 
         ``checkpoint_id`` is the checkpoint that begins, ``None`` at the end of a job without checkpoints. No two calls in a
         job have the same one for the same subtask, but calls of attempts that failed may have had it.
@@ -139,13 +139,13 @@ class SinkWriter:
         return []
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete, and what was prepared for it and for earlier ones is committed."""
+        """A checkpoint is complete, and the output prepared for it and for earlier ones is committed."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint is aborted; what was prepared for it is committed with a later one."""
+        """A checkpoint is aborted; the output prepared for it is committed with a later one."""
 
     def close(self) -> None:
-        """Release everything, keep what is prepared; runs also after a failure."""
+        """Release everything, keep prepared output; runs also after a failure."""
 
 
 class StagedWriter(SinkWriter):
@@ -168,12 +168,12 @@ class StagedWriter(SinkWriter):
         self.staged: list[Any] = []
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
-        """Return what is staged; nothing if there is none."""
+        """Return the staged items; nothing if there is none."""
         staged, self.staged = self.staged, []
         return [staged] if staged else []
 
     def close(self) -> None:
-        """Forget what is in no checkpoint."""
+        """Forget staged items that are in no checkpoint."""
         self.staged = []
 
 
@@ -300,7 +300,7 @@ class Committer:
         """Connect."""
 
     def recover(self, requests: Sequence[CommitRequest]) -> None:
-        """An attempt begins: commit what the checkpoint that it starts from holds (perhaps nothing).
+        """An attempt begins: commit the output of the checkpoint that it starts from (perhaps nothing).
 
         Override it to fence the writers of former attempts, and to abort their transactions that are not in ``requests``;
         no writer of this attempt runs yet.
@@ -309,7 +309,7 @@ class Committer:
             self.commit(requests)
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
-        """Make prepared data visible, and answer each request. What it raises fails the attempt; the next one repeats it."""
+        """Make prepared data visible, and answer each request. An exception fails the attempt; the next repeats it."""
         raise NotImplementedError
 
     def abort(self, requests: Sequence[CommitRequest]) -> None:
@@ -342,7 +342,7 @@ class MarkingCommitter(Committer):
         raise NotImplementedError
 
     def recover(self, requests: Sequence[CommitRequest]) -> None:
-        """Forget later marks, for what followed the checkpoint is written again; then commit what it holds."""
+        """Forget later marks, as records after the checkpoint are written again; then commit its output."""
         since = self.context.restored_checkpoint_id
         if self.forget_marks(since):
             logger.warning(

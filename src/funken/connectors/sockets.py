@@ -30,7 +30,7 @@ class SocketSplit:
 
 @dataclass(frozen=True)
 class SocketSource(Source):
-    r"""The text that a server sends, cut at a delimiter; UTF-8, and what is not becomes U+FFFD.
+    r"""The text of a server, cut at a delimiter; UTF-8, with U+FFFD for other bytes.
 
     Connecting is tried again ``max_retries`` times (-1: without end), every 500 ms, also after the peer closed;
     whatever arrives sets the count back. After that the job fails with ``SourceNotReadable``, or the source ends if it was
@@ -67,7 +67,7 @@ class SocketSource(Source):
     max_parallelism = 1
 
     def __post_init__(self) -> None:
-        """Refuse what can never connect."""
+        """Refuse addresses that can never connect."""
         if not 0 < self.port < 1 << 16:
             raise InvalidProgram(f"{self.port} is no port; pass 1 to 65535.")
         if not self.delimiter:

@@ -31,7 +31,7 @@ def adopt(value: Any) -> Any:
 
 
 def adopting(native: type) -> Callable[[C], C]:
-    """Register a class as the variant of ``native``, and make its methods adopt what they return."""
+    """Register a class as the variant of ``native``, and make its methods adopt their results."""
 
     def decorate(variant: C) -> C:
         members: dict[str, Any] = {}

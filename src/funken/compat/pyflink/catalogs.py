@@ -137,7 +137,7 @@ def _schema(given: Any) -> Schema:
 
 
 class _Kept:
-    """The base of what a catalog keeps."""
+    """The base of the objects in a catalog."""
 
     comment: str | None
     properties: dict[str, str]

@@ -302,7 +302,7 @@ class FileSplitAssignerProvider:
 
     @staticmethod
     def locality_aware_split_assigner() -> FileSplitAssignerProvider:
-        """Prefer what is near."""
+        """Prefer near files."""
         return FileSplitAssignerProvider()
 
 

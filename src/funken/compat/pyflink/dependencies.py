@@ -159,7 +159,7 @@ class Dependencies:
         self.archives[checked_target(target or Path(path).name)] = Path(path).read_bytes()
 
     def add_requirements(self, requirements: str, cache: str | None) -> None:
-        """Install what a requirements file names, into a folder that travels."""
+        """Install the packages of a requirements file into a folder that travels."""
         with tempfile.TemporaryDirectory() as folder:
             offline = ["--no-index", "--find-links", cache] if cache else []
             command = [sys.executable, "-m", "pip", "install", "-q", "-r", requirements, "-t", folder, *offline]

@@ -166,7 +166,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return self
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
-        """Return what was set."""
+        """Return the setting."""
         return self._remembered.get("changelog")
 
     def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
@@ -202,7 +202,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         self._dependencies.add_file(file_path)
 
     def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
-        """Install what a file names, here, and carry it to the workers; what they have already wins."""
+        """Install the packages of a requirements file here, and carry them to workers; packages there already win."""
         self._dependencies.add_requirements(requirements_file_path, requirements_cache_dir)
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
@@ -237,7 +237,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return self
 
     def get_restart_strategy(self) -> Any:
-        """Return what was set."""
+        """Return the setting."""
         return self._remembered.get("restart strategy", RestartStrategies.fall_back_restart())
 
     def set_state_backend(self, state_backend: Any) -> StreamExecutionEnvironment:
@@ -249,7 +249,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return self
 
     def get_state_backend(self) -> Any:
-        """Return what was set."""
+        """Return the setting."""
         kind = self._configuration.to_dict().get("state.backend.type")
         backend = {"jobmanager": MemoryStateBackend, "filesystem": FsStateBackend, "hashmap": HashMapStateBackend,
                    "rocksdb": EmbeddedRocksDBStateBackend}.get(str(kind))  # fmt: skip
@@ -261,7 +261,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         self._remembered["time"] = characteristic
 
     def get_stream_time_characteristic(self) -> TimeCharacteristic:
-        """Return what was set."""
+        """Return the setting."""
         given = self._configuration.to_dict().get("pipeline.time-characteristic")
         default = TimeCharacteristic[given] if given else TimeCharacteristic.EventTime
         of: TimeCharacteristic = self._remembered.get("time", default)

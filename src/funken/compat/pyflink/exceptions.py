@@ -21,7 +21,7 @@ class _Stability:
         """Take whatever the decorator is given."""
 
     def __call__(self, decorated: F) -> F:
-        """Return what is decorated."""
+        """Return the decorated object."""
         return decorated
 
 

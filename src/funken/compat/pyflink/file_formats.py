@@ -62,7 +62,7 @@ class CsvSchemaBuilder(CsvSettings):
         return self.size()
 
     def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
-        """Set what is between the elements of a list."""
+        """Set the text between the elements of a list."""
         self.set_array_element_delimiter(separator)
         return self
 
@@ -76,7 +76,7 @@ class CsvSchemaBuilder(CsvSettings):
         return self
 
     def set_column_separator(self, char: str) -> CsvSchemaBuilder:
-        """Set what is between columns."""
+        """Set the text between columns."""
         self._set("delimiter", char)
         return self
 

@@ -141,7 +141,7 @@ REFUSED = {
 
 
 def sources(name: str) -> list[str] | None:
-    """Return the modules of Funken that hold what is in a PyFlink module; ``None`` if there is no such module.
+    """Return the modules of Funken for the names of a PyFlink module; ``None`` if there is no such module.
 
     >>> sources("pyflink.datastream.window")
     ['funken.compat.pyflink.windows']

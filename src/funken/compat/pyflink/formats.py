@@ -226,11 +226,11 @@ class CsvSettings(_Settings):
         return self
 
     def set_field_delimiter(self, delimiter: str) -> Any:
-        """Set what is between fields."""
+        """Set the text between fields."""
         return self._set("delimiter", delimiter)
 
     def set_array_element_delimiter(self, delimiter: str) -> Any:
-        """Set what is between the elements of a list."""
+        """Set the text between the elements of a list."""
         return self._set("array_delimiter", delimiter)
 
     def set_quote_character(self, c: str) -> Any:
@@ -292,7 +292,7 @@ class CsvRowSerializationSchema(_Strict):
         """Describes one."""
 
         def set_field_delimiter(self, c: str) -> Any:
-            """Set what is between fields."""
+            """Set the text between fields."""
             return self._set("delimiter", c)
 
         def set_null_literal(self, s: str) -> Any:

@@ -205,7 +205,7 @@ class AsyncFunction(Subscriptable, async_io.AsyncFunction):
 
 
 class JavaFunctionWrapper:
-    """Base of what PyFlink makes of Java functions: none can be made, each raises ``NotInFunken``.
+    """Base of PyFlink's wrappers of Java functions: none can be made, each raises ``NotInFunken``.
 
     >>> SinkFunction("org.example.MySink")
     Traceback (most recent call last):

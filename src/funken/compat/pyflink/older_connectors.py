@@ -143,7 +143,7 @@ class FlinkKafkaProducerBase:
         return self
 
     def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducerBase:
-        """Wait for what was sent when a checkpoint is made, or guarantee nothing."""
+        """Wait for sent messages when a checkpoint is made, or guarantee nothing."""
         if not flush_on_checkpoint:
             self._semantic = Semantic.NONE
         return self
@@ -182,7 +182,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         super().__init__(topic, serialization_schema, producer_config, semantic)
 
     def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
-        """Accept and ignore: a transaction that has timed out fails the restore, and the error says what is lost."""
+        """Accept and ignore: a transaction that has timed out fails the restore, and the error names the loss."""
         return self
 
 
@@ -320,11 +320,11 @@ class JdbcExecutionOptions:
         return self.batch_size
 
     def get_batch_interval_ms(self) -> int:
-        """Return what was set."""
+        """Return the setting."""
         return self.batch_interval_ms
 
     def get_max_retries(self) -> int:
-        """Return what was set."""
+        """Return the setting."""
         return self.max_retries
 
 

@@ -52,7 +52,7 @@ class MemorySize:
 
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """A name for operators that share slots, and what they need; the name keeps operators of others out of a chain.
+    """A name for operators that share slots, and their resources; the name keeps operators of others out of a chain.
 
     >>> builder = SlotSharingGroup.builder("heavy").set_cpu_cores(2.0).set_task_heap_memory_mb(64)
     >>> group = builder.set_managed_memory(MemorySize.of_mebi_bytes(8)).set_external_resource("gpu", 1.0).build()

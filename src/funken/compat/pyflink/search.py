@@ -91,7 +91,7 @@ class ElasticsearchSinkBuilderBase:
         return self
 
     def set_connection_path_prefix(self, prefix: str) -> Any:
-        """Set what each path begins with."""
+        """Set the beginning of each path."""
         self._server["path_prefix"] = prefix
         return self
 

@@ -179,7 +179,7 @@ def _newer(key: str) -> str:
 
 
 class ConfigOption(Generic[T]):
-    """An option: a key and what it is unless set; made by ``ConfigOptions``.
+    """An option: a key and its default; made by ``ConfigOptions``.
 
     >>> timeout = ConfigOptions.key("my.timeout").int_type().default_value(5)
     >>> timeout.key, timeout.default
@@ -262,7 +262,7 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
         return self
 
     def get_restart_strategy(self) -> Any:
-        """Return what was set."""
+        """Return the setting."""
         return self._configuration._values.get(f"{_REMEMBERED}restart-strategy", RestartStrategies.fall_back_restart())
 
     def register_pojo_type(self, type_class_name: str) -> ExecutionConfig:
@@ -283,7 +283,7 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
         return False
 
     def is_use_snapshot_compression(self) -> bool:
-        """Return what was set."""
+        """Return the setting."""
         return bool(vars(self).get("_set_use_snapshot_compression", False))
 
 
@@ -319,7 +319,7 @@ for _name, _default, _question in (
 
 
 def _is_auto_type_registration_disabled(self: ExecutionConfig) -> bool:
-    """Return what was set."""
+    """Return the setting."""
     return not self._has_auto_type_registration()  # type: ignore[attr-defined]
 
 
@@ -382,12 +382,12 @@ class CheckpointConfig(native.CheckpointConfig):
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Set what becomes of checkpoints when the job is cancelled."""
+        """Set the retention of checkpoints when the job is cancelled."""
         self._set("externalized-checkpoint-retention", retention_mode.name)
         return self
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """Return what becomes of checkpoints when the job is cancelled."""
+        """Return the retention of checkpoints when the job is cancelled."""
         return ExternalizedCheckpointRetention[self._configuration.get(options.CHECKPOINT_RETENTION).upper()]
 
     def is_externalized_checkpoints_enabled(self) -> bool:
@@ -422,17 +422,17 @@ class CheckpointConfig(native.CheckpointConfig):
         return self
 
     def enable_externalized_checkpoints(self, cleanup_mode: ExternalizedCheckpointRetention) -> CheckpointConfig:
-        """Set what becomes of checkpoints when the job is cancelled; gone since PyFlink 2."""
+        """Set the retention of checkpoints when the job is cancelled; gone since PyFlink 2."""
         removed("enable_externalized_checkpoints()", "use set_externalized_checkpoint_retention().")
         return self.set_externalized_checkpoint_retention(cleanup_mode)
 
     def set_externalized_checkpoint_cleanup(self, cleanup_mode: ExternalizedCheckpointRetention) -> CheckpointConfig:
-        """Set what becomes of checkpoints when the job is cancelled; gone since PyFlink 2."""
+        """Set the retention of checkpoints when the job is cancelled; gone since PyFlink 2."""
         removed("set_externalized_checkpoint_cleanup()", "use set_externalized_checkpoint_retention().")
         return self.set_externalized_checkpoint_retention(cleanup_mode)
 
     def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointRetention:
-        """Return what becomes of checkpoints when the job is cancelled."""
+        """Return the retention of checkpoints when the job is cancelled."""
         return self.get_externalized_checkpoint_retention()
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:

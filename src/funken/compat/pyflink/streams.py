@@ -93,7 +93,7 @@ class DataStream(stream.DataStream):
         return super()._node(what)
 
     def iterate(self, step: Any = None) -> Any:
-        """Begin a loop; a step is given what it knows."""
+        """Begin a loop; a step gets a stream with PyFlink's methods."""
         return adopt(super().iterate((lambda loop: step(adopt(loop))) if callable(step) else step))
 
     def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
@@ -170,7 +170,7 @@ class KeyAsFlink:
 
     @property
     def get_key(self) -> Callable[[Any], Any]:
-        """The selector, and what is done to its result, in one call."""
+        """The selector, and the conversion of its result, in one call."""
         select = self._key.bind()
         if isinstance(self._type, RowTypeInfo | TupleTypeInfo):
             convert = converter(self._type)

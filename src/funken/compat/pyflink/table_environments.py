@@ -165,7 +165,7 @@ class TableEnvironment(native.TableEnvironment):
         return None if client is None else client.get_job_execution_result().result()
 
     def _started(self, job_name: str) -> Any:
-        """Submit what the program's streams are; there is none if this session has no streams."""
+        """Submit the program's streams; there are none if this session has no streams."""
         return self.stream_environment.execute(job_name or None)
 
     def explain(self, table: Any = None, extended: bool = False) -> str:

@@ -77,7 +77,7 @@ class Duration:
     _nanos: int
 
     def to_millis(self) -> int:
-        """Return the milliseconds; what is finer is cut off."""
+        """Return the milliseconds; finer parts are cut off."""
         return self._nanos // 1_000_000
 
     @staticmethod

@@ -269,7 +269,7 @@ Batch = Callable[[Any, int], object]
 
 @dataclass(frozen=True)
 class SparkSink(Sink):
-    """Hands records to Spark, batch by batch: what one checkpoint covers; all of them at the end, if there are no checkpoints.
+    """Hands records to Spark, a batch per checkpoint; all of them at the end, if there are no checkpoints.
 
     Records have columns by the names of their fields (tuples: ``f0``, ``f1``, ...; else ``value``). ``schema`` fixes them: one
     of Spark (``StructType``, or text such as ``"word string, n long"``) or Arrow, or a record type; by default it is the declared
@@ -364,7 +364,7 @@ class SparkCommitter(Committer):
         return importlib.import_module("funken.spark.frames")
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
-        """Pass on what was not passed on before, a batch per checkpoint."""
+        """Pass on new records, a batch per checkpoint."""
         batches: dict[tuple[str, int], list[CommitRequest]] = {}
         for request in requests:
             batches.setdefault((request.job_id, request.checkpoint_id or 0), []).append(request)
@@ -418,7 +418,7 @@ class SparkCommitter(Committer):
         files.move(written, path)
 
     def abort(self, requests: Sequence[CommitRequest]) -> None:
-        """Remove what is in no checkpoint."""
+        """Remove files that are in no checkpoint."""
         self._files.abort(requests)
 
 

@@ -52,7 +52,7 @@ class _ColumnarFormat(FileFormat, BulkFormat):
     _name = ""
 
     def __post_init__(self) -> None:
-        """Refuse what is no record type, before the job runs; raises ``EnvironmentNotReady`` without PyArrow."""
+        """Refuse objects other than record types, before the job runs; raises ``EnvironmentNotReady`` without PyArrow."""
         extras.need("columns", self._name)
         if self.record_type is not None and self.fields is not None:
             raise InvalidConfiguration(f"{self._name} takes a record type or the names of fields, not both.")
@@ -74,7 +74,7 @@ class _ColumnarFormat(FileFormat, BulkFormat):
         return ArrowRecords(self._groups(file, split), self._shape(), self.fields, split.position or 0)
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
-        """Return the schema of the record type; without one, of what a file has."""
+        """Return the schema of the record type; without one, of a file's content."""
         shape = self._shape()
         if shape is not None:
             # Records within those of other types than Arrow's are made of their own types.

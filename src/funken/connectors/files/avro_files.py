@@ -70,7 +70,7 @@ class AvroFormat(FileFormat, BulkFormat):
     suffix = ".avro"
 
     def __post_init__(self) -> None:
-        """Refuse what is no schema or record type, before the job runs."""
+        """Refuse objects that are no schema or record type, before the job runs."""
         fastavro()
         if self.schema is not None:
             parsed(self.schema)
@@ -89,7 +89,7 @@ class AvroFormat(FileFormat, BulkFormat):
         return AvroRecords(self, file, split, split.position or 0)
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
-        """Return the schema of the records: that of ``schema``, or of what a file was written with."""
+        """Return the schema of the records: that of ``schema``, or that of a file's writer."""
         if self.schema is not None:
             return avro_record_schema(parsed(self.schema), self.record_type, "AvroFormat")
         with first() as file:

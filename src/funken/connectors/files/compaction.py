@@ -162,7 +162,7 @@ class _Identity(FileCompactor):
 
 
 def copy(source: IO[bytes], target: IO[bytes]) -> None:
-    """Copy what is left of a file."""
+    """Copy the rest of a file."""
     while chunk := source.read(1 << 20):
         target.write(chunk)
 
@@ -225,7 +225,7 @@ class WaitingFiles:
         return left
 
     def prepare(self, closed: Sequence[tuple[PendingFile, int]], end_of_input: bool) -> list[Any]:
-        """Take the files that were closed, with their sizes; return what is to be committed now."""
+        """Take the files that were closed, with their sizes; return the committables of now."""
         if self._strategy is None and not self._waiting:
             return [names for names, _ in closed]
         fresh = {names.hidden for names, _ in closed}

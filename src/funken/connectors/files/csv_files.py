@@ -309,7 +309,7 @@ class CsvRow(DeserializationSchema):
 
 
 class NoRow(list[str]):
-    """The text of what is no row, and the error that says why; lists of text are rows."""
+    """The text of a malformed row, and its error; lists of text are rows."""
 
     def __init__(self, text: str, error: ValueError) -> None:
         super().__init__([text])
@@ -333,7 +333,7 @@ class _Kept:
 
 
 def rows_of_lines(schema: CsvSchema, lines: Iterable[str]) -> Iterator[list[str]]:
-    r"""Yield the rows of lines; what is none as ``NoRow``. Bytes that are no text are in the lines as surrogates.
+    r"""Yield the rows of lines; malformed ones as ``NoRow``. Bytes that are no text are in the lines as surrogates.
 
     >>> from funken import Types
     >>> schema = CsvSchema(Types.TUPLE([Types.STRING()]))

@@ -66,7 +66,7 @@ def compression_of(path: str) -> str | None:
 
 
 def decompressed(file: IO[bytes], ending: str) -> IO[bytes]:
-    r"""Return what a compressed file holds, as a stream; closing it leaves the file open.
+    r"""Return the content of a compressed file, as a stream; closing it leaves the file open.
 
     Reading raises ``OSError`` for what is damaged, ``EOFError`` for what is cut off.
 
@@ -488,7 +488,7 @@ class BulkWriter(Protocol):
         ...
 
     def flush(self) -> None:
-        """Hand what can be handed to the file."""
+        """Hand finished bytes to the file."""
         ...
 
     def finish(self) -> None:

@@ -372,7 +372,7 @@ def _reading(file: IO[bytes], split: FileSplit, charset: Charset, size: int) -> 
 
 
 class TextLines:
-    """Lines as blocks of columns; what is not text is found by the lines themselves."""
+    """Lines as blocks of columns; the lines themselves show bytes that are no text."""
 
     def __init__(self, lines: RangeLines | StreamLines) -> None:
         self._lines = lines
@@ -674,7 +674,7 @@ class RowWriter:
         self._size += len(data)
 
     def size(self) -> int:
-        """Return the bytes that were written; before compression, since what it holds back is not known."""
+        """Return the number of written bytes; before compression, since the bytes it holds back are not known."""
         return self._size
 
     def flush(self) -> None:

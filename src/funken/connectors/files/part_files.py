@@ -200,7 +200,7 @@ class OutputFileConfig:
 
 @contextlib.contextmanager
 def explained(base_path: str, path: str, context: ConnectorContext | None = None) -> Iterator[None]:
-    """Raise what the file system raises as ``SinkNotWritable``, which says for which path below the base path, and what to do."""
+    """Raise file system exceptions as ``SinkNotWritable``, with the path below the base path, and the remedy."""
     try:
         yield
     except (OSError, ImportError) as error:

@@ -569,7 +569,7 @@ class FileWriter(SinkWriter):
         self.count_sent(0, self._sizes[part.names.hidden])
 
     def flush(self, end_of_input: bool) -> None:
-        """Hand what was written to the system."""
+        """Hand written bytes to the system."""
         for part in self._parts.values():
             with self._writing(part):
                 part.writer.flush()
@@ -588,7 +588,7 @@ class FileWriter(SinkWriter):
         return self._waiting.snapshot()
 
     def close(self) -> None:
-        """Remove what was not prepared."""
+        """Remove files that were not prepared."""
         for part in self._parts.values():
             self._pending.append(part.names)
             with contextlib.suppress(OSError):  # a full disk may refuse the last bytes; the file goes away anyway

@@ -363,7 +363,7 @@ class FileReader(QueuedReader):
         self._columns: tuple[Type, Sequence[int] | None] | None = None
 
     def read_record_columns(self, schema: Type, wanted: Sequence[int] | None) -> None:
-        """Return columns of the wanted fields, also of what is left of a split."""
+        """Return columns of the wanted fields, also of the rest of a split."""
         self._columns = schema, wanted
         if self._reader is not None:
             self.queue[0] = replace(self.queue[0], position=self._reader.position(self._taken))
@@ -417,7 +417,7 @@ class FileReader(QueuedReader):
         return records if type(records) is list else list(records)
 
     def _count_bytes(self, split: FileSplit) -> None:
-        """Count what the last chunk has read of the split; what was read beyond its end is the next one's."""
+        """Count the bytes of the split that the last chunk has read; bytes beyond its end are the next one's."""
         if self._file is not None:
             at = min(self._file.tell(), split.end)
             self.bytes_in.inc(max(0, at - self._counted))

@@ -299,7 +299,7 @@ def _fields_of(schema: Composite, groups: RowGroups, wanted: Collection[int]) ->
 
 
 def _of_items(kind: Atomic, name: str, paths: Sequence[str]) -> list[str]:
-    """Return what a column is called, or fields of the items of its lists: between these names are two of the file's own."""
+    """Return a column's name, or those of its list items' fields: two of the file's own are between the names."""
     if not isinstance(kind, ListOf) or kind.read is None or isinstance(kind.element, Atomic):
         return [name]
     leaves = [name_of(kind.element, path) for path, _ in atomic_fields(kind.element)]

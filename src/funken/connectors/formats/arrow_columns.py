@@ -274,7 +274,7 @@ def has_fields(schema: Type, type_: Any) -> bool:
 def _block_of(
     schema: Type, read: Mapping[int, Any], convert: Callable[[Any, Atomic], Column | None], length: int
 ) -> Columns | None:
-    """Return a block of what is read of some leaves, in their places ``NOT_READ`` of the others; ``None`` if one does not fit."""
+    """Return a block of some read fields, with ``NOT_READ`` for the others; ``None`` if one does not fit."""
     from funken.columnar.kernels.columns import Column, Columns  # noqa: PLC0415 - loads NumPy
 
     leaves = []

@@ -549,7 +549,7 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
     _document: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what is no schema, before the job runs."""
+        """Refuse objects that are no schema, before the job runs."""
         object.__setattr__(self, "_parsed", parsed(self.schema))
         written = self._parsed if self.writer_schema is None else parsed(self.writer_schema)
         object.__setattr__(self, "_written", written)
@@ -654,7 +654,7 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
 
 
 class AvroColumns:
-    """Makes columns of what ``fastavro`` reads, which has the same fields in every record.
+    """Makes columns of the records of ``fastavro``, which have the same fields in every record.
 
     >>> columns = AvroColumns(Record((STR, INT), DICT, ("item", "n")), wanted=[1])
     >>> columns.of_documents([{"item": "tea", "n": 3}]).to_list(), columns.of_documents([{"item": "tea", "n": None}])

@@ -362,7 +362,7 @@ def _row_of(parts: dict[str, Callable[[str], Any]], texts: list[str]) -> dict[st
 
 
 def _with_escapes(lines: Iterable[str], escape: str) -> Iterator[str]:
-    r"""Replace what the escape makes of letters: ``\n``, ``\r``, ``\t`` and ``\0``, as Flink reads them.
+    r"""Replace the escape and a letter by its character: ``\n``, ``\r``, ``\t`` and ``\0``, as Flink reads them.
 
     Instead of ends of lines there are characters that no text has: Python's parser would go on with the next line.
     """
@@ -478,7 +478,7 @@ def _table_of(letters: re.Pattern[str]) -> Any:
 
 
 def texts_of(field: Column, length: int, kind: Any, write: Callable[[Any], str], quoting: Quoting) -> Any:
-    """Return what is written of a field, as Arrow's text: at once for what is written as Python and Arrow write it.
+    """Return the texts of a field, as Arrow's text: at once for values that Python and Arrow write alike.
 
     ``kind`` is the declared type, ``write`` writes one value.
     """

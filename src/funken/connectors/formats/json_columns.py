@@ -103,7 +103,7 @@ def json_record_schema(record_type: Any, shape: RecordShape) -> Type:
 
 
 def declared_fields(record_type: Any, shape: RecordShape) -> Sequence[Any]:
-    """Return what the fields of records are declared as; ``None`` for those of which nothing is known.
+    """Return the declared types of the fields of records; ``None`` for fields of which nothing is known.
 
     >>> from funken import Types
     >>> from funken.connectors.formats.record_types import shape_of
@@ -289,7 +289,7 @@ class JsonColumns:
 
 
 def _conversions(record_type: Any, shape: RecordShape) -> dict[int, tuple[Any, Callable[[Any], Any]]]:
-    """Return of the fields whose values are converted: what the parser makes of them, and what converts that."""
+    """Return, for the fields whose values are converted, the parser's type and the conversion."""
     found: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
     raw = importlib.import_module("msgspec").Raw
     for number, of in enumerate(declared_fields(record_type, shape)):
@@ -420,7 +420,7 @@ def _object_type(
 
 
 def _leaf_type(kind: Type, declared: Any) -> Any:
-    """Return what the parser makes of single values, of a kind or of a declared type."""
+    """Return the parser's type of single values, of a type or of a declared type."""
     single = "" if declared is None else single_of(declared)
     if not single:
         return _TYPES.get(kind, Any)
@@ -428,13 +428,13 @@ def _leaf_type(kind: Type, declared: Any) -> Any:
 
 
 def _record_within(schema: Record, paths: Iterable[tuple[int, ...]], declared: Any) -> Any:
-    """Return what the parser makes of records within records, which are no nulls."""
+    """Return the parser's type of records within records, which are no nulls."""
     of = without_null(declared)
     return _object_type(schema, schema.names, paths, None if of is None else flat_shape(of, "JsonSchema"), of)
 
 
 def _list_of(kind: Type, declared: Any) -> Any:
-    """Return what the parser makes of lists, and checks."""
+    """Return the parser's type of lists, with its checks."""
     lists = kind.required
     assert isinstance(lists, ListOf)
     element, of = lists.element, element_declared(without_null(declared))

@@ -198,7 +198,7 @@ def _shape_of(record_type: Any) -> RecordShape:
 
 
 def documents_by(shape: RecordShape) -> Callable[[Any], Any]:
-    """Return what makes documents of records of a type: of dicts those fields that are there, of other objects what they have.
+    """Return a function from records of a type to documents: of dicts its fields, of other objects all fields.
 
     >>> from funken import Row, Types
     >>> make = documents_by(_shape_of(Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.INT()])))
@@ -269,7 +269,7 @@ def json_text(value: Any) -> str:
 
 
 def _with_decimals(value: Any) -> str:
-    """Write what the encoder of Python cannot: it has no way to write digits."""
+    """Write a value that Python's encoder cannot: it has no way to write digits."""
     if isinstance(value, decimal.Decimal):
         return decimal_text(value)
     if isinstance(value, dict):
@@ -353,7 +353,7 @@ def _pieces(schema: Type, variables: Iterator[int], *, outermost: bool = False) 
 
 
 def _texts_of(column: Column, kind: Atomic, length: int) -> list[Any]:
-    """Return the values of a leaf as JSON, or what is JSON when it is formatted."""
+    """Return the values of a field as JSON, or as values that become JSON by formatting."""
     if isinstance(kind, ListOf) and not column.constant:
         return _texts_of_lists(column, length)
     text = _TEXTS.get(kind.required)

@@ -312,7 +312,7 @@ def _whole_written(bits: int | None) -> Convert:
 
 
 def real_written(value: Any) -> Any:
-    """Return a number as JSON has it; what is none, as the text that Java writes."""
+    """Return a number as JSON has it; infinities and NaN as the text that Java writes."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{shown(value)} is no number")
     return value if math.isfinite(value) else _DOUBLE_TEXT(float(value))

@@ -94,7 +94,7 @@ def _is_map(field: Any) -> bool:
 
 
 def _within(declared: Any) -> Any:
-    """Return what the elements of lists, or the values of maps, are declared as; ``None`` if that is not known."""
+    """Return the declared type of the elements of lists, or the values of maps; ``None`` if it is not known."""
     if isinstance(declared, OfElements):
         return declared.element_type
     if isinstance(declared, MapTypeInfo):
@@ -104,7 +104,7 @@ def _within(declared: Any) -> Any:
 
 
 def declared_of(record_type: Any, field_types: Callable[[Any], Any]) -> Declared:
-    """Return what the fields of a record type are declared as, by their names."""
+    """Return the declared types of the fields of a record type, by their names."""
     names = getattr(record_type, "get_field_names", None)
     if names is None:
         hints = field_types(record_type)

@@ -104,7 +104,7 @@ class Leaves:
 
 
 def shape_of(record_type: Any, who: str, around: tuple[Any, ...] = (), leaves: Leaves | None = None) -> RecordShape:
-    """Describe a record type; raises ``InvalidProgram``, with ``who`` in the message, for what is none.
+    """Describe a record type; raises ``InvalidProgram``, with ``who`` in the message, for other objects.
 
     ``leaves`` are the conversions of single values; where they fail, ``ValueError`` names the field.
 
@@ -269,7 +269,7 @@ def as_document(value: Any) -> Any:
 
 
 def _as_part(value: Any) -> Any:
-    """Return what is within a record as a document, also in lists and dicts."""
+    """Return a value within a record as a document, also in lists and dicts."""
     if isinstance(value, list):
         return [_as_part(each) for each in value]
     if isinstance(value, dict):
@@ -288,7 +288,7 @@ def _same(value: Any) -> Any:
 
 
 def field_types(record_type: Any) -> Sequence[Any]:
-    """Return what the fields are declared as; nothing if that cannot be told."""
+    """Return the declared types of the fields; nothing if they are not known."""
     if isinstance(record_type, RowTypeInfo | TupleTypeInfo):
         return record_type.field_types
     if not isinstance(record_type, type):
@@ -346,7 +346,7 @@ def _within(
 
 
 def _element_of(declared: Any) -> Any:
-    """Return what the elements of lists are declared as; ``None``: it is no list."""
+    """Return the declared type of the elements of lists; ``None``: it is no list."""
     if isinstance(declared, OfElements):
         return declared.element_type
     if typing.get_origin(declared) is list:
@@ -355,7 +355,7 @@ def _element_of(declared: Any) -> Any:
 
 
 def _pair_of(declared: Any) -> tuple[Any, Any] | None:
-    """Return what the keys and values of maps are declared as; ``None``: it is no map."""
+    """Return the declared types of the keys and values of maps; ``None``: it is no map."""
     if isinstance(declared, MapTypeInfo):
         return declared.key_type, declared.value_type
     return typing.get_args(declared) if typing.get_origin(declared) is dict else None
@@ -386,7 +386,7 @@ def _or_none(convert: _Convert) -> _Convert:
 
 
 def _of_list(convert: _Convert, is_strict: bool = False, *also: type) -> _Convert:
-    """Return what converts the elements of lists, and refuses what is none if it is strict; ``also`` are types that are."""
+    """Return a converter of the elements of lists; if strict, it refuses others; ``also`` are list types."""
     kinds = (list, *also)
 
     def converted(values: Any) -> list[Any]:

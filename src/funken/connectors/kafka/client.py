@@ -60,7 +60,7 @@ def is_secret(key: str) -> bool:
 
 
 def message_of(error: Any) -> str:
-    """Return what an error of the client says."""
+    """Return the message of an error of the client."""
     cause = getattr(error, "args", None)
     inner = cause[0] if cause else error
     text = inner.str() if hasattr(inner, "str") else str(error)

@@ -399,7 +399,7 @@ class BrokerTransactionAdmin:
         return code
 
     def fence(self, transactional_id: str) -> int:
-        """Abort what is open under an id, and reject what its producer writes from now on (InitProducerId raises the epoch)."""
+        """Abort an id's open transaction, and reject later writes of its producer (InitProducerId raises the epoch)."""
         body = text(transactional_id) + struct.pack(">i", _FENCED_MS)
         code, _ = self._ask(transactional_id, _INIT_PRODUCER_ID, 1, body)
         return code
@@ -442,7 +442,7 @@ class BrokerTransactionAdmin:
         return found
 
     def open_in(self, leader: tuple[str, int], topic: str, partitions: Sequence[int]) -> list[OpenTransaction]:
-        """Return what is open in partitions, as their leader has it; ``PermissionError`` if this user may not read them."""
+        """Return open transactions of partitions, by their leader; ``PermissionError`` if the user may not see them."""
         body = uvarint(2) + compact_text(topic) + uvarint(len(partitions) + 1)
         body += b"".join(struct.pack(">i", each) for each in partitions) + b"\0\0"
         answer = self._request(leader, _DESCRIBE_PRODUCERS, 0, body, flexible=True)
@@ -510,7 +510,7 @@ class BrokerTransactionAdmin:
     def _described(
         self, address: tuple[str, int], names: Sequence[str]
     ) -> dict[str, tuple[int, int, TransactionDescription]]:
-        """Return what a broker says of transactional ids: a code, the timeout (ms) and the description."""
+        """Return a broker's description of transactional ids: a code, the timeout (ms) and the description."""
         body = uvarint(len(names) + 1) + b"".join(map(compact_text, names)) + b"\0"
         answer = self._request(address, _DESCRIBE, 0, body, flexible=True)
         answer.int32()

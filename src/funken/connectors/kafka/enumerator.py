@@ -77,7 +77,7 @@ class KafkaOffsetsInitializer:
     def committed_offsets(
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
-        """Begin with what the consumer group has committed; by default a partition without that is an error."""
+        """Begin with the committed offsets of the consumer group; by default a partition without one is an error."""
         return KafkaOffsetsInitializer("committed", offset_reset_strategy)
 
     @staticmethod

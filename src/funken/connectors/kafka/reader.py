@@ -125,7 +125,7 @@ class KafkaRecordSerializationSchema:
         return KafkaRecordSerializationSchemaBuilder(KafkaRecordSerializationSchema())
 
     def serialize(self, value: Any) -> ProducerRecord | None:
-        """Return what is to be written for a record; ``None``: nothing."""
+        """Return the message of a record; ``None``: nothing is written."""
         assert self.value_schema is not None
         return ProducerRecord(
             self.topic if isinstance(self.topic, str) else self.topic(value),
@@ -392,7 +392,7 @@ class KafkaReader(SourceReader):
         return block if block is not None and len(block) == len(run) else None
 
     def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
-        """Let the client fetch no more of some partitions, and keep back what was fetched of them."""
+        """Let the client fetch no more of some partitions, and keep back their fetched records."""
         keys = {split.id: key for key, split in self._splits.items()}
         wanted = [self._kafka.TopicPartition(*keys[split]) for split in pause if split in keys]
         again = [self._kafka.TopicPartition(*keys[split]) for split in resume if split in keys]
@@ -481,7 +481,7 @@ class KafkaReader(SourceReader):
         return max(0, end - self._positions[key]) if end >= 0 else -1
 
     def _on_statistics(self, text: str) -> None:
-        """Take from the client's statistics what the consumer cannot be asked for while it polls."""
+        """Take figures from the client's statistics for which the consumer cannot be asked while it polls."""
         statistics = json.loads(text)
         self.bytes_in.count = statistics.get("rxmsg_bytes", 0)
         self._connected = any(broker["state"] == "UP" for broker in statistics["brokers"].values())

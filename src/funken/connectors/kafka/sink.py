@@ -80,7 +80,7 @@ class Transport:
         return found
 
     def check(self, settings: SinkSettings) -> None:
-        """Raise if the brokers cannot be reached, or cannot do what the sink needs."""
+        """Raise if the brokers cannot be reached, or lack an ability that the sink needs."""
         _BrokerCheck(settings).run()
 
     def pause(self, seconds: float) -> None:
@@ -105,7 +105,7 @@ class SinkSettings:
         return int(self.properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
 
     def ids_of(self, operator: str) -> str:
-        """Return what the transactional ids of an operator begin with (its uid, else its name)."""
+        """Return the beginning of the transactional ids of an operator (its uid, else its name)."""
         return f"{self.transactional_id_prefix}/{operator}/"
 
     def client_properties(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class SinkSettings:
 
 
 def _connecting(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of the properties is about connections."""
+    """Return the properties that are about connections."""
     return {
         key: value for key, value in properties.items() if key.startswith(("security.", "ssl.", "sasl.", "enable.ssl"))
     }
@@ -319,7 +319,7 @@ class KafkaWriter(SinkWriter):
             raise self._failure(f"the brokers have not acknowledged {left} records within {FLUSH_S:.0f} s")
 
     def close(self) -> None:
-        """Leave the brokers; what is not acknowledged is dropped."""
+        """Leave the brokers; unacknowledged messages are dropped."""
         self._producer = None
 
     def _on_delivery(self, error: Any, message: Any) -> None:
@@ -449,7 +449,7 @@ class TransactionalKafkaWriter(KafkaWriter):
         return [tuple(done.prepared)]
 
     def close(self) -> None:
-        """Abort the open transaction; what is prepared stays as it is."""
+        """Abort the open transaction; prepared ones stay as they are."""
         open_one, self._transaction, self._producer = self._transaction, None, None
         if open_one is not None:  # also where a block was written in part, which ``_sent`` does not count
             with contextlib.suppress(confluent().KafkaException, SystemError):  # a later attempt has fenced it, or will
@@ -582,7 +582,7 @@ class KafkaCommitter(Committer):
         )
 
     def recover(self, requests: Sequence[CommitRequest]) -> None:
-        """Commit what the checkpoint names, then abort and fence all other transactions of the sink."""
+        """Commit the transactions of the checkpoint, then abort and fence all other transactions of the sink."""
         self.commit(requests)
         named = {PreparedTransaction(*request.committable).transactional_id for request in requests}
         clock = SystemClock()
@@ -627,7 +627,7 @@ class KafkaCommitter(Committer):
         return left, reason
 
     def _without_markers(self) -> str:
-        """Write what ends transactions into partitions that their coordinator has forgotten; returns what is left to be done.
+        """Write the markers of transactions that their coordinator has forgotten; return the remaining work.
 
         A broker that is killed between a commit and its markers, and started again, may take the partitions for deleted (Kafka
         4.3): then the transaction is complete, and in the partitions it stays open, with all that comes behind it.
@@ -712,7 +712,7 @@ class KafkaSink(SinkSettings, Sink):
         return bool(self.serializer.takes_columns)
 
     def check(self) -> None:
-        """Reach the brokers, and compare what the sink needs with what they allow."""
+        """Reach the brokers, and compare the sink's needs with their limits."""
         self.transport.check(self)
 
     def writer(self, context: ConnectorContext) -> SinkWriter:

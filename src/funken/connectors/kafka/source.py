@@ -231,7 +231,7 @@ class KafkaSourceBuilder:
         return self.set_property("group.id", group_id)
 
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
-        """Set what the client ids begin with."""
+        """Set the beginning of the client ids."""
         return self.set_property("client.id.prefix", prefix)
 
     def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:

@@ -194,13 +194,13 @@ class Fetcher:
         self._thread.start()
 
     def call(self, work: Callable[[], None]) -> None:
-        """Run something in the thread, the only one to call the consumer, soon and in order; ``take`` raises what it raises."""
+        """Run a call in the thread, which alone calls the consumer, soon and in order; ``take`` raises its errors."""
         with self._room:
             self._calls.append(work)
             self._room.notify()
 
     def take(self) -> Fetched | None:
-        """Return the next block, ``None`` if there is none; raises what has ended the thread."""
+        """Return the next block, ``None`` if there is none; raises the error that has ended the thread."""
         with self._room:
             if not self._blocks:
                 if self._error is not None:

@@ -294,7 +294,7 @@ class MySqlCdcReader(SourceReader):
     def _unseen(
         self, changes: Sequence[TableChange], end: LogPosition, split: MySqlCdcSplit
     ) -> tuple[int, list[TableChange], list[tuple[RowKey, tuple[TableChange, ...]]]]:
-        """Return how many changes these are, what of them no page has, and what is to be noted of rows in doubt."""
+        """Return the number of these changes, their parts that no page has, and the notes on rows in doubt."""
         noted: list[tuple[RowKey, tuple[TableChange, ...]]] = []
         seen = ChangesInPages(
             split.pages, dict(split.keys), self._weights, split.doubt, lambda *entry: noted.append(entry)
@@ -427,7 +427,7 @@ class ChangesInPages:
             self._pages.setdefault(page.table, []).append(page)
 
     def unseen(self, change: TableChange, end: LogPosition) -> TableChange | None:
-        """Return what of a change no page has: itself, a part of it, or nothing."""
+        """Return the part of a change that no page has: itself, a part of it, or nothing."""
         pages = self._pages.get(change.table)
         if pages is None:
             return change

@@ -242,7 +242,7 @@ class PostgresDatabase(SqlDatabase):
         return "PostgresDatabase({!r})".format(" ".join(f"{key}={parts[key]}" for key in _SHOWN if key in parts))
 
     def parts(self) -> dict[str, Any]:
-        """Return what the connection string says."""
+        """Return the parts of the connection string."""
         client = psycopg("psycopg.conninfo")
         try:
             parts: dict[str, Any] = client.conninfo_to_dict(self.conninfo)
@@ -254,7 +254,7 @@ class PostgresDatabase(SqlDatabase):
         return parts
 
     def with_defaults(self, **more: Any) -> str:
-        """Return a connection string with time limits, and what is given."""
+        """Return a connection string with time limits, and these arguments."""
         made: str = psycopg("psycopg.conninfo").make_conninfo("", **(_DEFAULTS | self.parts() | more))
         return made
 
@@ -307,7 +307,7 @@ class PostgresDatabase(SqlDatabase):
         return (psycopg().Error,)
 
     def problem(self, error: Exception) -> SqlProblem:
-        """Say what an error means by its SQLSTATE; one without is of the connection."""
+        """Return the meaning of an error by its SQLSTATE; one without is of the connection."""
         state = getattr(error, "sqlstate", None)
         primary = getattr(getattr(error, "diag", None), "message_primary", None)
         text = str(primary or error).strip().splitlines()[0] if str(primary or error).strip() else type(error).__name__

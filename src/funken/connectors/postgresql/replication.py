@@ -280,7 +280,7 @@ class ReplicationStream:
         self._thread.start()
 
     def take(self) -> CommittedTransaction | int | None:
-        """Return the next item; raises what has ended the thread."""
+        """Return the next item; raises the error that has ended the thread."""
         with self._room:
             if not self._items:
                 if self._error is not None:
@@ -293,7 +293,7 @@ class ReplicationStream:
             return item
 
     def acknowledge(self, lsn: int) -> None:
-        """Let the server forget what is before a position, soon."""
+        """Let the server forget the log before a position, soon."""
         self._acknowledged = max(self._acknowledged, lsn)
 
     def stop(self) -> None:

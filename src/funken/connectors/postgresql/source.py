@@ -109,7 +109,7 @@ class SeenChanges:
             self._pages.setdefault(page.table, []).append((page.upto, TransactionSnapshot.of(page.snapshot)))
 
     def unseen(self, change: TableChange, xid: int, columns: int = 0) -> TableChange | None:
-        """Return what of a change no page has: itself, a part of it, or nothing."""
+        """Return the part of a change that no page has: itself, a part of it, or nothing."""
         pages = self._pages.get(change.table)
         if pages is None:
             return change
@@ -387,7 +387,7 @@ class CdcReader(SourceReader):
         return self._stream
 
     def _check_slot(self, split: CdcSplit) -> None:
-        """Compare where the job was with where the slot is: what was acknowledged is not sent again."""
+        """Compare the job's position with the slot's: acknowledged changes are not sent again."""
 
         def read(cursor: Any) -> Any:
             cursor.execute(
@@ -440,7 +440,7 @@ class CdcReader(SourceReader):
         return [] if self._split is None else [replace(self._split, lost=self._doubts.entries)]
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Let the server forget what is before the checkpoint."""
+        """Let the server forget the log before the checkpoint."""
         lsn = self._of_checkpoints.get(checkpoint_id, 0)
         self._of_checkpoints = {number: at for number, at in self._of_checkpoints.items() if number > checkpoint_id}
         if lsn and self._stream is not None:
@@ -568,7 +568,7 @@ def _snapshot(cursor: Any) -> str:
 
 
 class CdcEnumerator(ListedSplits):
-    """Makes what is to be made in the server, before the job runs, and hands out the one split."""
+    """Makes publication and slot in the server, before the job runs, and hands out the one split."""
 
     def __init__(self, source: PostgresCdcSource, parallelism: int) -> None:
         super().__init__(parallelism)

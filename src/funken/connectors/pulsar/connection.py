@@ -65,7 +65,7 @@ class PulsarConnection:
     tls_trust_certs: str | None = None
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the cluster."""
+        """Check the arguments as far as possible without the cluster."""
         if not re.match(r"(pulsar|pulsar\+ssl|http|https)://\S", self.service_url):
             raise InvalidConfiguration(
                 f"PulsarConnection: {self.service_url!r} is no service URL; write 'pulsar://host:6650'."

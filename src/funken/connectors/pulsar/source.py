@@ -199,7 +199,7 @@ class PulsarSource(Source[Any]):
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the cluster."""
+        """Check the arguments as far as possible without the cluster."""
         names = (self.topics,) if isinstance(self.topics, str) else tuple(self.topics)
         object.__setattr__(self, "topics", names)
         if bool(names) == bool(self.topic_pattern) or len(set(names)) < len(names):
@@ -397,7 +397,7 @@ class PulsarReader(PolledReader):
     # ---- in the thread
 
     def fetch(self, splits: Sequence[PulsarSplit]) -> Sequence[SplitRecords]:
-        """Take what each partition has; wait a little if none has anything."""
+        """Take the messages of each partition; wait a little if none has any."""
         self._acknowledge()
         blocks = [block for split in splits if (block := self._fetch_partition(split)) is not None]
         if not blocks:
@@ -464,21 +464,21 @@ class PulsarReader(PolledReader):
         return replace(split, after=records[-1].position)
 
     def explain(self, error: Exception) -> Exception:
-        """Say what the errors of the client mean."""
+        """Translate the errors of the client."""
         if isinstance(error, self._source.connection.errors):
             names = ", ".join(self._source.topics) or self._source.topic_pattern
             return self.failure(f"the topic {names} cannot be read: {self._source.connection.problem(error)}")
         return super().explain(error)
 
     def disconnect(self) -> None:
-        """Acknowledge what is due, and close the client."""
+        """Acknowledge due messages, and close the client."""
         try:
             self._acknowledge()
         finally:
             self._client.close()
 
     def _acknowledge(self) -> None:
-        """Acknowledge what is due; what cannot be is acknowledged with a later checkpoint."""
+        """Acknowledge due messages; a failed acknowledgement is repeated with a later checkpoint."""
         due, self._due = self._due, {}
         for partition, message_id in due.items():
             try:
@@ -516,7 +516,7 @@ class PulsarReader(PolledReader):
         return super().snapshot_state(checkpoint_id)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Acknowledge what the checkpoint has."""
+        """Acknowledge the messages of the checkpoint."""
         self._due = self._read.pop(checkpoint_id, self._due)
         self._read = {later: ids for later, ids in self._read.items() if later > checkpoint_id}
 

@@ -28,7 +28,7 @@ class LinkUser(Protocol):
     """A user of the channel, which the link notifies; every call comes in the link's thread."""
 
     def opened(self, channel: Any) -> None:
-        """There is a channel; what was done with the one before it is lost."""
+        """There is a channel; the work of the one before it is lost."""
         ...
 
     def trouble(self, error: BaseException, again: bool) -> None:
@@ -68,7 +68,7 @@ class Link:
                 self._loop.add_callback_threadsafe(work)
 
     def works(self) -> None:
-        """The channel does what it is for: pauses begin from the first again."""
+        """The channel works: pauses begin from the first again."""
         self._paused, self._pause = 0.0, FIRST_PAUSE_S
         self.worked = True
 
@@ -79,7 +79,7 @@ class Link:
             self._connection.close()
 
     def stop(self) -> None:
-        """Send what was called, close, and end the thread."""
+        """Finish the calls, close, and end the thread."""
         self._stopped.set()
         self.call(self._close)
         if self._thread.ident is not None:
@@ -195,7 +195,7 @@ class Consumer:
     # ---- from the reader
 
     def acknowledge(self, epoch: int, number: int, acks: Acks, confirm: bool) -> None:
-        """Acknowledge what was delivered on a channel, if it is still there; ``confirmed`` gets the number then."""
+        """Acknowledge deliveries of a channel, if it is still there; ``confirmed`` gets the number then."""
         self.link.call(lambda: self._acknowledge(epoch, number, acks, confirm))
 
     # ---- in the thread
@@ -316,7 +316,7 @@ class Publisher:
     # ---- in the thread
 
     def opened(self, channel: Any) -> None:
-        """Ask for confirmations, and send again what has none."""
+        """Ask for confirmations, and send unconfirmed messages again."""
         self._channel = channel
         with self._changed:
             self._waiting.extendleft(reversed(self._sent.values()))

@@ -62,7 +62,7 @@ class _Function(RMQDeserializationSchema):
 
 
 def message_of(method: Any, properties: Any, body: bytes) -> RMQMessage:
-    """Return what the client has delivered as a message."""
+    """Return a delivery of the client as a message."""
     bears = {name: value for name in PROPERTIES if (value := getattr(properties, name)) is not None}
     headers = bears.pop("headers", {})
     return RMQMessage(body, method.exchange, method.routing_key, headers, bears, method.redelivered)

@@ -80,7 +80,7 @@ class RMQConnectionConfig:
     tls_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        """Take the URI apart, and check what can be checked without the server."""
+        """Take the URI apart, and check the arguments as far as possible without the server."""
         if self.uri:
             self._read(self.uri)
         if not self.host:
@@ -207,11 +207,11 @@ class RMQConnectionConfig:
         return self.connection_timeout
 
     def get_requested_channel_max(self) -> int:
-        """Return the most channels of a connection; 0: what the server allows."""
+        """Return the most channels of a connection; 0: the server's limit."""
         return self.requested_channel_max
 
     def get_requested_frame_max(self) -> int:
-        """Return the most bytes of a frame; 0: what the server allows."""
+        """Return the most bytes of a frame; 0: the server's limit."""
         return self.requested_frame_max
 
     def get_requested_heartbeat(self) -> int:
@@ -313,7 +313,7 @@ class Lost(Exception):
 
 
 class NotTaken(Exception):
-    """The server cannot do what it is asked for, and trying again does not help; the text says what does."""
+    """The server cannot do as asked, and trying again does not help; the text names the remedy."""
 
 
 def errors() -> tuple[type[Exception], ...]:
@@ -358,7 +358,7 @@ def passes(error: BaseException) -> bool:
 
 
 def problem(error: BaseException, config: RMQConnectionConfig) -> str:
-    """Say what an error means, and what to do."""
+    """Return the meaning of an error, and the remedy."""
     known = pika("pika.exceptions")
     code, text = code_of(error)
     root = root_of(error)
@@ -442,7 +442,7 @@ def check_queue(config: RMQConnectionConfig, queue: str, declare: bool) -> None:
 
 
 def check_target(config: RMQConnectionConfig, exchange: str | None, queue: str | None, declare: bool) -> None:
-    """Look whether messages can be sent to an exchange and a queue; what a function chooses is ``None``."""
+    """Check that messages can be sent to an exchange and a queue; a name chosen by a function is ``None``."""
     where = f"the exchange {exchange!r}" if exchange else f"the queue {queue!r}" if queue else "the server"
 
     def publish(channel: Any) -> None:

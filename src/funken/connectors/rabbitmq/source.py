@@ -100,7 +100,7 @@ class RMQReader(SourceReader):
         return ended
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return the records of what has come, or acknowledge and wait."""
+        """Return the records of the messages so far, or acknowledge and wait."""
         if not self._split:
             return NEED_SPLITS
         received = self._consumer.received
@@ -200,7 +200,7 @@ class RMQReader(SourceReader):
         return [RMQSplit(self._split, ids)] if self._split else []
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Acknowledge what was read before it."""
+        """Acknowledge the messages read before it."""
         self._ledger.complete(checkpoint_id)
         self._acknowledge()
 
@@ -247,7 +247,7 @@ class RMQSource(Source):
     boundedness = Boundedness.CONTINUOUS_UNBOUNDED
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the server."""
+        """Check the arguments as far as possible without the server."""
         check_schema(self.deserialization_schema, DeserializationSchema, "RMQSource")
         if not self.queue_name:
             raise InvalidConfiguration("an RMQSource needs the name of a queue.")

@@ -76,7 +76,7 @@ class SqlDatabase:
         return f"INSERT INTO {self.quote(table)} ({names}) VALUES ({marks})"
 
     def fetch(self, cursor: Any, where: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query; ``where`` says of what, for an error."""
+        """Return the rows of a query; ``where`` names it for an error."""
         return [tuple(row) for row in cursor.fetchall()]
 
     def limit(self, rows: int) -> str:
@@ -91,12 +91,12 @@ class SqlDatabase:
         cursor.executemany(statement, rows)
 
     def probe(self, cursor: Any, table: str, columns: Sequence[str], keys: Sequence[str]) -> None:
-        """Let the database look at the statement of ``write`` without running it; what is wrong with it is raised."""
+        """Let the database check the statement of ``write`` without running it; raise its complaint."""
         statement = self.upsert(table, columns, keys) if keys else self.insert(table, columns)
         cursor.execute(f"EXPLAIN {statement}", (None,) * len(columns))
 
     def problem(self, error: Exception) -> SqlProblem:
-        """Say what an error means."""
+        """Return the meaning of an error."""
         return SqlProblem(f"{type(error).__name__}: {str(error).strip()}", "see what the database says")
 
     @property
@@ -151,7 +151,7 @@ class SqlSession:
         return result
 
     def close(self) -> None:
-        """Close the connection: what is not committed is rolled back."""
+        """Close the connection: uncommitted work is rolled back."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(*self.database.errors):
@@ -190,7 +190,7 @@ class Background(Generic[T]):
         self._future.add_done_callback(lambda _: self._wake())
 
     def take(self) -> T | None:
-        """Return the result, or raise what the call raised; ``None`` while it runs."""
+        """Return the result, or raise the call's exception; ``None`` while it runs."""
         if self._future is None or not self._future.done():
             return None
         future, self._future = self._future, None
@@ -296,7 +296,7 @@ class EngineDatabase(SqlDatabase):
         return (self._engine.dialect.dbapi.Error, self._sqlalchemy().exc.DBAPIError)
 
     def problem(self, error: Exception) -> SqlProblem:
-        """Pass on what the driver says; errors of the connection may go away."""
+        """Pass on the driver's message; errors of the connection may go away."""
         driver = getattr(error, "orig", None) or error
         text = f"{type(driver).__name__}: {str(driver).strip()}"
         transient = bool(getattr(error, "connection_invalidated", False)) or type(driver).__name__ == "InterfaceError"

@@ -68,7 +68,7 @@ class SqlSink(Sink):
     batch_size: int = 5000
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the database."""
+        """Check the arguments as far as possible without the database."""
         missing = [column for column in self.key_columns if self.columns and column not in self.columns]
         if missing:
             raise InvalidConfiguration(

@@ -254,7 +254,7 @@ class SqlReader(PolledReader):
         return Batch(values, split=split.id)
 
     def explain(self, error: Exception) -> Exception:
-        """Return what the database's errors mean; they are explained where they are raised."""
+        """Return the database's errors: they are explained where they are raised."""
         return error
 
     def disconnect(self) -> None:
@@ -302,7 +302,7 @@ class SqlReader(PolledReader):
         return source.database.fetch(cursor, self._where(split)), False
 
     def _where(self, split: SqlSplit) -> str:
-        """Say what is read, for an error."""
+        """Return the name of the query and range being read, for an error."""
         source, query = self._source, " ".join(self._source.query.split())
         after = "" if split.after is None else f", rows after {source.column} = {split.after!r}"
         return f"operator {self.context.operator!r} cannot read the query {query[:200]!r} (range {split.id}{after})"
