@@ -138,7 +138,7 @@ def positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, 
 
 
 def _parts(at: dis.Instruction, code: CodeType) -> list[Operation]:
-    """Return what an instruction does, as operations."""
+    """Return the effect of an instruction, as operations."""
     name, flag = at.opname, bool((at.arg or 0) & 1)
     if name in _IGNORED:
         return []
@@ -190,7 +190,7 @@ def constants_behind(code: CodeType, name: str) -> list[Any] | None:
 
 
 def names_changed(code: CodeType) -> tuple[set[str], set[str]]:
-    """Return the names that a function assigns outside of itself, and those of what it changes in place.
+    """Return the names that a function assigns outside of itself, and the names of objects that it changes in place.
 
     Attributes of the first argument are left out: that is the object that a method is of.
 
@@ -219,7 +219,7 @@ def names_changed(code: CodeType) -> tuple[set[str], set[str]]:
 
 
 def changes_of_names(code: CodeType) -> Iterator[tuple[str, str, int]]:
-    """Yield what a function does to names around it: ``assigns`` or ``changes``, the name, and the line.
+    """Yield the effects of a function on names around it: ``assigns`` or ``changes``, the name, and the line.
 
     An item that is assigned counts if its value is computed right there, as in ``counts[word] += 1``: others may be a cache.
 
@@ -305,7 +305,7 @@ _CONDITIONS = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "UNARY_NOT")
 
 
 def _container(found: list[dis.Instruction], number: int) -> dis.Instruction | None:
-    """Return the last instruction of what an item is set or deleted in: it comes before those of the key."""
+    """Return the last instruction of the container in which an item is set or deleted, before those of the key."""
     depth = 0
     for at in range(number - 1, 0, -1):
         each = found[at]
@@ -321,7 +321,7 @@ def goes_on(code: CodeType, offset: int) -> bool:
 
 
 def always_raises(found: list[Operation], number: int) -> bool:
-    """Return whether what comes from an operation on, to the next jump, ends with an exception that is raised.
+    """Return whether the code from an operation on, to the next jump, ends with an exception that is raised.
 
     >>> def checked(n):
     ...     raise ValueError(n)

@@ -183,7 +183,7 @@ def attribute_of(target: Any, name: str) -> tuple[Any] | None:
 
 
 def _attributes(target: Any) -> dict[str, Any] | None:
-    """Return the attributes that an object has itself; ``None`` if its class says otherwise what they are."""
+    """Return the attributes that an object has itself; ``None`` if its class defines them otherwise."""
     for cls in type(target).__mro__:
         if "__dict__" in vars(cls):
             found = vars(cls)["__dict__"]
@@ -243,7 +243,7 @@ def default_argument(function: FunctionType, name: str) -> tuple[Any] | None:
 
 
 def fingerprint(code: CodeType) -> tuple[Any, ...]:
-    """Return what is equal, in every process, for code that does the same.
+    """Return a fingerprint that is equal, in every process, for code that does the same.
 
     >>> fingerprint((lambda a: a.lower()).__code__) == fingerprint((lambda a: a.upper()).__code__)
     False
@@ -397,7 +397,7 @@ def said(found: Outside) -> str:
 
 
 def expression_on(found: Any) -> Expression:
-    """Return what is on a stack as an expression; raise ``NotVectorizable`` if it is none."""
+    """Return an item of the stack as an expression; raise ``NotVectorizable`` if it is none."""
     if isinstance(found, Expression):
         return found
     if isinstance(found, Marker) and found.kind == "list":
@@ -416,7 +416,7 @@ DISPLAY = "display"
 
 
 def dropping(dropped: tuple[Expression, ...], value: Any) -> tuple[Expression, ...]:
-    """Return what was evaluated and dropped, with one more value; of a list or set with its items."""
+    """Return the dropped expressions with one more value; of a list or set with its items."""
     if isinstance(value, Marker) and value.kind == "list":
         for each in value.value:
             dropped = dropping(dropped, Invoke("display", (each,)) if isinstance(each, Unpacked) else each)
@@ -553,7 +553,7 @@ class Steps:
 
 
 def known_target(target: Any) -> Expression | None:
-    """Return what a function computes of its one argument; ``None`` if it is not known, or one of Python.
+    """Return the result of a function of one argument; ``None`` if it is not known, or one of Python.
 
     >>> known_target(operator.itemgetter("user")), known_target(str.lower), known_target(print)
     (GetItem(record=Argument(argument=0, path=()), index='user', of=None),
@@ -597,10 +597,10 @@ class FunctionReader(Protocol):
         ...
 
     def depend(self, dependency: Dependency) -> None:
-        """Note what the function uses."""
+        """Note a dependency of the function."""
 
     def inlined(self, kind: str, name: str, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
-        """Return what a function of the program makes of arguments."""
+        """Return the result of a function of the program for arguments."""
         ...
 
     def new_item(self) -> int:
@@ -612,7 +612,7 @@ class FunctionReader(Protocol):
         ...
 
     def inner(self, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
-        """Return what a function that the function itself makes, without variables of its own, makes of arguments."""
+        """Return the result for arguments of a function that the function makes, without variables of its own."""
         ...
 
 
@@ -623,7 +623,7 @@ class Calls:
         self._reader = reader
 
     def used(self, value: Any) -> Any:
-        """Return what is on the stack; a value from outside as the constant it is."""
+        """Return an item of the stack; a value from outside as the constant it is."""
         if not isinstance(value, Outside):
             return value
         return self.depended(value)
@@ -707,7 +707,7 @@ class Calls:
         return Invoke(name, tuple(map(self.expression, given)))
 
     def expression(self, value: Any) -> Expression:
-        """Return what is on the stack as an expression."""
+        """Return an item of the stack as an expression."""
         return expression_on(self.used(value))
 
     def _tested(self, _: str, given: list[Any], names: tuple[str, ...]) -> Any:
@@ -771,7 +771,7 @@ class Calls:
         return MakeRecord(DICT, names, parts)
 
     def _items(self, value: Any, name: str) -> Expression:
-        """Return what a function goes through; a display as a tuple, unless lists are in it, or come of it."""
+        """Return the items of a function's argument; a display as a tuple, unless lists are in it, or come of it."""
         if isinstance(value, Marker) and value.kind == "list" and value.value:
             unpacks = any(isinstance(each, Unpacked) for each in value.value)
             if unpacks or name in ("list", "sorted"):
@@ -798,12 +798,12 @@ class Calls:
         return Marker("generator", f"a {name}", loop)
 
     def _keys(self, items: Expression, key: Any, name: str) -> Expression:
-        """Return what a key function makes of the items of a list."""
+        """Return a key function's results for the items of a list."""
         number = self._reader.new_item()
         return Loop(items, number, (), self._of_key(key, Argument(number), name))
 
     def _of_key(self, key: Any, item: Expression, name: str) -> Expression:
-        """Return what a key function makes of an item."""
+        """Return a key function's result for an item."""
         if isinstance(key, Outside) and type(key.value) is FunctionType:
             return self._reader.inlined(key.kind, key.name, key.value, (item,))
         if isinstance(key, Marker) and key.kind == "inner":
@@ -813,7 +813,7 @@ class Calls:
         raise NotVectorizable(f"calls {name}() with a function that is none of the program")
 
     def _by_key(self, name: str, given: list[Any]) -> Expression:
-        """Return the first or the second value, by what a function makes of them; of equal ones the first."""
+        """Return the first or the second value, by a function's results for them; of equal ones the first."""
         key = given.pop()
         one, other = (self.expression(each) for each in given)
         by = [self._of_key(key, each, name) for each in (one, other)]

@@ -92,7 +92,7 @@ class How(enum.Enum):
 
 @dataclass(frozen=True)
 class Leaf:
-    """A leaf of the results: the number of the leaf it comes from, what is done, and the kind it has then."""
+    """A field of the results: the number of the field it comes from, its conversion, and its type after that."""
 
     number: int
     kind: Atomic
@@ -105,7 +105,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Conversion:
-    """The schema of what comes out, and its leaves from left to right."""
+    """The schema of the results, and their fields from left to right."""
 
     schema: Type
     leaves: tuple[Leaf, ...]
@@ -123,7 +123,7 @@ _Made = tuple[Type, list[Leaf]]
 
 
 def conversion_of(schema: Type, type_info: TypeInformation) -> Conversion:
-    """Return what a declared type makes of columns; raise ``NotVectorizable`` where records have to be converted.
+    """Return a declared type's conversion of columns; raise ``NotVectorizable`` where records have to be converted.
 
     >>> from funken.types import Types
     >>> made = conversion_of(Tuple((STR, INT)), Types.ROW([Types.STRING(), Types.INT()]))
@@ -229,7 +229,7 @@ def _is_text(type_info: TypeInformation) -> bool:
 
 
 def _of_kind(kind: Atomic, type_info: TypeInformation, number: int, nullable: bool) -> Leaf:
-    """Return what becomes of a leaf; ``nullable``: where it stands, ``None`` stays ``None``."""
+    """Return the conversion of a field; ``nullable``: where it stands, ``None`` stays ``None``."""
     if isinstance(type_info, OfElements):
         return _of_list(kind, type_info, number)
     basic = type_info.basic_type if isinstance(type_info, BasicTypeInfo) else None
@@ -315,7 +315,7 @@ _STATE_TYPES |= {BasicType.CHAR: STR, BasicType.BIG_INT: INT, **dict.fromkeys(BI
 
 
 def kept_schema(type_info: TypeInformation) -> Type | None:
-    """Return the schema of what a state of a type keeps; ``None``: columns do not keep it.
+    """Return the schema of the values in a state of a type; ``None``: columns do not keep it.
 
     >>> from funken.types import Types
     >>> kept_schema(Types.TUPLE([Types.STRING(), Types.ROW([Types.INT()])])), kept_schema(Types.LIST(Types.INT()))
@@ -352,7 +352,7 @@ def bits_of_leaves(type_info: TypeInformation | None) -> dict[Path, int]:
 
 
 def kept(value: Expression, type_info: TypeInformation | None) -> Expression:
-    """Return what is written of a value.
+    """Return the written form of a value.
 
     >>> from funken.columnar.expressions import Argument
     >>> from funken.types import Types
@@ -363,7 +363,7 @@ def kept(value: Expression, type_info: TypeInformation | None) -> Expression:
 
 
 def seen(value: Expression, type_info: TypeInformation | None) -> Expression:
-    """Return what is read of a value that was written for the same record."""
+    """Return the read form of a value that was written for the same record."""
     return value if type_info is None else _shaped(value, type_info, _converted)
 
 
@@ -425,7 +425,7 @@ def _has_floats(type_info: Any) -> bool:
 
 
 def _items(value: Expression, type_info: TupleTypeInfo | RowTypeInfo) -> list[Expression] | None:
-    """Return what becomes the fields of a tuple or row, where a value is put together of these; ``None``: it is not."""
+    """Return the fields of a tuple or row, if a value is put together of these; ``None``: it is not."""
     width = len(type_info.field_types)
     match value:
         case Make(items) if len(items) == width and not any(isinstance(each, Unpacked) for each in items):
@@ -519,7 +519,7 @@ def reduce_folds(
 
 @dataclass(frozen=True)
 class Aggregate:
-    """An ``AggregateFunction``: how it starts, what it adds, and the accumulator with the leaves of an empty one."""
+    """An ``AggregateFunction``: its start, its addition, and the accumulator with the fields of an empty one."""
 
     created: Traced
     added: Traced
@@ -651,7 +651,7 @@ def _extreme(result: Expression, schema: Type, so_far: int, record: int) -> tupl
 
 
 def _deciding(expression: Expression, kinds: dict[tuple[int, ...], Atomic]) -> tuple[int, Expression] | None:
-    """Return of which argument a value is, and what of it, if it is an int or text of its own, or an int negated."""
+    """Return the argument of a value, and its part, if it is an int or text of its own, or an int negated."""
     match _plain(expression):
         case Argument(argument, path) if kinds.get(path) in (INT, STR):
             return argument, Argument(0, path)
@@ -700,7 +700,7 @@ def _is_total(expression: Expression) -> bool:
 
 
 def _plain(expression: Expression) -> Expression:
-    """Return items of arguments as what they are: inputs."""
+    """Return items of arguments as inputs."""
     if isinstance(expression, GetItem):
         record = _plain(expression.record)
         if isinstance(record, Argument):

@@ -134,7 +134,7 @@ class Text(Expression):
 
 @dataclass(frozen=True)
 class Sequence(Expression):
-    """``result``, after ``before`` were evaluated for what they may raise."""
+    """``result``, after the evaluation of ``before`` for its exceptions."""
 
     before: tuple[Expression, ...]
     result: Expression
@@ -319,16 +319,16 @@ class _Known:
     decided: Mapping[int, bool] = field(default_factory=dict)
 
     def evaluating(self, expressions: Iterable[Expression], key: _Key) -> _Known:
-        """Return what is known where expressions are evaluated as well."""
+        """Return the facts where expressions are evaluated as well."""
         return _Known(self.surely.union(*(_evaluated(each, key) for each in expressions)), self.decided)
 
     def under(self, condition: int, side: bool) -> _Known:
-        """Return what is known on one side of a condition."""
+        """Return the facts on one side of a condition."""
         return _Known(self.surely, {**self.decided, condition: side})
 
 
 def pruned(expression: Expression, key: _Key, known: _Known | None = None) -> Expression:
-    """Return an expression without what is evaluated and dropped, and evaluated anyway, and without choices that are known.
+    """Return an expression without dropped parts that are evaluated anyway, and without decided choices.
 
     >>> from funken.columnar.expressions import Argument
     >>> positive = Argument(0)
@@ -355,7 +355,7 @@ def pruned(expression: Expression, key: _Key, known: _Known | None = None) -> Ex
 
 
 def _left(expression: Expression, key: _Key, known: _Known) -> Expression | None:
-    """Return what is left to evaluate of an expression that is dropped; ``None``: nothing."""
+    """Return the part of a dropped expression that is left to evaluate; ``None``: nothing."""
     if key(expression) in known.surely:
         return None
     match expression:

@@ -68,7 +68,7 @@ class Convention:
 
 @reads
 def trace_flat_map(target: Any, method: str | None, schema: Type | None = None) -> TracedFlatMap:
-    """Return what a function of one record, of a schema if it is known, gives; raise ``NotVectorizable`` with the reason.
+    """Return the results of a function of one record, of a schema if known; raise ``NotVectorizable`` with the reason.
 
     >>> found = trace_flat_map(lambda line: line.split(","), None)
     >>> [(type(each.items).__name__, each.result) for each in found.emissions]
@@ -87,7 +87,7 @@ def trace_flat_map(target: Any, method: str | None, schema: Type | None = None) 
 def read_by(
     convention: Convention, target: Any, method: str | None, schema: Type | None = None, changes: bool = False
 ) -> TracedFlatMap:
-    """Return what a function that is called in a known way gives; ``changes``: nobody else has its arguments."""
+    """Return the results of a function with a known calling convention; ``changes``: nobody else has its arguments."""
     function = function_of(target, method)
     tracer = FlatMapTracer(function, convention, method is not None, target)
     return with_method(tracer.of(schema, changes).read(), function, method)
@@ -113,7 +113,7 @@ class EmissionLog:
 
     @contextmanager
     def aside(self) -> Iterator[list[Emission]]:
-        """Put what is given from now on into a list of its own."""
+        """Put emissions from now on into a list of their own."""
         before, self.emissions = self.emissions, []
         try:
             yield self.emissions
@@ -180,7 +180,7 @@ class FlatMapTracer(Tracer):
     # ---- what comes of it
 
     def returned(self, value: Any, at: Emission, dropped: tuple[Expression, ...]) -> None:
-        """Give what the function returns."""
+        """Emit the function's result."""
         match self.convention.gives:
             case "several":
                 self.give(value, at)
@@ -366,7 +366,7 @@ class EmissionWalk(Walk):
             super()._branch(name, there, state)
 
     def call(self, code: CodeType, variables: dict[str, Any], state: State) -> list[tuple[State, Any]]:
-        """Follow a function that is called in a state; return the states where it ends, and what it returns there."""
+        """Follow a function that is called in a state; return the states where it ends, and its results there."""
         reader, found = self._reader.reading(operations_of(code), code), list[tuple[State, Any]]()
         walk = EmissionWalk(reader, self, returned=found)
         walk.follow(State(0, Stack(reader), variables, state.dropped, state.when))
@@ -534,7 +534,7 @@ def pair_schema(left: Type, right: Type) -> Type:
 
 @reads
 def trace_maybe(target: Any, method: str | None, schema: Type | None = None) -> TracedFlatMap:
-    """Return what a function of one record gives if it is not ``None``; raise ``NotVectorizable`` with the reason.
+    """Return the result of a function of one record unless it is ``None``; raise ``NotVectorizable`` with the reason.
 
     Only filters see the ``None``: it gives one result or none.
 
@@ -594,7 +594,7 @@ def trace_pairs(target: Any, method: str | None, flat: bool) -> TracedFlatMap:
 
 @reads
 def trace_process(target: Any, method: str | None) -> TracedFlatMap:
-    """Return what a process function gives, also to side outputs; raise ``NotVectorizable`` with the reason.
+    """Return the results of a process function, also to side outputs; raise ``NotVectorizable`` with the reason.
 
     >>> found = trace_process(lambda value, ctx: [(value, ctx.timestamp())], None)
     >>> [each.result for each in found.emissions]
@@ -607,7 +607,7 @@ def trace_process(target: Any, method: str | None) -> TracedFlatMap:
 def trace_window_function(
     target: Any, method: str | None, keyed: bool, context: bool, bounds: bool, many: bool = False
 ) -> TracedFlatMap:
-    """Return what a window function gives; raise ``NotVectorizable`` with the reason.
+    """Return the results of a window function; raise ``NotVectorizable`` with the reason.
 
     ``keyed``: its first argument is the key; ``context``: it gets a context, not the window; ``bounds``: the window has a start
     and an end; ``many``: it gets all records of the window, which are its result. Else it sees a list of the one result.
@@ -635,7 +635,7 @@ class TracedWithContext:
 
 @reads
 def trace_with_context(target: Any, method: str) -> TracedWithContext:
-    """Return what a method of ``target`` makes of a record and a context; raise ``NotVectorizable`` with the reason.
+    """Return a method's result for a record and a context; raise ``NotVectorizable`` with the reason.
 
     >>> class Hours:
     ...     def get_bucket_id(self, element, context):

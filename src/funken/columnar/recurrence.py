@@ -63,7 +63,7 @@ class Comparison:
 
 
 def recurrence_of(value: Expression, is_own: IsOwn, plain: Plain = _as_it_is) -> Recurrence:
-    """Return what becomes of a value; one that is joined in no known way is ``SET``. ``plain`` simplifies what is compared.
+    """Return a state's next value; one joined in no known way is ``SET``. ``plain`` simplifies comparisons.
 
     >>> from funken.columnar.expressions import Argument
     >>> own, new = Argument(0), Argument(1)
@@ -147,7 +147,7 @@ def _lexicographic(condition: Expression) -> tuple[str, abc.Sequence[tuple[Expre
 
 @dataclass(frozen=True)
 class ResultOfItem(Expression):
-    """The end of a path: what it has given for an item; ``None``: nothing. ``several``: it is a list of what it has given."""
+    """The end of a path: its result for an item; ``None``: nothing. ``several``: it is a list of results."""
 
     value: Expression | None
     several: bool = False
@@ -211,7 +211,7 @@ def gives_several(tree: Expression) -> bool:
 
 
 def result_of(tree: Expression) -> Expression:
-    """Return what is given, where something is; raise ``NotVectorizable`` if nothing ever is."""
+    """Return the result of the paths that have one; raise ``NotVectorizable`` if none has."""
     match tree:
         case Sequence(before, result):
             return Sequence(before, result_of(result))
@@ -237,7 +237,7 @@ _FOLDS = {ADD: "total", MOST: "fold max", LEAST: "fold min"}
 
 @dataclass(frozen=True)
 class CarriedVariables(Expression):
-    """The end of a path through the body: what the variables have then, and what was appended to a list."""
+    """The end of a path through the body: the values of the variables then, and the item appended to a list."""
 
     values: tuple[Expression, ...]
     appended: ResultOfItem | None = None
@@ -249,7 +249,7 @@ def contains(expression: Expression, wanted: frozenset[int]) -> bool:
 
 
 def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeholders: frozenset[int]) -> Expression:
-    """Return what a variable has behind a loop; raise ``NotVectorizable`` if it is none of the known folds.
+    """Return the value of a variable behind a loop; raise ``NotVectorizable`` if it is none of the known aggregates.
 
     ``place`` is its place among those that are carried, ``loop`` has the items, ``before`` is what the variable has had.
     """
@@ -308,7 +308,7 @@ def _apart(tree: Expression, place: int) -> Expression:
 def _mapped(
     tree: Expression, of: Callable[[CarriedVariables], ResultOfItem], placeholders: frozenset[int]
 ) -> Expression:
-    """Return the paths through a body with what is made of their ends."""
+    """Return the paths through a body with a function's results for their ends."""
     match tree:
         case Choose(condition, then, otherwise):
             one, other = (_mapped(each, of, placeholders) for each in (then, otherwise))
@@ -329,7 +329,7 @@ def _mapped(
 
 
 def _better(tree: Expression, place: int, is_own: IsOwn, placeholders: frozenset[int]) -> tuple[str, Expression] | None:
-    """Return the fold of ``if item > best: best = item``, with what is compared; ``None`` if that is not what the body is."""
+    """Return the aggregate of ``if item > best: best = item``, with its comparison; ``None`` for other bodies."""
     match tree:
         case Choose(Compare() as condition, then, otherwise):
             taken, kept = _end(then), _end(otherwise)
@@ -348,7 +348,7 @@ def _better(tree: Expression, place: int, is_own: IsOwn, placeholders: frozenset
 
 
 def _end(tree: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]] | None:
-    """Return what variables have at the end of a path, and what is evaluated and dropped on it; ``None``: it is more than one."""
+    """Return the values of variables at a path's end, and dropped expressions; ``None``: there are several ends."""
     match tree:
         case Sequence(before, CarriedVariables(values)):
             return values, before
@@ -358,7 +358,7 @@ def _end(tree: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ..
 
 
 def appended_of(tree: Expression, loop: Loop, placeholders: frozenset[int]) -> Expression | None:
-    """Return what a loop appends to a list; ``None`` if it does not."""
+    """Return the items that a loop appends to a list; ``None`` if it does not."""
     found: list[ResultOfItem] = []
 
     def appended(end: CarriedVariables) -> ResultOfItem:

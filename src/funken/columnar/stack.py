@@ -96,7 +96,7 @@ class Stack:
         self._items.append(value)
 
     def pop(self) -> Any:
-        """Take what is on top; an object from outside is used by that."""
+        """Take the top item; an object from outside is used by that."""
         return self._calls.used(self._items.pop())
 
     def depth(self) -> int:
@@ -104,15 +104,15 @@ class Stack:
         return len(self._items)
 
     def top(self) -> Any:
-        """Return what is on top, and leave it there; ``None`` if there is nothing."""
+        """Return the top item, and leave it there; ``None`` if there is nothing."""
         return self._items[-1] if self._items else None
 
     def item(self, depth: int) -> Any:
-        """Return what is so deep in the stack, as it is; ``None`` if there is nothing."""
+        """Return the item at a depth of the stack, as it is; ``None`` if there is nothing."""
         return self._items[-depth] if len(self._items) >= depth else None
 
     def put(self, depth: int, value: Any) -> None:
-        """Put something in the place of what is so deep in the stack."""
+        """Replace the item at a depth of the stack."""
         self._items[-depth] = value
 
     def keywords(self, on_stack: bool) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class Stack:
         return names
 
     def discard(self) -> None:
-        """Take away what is on top: nothing is known to use it."""
+        """Remove the top item: nothing is known to use it."""
         self._items.pop()
 
     def peek(self, depth: int, kind: str) -> bool:
@@ -599,7 +599,7 @@ class _Meeting:
         return replace(first, stack=stack, variables=variables, dropped=self._dropped(), when=when)
 
     def _dropped(self) -> tuple[Expression, ...]:
-        """Return what all have evaluated, and what some have, under their conditions."""
+        """Return the expressions that all have evaluated, and those that some have, under their conditions."""
         found = [each.dropped for each in self._states]
         both = 0
         while both < min(map(len, found)) and all(each[both] is found[0][both] for each in found):
@@ -673,7 +673,7 @@ _METHODS = ("pop", "update")
 
 
 def is_made(operation: Operation, stack: Stack) -> Expression | None:
-    """Return what an operation has just made, if it is a record that nobody else has; ``None`` if it is none."""
+    """Return the record that an operation has just made and nobody else has; ``None`` if there is none."""
     top = stack.top() if operation.name in _MAKING else None
     if operation.name == "DICT_UPDATE":
         top = stack.item(operation.argument)
@@ -688,7 +688,7 @@ def changed(
     own: list[Expression],
     given: Iterable[Expression] = (),
 ) -> Expression | None:
-    """Change a record, if that is what an operation does; return the changed record, ``None`` if it does something else.
+    """Change a record, if an operation does that; return the changed record, ``None`` for other operations.
 
     That it can be changed is part of what the function does, also if its result does not show the record: it is evaluated.
     ``own`` are the records that the function alone has, ``given`` what it has given to others since.

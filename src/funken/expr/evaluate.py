@@ -127,7 +127,7 @@ class _Selection(Evaluator):
 
 
 def _whole(column: Any) -> Any:
-    """Return one array of what may be chunks."""
+    """Return one array of possible chunks."""
     if not hasattr(column, "combine_chunks"):
         return column
     column = column.combine_chunks()

@@ -63,7 +63,7 @@ class Literal(Node):
 
 @dataclass(frozen=True)
 class Call(Node):
-    """A call of a function, by the name of its row in the table; ``options`` are what the syntax says beside arguments.
+    """A call of a function, by the name of its row in the table; ``options`` are the syntax beside arguments.
 
     >>> call = Call("+", (InputRef(0, type="INT"), Literal(1, type="INT")), type="INT")
     >>> str(call), call == Call("+", (InputRef(0, type="INT"), Literal(1, type="INT")), type="INT")

@@ -235,7 +235,7 @@ DOCUMENT = "document"
 
 
 class Record(Composite):
-    """Records whose fields have names: ``form`` says what they are, and ``cls`` is their class, if they have one of their own.
+    """Records whose fields have names: ``form`` is their form, and ``cls`` their class, if they have one of their own.
 
     >>> point = Record((INT, STR), DICT, ("x", "name"))
     >>> point, point == Tuple((INT, STR)), point.position("name"), point.position("y")

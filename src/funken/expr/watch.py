@@ -89,7 +89,7 @@ class CostWatch:
         return Way.ROWS if self._left[size] else Way.COLUMNS
 
     def took(self, way: Way, records: int, seconds: float) -> None:
-        """Note what a block, or a sample, has cost one way; ``records`` is at least 1."""
+        """Note the cost of a block, or a sample, one way; ``records`` is at least 1."""
         cost = self._columns[records.bit_length()] if way is Way.COLUMNS else self._rows
         cost.add(records, seconds)
 
@@ -138,7 +138,7 @@ class StateWatch:
         return Way.ROWS if self.in_rows else Way.COLUMNS
 
     def _cost_on_columns(self) -> float | None:
-        """Return what a record costs in blocks of this size, which cost no more than larger ones."""
+        """Return the cost of a record in blocks of this size, which cost no more than larger ones."""
         size = int(self._size).bit_length()
         for each in sorted(self._columns):
             cost = self._columns[each].least() if each >= size else None
@@ -147,6 +147,6 @@ class StateWatch:
         return None
 
     def took(self, way: Way, records: int, seconds: float) -> None:
-        """Note what a block has cost one way; ``records`` is at least 1."""
+        """Note the cost of a block one way; ``records`` is at least 1."""
         cost = self._columns[records.bit_length()] if way is Way.COLUMNS else self._rows
         cost.add(records, seconds)

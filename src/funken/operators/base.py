@@ -120,7 +120,7 @@ class Operator:
         self.process_second(*block.rows())
 
     def watermark(self, watermark: int) -> None:
-        """Event time has reached ``watermark``, the minimum over all inputs: fire what is due, then pass it on."""
+        """Event time has reached ``watermark``, the minimum over all inputs: fire due timers, then pass it on."""
         self.current_watermark = watermark
         self.output.watermark(watermark)
 
@@ -153,17 +153,17 @@ class Operator:
         """A micro-batch has come to its end, and the job ends with a snapshot, to go on with the next."""
 
     def finish(self) -> None:
-        """All inputs ended and ``MAX_WATERMARK`` was handled: emit what is held back."""
+        """All inputs ended and ``MAX_WATERMARK`` was handled: emit held records."""
 
     def prepare_snapshot(self, checkpoint_id: int) -> Sequence[Any]:
-        """A barrier is next: close transactions, and return what the driver is to commit (sinks only).
+        """A barrier is next: close transactions, and return the committables for the driver (sinks only).
 
         Runs before ``context.before_snapshot`` and ``snapshot``.
         """
         return ()
 
     def snapshot(self) -> Any:
-        """Return what must survive beyond keyed state and timers, as plain data (``None``: nothing)."""
+        """Return state beyond keyed state and timers, as plain data (``None``: nothing)."""
         return None
 
     def restore(self, snapshot: Any) -> None:
@@ -265,7 +265,7 @@ class OperatorContext:
     next_time: Callable[[], int] = field(init=False)
 
     def send_event(self, payload: Any, output: bool = False) -> None:
-        """Send plain data to the operator's coordinator; ``output``: it is part of what the attempt writes."""
+        """Send plain data to the operator's coordinator; ``output``: it is part of the attempt's output."""
         self.report(payload, output)
 
     def __post_init__(self) -> None:
@@ -274,7 +274,7 @@ class OperatorContext:
 
 
 def connector_context(context: OperatorContext) -> ConnectorContext:
-    """Return what a reader or writer that runs in an operator is given."""
+    """Return the context of a reader or writer that runs in an operator."""
     return ConnectorContext(
         context.operator,
         context.subtask,

@@ -139,7 +139,7 @@ def watched() -> bool:
 
 
 class OuterVariables:
-    """Names for what the bodies in one loop use from outside of it."""
+    """Names for the outer variables of the bodies in one loop."""
 
     def __init__(self) -> None:
         #: Free variables of the loop, by name: to be its closure.
@@ -275,7 +275,7 @@ class _Reader:
         self.places: dict[ast.AST, Position] = {}
 
     def read(self) -> ast.expr:
-        """Return what the function returns."""
+        """Return the function's result as an expression."""
         code = self._function.__code__
         for operation, place in zip(operations(code), positions(code), strict=True):
             if operation.name == "RETURN_VALUE":
@@ -592,7 +592,7 @@ class LoopText:
         return FunctionType(code, space, self._name, None, tuple(cells[name] for name in code.co_freevars))
 
     def _cells(self) -> dict[str, CellType]:
-        """Return the free variables: the cells of the user's functions, and what the loop uses itself."""
+        """Return the free variables: the cells of the user's functions, and the loop's own."""
         own = {**self._namespace, **self._outside.modules}
         return {**{name: CellType(value) for name, value in own.items()}, **self._outside.cells}
 
@@ -700,7 +700,7 @@ def fields_made(step: LoopStep) -> list[str] | None:
 
 
 def constant_of(name: str, expression: str) -> dict[str, Any]:
-    """Return what a variable holds by its name if the expression is a literal, of a type that cannot be changed; else nothing.
+    """Return a variable's value by its name if the expression is an immutable literal; else nothing.
 
     >>> constant_of("value_1", "-1"), constant_of("value_1", "[]"), constant_of("value_1", "value % 10")
     ({'value_1': -1}, {}, {})
@@ -749,6 +749,6 @@ def names_of_fields(name: str, form: tuple[int, ...]) -> tuple[list[str], str, l
 
 
 def rows_of_fields(block: TupleBlock) -> Iterable[Any]:
-    """Return what a loop over the fields of tuples runs over: what differs, row by row."""
+    """Return the iterable of a loop over the fields of tuples: the varying fields, row by row."""
     fields = block.fields
     return fields[0] if len(fields) == 1 else zip(*fields, strict=True)

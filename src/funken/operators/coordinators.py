@@ -86,7 +86,7 @@ class Worker(Protocol):
         """Run work on the worker thread, and wait for its result; raises ``CommitError`` if that takes too long."""
 
     def call_async(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Run work on the worker thread; ``done`` gets its result under the master's lock. What it raises fails the job."""
+        """Run work on the worker thread; ``done`` gets its result under the master's lock. Exceptions fail the job."""
 
     def pause(self, seconds: float) -> bool:
         """Wait; returns false at once if the attempt has failed or the job is cancelled."""
@@ -139,7 +139,7 @@ class OperatorCoordinator:
         self.context = context
 
     def start(self) -> None:
-        """Begin, before any task runs; what it raises fails the attempt. May take long."""
+        """Begin, before any task runs; an exception fails the attempt. May take long."""
 
     def handle_event(self, subtask: int, payload: Any) -> None:
         """Handle an event of a subtask."""
@@ -231,7 +231,7 @@ class Collector:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """The reader left: drop what is there and what comes."""
+        """The reader left: drop present and later blocks."""
         with self._changed:
             self._closed = True
             self._blocks.clear()
@@ -442,7 +442,7 @@ class CommitCoordinator(OperatorCoordinator):
         self._prepared: list[PreparedCommittable] = []
 
     def metrics(self) -> dict[str, int | float]:
-        """Return what became of the committables of this sink."""
+        """Return counts of the outcomes of this sink's committables."""
         return {f"committer.{name}": value for name, value in self._counts.metrics().items()}
 
     # ---- life
@@ -454,7 +454,7 @@ class CommitCoordinator(OperatorCoordinator):
             self.recover(())
 
     def recover(self, prepared: Sequence[PreparedCommittable]) -> None:
-        """Commit what the checkpoint holds that the attempt starts from; once, before any task runs."""
+        """Commit the output of the checkpoint that the attempt starts from; once, before any task runs."""
         self._recovered = True
         committer = self._open(prepared)
         if committer is not None:
@@ -490,11 +490,11 @@ class CommitCoordinator(OperatorCoordinator):
     # ---- commits
 
     def handle_output(self, subtask: int, payload: Any) -> None:
-        """Keep what a subtask prepared until the job has succeeded."""
+        """Keep a subtask's prepared output until the job has succeeded."""
         self._prepared.extend(payload)  # at once, for any thread
 
     def discard_output(self, subtask: int, payload: Any) -> None:
-        """Let the committer drop what an attempt prepared that does not count."""
+        """Let the committer drop an attempt's prepared output that does not count."""
         self.abort(payload)
 
     def succeeded(self) -> None:
@@ -503,13 +503,13 @@ class CommitCoordinator(OperatorCoordinator):
         self.commit(prepared)
 
     def commit(self, prepared: Sequence[PreparedCommittable]) -> None:
-        """Commit, and retry what is to be retried; raises if something cannot be committed. May take long."""
+        """Commit, and repeat retried requests; raises if something cannot be committed. May take long."""
         committer = self._open(prepared) if prepared else None
         if committer is not None:
             self._until_done(committer, prepared, committer.commit)
 
     def abort(self, prepared: Sequence[PreparedCommittable] = ()) -> None:
-        """Let the committer drop what an attempt prepared in vain; without arguments all that is not committed."""
+        """Let the committer drop output that was prepared in vain; without arguments all that is not committed."""
         if not prepared:
             prepared, self._prepared = self._prepared, []
         committer = self._open(prepared) if prepared else None
@@ -708,7 +708,7 @@ class SourceCoordinator(OperatorCoordinator):
         self._restored = state
 
     def start(self) -> None:
-        """Start the enumerator, or restore it; raises what it raises."""
+        """Start the enumerator, or restore it; raises its exception."""
         if self._restored is None:
             self.enumerator.start()
         else:

@@ -66,7 +66,7 @@ class BlockPredicates:
         self._masks = loop.compile() if self.known else None
 
     def masks(self, records: list[Any]) -> list[int] | None:
-        """Return the mask of each record; ``None`` if it is not known what the predicates would return."""
+        """Return the mask of each record; ``None`` if the results of the predicates are not known."""
         if self._masks is None or not all(traced.holds(predicate) for predicate, traced in self._traced):
             return None
         try:

@@ -185,7 +185,7 @@ class SnapshotsState(Protocol):
     """A function that holds state elsewhere between snapshots."""
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Put what is to survive into state; runs before each snapshot."""
+        """Put lasting values into state; runs before each snapshot."""
 
 
 def merged_operator_state(snapshots: Iterable[OperatorStates], subtask: int, parallelism: int) -> OperatorStates:

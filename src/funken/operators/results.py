@@ -48,7 +48,7 @@ class Results:
             self.own = self.own_block = shared
 
     def take(self, made: Iterable[Any] | None, at: int) -> None:
-        """Take what a function returned for a record or timer."""
+        """Take a function's results for a record or timer."""
         if made is None:
             return
         if type(made) is not list and type(made) is not GeneratorType:

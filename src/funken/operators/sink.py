@@ -47,7 +47,7 @@ class WriterSink:
 
 
 class WriterSinkLogic(Operator):
-    """Writes blocks; at the end of the input hands what is to be committed to the driver."""
+    """Writes blocks; at the end of the input hands the committables to the driver."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -133,7 +133,7 @@ class ForEach:
 
 
 class ForEachLogic(UserFunctionOperator):
-    """Calls a function per record and drops what it returns."""
+    """Calls a function per record and drops its results."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Call for each."""

@@ -166,7 +166,7 @@ def changes_globals(call: Callable[..., Any]) -> str | None:
 
 
 def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """Yield what is to be said of a process function, as kind and text; ``call`` is what handles a record."""
+    """Yield the warnings of a process function, as kind and text; ``call`` handles a record."""
     changed = changes_globals(call)
     if changed is not None:
         yield GLOBALS, changed
@@ -207,7 +207,7 @@ def _kept_in_self(call: Callable[..., Any]) -> str | None:
 
 
 def _never_writes(target: Any) -> bool:
-    """Return True if the methods of an object read a value state, and neither they nor what they call can write one."""
+    """Return True if an object's methods read a value state, and neither they nor their callees can write one."""
     if isinstance(target, FunctionType) or type(target).__module__.startswith("funken."):
         return False
     methods = [each for kind in type(target).__mro__ for each in vars(kind).values() if isinstance(each, FunctionType)]

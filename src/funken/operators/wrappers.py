@@ -67,7 +67,7 @@ def _blocks(
     emit_block: Callable[[Block], None],
     columnar: bool,
 ) -> Callable[[Block], None]:
-    """Return what takes a block: columns stay columns where the type makes of them what it makes of their records."""
+    """Return a consumer of blocks: columns stay columns where the type converts them as it converts their records."""
     if not columnar:
         return lambda block: emit(*block.rows())
     from funken.columnar.kernels.converting import BlocksConverted  # noqa: PLC0415 - for programs without columns, no NumPy
@@ -316,7 +316,7 @@ class _Gathered:
             self.flush()
 
     def flush(self) -> None:
-        """Emit what was gathered."""
+        """Emit the gathered records."""
         (values, stamps), self._main = self._main, ([], [])
         if values:
             self._behind.emit(values, _known(stamps))

@@ -13,7 +13,7 @@ from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 
 
 def explain_text(plan: PhysicalPlan, ways: Mapping[OperatorId, str] | None = None) -> str:
-    """Return the stages, their vertices, what was decided about these, and where their records go; at last the rules.
+    """Return the stages, their vertices with decisions, and the targets of their records; at last the rules.
 
     ``ways`` says of operators of a job that runs which way their records took (``ways_taken``).
     """
@@ -180,7 +180,7 @@ def _box(vertex: Vertex, place: tuple[int, int, int], notes: Mapping[int, str]) 
 
 
 def _edge(edge: Edge, places: Mapping[int, tuple[int, int, int]]) -> str:
-    """An arrow from box to box, in a curve below or above what is between."""
+    """Draw an arrow from box to box, in a curve below or above the boxes between."""
     (from_left, from_top, from_height), (to_left, to_top, to_height) = places[edge.source], places[edge.target]
     begin, end = (from_left + _BOX, from_top + from_height / 2), (to_left - 6, to_top + to_height / 2 + 8 * edge.index)
     middle = begin[0] + _GAP / 2

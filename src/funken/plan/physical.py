@@ -39,7 +39,7 @@ def components(arcs: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 def _reached(vertex: int, after: Mapping[int, set[int]]) -> set[int]:
-    """Return what can be reached from a vertex by at least one arc."""
+    """Return the vertices that can be reached from a vertex by at least one arc."""
     found: set[int] = set()
     left = [vertex]
     while left:
@@ -226,7 +226,7 @@ class PhysicalPlan:
         return str(import_module("funken.plan.explain").plan_svg(self))
 
     def decided(self, rule: str, operator: OperatorId) -> str | None:
-        """Return what a rule noted about an operator."""
+        """Return a rule's note about an operator."""
         return next((note.text for note in self.notes if (note.rule, note.operator) == (rule, operator)), None)
 
     def reads_from(self, vertex: Vertex, node: Node) -> list[tuple[OperatorId, bool]]:
@@ -281,7 +281,7 @@ def _default_parallelism(node: Node, nodes: Mapping[OperatorId, Node], default: 
 
 
 def resolve(graph: StreamGraph, parallelism: int, max_parallelism: int = -1) -> list[Node]:
-    """Fill in what the program left open: parallelism, maximum parallelism, slot sharing group, partitioning."""
+    """Fill in the program's open settings: parallelism, maximum parallelism, slot sharing group, partitioning."""
     nodes: dict[OperatorId, Node] = {}
     for node in graph:
         width = _parallelism(node, _default_parallelism(node, nodes, parallelism), max_parallelism)

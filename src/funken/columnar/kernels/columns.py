@@ -38,7 +38,7 @@ from funken.expr.types import (
 
 
 class _LoadedLater:
-    """A module; what was asked for once is an attribute from then on."""
+    """A module; a name is an attribute from its first use on."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -60,7 +60,7 @@ class BlocksConverted:
 
 
 def wrapped(values: Array, bits: int) -> Array:
-    """Return ints as those of fewer bits, which may be only one: what is beyond them comes in from the other end.
+    """Return ints as those of fewer bits, which may be only one: values beyond them come in from the other end.
 
     >>> wrapped(np.array([127, 128, -129]), 8).tolist(), wrapped(128, 8)
     ([127, -128, 127], -128)

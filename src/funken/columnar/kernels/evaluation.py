@@ -194,7 +194,7 @@ class ExpressionEvaluation:
         raise FallBackToRows(f"no kernel for {type(expression).__name__}")
 
     def _part_of(self, expression: Rowwise) -> Column | None:
-        """Compute what is taken of a text that is split; ``None`` if that is not what it is."""
+        """Compute a part of a text that is split; ``None`` if the expression is no such part."""
         return self._splits.of(expression, self._column) if takes_part(expression) else None
 
     # ---- numbers
@@ -293,7 +293,7 @@ class ExpressionEvaluation:
         return values[0] if len(values) == 1 else merged(values, places)
 
     def _add_branches(self, choice: Choose, within: Array | None, values: list[Value], places: list[Array]) -> None:
-        """Add what the records that take each branch give, and their places; ``within`` are the places of these records.
+        """Add the results of records that take each branch, and their places; ``within``: the places of these records.
 
         Branches of a branch are added with the others, so that all are put together once.
         """
@@ -310,7 +310,7 @@ class ExpressionEvaluation:
                 places.append(at)
 
     def _sides(self, choice: Choose) -> list[tuple[Array, ExpressionEvaluation, Expression]]:
-        """Return the branches that records take: which do, the evaluation of these, and what it computes."""
+        """Return the branches that records take: their records, the evaluation of these, and the expression."""
         parts = self._parts.get(id(choice.condition))
         if parts is None:  # other variables are chosen by the same condition
             condition = self._condition(choice)

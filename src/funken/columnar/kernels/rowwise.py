@@ -93,7 +93,7 @@ def rowwise(name: str, columns: list[Column], kind: Atomic, length: int) -> Colu
 
 
 def _held(column: Column) -> str:
-    """Return what a column holds, as rows of the table call it."""
+    """Return the content of a column, as rows of the table call it."""
     if isinstance(column, Lists):
         return "lists"
     if isinstance(column, Times):
@@ -113,7 +113,7 @@ def kernel_of(name: str, held: str) -> Callable[..., Column | None] | None:
 
 
 def _looked_up(name: str, columns: list[Column], key: Column, kind: Atomic, length: int) -> Column | None:
-    """Return what a table has for keys, or whether it has them; ``None`` if that is not what is asked, or not worth it."""
+    """Return a table's values for keys, or the presence of keys; ``None`` for other calls, or if not worth it."""
     place = {"get": 0, "item": 0, "in": 1}.get(name)
     if place is None or columns[1 - place] is not key or key.kind not in (INT, STR):
         return None
@@ -142,7 +142,7 @@ def _looked_up(name: str, columns: list[Column], key: Column, kind: Atomic, leng
 
 
 def _bound(row: OperationRule, columns: list[Column]) -> tuple[Callable[..., Any], list[Column]]:
-    """Return what is called with the other columns, if that is cheaper for one that has the same value for all records."""
+    """Return the function for the other columns, if it is cheaper for a column with one value for all records."""
     for position, column in enumerate(columns):
         bound = bound_to(row, position, column.data) if column.constant else None
         if bound is not None:
@@ -276,7 +276,7 @@ class Computed(Protocol):
 
 
 def looped(loop: Loop, outer: Computed) -> Lists:
-    """Return what a loop gives for each record."""
+    """Return the results of a loop for each record."""
     column = outer.of(loop.items)
     assert isinstance(column, Column)
     lists = lists_of(column, outer.length)
@@ -392,7 +392,7 @@ def total(column: Column, *start: Column) -> Column | None:
 
 
 def total_from(column: Column, start: Column) -> Column | None:
-    """Return the sum of items and what was before."""
+    """Return the sum of items and a start value."""
     if not isinstance(column, Lists) or start.kind == STR:
         return None
     found = total(column)
@@ -554,7 +554,7 @@ def _firsts(lists: Lists) -> tuple[Array, Array] | None:
 
 
 def _ordered(lists: Lists, reverse: bool) -> tuple[Array, Array, list[Array]] | None:
-    """Return the order of items, list by list, and of each item its list and what is compared; ``None``: they have no order."""
+    """Return the order of items, list by list, and per item its list and its code; ``None``: they have no order."""
     content = lists.content()
     found = [_codes(leaf.array(content.length), leaf.kind, reverse) for leaf in content.leaves if not leaf.constant]
     codes = [each for each in found if each is not None]

@@ -329,7 +329,7 @@ class Separated:
         return cut_texts(self._array, starts, stops)
 
     def after(self) -> Any:
-        """Return what comes after the first of them; nothing where there is none."""
+        """Return the text after the first of them; nothing where there is none."""
         stops = self._offsets[1:]
         starts = np.where(self.counts > 0, self._places[self._firsts] + self._width, stops)
         return cut_texts(self._array, starts, stops)
@@ -429,7 +429,7 @@ class Splits:
         self._words: dict[int, tuple[Any, Array] | None] = {}
 
     def of(self, expression: Rowwise, column_of: _ColumnOf) -> Column | None:
-        """Compute what is taken of a text that is split; ``None`` if it is not taken here.
+        """Compute a part of a text that is split; ``None`` if it is not taken here.
 
         ``column_of`` computes an argument. It is not kept: it belongs to the evaluation that these are a part of, and only the
         cyclic collector would free the two, and the block.
@@ -576,7 +576,7 @@ def alternatives(how: str, pieces: tuple[TextPart, ...], text: str) -> Alternati
 
 
 class _Pattern:
-    """The pieces, and what was found out about the rest of the text from a piece on."""
+    """The pieces, and the results so far for the rest of the text from a piece on."""
 
     def __init__(self, pieces: tuple[TextPart, ...]) -> None:
         self._pieces = pieces
@@ -741,7 +741,7 @@ class Rope(MadeLater):
 
     @property
     def pieces(self) -> tuple[TextPart, ...]:
-        """Of what the text is made up, without the values."""
+        """The parts of the text, without the values."""
         return tuple((CONSTANT, part) if isinstance(part, str) else (part.kind, "") for part in self.parts)
 
     @property

@@ -331,7 +331,7 @@ def _number(name: str) -> Callable[[Times], Column]:
 
 
 def _written(times: Times, parts: list[str], more: tuple[Column, ...] = ()) -> Column | None:
-    """Return texts as a template says, and what comes after them."""
+    """Return texts by a template, and the columns after them."""
     years = _NUMBERS["year"](times.micros)
     if int(years.min()) < _FOUR_DIGITS:
         return None  # C does not fill them up everywhere

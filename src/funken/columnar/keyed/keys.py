@@ -70,7 +70,7 @@ class CompositeKey(Column):
 
 
 def numbered(column: Column, length: int) -> tuple[Array, int]:
-    """Return a number for each record, alike for those of one key, and what all are below."""
+    """Return a number for each record, alike for those of one key, and a bound above all of them."""
     if column.constant:
         return np.zeros(length, np.int64), 1
     if isinstance(column, CompositeKey):

@@ -24,7 +24,7 @@ LEAF_TYPES: dict[Atomic, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool
 
 
 def grown(array: Array, size: int) -> Array:
-    """Return an array with room for more; what is new is zero."""
+    """Return an array with room for more; the new room is zero."""
     larger = np.zeros(size, array.dtype)
     larger[: len(array)] = array
     return larger
@@ -233,7 +233,7 @@ class ListLog:
         return joined(found).take(order)
 
     def _compact(self) -> None:
-        """Leave out the items of no list; a run becomes one for each list, of what is stored, and one of what is not."""
+        """Leave out the items of no list; a run becomes one for each list, of stored items, and one of the others."""
         slots = np.flatnonzero(self._lengths > 0)
         counts, items = self.lists(slots)
         new, _, _ = self._found(slots, True)

@@ -57,7 +57,7 @@ _Guards = list[tuple[int, bool]]
 
 
 def _tests(guards: Sequence[Expression], sharing: Sharing) -> _Guards:
-    """Return of each guard what it tests, alike for tests that are alike, and whether that is to be true."""
+    """Return the test of each guard, alike for tests that are alike, and its wanted outcome."""
     found = []
     for guard in guards:
         truth = True
@@ -153,7 +153,7 @@ def with_floats(fill: Any, kind: Type) -> Any:
 
 
 def with_declared_floats(made: Expression, kind: Type, wanted: Type) -> tuple[Expression, Type]:
-    """Return what is written to a state whose type makes floats of ints, and its schema.
+    """Return the value written to a state whose type makes floats of ints, and its schema.
 
     >>> from funken.expr.types import STR
     >>> with_declared_floats(Make((Constant(1), Constant("a"))), Tuple((INT, STR)), Tuple((FLOAT, STR)))[1]
@@ -251,7 +251,7 @@ class Write:
         return self.guards if self.value is None else (*self.guards, self.value)
 
     def replaced(self, of: Callable[[Expression], Expression]) -> Write:
-        """Return the write with what a function makes of each part."""
+        """Return the write with a function's result for each part."""
         return replace(self, guards=tuple(map(of, self.guards)), value=None if self.value is None else of(self.value))
 
 
@@ -267,7 +267,7 @@ class Access:
         return self.guards
 
     def replaced(self, of: Callable[[Expression], Expression]) -> Access:
-        """Return the read with what a function makes of each part."""
+        """Return the read with a function's result for each part."""
         return replace(self, guards=tuple(map(of, self.guards)))
 
 
@@ -284,13 +284,13 @@ class TimerChange:
         return *self.guards, self.at
 
     def replaced(self, of: Callable[[Expression], Expression]) -> TimerChange:
-        """Return the change with what a function makes of each part."""
+        """Return the change with a function's result for each part."""
         return replace(self, guards=tuple(map(of, self.guards)), at=of(self.at))
 
 
 @dataclass(frozen=True)
 class TracedState:
-    """A function with state: what it gives, and its ``writes`` in order: of two that are made, the later one counts."""
+    """A function with state: its results, and its ``writes`` in order: of two that are made, the later one counts."""
 
     given: TracedFlatMap
     writes: tuple[Write, ...]
@@ -484,7 +484,7 @@ class _Opening:
         self._lifetimes: list[tuple[StateDescriptor, StateTtlConfig]] = []
 
     def run(self) -> list[DeclaredState]:
-        """Return what is declared."""
+        """Return the declarations."""
         found: dict[str, DeclaredState | None] = {}
         for operation in operations_of(self._function.__code__):
             name, argument = operation.name, operation.argument

@@ -198,7 +198,7 @@ def _kinds(functions: Sequence[tuple[TracedState, Type, Type]], states: Sequence
 
 @reads
 def fills_of(functions: Sequence[tuple[TracedState, Type, Type]], states: Sequence[DeclaredState]) -> list[Any]:
-    """Return what is read of each state where it has no value; raise ``NotVectorizable`` if functions do not agree on that."""
+    """Return the value that reads use where a state has none; raise ``NotVectorizable`` if functions differ."""
     found: list[Any] = []
     for number, state in enumerate(states):
         each = [traced.fills[number] for traced, _, _ in functions if traced.fills[number] is not None]
@@ -213,7 +213,7 @@ def _declared(state: DeclaredState) -> Type | None:
 
 
 def _kind(write: Write, schema: Type, kinds: list[Type | None]) -> Type | None:
-    """Return the schema of what is written; ``None`` if it depends on states whose schemas are not known yet."""
+    """Return the schema of the written value; ``None`` if it depends on states whose schemas are not known yet."""
     assert write.value is not None
     value = write.value
     if write.whole:  # what it has now, may be nothing
@@ -312,7 +312,7 @@ def _map_key(
 
 
 class WithParts:
-    """Expressions in which some parts are replaced; what is shared stays shared."""
+    """Expressions in which some parts are replaced; shared parts stay shared."""
 
     def __init__(self, parts: dict[Expression, Expression]) -> None:
         self._parts = parts
@@ -422,7 +422,7 @@ def _constant(value: Any) -> Expression:
 
 
 def _change(state: int, write: Write) -> tuple[StateChange, Comparison | None] | None:
-    """Return what becomes of the record, without the guard that compares, and what that compares."""
+    """Return the change of the record, without the comparing guard, and the comparison of that guard."""
     value, own = write.value, value_of(state)
     assert value is not None
     guards = list(write.guards)
@@ -481,7 +481,7 @@ def _plain(expression: Expression) -> Expression:
 
 
 def _of_new(own: Expression, state: int, value: Expression, kind: Type) -> Expression:
-    """Return of what decides, which is of the record that is kept, the same of a record that would replace it."""
+    """Return the deciding expression, which is of the kept record, for a record that would replace it."""
     parts: dict[Expression, Expression] = {
         Argument(0, (FIRST_STATE + state, 1, *path)): leaf_of(value, path) for path, _ in atomic_fields(kind)
     }
@@ -546,14 +546,14 @@ class Unit:
 
     @property
     def leaf(self) -> Atomic:
-        """The kind, of what is a leaf."""
+        """The type of an atomic state field."""
         assert isinstance(self.kind, Atomic)
         return self.kind
 
 
 @dataclass(frozen=True)
 class Scan:
-    """A unit whose changes depend on what was computed before."""
+    """A state field whose changes depend on earlier results."""
 
     unit: Unit
 
@@ -729,7 +729,7 @@ def _at(default: object, path: Path) -> object:
 
 
 def _best(units: Sequence[Unit], best: BestChanges | None, unknown: set[Path]) -> Best | None:
-    """Return the step of a state whose whole record is replaced; ``None``: it depends on what is not known yet."""
+    """Return the step of a state whose whole record is replaced; ``None``: it depends on unknown values."""
     if best is None or any(unit.path == held(unit.state).path for unit in units):
         return None
     own = {unit.path for unit in units}

@@ -156,7 +156,7 @@ def looked_up(table: Any, key: Typed, default: Typed | None = None) -> Typed:
 
 
 def field_looked_up(owner: Expression, given: tuple[Expression, ...], of: _Of) -> Typed | None:
-    """Return ``table.get(key, {}).get(name, default)``; ``None`` if that is not what it is."""
+    """Return ``table.get(key, {}).get(name, default)``; ``None`` for other expressions."""
     match owner:
         case Invoke(".get", (Constant(table), key, MakeRecord(form, (), ()))) if form == DICT:
             schema = table_schema(table)

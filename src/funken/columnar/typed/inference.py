@@ -146,7 +146,7 @@ def negated(condition: Expression) -> Expression:
 
 
 def present(condition: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
-    """Return what is not ``None`` where a condition is true, and where it is not."""
+    """Return the operands that are not ``None`` where a condition is true, and where it is not."""
     match condition:
         case IsNone(operand):
             return (), (operand,)
@@ -169,7 +169,7 @@ _MOST_OPENED = 100
 
 
 def check_kept(schema: Type) -> None:
-    """Raise ``NotVectorizable`` if results are, or have in them, what no record holds, or a dict without items."""
+    """Raise ``NotVectorizable`` if results have in them values that no record holds, or a dict without items."""
     for kind in NOT_KEPT:
         if kind in types_in(schema):
             raise NotVectorizable(f"makes a {kind}")
@@ -206,7 +206,7 @@ class Inference:
         return known
 
     def _key(self, expression: Expression) -> tuple[int, frozenset[int]]:
-        """Return what the type of an expression depends on: itself, and which of its parts are present."""
+        """Return the key of an expression's type: itself, and the parts of it that are present."""
         return id(expression), self._present & self._parts_in(expression) if self._present else self._present
 
     def _of_one(self, expression: Expression) -> Typed:
@@ -219,7 +219,7 @@ class Inference:
         return self.of(opened)
 
     def _opened_choice(self, expression: Expression) -> Choose | None:
-        """Return what is computed of a choice as a choice of what is computed of each; ``None`` if nothing in it is chosen.
+        """Return an expression of a choice as a choice of expressions; ``None`` if nothing in it is chosen.
 
         Paths have met there with values of two types, or with records of other names: each is computed with on its own.
         """
@@ -269,7 +269,7 @@ class Inference:
         return schema.is_optional
 
     def _parts_in(self, expression: Expression) -> frozenset[int]:
-        """Return the numbers of the parts of an expression: what is present elsewhere makes no difference to it."""
+        """Return the numbers of the parts of an expression: other present expressions make no difference to it."""
         found = self._parts.get(id(expression))
         if found is None:
             inner = [self._parts_in(each) for each in children(expression)]
@@ -434,7 +434,7 @@ class Inference:
         return may_raise(made, self._raising)
 
     def look_at(self, never: Expression) -> None:
-        """Read what a branch looks at that is never taken: of a record with a null where none is expected, it may be."""
+        """Note the reads of a branch that is never taken: with an unexpected null in a record, it may be."""
         if id(never) in self._never:
             return  # with branches in branches, each would be looked at twice as often as the one around it
         self._never.add(id(never))
@@ -607,7 +607,7 @@ class Emission:
         return *self.guards, *items, *self.conditions, self.result
 
     def replaced(self, of: Callable[[Expression], Expression]) -> Emission:
-        """Return the emission with what a function makes of each part."""
+        """Return the emission with a function's result for each part."""
         return replace(
             self, result=of(self.result), guards=tuple(map(of, self.guards)), conditions=tuple(map(of, self.conditions)),
             items=None if self.items is None else of(self.items),
@@ -743,7 +743,7 @@ def _typed(each: Emission, schema: Type) -> tuple[Emission, Type] | None:
 
 
 def _only_reached(each: Emission, schema: Type) -> tuple[Emission, Type] | None:
-    """Return an emission of nothing for what is evaluated before the first condition that is never true: it may raise."""
+    """Return an emission of nothing for the parts before the first condition that is never true: they may raise."""
     conditions = (*each.guards, *each.conditions)
     for count in range(len(conditions) - 1, 0, -1):
         in_loop = count >= len(each.guards)
@@ -760,7 +760,7 @@ def _only_reached(each: Emission, schema: Type) -> tuple[Emission, Type] | None:
 
 
 def checked(dropped: tuple[Expression, ...], at: Emission, others: list[Emission]) -> Emission | None:
-    """Return an emission of nothing for what was evaluated and dropped, unless the others evaluate it at that place."""
+    """Return an emission of nothing for dropped expressions, unless the others evaluate them at that place."""
     surely: set[int] = set()
     for each in others:
         if _begins(at.guards, each.guards):

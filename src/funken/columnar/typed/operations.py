@@ -165,7 +165,7 @@ class Sharing:
 
 
 def _alike(value: Any) -> tuple[Any, ...]:
-    """Return what is equal for constants that are alike: 1, True and 1.0 are equal, and so are 0.0 and -0.0."""
+    """Return a key that is equal for constants that are alike: 1, True and 1.0 are equal, and so are 0.0 and -0.0."""
     known = type(value), repr(value)
     if type(value) in _PLAIN or type(value).__hash__ is None:  # the text of a table of such values says all
         return known
@@ -173,7 +173,7 @@ def _alike(value: Any) -> tuple[Any, ...]:
 
 
 def with_parts(expression: Expression, of: Callable[[Expression], Expression]) -> Expression:
-    """Return an expression with what a function makes of each of its parts; the same object if they stay as they are."""
+    """Return an expression with a function's result for each of its parts; the same object if they stay as they are."""
     changed: dict[str, Any] = {}
     for name, value in vars(expression).items():
         if isinstance(value, Expression):
@@ -438,7 +438,7 @@ def list_fold(added: Expression) -> ListFold:
 
 
 def _outcome(tree: Expression, case: str | None, compared: list[Expression]) -> str:
-    """Return what becomes of the list in a case (``None``: it is empty), and note what is compared."""
+    """Return the outcome for the list in a case (``None``: it is empty), and note the comparisons."""
     match tree:
         case Sequence(before, result) if all(_is_harmless(each, compared) for each in before):
             return _outcome(result, case, compared)
@@ -477,7 +477,7 @@ def _truth(condition: Expression, case: str | None, compared: list[Expression]) 
 
 
 def _of_first(expression: Expression) -> Expression | None:
-    """Return something of the first item of the list as what it is of a record; ``None``: it is of anything else."""
+    """Return an expression of the first item of the list as one of a record; ``None``: it is of other values."""
     match expression:
         case At(Argument(1, ()), Constant(0 | -1)):
             return Argument(0)
@@ -516,7 +516,7 @@ _PARTITION = {"str.partition.0", "str.partition.1", "str.partition.2"}
 
 
 def unsplit(expression: Expression) -> Expression:
-    """Return what can raise of an expression whose result is not read: of the parts of a text, the text.
+    """Return the raising part of an expression whose result is not read: of the parts of a text, the text.
 
     >>> from funken.columnar.expressions import Argument
     >>> unsplit(Rowwise("str.split", (Argument(0), Constant(",")), "list of str"))
@@ -570,7 +570,7 @@ def _bare(made: Expression) -> Expression:
 
 
 class Reads:
-    """Notes what is looked at while an expression is typed.
+    """Notes the reads of arguments while an expression is typed.
 
     >>> from funken.expr.types import INT, STR, Tuple
     >>> reads = Reads()
@@ -600,7 +600,7 @@ class Reads:
         return False
 
     def loop(self, items: tuple[Expression, Type], number: int, used: int = 1) -> None:
-        """Note that an argument is the item of lists, which is what they were ``used`` for."""
+        """Note that an argument is the item of lists, for which these were ``used``."""
         made = _bare(items[0])
         if self.count(items, -used) and isinstance(made, Argument):
             self._over[number] = made.path
@@ -665,7 +665,7 @@ def formatted(value: Expression, conversion: int, spec: Expression | None) -> Ex
 
 
 def by_percent(pattern: str, given: Expression) -> Expression:
-    """Return ``pattern % given``; raise ``NotVectorizable`` for what is not known in it.
+    """Return ``pattern % given``; raise ``NotVectorizable`` for unknown formats in it.
 
     >>> from funken.columnar.expressions import Argument
     >>> by_percent("%s: %05.1f", Make((Argument(0), Argument(1)))).parts[2]
@@ -723,7 +723,7 @@ def _in_place(place: re.Match[str], value: Expression) -> Expression:
 
 
 def by_format(pattern: str, given: Several[Expression], names: Several[str]) -> Expression:
-    """Return ``pattern.format(...)``; ``names`` are those of the last values. Raise ``NotVectorizable`` for what is not known."""
+    """Return ``pattern.format(...)``; ``names`` are those of the last values. Raise ``NotVectorizable`` if unknown."""
     unnamed = len(given) - len(names)
     values = dict(zip([*map(str, range(unnamed)), *names], given, strict=True))
     parts: list[Expression] = []

@@ -93,7 +93,7 @@ from funken.types.row import Row
 
 
 def after(before: Several[Expression], result: Expression) -> Expression:
-    """Return a result that is computed after expressions of which nothing but what they raise is of interest."""
+    """Return a result that is computed after expressions whose exceptions alone are of interest."""
     needed = tuple(each for each in map(unsplit, before) if may_raise(each))
     if not needed:
         return result
@@ -472,7 +472,7 @@ def changeable(schema: Type | None) -> bool:
 
 
 def _inner(schema: Type) -> Iterable[Type]:
-    """Return the types of what is in values of a schema: of fields, or of items."""
+    """Return the types within values of a schema: of fields, or of items."""
     if isinstance(schema, Atomic):
         return (schema.required.element,) if isinstance(schema.required, ListOf) else ()
     return schema
@@ -515,7 +515,7 @@ def _branch(condition: Expression) -> tuple[int, bool]:
 
 
 class _Holder:
-    """Collects what a result holds; ``items`` are the lists whose items arguments are."""
+    """Collects the objects that a result holds; ``items`` are the lists whose items arguments are."""
 
     def __init__(self, schema_of: _SchemaOf, items: Mapping[int, Expression]) -> None:
         self._schema_of = schema_of
@@ -526,7 +526,7 @@ class _Holder:
         self._fields: dict[tuple[int, Any], tuple[Expression, Expression]] = {}
 
     def add(self, expression: Expression, branches: _Branches, within: bool = False) -> None:
-        """Add an object, and what is in it if the expression makes it; only what is ``within`` one that is copied."""
+        """Add an object, and its content if the expression makes it; only the objects ``within`` one that is copied."""
         schema = self._schema(expression)
         if schema is not None and not (any(map(changeable, _inner(schema))) if within else changeable(schema)):
             return
@@ -571,7 +571,7 @@ class _Holder:
                 self.add(each, branches)
 
     def _values(self, record: MakeRecord) -> Iterator[Expression]:
-        """Yield what a record holds: of one that was changed, the new values and what is left of the old one."""
+        """Yield the values of a record: of one that was changed, the new values and the rest of the old one."""
         last = record.items[-1] if record.items else None
         if record.form not in _CHANGES or not isinstance(last, Unpacked):
             yield from record.items
@@ -595,7 +595,7 @@ class _Holder:
         self.found.append(_Held(id(expression), (), branches, of_item, made=True))
 
     def _take(self, expression: Expression, branches: _Branches, within: bool) -> None:
-        """Add an object that is taken out of an argument, or computed; or what is within it."""
+        """Add an object that is taken out of an argument, or computed; or the objects within it."""
         schema, way = self._schema(expression), self._way(expression)
         if way is not None and within:
             keys = (
@@ -641,7 +641,7 @@ class _Holder:
         return None
 
     def _resolved(self, expression: Expression) -> Expression:
-        """Return a field of a record that an expression makes as what it was made of."""
+        """Return a field of a record that an expression makes as the field's own expression."""
         match expression:
             case Sequence(_, result):
                 return self._resolved(result)
@@ -655,7 +655,7 @@ class _Holder:
         return expression
 
     def _of_record(self, expression: Any, record: Expression, key: Any, known: Any) -> Expression:
-        """Return a field of what a record is resolved to."""
+        """Return a field of the resolved form of a record."""
         owner = self._resolved(record)
         match owner:
             case Choose(condition, then, otherwise):

@@ -160,7 +160,7 @@ _INTEGERS, _BOOLS, _FLOATS = "iu", "b", "f"
 
 
 def columns_made(made: Any, schema: Type, length: int | None) -> Columns:
-    """Return what a function has made as columns; ``length``: so many records are expected, ``None``: any number.
+    """Return a function's result as columns; ``length``: so many records are expected, ``None``: any number.
 
     Raises ``ValueDoesNotFit`` for another length or type.
 
@@ -175,7 +175,7 @@ def columns_made(made: Any, schema: Type, length: int | None) -> Columns:
 
 
 def records_made(made: Any, length: int | None) -> list[Any]:
-    """Return what a function has made as records: of tables dicts, of records of arrays such records.
+    """Return a function's result as records: of tables dicts, of records of arrays such records.
 
     >>> records_made({"x": np.array([1, 2]), "y": ["a", "b"]}, None)
     [{'x': 1, 'y': 'a'}, {'x': 2, 'y': 'b'}]

@@ -94,7 +94,7 @@ class OperationRule:
     """Arguments that have to be constants, or are so usually, by their place: some to test with."""
 
     def result(self, types: tuple[Type, ...]) -> Type | None:
-        """Return the type of what is computed value by value, or by a kernel that is named; ``None`` if there is none."""
+        """Return the type of a value-by-value result, or a named kernel's; ``None`` if there is none."""
         found = self.signatures.get(types)
         return self.infer(types) if found is None and self.infer is not None else found
 
@@ -305,7 +305,7 @@ def _enumerated(types: tuple[Type, ...]) -> Type | None:
 
 
 def _carried(types: tuple[Type, ...]) -> Type | None:
-    """Return what a sum is that a loop carries through a list."""
+    """Return the type of a sum that a loop carries through a list."""
     kinds = {INT if each == BOOL else each for each in (element_of(types[0]), types[1])}
     if kinds <= {INT, FLOAT}:
         return FLOAT if FLOAT in kinds else INT
@@ -313,7 +313,7 @@ def _carried(types: tuple[Type, ...]) -> Type | None:
 
 
 def _best(types: tuple[Type, ...]) -> Type | None:
-    """Return what the least or the greatest is that a loop carries through a list."""
+    """Return the type of a least or greatest value that a loop carries through a list."""
     return types[1] if element_of(types[0]) == types[1] and types[1] in ORDERED else None
 
 
@@ -325,7 +325,7 @@ def _cut(types: tuple[Type, ...]) -> Type | None:
 def _part(
     name: str, function: Callable[..., Any], infer: Inference | None = None, kernel: str = "", **more: Any
 ) -> OperationRule:
-    """Return what a program does not call by that name."""
+    """Return a rule that programs do not call by that name."""
     return OperationRule(
         name, function, infer=infer, lists=f"kernels.rowwise.{kernel}" if kernel else "", group="items", **more
     )

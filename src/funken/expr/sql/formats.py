@@ -291,7 +291,7 @@ def _specified(letter: str, flags: str, width: int, precision: int | None, value
 
 
 def java_value(type_: LogicalType) -> Callable[[Any], Any]:
-    """Return the function from a value of a type to what ``String.format`` prints: timestamps as ``LocalDateTime`` does."""
+    """Return the conversion of values to arguments of ``String.format``: timestamps as ``LocalDateTime``."""
     if isinstance(type_, TimestampType | LocalZonedTimestampType):
         return lambda value: _iso(timestamp_text(value, 9))
     return lambda value: value

@@ -34,7 +34,7 @@ def runs_of(numbers: Iterable[int]) -> Runs:
 
 
 def union(runs: Iterable[tuple[int, int]]) -> Runs:
-    """Return the runs of what is in any of these."""
+    """Return the runs of numbers in any of these."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(runs):
         if found and first <= found[-1][1] + 1:
@@ -46,7 +46,7 @@ def union(runs: Iterable[tuple[int, int]]) -> Runs:
 
 
 def intersection(one: Runs, other: Runs) -> Runs:
-    """Return the runs of what is in both."""
+    """Return the runs of numbers in both."""
     found = []
     at = place = 0
     while at < len(one) and place < len(other):
@@ -73,12 +73,12 @@ def complement(runs: Runs) -> Runs:
 
 
 def difference(one: Runs, other: Runs) -> Runs:
-    """Return the runs of what is in the first only."""
+    """Return the runs of numbers in the first only."""
     return intersection(one, complement(other))
 
 
 def symmetric(one: Runs, other: Runs) -> Runs:
-    """Return the runs of what is in exactly one."""
+    """Return the runs of numbers in exactly one."""
     return union([*difference(one, other), *difference(other, one)])
 
 

@@ -271,7 +271,7 @@ class LocalZonedTimestampType(PreciseTimeType):
 
 @dataclass(frozen=True, repr=False)
 class YearMonthIntervalType(LogicalType):
-    """A number of months; ``resolution`` is what the type's text names: YEAR, MONTH or YEAR TO MONTH."""
+    """A number of months; ``resolution`` is the unit in the type's text: YEAR, MONTH or YEAR TO MONTH."""
 
     resolution: str = "MONTH"
     precision: int = 2
@@ -287,7 +287,7 @@ class YearMonthIntervalType(LogicalType):
 
 @dataclass(frozen=True, repr=False)
 class DayTimeIntervalType(LogicalType):
-    """A number of milliseconds; ``resolution`` is what the type's text names (``DAY TO SECOND``)."""
+    """A number of milliseconds; ``resolution`` is the unit in the type's text (``DAY TO SECOND``)."""
 
     resolution: str = "SECOND"
     day_precision: int = 2

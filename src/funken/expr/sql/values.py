@@ -167,7 +167,7 @@ def shortest_single(value: float) -> str:
 
 
 def whole(array: Any) -> Any:
-    """Return one array of what may be chunks."""
+    """Return one array of possible chunks."""
     if hasattr(array, "combine_chunks"):
         array = array.combine_chunks()
         if hasattr(array, "chunks"):  # an older PyArrow leaves the chunks of an empty column
@@ -382,7 +382,7 @@ def is_boolean(type_: LogicalType) -> bool:
 
 
 def key_of(value: Any, type_: LogicalType) -> Any:
-    """Return what is equal, and has an equal hash, exactly for equal values: of lists, pairs in any order, rows, NaN, zeros.
+    """Return a key that is equal, and hashes alike, exactly for equal values: lists, pairs in any order, rows, NaN.
 
     >>> from funken.expr.sql.types import parse_type
     >>> type_ = parse_type("MAP<STRING, INT>")

@@ -319,7 +319,7 @@ class AsyncWaitLogic(Operator):
             self._requests.run(opened)
 
     def close(self) -> None:
-        """Stop what is under way, close the user's function, stop the event loop."""
+        """Stop open requests, close the user's function, stop the event loop."""
         if not self._opened:
             return
         self._opened = False
@@ -435,7 +435,7 @@ class AsyncWaitLogic(Operator):
         return None if left == math.inf else now + math.ceil(left * 1000 - _ROUNDING)
 
     def tick(self, now: int) -> None:
-        """Send on what is ready."""
+        """Send on ready results."""
         self._resume()
         self._settle()
 
@@ -503,7 +503,7 @@ class AsyncWaitLogic(Operator):
 
     @staticmethod
     def _fail(value: Any, error: Exception) -> NoReturn:
-        """Raise what a request raised; the value is here for the message that names the record."""
+        """Raise a request's exception; the value is here for the message that names the record."""
         raise error
 
 

@@ -101,7 +101,7 @@ class AsyncRetryStrategy:
         raise NotImplementedError
 
     def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """Return what is worth another attempt.
+        """Return the predicates for another attempt.
 
         >>> strategy = AsyncRetryStrategy.fixed_delay(3, 100, exception_predicate=lambda error: True)
         >>> strategy.get_retry_predicate().result_predicate() is None
@@ -194,7 +194,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy):
         return self.backoff_time_millis
 
     def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """Return what is worth another attempt."""
+        """Return the predicates for another attempt."""
         return self.predicate
 
 
@@ -223,7 +223,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
         return int(delay)
 
     def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """Return what is worth another attempt."""
+        """Return the predicates for another attempt."""
         return self.predicate
 
 

@@ -120,7 +120,7 @@ class KeyedOperator(Operator):
         self.__results.side((tag, value), self.__at if timestamp is None else timestamp)
 
     def emit_results(self, made: Iterable[Any] | None, timestamp: int | None = None) -> None:
-        """Emit what a function of the program returned: records, and pairs of ``OutputTag`` and record to side outputs.
+        """Emit a function's results: records, and pairs of ``OutputTag`` and record to side outputs.
 
         A record that the function could change later is copied.
         """
@@ -215,7 +215,7 @@ class KeyedOperator(Operator):
             self.__send()
 
     def flush(self, at_least: int = 0) -> None:
-        """Send on what was emitted, and leave the current key; with ``at_least``: only if there are as many records."""
+        """Send on emitted records, and leave the current key; with ``at_least``: only if there are as many records."""
         if len(self.__results.values) >= at_least:
             self.__store.current_key, self.__at = NO_KEY, MIN_TIMESTAMP
             self.__send()

@@ -173,7 +173,7 @@ class ProcessOperator(Operator):
         timestamps: Timestamps,
         key_of: Callable[[Any], Any] | None = None,
     ) -> None:
-        """Call a function with each record of a block, and emit what it gives; fire timers in between."""
+        """Call a function with each record of a block, and emit its results; fire timers in between."""
         results, store, due, stride = self._results, self.context.keyed, self._due, self._stride
         if store is None:
             self._loop(call, context, values, timestamps, key_of)
@@ -261,7 +261,7 @@ class TimerOperator(ProcessOperator):
         self._timer_context = OnTimerContext(self, self._results)
 
     def watermark(self, watermark: int) -> None:
-        """Fire the event-time timers that are due, emit what they give, pass the watermark on."""
+        """Fire the event-time timers that are due, emit their results, pass the watermark on."""
         self.current_watermark = watermark
         if not self.context.batch:
             self._timers.advance_watermark(watermark, self._fire_event_time)
@@ -305,7 +305,7 @@ def _no_timer(timestamp: int, context: OnTimerContext) -> None:
 
 
 def process_call(function: UserFunction) -> UserFunction:
-    """Return what is called for each record: ``process_element`` of an object, or a plain function itself."""
+    """Return the function to call for each record: ``process_element`` of an object, or a plain function itself."""
     named = getattr(type(function.target), "process_element", None) is not None
     return UserFunction(function.target, "process_element") if named else function
 

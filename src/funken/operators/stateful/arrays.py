@@ -91,7 +91,7 @@ class StateArrays:
         return len(self._slots if self._of_key is None else self._pairs)
 
     def find(self, key: Column, length: int, tables: dict[int, Table], of_key: Array | None = None) -> Array:
-        """Return the slot of each record; raises ``FallBackToRows`` if a table has what no array can.
+        """Return the slot of each record; raises ``FallBackToRows`` if a table has values that no array can have.
 
         Of a map, ``key`` is that of the map, and ``of_key`` the slots of the keys that have it.
         """
@@ -212,7 +212,7 @@ class StateArrays:
         self._touched[number][slots] = True
 
     def store(self, number: int, handle: State, set_key: Any) -> None:
-        """Hand what has changed of a state to its handle; ``set_key`` is called with each key before."""
+        """Hand the changes of a state to its handle; ``set_key`` is called with each key before."""
         slots = np.flatnonzero(self._touched[number])
         if not len(slots):
             return
@@ -280,7 +280,7 @@ class StateLists:
         self._touched, self._emptied = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
 
     def load(self, table: Table) -> None:
-        """Take the lists of new keys out of the table; raises ``FallBackToRows`` if it has what no column can."""
+        """Take the lists of new keys out of the table; raises ``FallBackToRows`` for values that no column can have."""
         begin, end = self._looked, len(self._keys)
         if end > len(self._touched):
             self._touched, self._emptied = (
@@ -315,7 +315,7 @@ class StateLists:
         keys |= self.log.lengths(np.arange(len(keys))) > 0
 
     def store(self, handle: Any, set_key: Any) -> None:
-        """Hand what has changed to the handle; ``set_key`` is called with each key before."""
+        """Hand the changes to the handle; ``set_key`` is called with each key before."""
         slots = np.flatnonzero(self._touched)
         for anew in (True, False):
             some = slots[self._emptied.take(slots) == anew]
@@ -329,7 +329,7 @@ class StateLists:
 
 
 class ListsBefore(Lists):
-    """A list before each record of a block: what there was, unless it was emptied, and what the block has added since.
+    """A list before each record of a block: former items, unless it was emptied, and the block's additions since.
 
     They are put together for those records only that are asked for.
     """
@@ -339,7 +339,7 @@ class ListsBefore(Lists):
     def __init__(
         self, kind: ListOf, log: ListLog, slots: Array, kept: Array, added: Columns, firsts: Array, lasts: Array
     ) -> None:  # fmt: skip
-        """``kept``: whether it was not emptied; ``firsts`` and ``lasts``: where what is added begins and ends in ``added``."""
+        """``kept``: it was not emptied; ``firsts`` and ``lasts``: the bounds of the added items in ``added``."""
         self.kind, self.constant = kind, False
         self.low = self.high = None
         self._log, self._slots, self._kept = log, slots, kept

@@ -219,7 +219,7 @@ def subset(block: Columns, positions: Array, used: Sequence[Expression]) -> Colu
 
 
 def check_kept(unit: Unit, values: Any) -> None:
-    """Raise ``FallBackToRows`` if a unit is to keep what it does not keep as it is."""
+    """Raise ``FallBackToRows`` if a state field is to keep values that it does not keep as they are."""
     half = 1 << unit.bits - 1
     if unit.bits < 64 and (int(values.min()) < -half or int(values.max()) >= half):
         raise FallBackToRows("an int that is converted")
@@ -245,13 +245,13 @@ class UnitOfValues:
         self._changed: Array = np.zeros(len(groups.slots), np.bool_)
 
     def before(self, positions: Array) -> Column:
-        """Return what it is before the records of a round, each of another key."""
+        """Return its values before the records of a round, each of another key."""
         values = self._now.take(self._group_of.take(positions))
         self._before[positions] = values
         return column_from(values, self.unit.leaf)
 
     def change(self, positions: Array, left: Column) -> None:
-        """Set it to what some of these records leave."""
+        """Set it to the values that some of these records leave."""
         values = objects(left, len(positions))
         check_kept(self.unit, values)
         places = self._group_of.take(positions)
@@ -259,11 +259,11 @@ class UnitOfValues:
         self._changed[places] = True
 
     def column(self) -> Column:
-        """Return what it was before each record."""
+        """Return its value before each record."""
         return column_from(self._before, self.unit.leaf)
 
     def keep(self) -> None:
-        """Put what it has become into the arrays."""
+        """Put its new values into the arrays."""
         which = np.flatnonzero(self._changed)
         slots = self._groups.slots.take(which)
         self._arrays.put(self.unit.path, slots, self._now.take(which))
@@ -287,7 +287,7 @@ class UnitOfLists:
         self._changed: Array = np.zeros(len(groups.slots), np.bool_)
 
     def before(self, positions: Array) -> Column:
-        """Return what it is before the records of a round, each of another key."""
+        """Return its values before the records of a round, each of another key."""
         if self._positions:
             self._after.append(self._now)
         groups = self._group_of.take(positions)
@@ -298,7 +298,7 @@ class UnitOfLists:
         return self._now
 
     def change(self, positions: Array, left: Column) -> None:
-        """Set it to what some of these records leave."""
+        """Set it to the values that some of these records leave."""
         # Hot: what is put together are the lists of this round, not those of all keys.
         groups, count = self._group_of.take(positions), len(self._positions[-1])
         order = np.arange(count)
@@ -307,13 +307,13 @@ class UnitOfLists:
         self._changed[groups] = True
 
     def column(self) -> Column:
-        """Return what it was before each record."""
+        """Return its value before each record."""
         order = np.empty(self._groups.length, np.int64)
         order[np.concatenate(self._positions)] = np.arange(self._groups.length)
         return joined_columns(self._before, list(map(len, self._positions))).take(order)
 
     def keep(self) -> None:
-        """Put what it has become into the log."""
+        """Put its new values into the log."""
         last = np.empty(len(self._changed), np.int64)
         last[self._group_of.take(np.concatenate(self._positions))] = np.arange(
             self._groups.length
@@ -450,7 +450,7 @@ class _Records(Runs):
         self.group_of: Array = np.repeat(self.changed, counts)
 
     def before(self, own: Array, initial: Array, sets: Array, greatest: bool) -> Array:
-        """Return the best of what came before each participant; ``initial`` is what its group had."""
+        """Return the best of the records before each participant; ``initial`` is that of its group."""
         found = np.empty(len(own), np.int64)
         found[1:] = most(self, own, sets, initial, greatest)[:-1]
         found[self.firsts] = initial
@@ -504,7 +504,7 @@ def kept_records(
 
 
 def _better(best: BestChanges, deciding: _Deciding, runs: _Records, sets: Array) -> Array:
-    """Return which participants are better than what came before them, if they are not set in any case."""
+    """Return the participants that are better than those before them, if they are not set in any case."""
     # Hot: to put 26,000 records in order takes 4 ms. What decides first, if it is an int, needs no order, and often no more.
     first = deciding.of(0)
     greatest, several = best.how == MOST, len(best.own) > 1
@@ -530,7 +530,7 @@ def _better(best: BestChanges, deciding: _Deciding, runs: _Records, sets: Array)
 def _by_order(
     best: BestChanges, deciding: _Deciding, runs: _Records, sets: Array, which: tuple[Array, Array] | None
 ) -> Array:  # fmt: skip
-    """Return the same, by the places of all in the order of what decides; ``which``: those of some groups and participants."""
+    """Return the same, by places in the order of deciding values; ``which``: of some groups and participants."""
     lengths = [len(runs.counts), len(sets)]
     group = Column(INT, np.concatenate((runs.changed, runs.group_of)))
     values = [joined_columns(list(deciding.of(number, which)), lengths) for number in range(len(best.own))]
@@ -603,7 +603,7 @@ class BlockOfStates:
     def _solved(
         self, unit: Unit, groups: Groups, some: Participants, initial: Array, left: Array | Column
     ) -> None:  # fmt: skip
-        """Note what a unit is before each record and after each group: of what there was, and what participants leave."""
+        """Note a state field's value before each record and after each group: the former, and those of participants."""
         if unit.kind == STR:
             both = column_from(initial, STR)
             if isinstance(left, Column) and len(some.positions):
@@ -623,7 +623,7 @@ class BlockOfStates:
             self._after.append((unit.state, unit.path, groups.slots.take(some.changed), after))
 
     def _unchanged(self, unit: Unit) -> None:
-        """Note what a unit is that no record changes."""
+        """Note the value of a state field that no record changes."""
         where, groups = self._where[unit.state]
         group_of = groups.of_records()
         if isinstance(where, StateLists):
@@ -822,7 +822,7 @@ class BlockOfStates:
     # ---- results
 
     def given(self, emissions: Sequence[Emission], schema: Type) -> Columns:
-        """Return what the function gives, in the order of the records."""
+        """Return the function's results, in the order of the records."""
         made: list[Made | None] = []
         for each in emissions:
             where = self._values.where(each.guards)
@@ -839,7 +839,7 @@ class BlockOfStates:
         return combined(made, schema, self._block)
 
     def _of_items(self, emission: Emission, schema: Type, where: RecordsWhere) -> Made | None:
-        """Return what a loop gives for some records; the lists are computed once for all that loop over them."""
+        """Return a loop's results for some records; the lists are computed once for all that loop over them."""
         assert emission.items is not None
         owners, numbers, inner = where.items(emission.items, 1, emission.conditions)
         if not len(owners):
@@ -852,7 +852,7 @@ class BlockOfStates:
         return Made(_results(value, schema, len(owners)), origins, numbers, emission.segment)
 
     def timers(self, changes: Sequence[TimerChange]) -> tuple[Array, list[int], list[bool]]:
-        """Return what is done with timers, in order: for which records, at which times, and whether one is deleted."""
+        """Return the changes of timers, in order: the records, the times, and whether each is deleted."""
         found: list[tuple[Array, Array, Array]] = []
         for each in changes:
             where = self._values.where(each.guards)

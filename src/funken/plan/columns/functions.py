@@ -167,7 +167,7 @@ def _functions(parts: Iterable[Any]) -> Iterator[FunctionType]:
 
 
 def _dependencies(part: Any, seen: set[int]) -> Iterator[Dependency]:
-    """Yield what the functions use that were read for a spec."""
+    """Yield the dependencies of the functions that were read for a spec."""
     if isinstance(part, Dependency):
         yield part
     elif isinstance(part, tuple | list):
@@ -307,7 +307,7 @@ def check_documents(result: Type) -> None:
 
 
 def traced_function(function: Any, method: str, arguments: int) -> Traced:
-    """Return what a function, or a method of an object, computes; raise ``NotVectorizable`` with the reason."""
+    """Return the result of a function, or a method of an object; raise ``NotVectorizable`` with the reason."""
     if isinstance(function, MethodType):
         owner, name = function.__self__, function.__name__
         if getattr(type(owner), name, None) is not function.__func__:

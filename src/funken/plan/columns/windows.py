@@ -170,7 +170,7 @@ def _check_merges(
 def _results(
     spec: WindowSpec, schema: Type, aggregate: Aggregate | None, made: TypeInformation | None
 ) -> tuple[TracedFlatMap | None, Type | None, str]:
-    """Return what a window function gives, the schema of results that go on as columns, and what ``explain()`` says."""
+    """Return a window function's results, the schema of those that go on as columns, and ``explain()``'s text."""
     if aggregate is not None and aggregate.result is None:
         return None, None, f"{VECTORIZED}; gives records: {aggregate.reason}"
     contents = schema if aggregate is None else aggregate.result_schema
@@ -187,7 +187,7 @@ def _results(
 def _given(
     spec: WindowSpec, function: WindowCall, contents: Type, key: Type, made: TypeInformation | None
 ) -> tuple[TracedFlatMap, Type]:
-    """Return what a window function gives for (key, contents, window), and its schema; raise ``NotVectorizable``."""
+    """Return a window function's results for (key, contents, window), and their schema; raise ``NotVectorizable``."""
     target, style = function.call.target, function.style
     context = style in (CallStyle.PROCESS, CallStyle.PROCESS_ALL)
     if context and callable(getattr(target, "clear", None)):

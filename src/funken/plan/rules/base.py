@@ -64,7 +64,7 @@ Rewritten = tuple[PhysicalPlan, list[RuleNote]]
 
 @dataclass(frozen=True)
 class Rule:
-    """One rewrite; ``apply`` returns the plan, and notes on what it decided."""
+    """One rewrite; ``apply`` returns the plan, and notes on its decisions."""
 
     name: str
     apply: Callable[[PhysicalPlan, RuleContext], Rewritten]

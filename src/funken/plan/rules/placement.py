@@ -208,7 +208,7 @@ def _of_operator(target: Any) -> bool:
 
 
 def _expressions(found: Any) -> Iterator[Expression]:
-    """Yield the expressions in what was traced."""
+    """Yield the expressions in a traced function."""
     if isinstance(found, Expression):
         yield found
     parts = [getattr(found, each.name) for each in fields(found)] if is_dataclass(found) else found
@@ -233,7 +233,7 @@ def _share_workers(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
 
 def _why_alone(plan: PhysicalPlan, stage: int) -> str | None:
-    """Return what in a stage may wait."""
+    """Return the reason for which a stage may wait."""
     for vertex in plan.at(stage):
         for node in vertex.nodes:
             calls = traits_of(node.spec).calls

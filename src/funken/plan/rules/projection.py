@@ -84,7 +84,7 @@ def makes_records(spec: Any) -> bool:
 
 
 def fields_read(plan: PhysicalPlan, source: Node) -> FieldsRead | None:
-    """Return what is read of a source of columns of records; ``None``: all of it."""
+    """Return the fields that are read of a source of columns of records; ``None``: all of them."""
     try:
         return _Reached(plan, source).projection()
     except _TakesAll:

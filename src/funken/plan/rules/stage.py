@@ -45,7 +45,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def rewrite(plan: PhysicalPlan, context: RuleContext, rules: Iterable[Rule] = RULES) -> PhysicalPlan:
-    """Apply rules to a compiled plan, each to what the one before it made.
+    """Apply rules to a compiled plan, each to the result of the one before it.
 
     >>> [rule.name for rule in RULES]
     ['chaining', 'errors', 'state backend', 'columns', 'projection', 'pre-aggregation', 'fusion',
@@ -73,7 +73,7 @@ class RewriteStage:
         return RewriteStage(compiled, RuleContext.of(configuration, batch, cores))
 
     def plan(self, restored_in_keyed_state: frozenset[str] = frozenset()) -> PhysicalPlan:
-        """Return the plan of an attempt, by what it starts from."""
+        """Return the plan of an attempt, by its initial state."""
         context = replace(self.context, restored_in_keyed_state=restored_in_keyed_state)
         try:
             return rewrite(self.compiled, context)

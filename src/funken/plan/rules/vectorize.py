@@ -112,14 +112,14 @@ def _reasons(notes: Iterable[RuleNote]) -> dict[OperatorId, str]:
 
 
 def shapes(plan: PhysicalPlan, context: RuleContext) -> Mapping[OperatorId, Type]:
-    """Return the shapes of what operators emit, where they could be traced: also where columns are of no use."""
+    """Return the shapes of operators' results, where they could be traced: also where columns are of no use."""
     if not context.vectorized or absent("columns"):
         return {}
     return _Vectorizer(plan, context, {}).shapes()
 
 
 def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
-    """Return what would have to make a field of which there are no columns, with the reason."""
+    """Return the operators that would have to make a field without columns, with the reason."""
     found = {}
     for node in plan.nodes:
         spec: Any = node.spec
@@ -140,7 +140,7 @@ def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
 
 
 class _Vectorizer:
-    """Walks the plan in topological order, then back to drop what is of no use.
+    """Walks the plan in topological order, then back to drop useless columns.
 
     In ``BATCH`` a keyed operator gets its records in the order of time, which columns are not brought into. ``refused`` are
     operators that are not vectorized, with the reason.
