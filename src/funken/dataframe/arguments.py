@@ -45,7 +45,7 @@ def column_name(given: Any, what: str) -> str:
 
 
 def expression(given: Any, frame: Any, what: str) -> Expression:
-    """Return an expression: as it is, or what a function of the frame returns."""
+    """Return an expression: the argument, or the result of a function of the frame."""
     found = given(frame) if frame is not None and callable(given) and not isinstance(given, type) else given
     if not isinstance(found, Expression):
         raise TypeError(

@@ -574,7 +574,7 @@ class DataFrame:
         statement_set: StatementSet | None = None,
         **parameters: Any,
     ) -> None:
-        """Write Parquet files into a folder; ``mode="overwrite"`` replaces what is there (batch).
+        """Write Parquet files into a folder; ``mode="overwrite"`` replaces its files (batch).
 
         ``parameters`` are the options of files that ``write_json`` has as well: ``rolling_policy_file_size``,
         ``partition_commit_trigger``, ``connector_options``, ``format_options``.
@@ -594,7 +594,7 @@ class DataFrame:
         statement_set: StatementSet | None = None,
         **parameters: Any,
     ) -> None:
-        """Write files with a JSON object per line into a folder; ``mode="overwrite"`` replaces what is there (batch)."""
+        """Write files with a JSON object per line into a folder; ``mode="overwrite"`` replaces its files (batch)."""
         own = {
             "timestamp-format.standard": timestamp_format,
             "encode.ignore-null-fields": ignore_null_fields,
@@ -625,7 +625,7 @@ class DataFrame:
     def write_catalog_table(
         self, path: str, *, overwrite: bool = False, statement_set: StatementSet | None = None
     ) -> None:
-        """Write rows into a table of a catalog; ``overwrite`` replaces what is there (batch)."""
+        """Write rows into a table of a catalog; ``overwrite`` replaces its rows (batch)."""
         if not isinstance(path, str):
             raise TypeError(f"the path of a table is a string, but got {path!r}.")
         self._insert(path, overwrite, statement_set)

@@ -184,7 +184,7 @@ class _Created(UserDefinedFunction):
         return {**self.__dict__, "_made": None, "_call": None}
 
     def is_deterministic(self) -> bool:
-        """Return what the function itself says."""
+        """Return the function's own answer."""
         own = getattr(self.source, "is_deterministic", None)
         return bool(own()) if callable(own) and not inspect.isclass(self.source) else True
 
@@ -324,7 +324,7 @@ def _name(func: Any) -> str:
 
 
 def _called(func: Any, method: str) -> Any:
-    """Return what is called of a function, an object or a class."""
+    """Return the callable of a function, an object or a class."""
     if not callable(func) and not isinstance(func, UserDefinedFunction):
         raise TypeError(
             f"{func!r} is no function; pass a function, an object or class with __call__, or a function class."

@@ -225,7 +225,7 @@ class Catalog(ABC):
 
     @abstractmethod
     def drop_database(self, name: str) -> None:
-        """Drop a database, and what is in it."""
+        """Drop a database, and its objects."""
 
     @abstractmethod
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
@@ -274,7 +274,7 @@ class InMemoryCatalog(Catalog):
         self._databases[name] = database
 
     def drop_database(self, name: str) -> None:
-        """Drop a database, and what is in it."""
+        """Drop a database, and its objects."""
         del self._databases[name]
         for key in [key for key in self._objects if key[0] == name]:
             del self._objects[key]
@@ -363,7 +363,7 @@ class CatalogManager:
         self.catalog(catalog).create_database(name, database)
 
     def drop_database(self, parts: Sequence[str], if_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a database, and what is in it."""
+        """Drop a database, and its objects."""
         catalog, name = self.database_path(parts)
         if (catalog, name) == (self.current_catalog, self.current_database):
             raise InvalidTable("Cannot drop a database which is currently in use.")

@@ -132,7 +132,7 @@ class TableConfig:
         return self
 
     def get(self, key: str, default_value: str | None = None) -> str | None:
-        """Return what an option is set to, as text; ``default_value`` if it is not."""
+        """Return the value of an option, as text; ``default_value`` if it is not set."""
         name = _RENAMED.get(key, key)
         if name.startswith(_OWN):
             found = self._given(name)
@@ -140,7 +140,7 @@ class TableConfig:
         return str(self._configuration.to_dict()[name]) if self._configuration.contains_key(name) else default_value
 
     def _given(self, name: str) -> str | None:
-        """Return what an option of tables is set to: here, or in the options of the job, which may be changed directly."""
+        """Return an option of tables: here, or in the options of the job, which may be changed directly."""
         if name in self._values:
             return self._values[name]
         job = self._configuration.to_dict()
@@ -170,7 +170,7 @@ class TableConfig:
             self._configuration.remove_config(key)
 
     def to_map(self) -> dict[str, str]:
-        """Return what is set, by key, also options of the job."""
+        """Return the options that are set, by key, also those of the job."""
         return {**{key: str(value) for key, value in self._configuration.to_dict().items()}, **self._values}
 
     def get_configuration(self) -> Configuration:

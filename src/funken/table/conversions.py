@@ -581,7 +581,7 @@ def _stream_of(env: Any, table: Table, mode: ChangelogMode, key: tuple[int, ...]
 
 
 def each_change(stream: Any, function: Any, name: str) -> Any:
-    """Return a stream of what a function makes of each change, in the tasks that have them: so they stay in their order."""
+    """Return a stream of a function's results for each change, in the same tasks: so they stay in order."""
     made = stream.map(function).name(name)
     (given,) = stream._inputs
     width = stream._environment.graph[given.upstream].parallelism

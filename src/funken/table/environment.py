@@ -368,7 +368,7 @@ class TableEnvironment:
         self.stream_environment.add_python_file(file_path)  # type: ignore[attr-defined]
 
     def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
-        """Let functions import what a file lists; needs the environment of ``pyflink.datastream``."""
+        """Let functions import the packages of a file; needs the environment of ``pyflink.datastream``."""
         environment: Any = self.stream_environment
         environment.set_python_requirements(requirements_file_path, requirements_cache_dir)
 

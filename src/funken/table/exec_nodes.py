@@ -85,7 +85,7 @@ class ExecScan(ExecNode):
 
 @dataclass(frozen=True)
 class ExecStream(ExecNode):
-    """Reads what the API's ``source`` gives: a DataStream, or rows that the program holds."""
+    """Reads the API's ``source``: a DataStream, or rows that the program holds."""
 
     source: Any
 

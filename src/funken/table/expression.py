@@ -512,7 +512,7 @@ class Expression:
         on_empty: JsonQueryOnEmptyOrError = JsonQueryOnEmptyOrError.NULL,
         on_error: JsonQueryOnEmptyOrError = JsonQueryOnEmptyOrError.NULL,
     ) -> Expression:
-        """Return what is at a path of a document, as JSON."""
+        """Return the part of a document at a path, as JSON."""
         wrapper = {
             JsonQueryWrapper.WITHOUT_ARRAY: "WITHOUT ARRAY WRAPPER",
             JsonQueryWrapper.CONDITIONAL_ARRAY: "WITH CONDITIONAL ARRAY WRAPPER",

@@ -97,7 +97,7 @@ _NOT_DESCRIBED = {
 
 
 def described(value: Any, node: bool = False) -> str:
-    """Return what a part of a plan is, the same in every process: for uids; of a ``node`` what it does by itself.
+    """Return a description of a part of a plan, the same in every process: for uids; of a ``node`` without its inputs.
 
     Its inputs, the names of columns, places of text, traits, and how long state is kept do not count.
     """
@@ -133,7 +133,7 @@ def described(value: Any, node: bool = False) -> str:
 
 
 def line_of(node: ExecNode) -> str:
-    """Return what an operator does, as EXPLAIN shows it in the execution plan, with the kinds of change that it gives."""
+    """Return an operator's line in EXPLAIN's execution plan, with the kinds of change that it emits."""
     return Printer(Notation(infix=True), {"CHANGELOG_MODE"}).line(node)
 
 
@@ -645,7 +645,7 @@ def _smallest(keys: Iterable[frozenset[int]]) -> tuple[int, ...] | None:
 
 
 def _lacks_before(node: ExecNode) -> bool:
-    """Return True if rows may be replaced or deleted without saying what they were."""
+    """Return True if rows may be replaced or deleted without their former values."""
     return node.mode.is_upsert or node.mode.key_only_deletes
 
 
@@ -790,7 +790,7 @@ def _process_of_program(self: Translation, node: nodes.ExecProcessTableFunction)
 
 
 def _finished(self: Translation, node: ExecSink) -> Built:
-    """Return what a sink gets: materialized, checked, of a bounded query the final rows."""
+    """Return the input of a sink: materialized, checked, of a bounded query the final rows."""
     built = self.of(node.input)
     schema = schema_of(node.input.row_type)
     if self.batch and not node.input.mode.is_insert_only:

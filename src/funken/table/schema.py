@@ -292,7 +292,7 @@ class ResolvedSchema:
         return RowType(tuple(RowField(column.name, column.type) for column in columns), nullable=False)
 
     def to_source_row_data_type(self) -> RowType:
-        """Return the row type of what is read."""
+        """Return the row type of rows that are read."""
         return self._row(self.columns)
 
     def to_physical_row_data_type(self) -> RowType:
@@ -300,7 +300,7 @@ class ResolvedSchema:
         return self._row(column for column in self.columns if column.is_physical())
 
     def to_sink_row_data_type(self) -> RowType:
-        """Return the row type of what is written."""
+        """Return the row type of rows that are written."""
         return self._row(column for column in self.columns if column.is_persisted())
 
     def __str__(self) -> str:

@@ -120,7 +120,7 @@ class SparkTables(TableFactory):
         self._spark = spark
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what has Spark read a table."""
+        """Return a table that Spark reads."""
         path = OptionValues(context.path, context.options, (ConnectorOption("table"),))["table"]
         return SparkScan(self._spark, path, context.names)
 

@@ -85,7 +85,7 @@ class FileCatalog(Catalog):
         _write(self._of(name) / "database.json", {"properties": dict(database.properties), "comment": database.comment})
 
     def drop_database(self, name: str) -> None:
-        """Drop a database, and what is in it."""
+        """Drop a database, and its objects."""
         (self._of(name) / "database.json").unlink()
         for file in self._of(name).glob("*/*.json"):
             file.unlink()
@@ -258,7 +258,7 @@ class JdbcCatalog(ExternalCatalog):
         self._default: str = values["default-database"] or ("main" if self._sqlite else "postgres")
 
     def open(self) -> None:
-        """Connect once, to say at once what is wrong."""
+        """Connect once, to report a fault at once."""
         self.objects(self._default, "table")
         if self._default not in self.databases():
             raise InvalidTable(f"Catalog {self._name!r}: there is no database {self._default!r} at {self._url}.")

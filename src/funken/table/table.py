@@ -56,7 +56,7 @@ class TablePipeline:
 
 
 class Table:
-    """A relation: what a query, a path or a program's rows are, until it is executed.
+    """A relation: a query, a path or a program's rows, until it is executed.
 
     >>> from funken.table.environment import TableEnvironment
     >>> tables = TableEnvironment.create()
@@ -442,7 +442,7 @@ class Table:
 
 
 def _items(fields: Sequence[Expression], rendering: Rendering) -> list[str]:
-    """Return the items of a SELECT list, what has no name under the one that Flink gives it."""
+    """Return the items of a SELECT list, those without a name under the one that Flink gives it."""
     items = []
     for place, one in enumerate(fields):
         text = one.sql(rendering)

@@ -367,7 +367,7 @@ class FunctionDefinition:
         return getattr(self.function, "eval", self.function)
 
     def _called(self) -> Any:
-        """Return what is called with the values of a row."""
+        """Return the function to call with the values of a row."""
         own, together = self._own(), self.together
         return own if not self.row_names else lambda *values: own(together(values))
 
@@ -534,7 +534,7 @@ class Retries:
             self.attempts = 1
 
     async def result(self, name: str, called: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Return what a function gives, at the last attempt at the latest; raises ``TimeoutError``, or what it raises."""
+        """Return a function's result, at the last attempt at the latest; raises ``TimeoutError``, or its exception."""
         for attempt in range(1, self.attempts + 1):
             try:
                 return await asyncio.wait_for(called(*args), self.timeout)
@@ -625,7 +625,7 @@ class TableDefinition(FunctionDefinition):
 
 
 class _TableCalls:
-    """Calls a table function, and makes internal rows of what it gives."""
+    """Calls a table function, and makes internal rows of its results."""
 
     def __init__(
         self, definition: TableDefinition, args: list[LogicalType], results: list[LogicalType], context: Any
@@ -784,7 +784,7 @@ class _PandasAccumulation(_Accumulation):
         return accumulator
 
     def value(self, accumulator: Any) -> Any:
-        """Return what the function gives for the rows."""
+        """Return the function's result for the rows."""
         import pandas as pd  # noqa: PLC0415 - only for functions of pandas
 
         columns = list(zip(*accumulator, strict=True)) if accumulator else [()] * len(self._types)
@@ -965,7 +965,7 @@ def imported_definition(target: str, name: str) -> Any:
 
 
 def definition_of(function: Any, name: str = "") -> Any:
-    """Return the definition of what a program registers as a function."""
+    """Return the definition of an object that a program registers as a function."""
     if isinstance(function, FunctionDefinition) or hasattr(function, "infer") or hasattr(function, "signature"):
         return function
     defined = getattr(function, "definition", None)  # of process table functions, which are built upon this module

@@ -74,7 +74,7 @@ class Bitmap(Set[int]):
 
 
 def python_value(value: Any, type_: LogicalType) -> Any:
-    """Return what a user sees of an internal value."""
+    """Return the user's form of an internal value."""
     if value is None:
         return None
     match type_:
@@ -114,7 +114,7 @@ def _hashable(value: Any) -> Any:
 
 
 def internal_value(value: Any, type_: LogicalType) -> Any:
-    """Return the internal value of what a user gave; a value of another kind raises ``TypeError`` or ``ValueError``."""
+    """Return the internal form of a user's value; a value of another type raises ``TypeError`` or ``ValueError``."""
     if value is None or isinstance(type_, NullType):
         return None
     match type_:
@@ -204,7 +204,7 @@ _AS_GIVEN = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "CHAR"
 
 
 def from_python(values: Iterable[Any], type_: LogicalType) -> Any:
-    """Return the column of what users gave."""
+    """Return the column of users' values."""
     if type_.root in _AS_GIVEN:
         return from_internal(list(values), type_)
     return from_internal([internal_value(each, type_) for each in values], type_)

@@ -174,7 +174,7 @@ Hint = Iterable[tuple[str, str]]
 def context_of(
     table: ResolvedTable, config: TableConfig | None = None, options: Hint = (), metadata: Any = None
 ) -> TableContext:
-    """Return what a connector is told of a table; ``metadata``: the metadata columns that are asked for."""
+    """Return a connector's context of a table; ``metadata``: the metadata columns that are asked for."""
     columns = table.table.columns
     asked = [column for column in columns if column.is_metadata] if metadata is None else metadata
     of_watermarks = {option.key for option in WATERMARK_OPTIONS}

@@ -106,7 +106,7 @@ class FolderSink(Sink):
 
 
 class FolderWriter(SinkWriter):
-    """Writes by another writer, and notes the folders of what it writes."""
+    """Writes by another writer, and notes the folders of its rows."""
 
     def __init__(self, sink: FolderSink, inner: SinkWriter, context: ConnectorContext) -> None:
         super().__init__(context)
@@ -137,7 +137,7 @@ class FolderWriter(SinkWriter):
         self._inner.write(values, timestamps, now)
 
     def flush(self, end_of_input: bool) -> None:
-        """Hand what was written to the system."""
+        """Hand written bytes to the system."""
         self._inner.flush(end_of_input)
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
@@ -166,7 +166,7 @@ class FolderWriter(SinkWriter):
         self._inner.notify_checkpoint_aborted(checkpoint_id)
 
     def close(self) -> None:
-        """Remove what was not prepared."""
+        """Remove unprepared files."""
         self._inner.close()
 
 
@@ -664,7 +664,7 @@ class FilesScan(ScanTable):
 
 @dataclass(frozen=True)
 class ToFile:
-    """Makes what goes into a file of a row: the folder of its partition, and its other values, as a dict for columns."""
+    """Makes a row's content of a file: the folder of its partition, and its other values, as a dict for columns."""
 
     folders: tuple[tuple[str, int], ...]
     places: tuple[int, ...]
@@ -758,7 +758,7 @@ class ValuesWriter:
         return self._inner.size()
 
     def flush(self) -> None:
-        """Write what is held."""
+        """Write held rows."""
         self._inner.flush()
 
     def finish(self) -> None:

@@ -81,7 +81,7 @@ class BlackholeTable(SinkTable):
 
 
 class BlackholeFactory(TableFactory):
-    """Makes tables that drop what is written to them."""
+    """Makes tables that drop the rows written to them."""
 
     def sink(self, context: TableContext) -> SinkTable:
         """Return what drops rows."""

@@ -129,7 +129,7 @@ def _six_digits(text: str) -> str:
 
 
 def _timestamp(iso: bool | None, zoned: bool) -> Read:
-    """Return the reader of timestamps; ``iso`` says what is between date and time, ``None``: either."""
+    """Return the reader of timestamps; ``iso``: there is a ``T`` between date and time, ``None``: either."""
     between = {True: "T", False: " "}.get(iso) if iso is not None else None
 
     def read(value: Any) -> datetime.datetime:
@@ -245,7 +245,7 @@ class JsonReader:
 
 
 def json_text(value: Any) -> str:
-    """Return what the parser has read as JSON again, without spaces.
+    """Return a value of the parser as JSON again, without spaces.
 
     >>> json_text({"a": [NumberText("1.50"), None, "b"]})
     '{"a":[1.50,null,"b"]}'

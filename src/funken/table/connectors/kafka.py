@@ -404,7 +404,7 @@ class KafkaFactory(TableFactory):
     writable_metadata = _WRITABLE
 
     def metadata_of(self, context: TableContext) -> dict[str, str]:
-        """Return what is known of a record besides key and value."""
+        """Return the types of a record's metadata, beside key and value."""
         return {key: type_ for key, (type_, _) in _METADATA.items()}
 
     def scan(self, context: TableContext) -> ScanTable:

@@ -280,7 +280,7 @@ class InOrder:
 
 
 class ValuesSink(SinkTable):
-    """Writes rows to where the test finds them: what a job before has written is not there."""
+    """Writes rows to where the test finds them, without those of earlier jobs."""
 
     overwrites_by_streams = True
 

@@ -473,7 +473,7 @@ def _lookup_join(converter: PlanConversion, node: LogicalTemporalJoin, left: Exe
 
 
 def _kept_key(converter: PlanConversion, source: ExecNode, table: _Lookup) -> tuple[int, ...] | None:
-    """The key of left rows that change, by which what was found for them is kept, if that is wanted."""
+    """Return the key of left rows that change, by which their lookup results are kept, if that is wanted."""
     strategy = str(converter.config.option("table.optimizer.non-deterministic-update.strategy")).upper()
     if strategy not in ("IGNORE", "TRY_RESOLVE"):
         refuse(

@@ -87,7 +87,7 @@ def _chain(join: nodes.ExecJoin, uses: Counter[int]) -> _Chain | None:
 
 
 def _below(left: ExecNode, exchanged: ExecNode, uses: Counter[int]) -> _Chain | None:
-    """The chain below a join, behind a projection that computes nothing; what others read stays as it is."""
+    """Return the chain below a join, behind a projection that computes nothing; nodes with other readers stay."""
     inner = left
     if isinstance(left, nodes.ExecCalc):
         if left.condition is not None or not all(isinstance(each, InputRef) for each in left.expressions):

@@ -544,7 +544,7 @@ class Printer:
     # -- joins
 
     def join_parts(self, node: nodes.EquiJoin) -> list[str]:
-        """Return what all joins by keys show."""
+        """Return the common parts of joins by keys."""
         both = _side_names(node)
         width = len(node.left.row_type)
         parts = []

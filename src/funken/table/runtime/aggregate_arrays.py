@@ -67,7 +67,7 @@ class Accumulators(PaneContents):
     def of_rows(
         self, batch: pa.RecordBatch, groups: Groups, signs: Array | None, bounds: Sequence[Array] = ()
     ) -> pa.RecordBatch:
-        """Return what the rows of each group come to."""
+        """Return the accumulators of the rows of each group."""
         at = pa.array(groups.order.take(groups.begins))
         columns = [batch.column(place).take(at) for place in self._keys]
         columns += [marks(len(at)), *map(pa.array, bounds), *self.calls.of_rows(batch, groups, signs)]

@@ -144,14 +144,14 @@ class _Count:
         self.types = [pa.int64()]
 
     def of_rows(self, scan: GroupedRows) -> list[pa.Array]:
-        """Return what the rows of each group come to."""
+        """Return the accumulators of the rows of each group."""
         counts = scan.counted(self.args, self.filter)
         if scan.signs is None and bool(counts.all()):
             return [pa.array(scan.groups.counts.astype(np.int64))]
         return [_added(scan.signed(counts.astype(np.int64)), scan.groups)]
 
     def together(self, columns: list[pa.Array], groups: Groups) -> list[pa.Array]:
-        """Return what the parts of each group come to."""
+        """Return the accumulators of the parts of each group."""
         return [_added(columns[0].to_numpy(), groups)]
 
     def results(self, columns: list[pa.Array]) -> pa.Array:
@@ -176,7 +176,7 @@ class _Sum:
         self.types = [pa.int64() if self._sums.whole else pa.float64(), pa.int64()]
 
     def of_rows(self, scan: GroupedRows) -> list[pa.Array]:
-        """Return what the rows of each group come to."""
+        """Return the accumulators of the rows of each group."""
         counts = scan.counted(self.args, self.filter)
         column = pc.fill_null(scan.batch.column(self.args[0]), 0)
         values = column.to_numpy(zero_copy_only=False).astype(self._sums.dtype)
@@ -185,7 +185,7 @@ class _Sum:
         return [_added(scan.signed(each), scan.groups) for each in (values, counts.astype(np.int64))]
 
     def together(self, columns: list[pa.Array], groups: Groups) -> list[pa.Array]:
-        """Return what the parts of each group come to."""
+        """Return the accumulators of the parts of each group."""
         return [_added(each.to_numpy(), groups) for each in columns]
 
     def results(self, columns: list[pa.Array]) -> pa.Array:
@@ -212,14 +212,14 @@ class _Extreme:
         self.result = BlockSchema(["value"], [call.type]).arrow.field(0).type
 
     def of_rows(self, scan: GroupedRows) -> list[pa.Array]:
-        """Return what the rows of each group come to."""
+        """Return the accumulators of the rows of each group."""
         column = scan.batch.column(self.args[0])
         if self.filter is not None:
             column = pc.if_else(pa.array(scan.passing(self.filter)), column, pa.scalar(None, column.type))
         return [self._most(column, scan.groups)]
 
     def together(self, columns: list[pa.Array], groups: Groups) -> list[pa.Array]:
-        """Return what the parts of each group come to."""
+        """Return the accumulators of the parts of each group."""
         return [self._most(columns[0], groups)]
 
     def _most(self, column: pa.Array, groups: Groups) -> pa.Array:
@@ -278,12 +278,12 @@ class PartialCalls:
         return not any(call.distinct for call in calls) and RunningCalls.serve(calls, schema, retracts)
 
     def of_rows(self, batch: pa.RecordBatch, groups: Groups, signs: Array | None) -> list[pa.Array]:
-        """Return what the rows of each group come to."""
+        """Return the accumulators of the rows of each group."""
         scan = GroupedRows(batch, groups, signs)
         return [column for call in self._calls for column in call.of_rows(scan)]
 
     def together(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
-        """Return what the parts of each group come to."""
+        """Return the accumulators of the parts of each group."""
         return [each for call, part in self._each() for each in call.together(list(columns[part]), groups)]
 
     def results(self, columns: Sequence[pa.Array]) -> list[pa.Array]:

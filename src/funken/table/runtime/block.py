@@ -115,7 +115,7 @@ def _schema_of(written: bytes) -> pa.Schema:
 
 
 def read_block(schema: bytes, batch: bytes, kinds: bytes | None, stamps: bytes | None) -> TableBlock:
-    """Make a block of what its pickle contains."""
+    """Make a block of the content of its pickle."""
     return TableBlock(
         pa.ipc.read_record_batch(pa.py_buffer(batch), _schema_of(schema)),
         None if kinds is None else np.frombuffer(kinds, np.int8),

@@ -280,7 +280,7 @@ class GroupAggregate(Bundled):
             self.collect((*key, *new), UPDATE_AFTER)
 
     def many(self, key: Tuple, rows: list[tuple[Tuple, int]]) -> None:
-        """Change a group by the rows of a bundle, and emit what has become of it."""
+        """Change a group by the rows of a bundle, and emit the change."""
         group = self._load(key)
         first = group[1] is None
         if first:  # what comes before the first row of a new group takes nothing back

@@ -89,7 +89,7 @@ class GroupArrays:
         return slots
 
     def states(self, scan: GroupedRows, slots: Array) -> list[pa.Array]:
-        """Return the results of each call in each state, and keep what they come to."""
+        """Return the results of each call in each state, and keep the accumulators."""
         counts: dict[int, Array] = {}
         for args, numbers in self._distinct.items():
             seen = self._seen[args]
@@ -233,7 +233,7 @@ class GroupArrays:
             yield from self._rows(slots)
 
     def _write_first(self, slots: Iterable[int]) -> None:
-        """Write what a snapshot needs of some slots, before they change."""
+        """Write the rows of some slots that a snapshot needs, before they change."""
         wanted = [slot for slot in slots if slot in self._pending]
         if wanted:
             for slot in wanted:

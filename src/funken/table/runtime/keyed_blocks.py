@@ -26,7 +26,7 @@ _NARROW, _WIDE = 1 << 16, 8
 
 
 def codes_of(column: pa.Array) -> tuple[Any, int]:
-    """Return a number per value, equal for equal values of SQL (NULL is one), and what all are below.
+    """Return a number per value, equal for equal values of SQL (NULL is one), and a bound above all of them.
 
     >>> codes_of(pa.array(["x", None, "x"]))
     (array([0, 1, 0]), 2)
@@ -46,7 +46,7 @@ def codes_of(column: pa.Array) -> tuple[Any, int]:
 
 
 def joint_codes(parts: Sequence[tuple[Any, int]], length: int) -> tuple[Any, int]:
-    """Return a number per row that is equal where the numbers of all parts are, and what all are below.
+    """Return a number per row that is equal where the numbers of all parts are, and a bound above all of them.
 
     >>> joint_codes([(np.array([0, 1, 0]), 2), (np.array([5, 5, 5]), 9)], 3)
     (array([ 5, 14,  5]), 18)
@@ -62,7 +62,7 @@ def joint_codes(parts: Sequence[tuple[Any, int]], length: int) -> tuple[Any, int
 
 
 def numbered(integers: Any) -> tuple[Any, int]:
-    """Return numbers in place of integers, and what all are below.
+    """Return numbers in place of integers, and a bound above all of them.
 
     >>> numbered(np.array([7, 9, 7])), numbered(np.array([7, 1 << 40, 7]))
     ((array([0, 2, 0]), 3), (array([0, 1, 0]), 2))

@@ -116,13 +116,13 @@ class TableOperator(Operator):
             self.flush()
 
     def emit(self, block: TableBlock) -> None:
-        """Emit a block, behind what was collected."""
+        """Emit a block, behind collected rows."""
         self.flush()
         if len(block):
             self.output.emit_block(block)
 
     def flush(self) -> None:
-        """Send on what was collected."""
+        """Send on collected rows."""
         if self.__rows:
             rows, kinds = self.__rows, self.__kinds
             self.__rows, self.__kinds = [], []
@@ -184,7 +184,7 @@ class KeyedTableOperator(TableOperator):
 
     @staticmethod
     def _shared(handle: Any) -> Any:
-        """Let a state keep what it is given as it is: what is read is changed only to be stored again in the same block."""
+        """Let a state keep its arguments as they are: read values change only to be stored again in the same block."""
         handle.plain = SHARED
         return handle
 
@@ -226,7 +226,7 @@ class KeyedTableOperator(TableOperator):
         """All input has come, and event time is over."""
 
     def watermark_after(self, watermark: int) -> int:
-        """Return the watermark of what follows."""
+        """Return the watermark behind the operator."""
         return watermark
 
     def next_tick(self) -> int | None:
@@ -279,7 +279,7 @@ def rows_left(changes: Iterable[tuple[Any, int]]) -> list[Tuple]:
 
 
 def retraction_of(kind: int) -> int:
-    """Return the kind that takes back what a kind has added."""
+    """Return the kind of change that takes back a row of a kind."""
     return UPDATE_BEFORE if kind == UPDATE_AFTER else DELETE
 
 

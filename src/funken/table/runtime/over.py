@@ -165,11 +165,11 @@ class _TimedGroup:
         self._ranks = [(place, name) for place, name in enumerate(names) if name in ("RANK", "DENSE_RANK")]
 
     def create(self) -> Any:
-        """Return what is known of a partition: accumulators, or the rows that a frame may reach, with their times."""
+        """Return the state of a new partition: accumulators, or the rows that a frame may reach, with their times."""
         return self.aggregates.create() if self.unbounded else []
 
     def add(self, state: Any, rows: Sequence[Tuple], time: int) -> tuple[Any, list[Tuple]]:
-        """Add rows of one time; return what is known then, and the results of each row."""
+        """Add rows of one time; return the state then, and the results of each row."""
         if self.unbounded:
             return self._accumulated(state, rows)
         return self._framed(list(state), rows, time)

@@ -97,7 +97,7 @@ class ProcessTableContext:
     # ---- tables
 
     def table_semantics(self, name: str) -> TableSemantics:
-        """Return what a table argument is."""
+        """Return the semantics of a table argument."""
         return self._operator.semantics[name]
 
     @property
@@ -337,7 +337,7 @@ def _padded(values: Sequence[Any], count: int) -> list[Any]:
 
 
 def constant(value: Any) -> Any:
-    """Return the value of a scalar argument as the program sees it: of an expression, what it computes."""
+    """Return the value of a scalar argument as the program sees it: of an expression, its result."""
     if not isinstance(value, Node):
         return value
     import pyarrow as pa  # noqa: PLC0415

@@ -95,7 +95,7 @@ class GroupedRows:
 
 
 class Running:
-    """A call over whole blocks. What it keeps of a group is an item of each of some arrays, whose types are ``dtypes``."""
+    """A call over whole blocks. Its state of a group is an item of each of some arrays, whose types are ``dtypes``."""
 
     dtypes: tuple[Any, ...] = (np.int64,)
 

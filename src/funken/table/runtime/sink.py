@@ -302,7 +302,7 @@ class FinalRows(KeyedTableOperator):
                 self._state.remove(name)
 
     def before_end(self) -> None:
-        """Emit what is left."""
+        """Emit the final rows."""
         self.store.current_key = ()
         for row, count in self._state.values():
             for _ in range(count):

@@ -53,7 +53,7 @@ def lifetime(hints: Iterable[Hint], relation: ScopeRelation | None, tree: Any) -
 
 
 def lookup_settings(hints: Iterable[Hint], relation: ScopeRelation, tree: Any) -> LookupSettings | None:
-    """Return what the LOOKUP hint of a relation says."""
+    """Return the options of the LOOKUP hint of a relation."""
     for hint in hints:
         if hint.name == "LOOKUP":
             given = dict(hint.options)
