@@ -419,7 +419,7 @@ Leaf = tuple[Action, ...]
 
 
 class Branch:
-    """A condition, and what comes next where it does not hold and where it does; ``None``: not known yet."""
+    """A condition, and the branches where it does not hold and where it does; ``None``: not known yet."""
 
     __slots__ = ("bit", "function", "high", "iterative", "known", "low", "slot", "started", "state")
 
@@ -601,7 +601,7 @@ def _restored(shape: int, next_position: int, table: Packed, states: list[int], 
 
 
 class Nfa:
-    """An automaton, ready to run; of what it was given it keeps nothing from one call to the next."""
+    """An automaton, ready to run; it keeps none of its arguments from one call to the next."""
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
@@ -717,7 +717,7 @@ class Nfa:
                 finished.append(tail)
 
     def _start(self, value: Any, timestamp: int, now: int, results: dict[int, bool], mask: int | None) -> Leaf:
-        """Return what an event does as the first of a match."""
+        """Return the effect of an event as the first of a match."""
         return self._decide(self.decisions.start, self.starts, value, None, timestamp, now, results, mask)
 
     def _decide(

@@ -147,7 +147,7 @@ class Selecting(PatternProcessFunction):
         self.flat = flat
 
     def process_match(self, match: Match, ctx: PatternContext) -> Iterable[Any] | None:
-        """Emit what the function returns."""
+        """Emit the function's result."""
         found = self.function(match)
         if self.flat and found is not None:
             check_several(found, tuples=False)
@@ -163,7 +163,7 @@ class SelectingTimeouts(Selecting, TimedOutPartialMatchHandler):
         self.timeout = timeout
 
     def process_timed_out_match(self, match: Match, ctx: PatternContext) -> Iterable[Any] | None:
-        """Emit what the function returns for the match and the time at which it timed out."""
+        """Emit the function's result for the match and the time at which it timed out."""
         found = self.timeout(match, ctx.timestamp())
         for each in (found if found is not None else ()) if self.flat else (found,):
             ctx.output(self.tag, each)
@@ -227,12 +227,12 @@ class MatchPattern:
         return MatchPatternLogic(self)
 
     def machine(self) -> Any:
-        """Return what finds the matches, ready to run: ``Nfa``, or what has its methods."""
+        """Return the machine that finds the matches, ready to run: an ``Nfa``, or an object with its methods."""
         return Nfa(compile_pattern(self.pattern))
 
 
 class MatchPatternLogic(KeyedOperator):
-    """One automaton, and a table from keys to what is kept of their events."""
+    """One automaton, and a table from keys to the state of their events."""
 
     keeps_output = False
 
@@ -520,7 +520,7 @@ def too_many(what: str, count: int, bound: int, key: Any) -> StateTooLarge:
 
 
 def side_outputs(made: Iterable[Any] | None) -> list[Any]:
-    """Return what was made for a time-out; raise ``InvalidProgram`` if it is not for side outputs."""
+    """Return the results of a time-out; raise ``InvalidProgram`` if they are not for side outputs."""
     found = list(made or ())
     for each in found:
         if not (isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], OutputTag)):

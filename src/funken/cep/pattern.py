@@ -362,7 +362,7 @@ def both(left: Condition, right: Condition) -> Condition:
 
 
 def as_condition(given: Any, pattern: str) -> Condition:
-    """Turn what a program gave as a condition into an expression; raise ``InvalidProgram`` for what is none."""
+    """Turn a program's condition into an expression; raise ``InvalidProgram`` for other objects."""
     if isinstance(given, Condition):
         return given
     if isinstance(given, SimpleCondition):
@@ -753,7 +753,7 @@ class Pattern:
         return [each.name for each in _all_parts(self.parts) if each.loop and each.until is None]
 
     def validate(self) -> None:
-        """Raise ``MalformedPattern`` for what is contradictory in the whole."""
+        """Raise ``MalformedPattern`` for contradictions in the whole."""
         window, last = self.window, self.parts[-1]
         if last.contiguity is Contiguity.NOT_FOLLOW and not (window or last.gap):
             raise MalformedPattern(

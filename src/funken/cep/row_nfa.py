@@ -724,7 +724,7 @@ class _Results(dict[str, bool]):
 
 
 class RowNfa:
-    """A PATTERN clause, ready to run; of what it was given it keeps nothing from one call to the next."""
+    """A PATTERN clause, ready to run; it keeps none of its arguments from one call to the next."""
 
     known = 0
 
@@ -864,7 +864,7 @@ class RowNfa:
         return self.plan.others[name](rows) is True
 
     def advance(self, state: RowState, timestamp: int) -> tuple[RowState, list[Match], list[tuple[Match, int]]]:
-        """Let time reach ``timestamp``; what no longer has time is decided."""
+        """Let time reach ``timestamp``; searches without time left are decided."""
         if state.deadline > timestamp:
             return state, [], []
         ended, window = timestamp >= END_OF_INPUT, self.plan.window
@@ -885,7 +885,7 @@ class RowNfa:
     def _settle(
         self, position: int, recent: tuple[Any, ...], searches: list[Search], now: int
     ) -> tuple[RowState, list[Match]]:
-        """Emit what is decided, in the order of the first rows, and return the state that is left at the time ``now``."""
+        """Emit decided matches, in the order of the first rows, and return the remaining state at the time ``now``."""
         matches: list[Match] = []
         while searches and not searches[0].threads:
             search = searches.pop(0)

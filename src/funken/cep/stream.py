@@ -78,7 +78,7 @@ class PatternStream:
         return self.process(_selecting("flat_select", functions))
 
     def explain(self, style: str = "text") -> str:
-        """Return the automaton as ``text``, with what may cost memory or parallelism, or in the language of Graphviz (``dot``).
+        """Return the automaton as ``text``, with possible costs in memory or parallelism, or in Graphviz's ``dot``.
 
         >>> from funken.cep import CEP
         >>> from funken.testing import local
@@ -173,7 +173,7 @@ class DynamicPatternStream(PatternStream):
         return found if keyed else found.set_parallelism(1)
 
     def explain(self, style: str = "text") -> str:
-        """Return what is known before there are rules."""
+        """Return the facts that are known before there are rules."""
         notes = [] if isinstance(self._stream, KeyedStream) else ["not keyed: one task handles all events"]
         return "\n".join([*notes, "patterns of rules"])
 

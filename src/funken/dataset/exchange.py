@@ -171,7 +171,7 @@ class EdgeReceiver(Protocol):
         """Return the blocks for a consumer of this process."""
 
     def close(self) -> None:
-        """Drop what was not read."""
+        """Drop unread blocks."""
 
 
 class Exchanges(Protocol):
@@ -187,7 +187,7 @@ class Exchanges(Protocol):
         """Connect; ``share`` makes memory for a subtask."""
 
     def spawn(self, name: str, run: Callable[[], None]) -> None:
-        """Run beside everything else what nobody in this process reads."""
+        """Run beside everything else work whose results nobody in this process reads."""
 
     def settle(self, receivers: Sequence[Any]) -> None:
         """Wait until the producers of connected edges have emitted everything; whatever else is among them is left alone."""
@@ -316,7 +316,7 @@ class Exchange:
             self._turn = at + 1
 
     def close(self) -> None:
-        """Drop what was not read."""
+        """Drop unread blocks."""
         self._producers = []
         for queue in self._queues:
             queue.close()
@@ -351,7 +351,7 @@ class RangeExchange(Exchange):
         self._producers = [(iter(kept), by_bounds(consumers, self._order, bounds))]
 
     def close(self) -> None:
-        """Drop what was not read."""
+        """Drop unread blocks."""
         super().close()
         self._cache.close()
 
@@ -387,7 +387,7 @@ class Shared:
             return block
 
     def close(self) -> None:
-        """Drop what was not read."""
+        """Drop unread blocks."""
         for queue in self._queues:
             queue.close()
 
@@ -430,4 +430,4 @@ class LocalExchanges:
         run()
 
     def settle(self, receivers: Sequence[Any]) -> None:
-        """Do nothing: what nobody reads is not computed."""
+        """Do nothing: results without a reader are not computed."""

@@ -35,7 +35,7 @@ from funken.ml.data import (
 
 
 class ApplyModel:
-    """Pairs the records of a list with what a method of a model gives for them."""
+    """Pairs the records of a list with the results of a model's method for them."""
 
     def __init__(self, model: Any, method: str, fields: Any) -> None:
         self._model, self._method, self._fields = model, method, fields

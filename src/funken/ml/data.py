@@ -199,7 +199,7 @@ ANYTHING = Demands("fit()")
 
 
 def demands_of(estimator: Any, method: str, **shape: Any) -> Demands:
-    """Return what an estimator of scikit-learn demands."""
+    """Return the demands of an estimator of scikit-learn."""
     from sklearn.base import is_classifier, is_regressor  # noqa: PLC0415 - slow to load
 
     first = estimator
@@ -217,7 +217,7 @@ def demands_of(estimator: Any, method: str, **shape: Any) -> Demands:
 
 
 def width_of(value: Any) -> int | None:
-    """Return the number of numbers of a vector; None for what is none.
+    """Return the number of numbers of a vector; None for other values.
 
     >>> width_of((1.0, 2.0)), width_of(3.0), width_of("text")
     (2, None, None)
@@ -235,7 +235,7 @@ def is_number(value: Any) -> bool:
 
 
 def kind_of(label: Any) -> str | None:
-    """Return what a label is; None for a missing one.
+    """Return the type of a label; None for a missing one.
 
     >>> kind_of("a"), kind_of(True), kind_of(2.5), kind_of(None)
     ('text', 'number', 'number', None)
@@ -345,7 +345,7 @@ class FieldLayout:
         return FieldLayout(features, label, weight)
 
     def demands(self, record: Any, demands: Demands) -> Demands:
-        """Return what is demanded of all records if this is the first one, and the layout is resolved.
+        """Return the demands on all records if this is the first one, and the layout is resolved.
 
         >>> FieldLayout((0, 1)).demands(([1, 2], 3), Demands("fit()")).widths
         (2, None)
@@ -823,7 +823,7 @@ class OfTask(MapPartitionFunction):
 
 
 class PartialResult(OfTask):
-    """Merges what a function gives for the blocks of a task."""
+    """Merges a function's results for the blocks of a task."""
 
     def __init__(self, local: Callable[[FeatureBlock], Any], merge: Callable[[Any, Any], Any]) -> None:
         self._local, self._merge = local, merge

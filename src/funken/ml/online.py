@@ -51,7 +51,7 @@ class Kernel(Protocol):
 
 
 class ModelVersion(NamedTuple):
-    """A model as it was after some batches: ``version`` counts them, ``records`` what it has learned from.
+    """A model after some batches: ``version`` counts them, ``records`` the records that it has learned from.
 
     >>> ModelVersion(2, 64, None).records
     64
@@ -63,7 +63,7 @@ class ModelVersion(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """A record, what was predicted for it, and the version of the model that did.
+    """A record, its prediction, and the version of the model that made it.
 
     >>> Prediction((1.0, 2.0), 0, version=3).prediction
     0
@@ -237,7 +237,7 @@ class PredictFunction(BroadcastProcessFunction, CheckpointedFunction):
         return predictions([value], newest)
 
     def process_broadcast_element(self, value: ModelVersion, ctx: Any) -> Iterator[Prediction]:
-        """Take a version; the first one is what the waiting records get."""
+        """Take a version; the waiting records get the first one."""
         state = ctx.get_broadcast_state(NEWEST)
         newest = state.get("")
         if newest is None or value.version > newest.version:

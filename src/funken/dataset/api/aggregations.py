@@ -117,7 +117,7 @@ class FieldAggregator:
 
     @property
     def column_parts(self) -> tuple[list[tuple[str, Path]], bool]:
-        """Return what is computed of which field, and that the other fields are those of the last record."""
+        """The aggregate of each field; the other fields are those of the last record."""
         return [(how.value, path) for how, path in self.parts], True
 
     def _replaced(self, so_far: Any, record: Any) -> Any:

@@ -100,7 +100,7 @@ class DataSink:
         return self._change(parallelism=positive(parallelism, "parallelism"))
 
     def sort_local_output(self, field: Any, descending: bool = False) -> DataSink:
-        """Sort what each task writes; a further call adds a field of less weight."""
+        """Sort the output of each task; a further call adds a field of less weight."""
         node = self._current
         made = make_key((field,), node.inputs[0].type, "sort_local_output")
         added = SortField(made.paths[0] if made.paths else (), descending, made.selector)
@@ -643,7 +643,7 @@ class DataSet:
     # ---- iterations
 
     def iterate(self, max_iterations: int) -> IterativeDataSet:
-        """Begin a bulk iteration: what is built on the result, up to ``close_with``, is repeated.
+        """Begin a bulk iteration: the operators on the result, up to ``close_with``, are repeated.
 
         >>> from funken.dataset import ExecutionEnvironment
         >>> start = ExecutionEnvironment.create_local_environment(parallelism=2).from_elements(1, 2).iterate(5)
@@ -775,7 +775,7 @@ class SortedDataSet(DataSet):
         super().__init__(data_set._environment, node)
 
     def sort_partition(self, field: Any, descending: bool = False) -> SortedDataSet:
-        """Sort what is equal so far by a further field."""
+        """Sort records that are equal so far by a further field."""
         node = self._current
         assert isinstance(node, nodes.SortPartition)
         made = self._sort_field(field, descending, "sort_partition")

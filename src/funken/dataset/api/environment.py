@@ -289,7 +289,7 @@ class ExecutionEnvironment:
         return optimize([sink._current for sink in self._sinks], self.get_parallelism())
 
     def explain(self) -> str:
-        """Return the chosen plan of the sinks that were added, with costs, and what was rejected.
+        """Return the chosen plan of the sinks that were added, with costs, and the rejected plans.
 
         >>> from funken.dataset.formats.outputs import DiscardingOutput
         >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)

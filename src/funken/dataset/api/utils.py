@@ -73,7 +73,7 @@ class ColumnSummary:
         self.merge(one)
 
     def merge(self, other: ColumnSummary) -> None:
-        """Take what was found in other records."""
+        """Add the summary of other records."""
         here, there = self.count - self.nulls, other.count - other.nulls
         self.count += other.count
         self.nulls += other.nulls

@@ -174,7 +174,7 @@ class BatchMaster:
         return replace(decision, checkpoint=True)
 
     def figures(self, restarts: int) -> Figures:
-        """Return what is known of the program; may be called by any thread."""
+        """Return the figures of the program; may be called by any thread."""
         reports = list(self._progress.values())
         spilled: Counter[str] = Counter()
         for report in reports:
@@ -183,7 +183,7 @@ class BatchMaster:
         return Figures([report.counts for report in reports], spilled, iterations, restarts)
 
     def outcome(self) -> ExecutionOutcome:
-        """Return what the finished job leaves."""
+        """Return the outcome of the finished job."""
         finished = [self._finished[worker] for worker in sorted(self._finished)]
         accumulators: list[dict[str, Accumulator]] = [pickle.loads(each.accumulators) for each in finished]
         return ExecutionOutcome(

@@ -159,7 +159,7 @@ class Incoming:
             return [self._samples[producer] for producer in sorted(self._samples)]
 
     def close(self) -> None:
-        """Drop what was not read, and what still arrives."""
+        """Drop unread blocks, and those that still arrive."""
         with self._changed:
             self._closed = True
             for queue in self._queues.values():
@@ -265,7 +265,7 @@ class ConnectedEdge:
             self._worker.join(self._thread)
 
     def close(self) -> None:
-        """Drop what was not read."""
+        """Drop unread blocks."""
         self._incoming.close()
         if self._cache is not None:
             self._cache.close()
@@ -347,7 +347,7 @@ class ClusterExchanges:
         self._spawned.append(self.worker.spawn(name, run))
 
     def join_spawned(self) -> None:
-        """Wait for what was spawned."""
+        """Wait for the spawned threads."""
         for thread in self._spawned:
             self.worker.join(thread)
 
@@ -444,7 +444,7 @@ def write_parts(folder: str, worker: int, parts: Iterable[Part]) -> None:
 
 
 def read_parts(folder: str, worker: int) -> Iterator[Part]:
-    """Read the file of a worker; raise ``CheckpointCorrupted`` if it is not what was written."""
+    """Read the file of a worker; raise ``CheckpointCorrupted`` if it has other content than written."""
     storage, name = open_storage(folder), f"worker-{worker}"
     offset, data = 0, b""
 

@@ -292,7 +292,7 @@ _ABSENT = object()
 
 
 class ColumnAggregation:
-    """One record per key, as columns; ``is_exact`` says whether that is what the function gives.
+    """One record per key, as columns; ``is_exact``: they equal the function's results.
 
     >>> from funken.expr.types import INT, STR, Tuple
     >>> from funken.columnar.kernels.columns import columns_of
@@ -353,7 +353,7 @@ class ColumnAggregation:
         self._share.reserve(size)
 
     def _merge(self) -> None:
-        """Make one record per key of what is in memory; if that cannot be done exactly, it stays as it is."""
+        """Make one record per key of the blocks in memory; if that cannot be done exactly, they stay as they are."""
         from funken.columnar.kernels.columns import joined  # noqa: PLC0415 - loads NumPy
 
         if self._is_merged or not self.is_exact:
@@ -369,7 +369,7 @@ class ColumnAggregation:
         self._merge_at = max(_MERGED_AT, 2 * merged.length)
 
     def taken(self) -> list[Columns]:
-        """Remove and return what was aggregated so far, with the memory given back; a key may come more than once."""
+        """Remove and return the records aggregated so far, and release their memory; a key may come more than once."""
         partials, self._partials = self._partials, []
         self._is_merged = True
         self._rows = 0

@@ -151,7 +151,7 @@ class ExternalSorter:
         yield from _cut(self._merge(runs))
 
     def _merge(self, runs: list[Run]) -> Iterator[Block]:
-        """Take as many blocks as there are runs at a time, in the order of their last keys, and what others have below that."""
+        """Take as many blocks as there are runs at a time, in the order of last keys, and lower records of others."""
         opened = 2 * self._copies * len(runs) * self._block
         self._share.reserve(opened)
         heads = [_Head(self._share, run, self._key) for run in runs]
@@ -196,7 +196,7 @@ class _Head:
         return self._share.file().read(self._run[self._read - 1][0])
 
     def take(self, whole: int, bound: Any, equal: bool) -> Iterator[Block]:
-        """Remove and return so many blocks of the run, and of the next what is below a key, or equals it if that is wanted."""
+        """Remove and return so many blocks of the run, and the next one's records below (or equal to) a key."""
         if self._rest is not None and whole >= self._read:
             yield self._rest
             self._rest = None

@@ -69,11 +69,11 @@ class InputFormat:
         return blocks_of(self.read(split))
 
     def statistics(self) -> Statistics:
-        """Return what is known of the number of records, and of their size in bytes."""
+        """Return the known number of records, and their size in bytes."""
         return Statistics()
 
     def record_type(self) -> RecordType:
-        """Return what is known of the records."""
+        """Return the known type of the records."""
         return UNKNOWN
 
     def __str__(self) -> str:

@@ -79,10 +79,10 @@ class OutputFormat:
         """End a part; also after a failure."""
 
     def commit(self) -> None:
-        """Make what was written visible."""
+        """Make written records visible."""
 
     def abort(self) -> None:
-        """Remove what was written."""
+        """Remove written records."""
 
     def __str__(self) -> str:
         return type(self).__name__
@@ -97,7 +97,7 @@ class CollectOutput(OutputFormat):
         self._parts: dict[int, list[Any]] = {}
 
     def begin(self, parallelism: int) -> None:
-        """Begin anew: what an attempt that failed has left does not count."""
+        """Begin anew: records of an attempt that failed do not count."""
         self._parts = {}
 
     def part(self, task: int) -> Callable[[Block], None]:

@@ -202,7 +202,7 @@ class MemoryManager:
         self._lock = threading.Lock()
 
     def count(self, size: int) -> None:
-        """Add to what is used; a negative size takes off."""
+        """Add to the memory in use; a negative size takes off."""
         with self._lock:
             self.used += size
             self.peak = max(self.peak, self.used)
@@ -215,7 +215,7 @@ class MemoryManager:
             return lent
 
     def take_back(self, size: int) -> None:
-        """Put what was lent back into the pool."""
+        """Put lent memory back into the pool."""
         with self._lock:
             self.pool += size
 
@@ -250,7 +250,7 @@ class Share:
         self.used = 0
 
     def part(self, of: int) -> Share:
-        """Return a share with one ``of``-th of this one, which never borrows; what it uses counts for the subtask, not here."""
+        """Return a share with one ``of``-th of this one, which never borrows; its use counts for the subtask."""
         return Share(self._manager, self.operator, max(1, self.own // of))
 
     @property
@@ -273,12 +273,12 @@ class Share:
         return missing <= 0
 
     def reserve(self, size: int) -> None:
-        """Count what is kept from now on."""
+        """Count memory in use from now on."""
         self.used += size
         self._manager.count(size)
 
     def release(self, size: int | None = None) -> None:
-        """Count off what was dropped; everything, if no size is given."""
+        """Count off dropped memory; everything, if no size is given."""
         size = self.used if size is None else min(size, self.used)
         self.used -= size
         self._manager.count(-size)
@@ -287,7 +287,7 @@ class Share:
             self.limit = self.own
 
     def measure(self, size: int) -> None:
-        """Count what is kept as ``size`` bytes: what was reserved was an estimate."""
+        """Set the memory in use to ``size`` bytes: the reservation was an estimate."""
         self.reserve(size - self.used) if size >= self.used else self.release(self.used - size)
 
     def file(self) -> SpillFile:

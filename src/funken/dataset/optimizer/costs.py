@@ -101,7 +101,7 @@ class Estimates:
         self._known: dict[int, Statistics] = {}
 
     def of(self, node: Node) -> Statistics:
-        """Return the estimate for a node; what the program declared goes before what is derived."""
+        """Return the estimate for a node; the program's declaration goes before derived figures."""
         if id(node) not in self._known:
             derived = self._derive(node)
             own = node.statistics
@@ -115,7 +115,7 @@ class Estimates:
         return self._known[id(node)]
 
     def set(self, node: Node, statistics: Statistics) -> None:
-        """Set what a placeholder of an iteration stands for."""
+        """Set the statistics of a placeholder of an iteration."""
         self._known[id(node)] = statistics
 
     def _derive(self, node: Node) -> Statistics:
@@ -198,7 +198,7 @@ class GlobalProperties:
         return set(self.key.paths) <= set(key.paths)
 
     def after(self, forwarded: Forwarded, side: int = 0) -> GlobalProperties:
-        """Return what is left of it behind a function."""
+        """Return the rest of it behind a function."""
         if self.key is None:
             return self
         if not self.key.transparent:
@@ -239,7 +239,7 @@ class LocalOrder:
         return self.fields[: len(wanted)] == wanted
 
     def after(self, forwarded: Forwarded, side: int = 0) -> LocalOrder:
-        """Return what is left of it behind a function: the fields up to the first that is lost."""
+        """Return the rest of it behind a function: the fields up to the first that is lost."""
         kept: list[SortField] = []
         for field in self.fields:
             path = None if field.selector else forward(field.path, forwarded, side)

@@ -185,7 +185,7 @@ def agreed(plans: Iterable[PhysicalNode]) -> dict[int, PhysicalNode] | None:
 
 
 def total(plans: Sequence[PhysicalNode]) -> Costs:
-    """Return the costs of plans together; what they share counts once."""
+    """Return the costs of plans together; shared parts count once."""
     result = FREE
     for node in walk(plans):
         result += node.own_costs
@@ -224,7 +224,7 @@ _BUILDS_SECOND = DriverStrategy.HYBRIDHASH_BUILD_SECOND_CACHED
 
 
 def iterations(outer: Enumeration, node: nodes.Iteration, inputs: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
-    """Return the cheapest plan of an iteration over these plans of what it reads."""
+    """Return the cheapest plan of an iteration over these plans of its inputs."""
     parallelism = node.parallelism or outer.parallelism
     context = Context(node, parallelism, outer.estimates, outer.interests, outer)
     count = len(node.inputs)
@@ -421,7 +421,7 @@ def _lines(node: PhysicalNode, numbers: dict[int, int], indent: str) -> Iterator
 
 
 def head(node: PhysicalNode) -> str:
-    """Return an operator, its driver, its parallelism and what is expected of it."""
+    """Return an operator, its driver, its parallelism and its estimates."""
     estimate = node.estimate
     records = "?" if estimate.records is None else f"{estimate.records:,.0f}"
     size = "?" if estimate.size is None else f"{estimate.size:,.0f}"

@@ -28,7 +28,7 @@ class DataSetFunction:
     rich: bool = False
 
     def bind(self) -> Callable[..., Any]:
-        """Return what is called per record."""
+        """Return the callable for each record."""
         call: Callable[..., Any] = self.target if self.method is None else getattr(self.target, self.method)
         return call
 
@@ -70,7 +70,7 @@ _SEVERAL = ("flat_map", "map_partition", "reduce_group", "co_group", "join", "cr
 
 
 def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
-    """Turn what an operator was given into a function; raise ``InvalidProgram`` if it is none.
+    """Turn an operator's argument into a function; raise ``InvalidProgram`` if it is none.
 
     >>> user_function(5, "map", "map")
     Traceback (most recent call last):

@@ -316,7 +316,7 @@ class Iteration(Node):
 
     @property
     def parents(self) -> tuple[Node, ...]:
-        """Return what it starts from, and what its step reads besides."""
+        """The inputs of the iteration, and other inputs of its step."""
         return (*self.inputs, *self.statics)
 
     @property

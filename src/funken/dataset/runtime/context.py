@@ -38,7 +38,7 @@ class Accumulator:
         raise NotImplementedError
 
     def get_local_value(self) -> Any:
-        """Return what was added so far in this task."""
+        """Return the value so far in this task."""
         raise NotImplementedError
 
     def merge(self, other: Any) -> None:
@@ -62,7 +62,7 @@ class _Folded(Accumulator):
         self._value = self.start
 
     def get_local_value(self) -> Any:
-        """Return what was added so far in this task."""
+        """Return the value so far in this task."""
         return self._value
 
     def merge(self, other: Any) -> None:
@@ -221,7 +221,7 @@ class ListAccumulator(Accumulator):
 
 
 def merged(parts: list[dict[str, Accumulator]]) -> dict[str, Accumulator]:
-    """Merge what the tasks added, by name; raise ``InvalidProgram`` if a name has two types."""
+    """Merge the accumulators of the tasks, by name; raise ``InvalidProgram`` if a name has two types."""
     result: dict[str, Accumulator] = {}
     for part in parts:
         for name, accumulator in part.items():

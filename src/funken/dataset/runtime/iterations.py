@@ -283,7 +283,7 @@ class Replay:
         self._cache = BlockCache(share)
 
     def blocks(self) -> Blocks:
-        """Return all blocks: those that were kept, then what is left of the stream."""
+        """Return all blocks: those that were kept, then the rest of the stream."""
         yield from self._cache
         for block in self._stream:
             self._cache.add(block)
@@ -313,7 +313,7 @@ class StepPipeline(Pipeline):
         self._keep()
 
     def _keep(self) -> None:
-        """Let what was wired so far live as long as the iteration."""
+        """Let the streams wired so far live as long as the iteration."""
         self._kept += [*self._generators, *self._closing]
         self._generators, self._closing = [], []
 
@@ -488,7 +488,7 @@ class IterationRun:
         return next((superstep.number for superstep in self._supersteps.values()), 1)
 
     def _begin(self, initial: Streams, solution: Mapping[int, SolutionSet] | None = None) -> dict[int, BlockCache]:
-        """Return what the first superstep begins with, or the one behind a checkpoint; fill the solution set."""
+        """Return the inputs of the first superstep, or the one behind a checkpoint; fill the solution set."""
         current = self._began_with(initial, solution)
         self._began, self._spilled = self._clock.monotonic(), self._job.space.spilled
         return current
@@ -623,7 +623,7 @@ class Aggregator:
         raise NotImplementedError
 
     def get_aggregate(self) -> Any:
-        """Return what was added so far in this superstep."""
+        """Return the aggregate so far in this superstep."""
         raise NotImplementedError
 
     def reset(self) -> None:

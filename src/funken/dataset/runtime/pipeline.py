@@ -42,7 +42,7 @@ class Counts(NamedTuple):
 
 
 class OperatorCounter:
-    """Counts what goes into the subtasks of one operator, and what comes out."""
+    """Counts the input of the subtasks of one operator, and their output."""
 
     __slots__ = ("_began", "_clock", "_ended", "begun", "records_in", "records_out", "running")
 
@@ -76,7 +76,7 @@ class OperatorCounter:
                 close()
 
     def counts(self) -> Counts:
-        """Return what was counted so far."""
+        """Return the counts so far."""
         end = self._clock.monotonic() if self.running else self._ended
         seconds = 0.0 if self._began is None else end - self._began
         return Counts(self.records_in, self.records_out, self.begun, self.running, seconds)
@@ -100,7 +100,7 @@ class JobCounters:
         return self._counters[self._places[id(node)]]
 
     def counts(self) -> tuple[Counts, ...]:
-        """Return what was counted so far."""
+        """Return the counts so far."""
         return tuple(counter.counts() for counter in self._counters)
 
 
@@ -137,7 +137,7 @@ class RunningProgram:
         self._began = self._clock.monotonic()
 
     def end(self) -> None:
-        """Keep what is known at the end; nothing of the executor is kept. Again has no effect."""
+        """Keep the figures at the end; nothing of the executor is kept. Again has no effect."""
         if self._seconds is not None:
             return
         self._seconds = self._clock.monotonic() - (self._began or 0.0)
@@ -445,7 +445,7 @@ class Pipeline:
         yield from self._routing.values()
 
     def close_streams(self) -> None:
-        """Stop what runs, and drop what was not read."""
+        """Stop running operators, and drop unread blocks."""
         self.job.exchanges.settle(self._closing)
         for each in (*reversed(self._generators), *reversed(self._closing)):
             each.close()

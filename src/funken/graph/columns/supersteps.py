@@ -202,7 +202,7 @@ class LeastValue(PartProgram):
     def step(
         self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView
     ) -> tuple[Any, list[Message]]:
-        """Take what came, and send what is new."""
+        """Take the messages, and send new values."""
         if state is None:
             values, changed = self.start(part)
             view.add("active", 1)
@@ -287,7 +287,7 @@ class Ranks(PartProgram):
     def step(
         self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView
     ) -> tuple[Any, list[Message]]:
-        """Add up what came, and send each rank in equal shares."""
+        """Add up the messages, and send each rank in equal shares."""
         counted = self._counted(part)
         if state is None:
             view.add("vertices", counted.sum())
@@ -332,7 +332,7 @@ class HubsAndAuthorities(PartProgram):
     def step(
         self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView
     ) -> tuple[Any, list[Message]]:
-        """Scale what was sent, and add up what came."""
+        """Scale the last messages, and add up the new ones."""
         if state is None:
             hubs = np.ones(len(part))
             return (hubs, hubs, np.zeros(len(part)), 0.0), pushed(part.routes, hubs, np.add)

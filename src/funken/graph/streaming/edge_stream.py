@@ -101,7 +101,7 @@ class PaneOperator(Operator):
         self._panes[end] = accumulator if known is None else self._function.merge(known, accumulator)
 
     def watermark(self, watermark: int) -> None:
-        """Hand over what is complete, then pass the watermark on."""
+        """Hand over complete panes, then pass the watermark on."""
         ends = sorted(end for end in self._panes if end - 1 <= watermark)
         if ends:
             found = [self.complete(end, self._panes.pop(end)) for end in ends]
@@ -177,7 +177,7 @@ class MergeSummaries(PaneOperator):
     """Merges partial accumulators of the same pane."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Merge what came."""
+        """Merge new summaries."""
         for _, end, accumulator in values:
             self._merge(end, accumulator)
 
@@ -312,7 +312,7 @@ class _Folded(AggregateFunction):
         return self._function(accumulator, *value)
 
     def get_result(self, accumulator: Any) -> Any:
-        """Return what was folded."""
+        """Return the accumulator."""
         return accumulator
 
 
@@ -531,7 +531,7 @@ class EdgeStream:
 
     @classmethod
     def from_stream(cls, stream: DataStream[Any], edge: Callable[[Any], Any] | None = None) -> EdgeStream:
-        """Make edges of tuples ``(source, target)`` or ``(source, target, value)``, or of what ``edge(record)`` returns.
+        """Make edges of tuples ``(source, target)`` or ``(source, target, value)``, or of results of ``edge(record)``.
 
         Timestamps and watermarks are those of the stream.
 

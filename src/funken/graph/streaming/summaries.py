@@ -290,7 +290,7 @@ class BipartitenessCheck:
 
 
 class Spanner:
-    """Gives some of the edges so far, as pairs, in which no distance is more than ``k`` times what it is with all edges.
+    """Selects some of the edges so far, as pairs, in which no distance is more than ``k`` times the one with all edges.
 
     Directions do not count. An edge, once taken, stays.
 
@@ -312,7 +312,7 @@ class Spanner:
 
 
 class _Summarized(AggregateFunction):
-    """Keeps a summary: ``make`` begins one, ``add`` gives it the ends of an edge, ``result`` returns what it says."""
+    """Keeps a summary: ``make`` begins one, ``add`` adds the ends of an edge, ``result`` returns its result."""
 
     def __init__(self, make: Callable[[], Any], add: Callable[..., Any], result: Callable[[Any], Any]) -> None:
         self._make, self._add, self._result = make, add, result
@@ -332,12 +332,12 @@ class _Summarized(AggregateFunction):
         return a
 
     def get_result(self, accumulator: Any) -> Any:
-        """Return what the summary says."""
+        """Return the result of the summary."""
         return self._result(accumulator)
 
 
 def _settled(spanner: SpannerEdges) -> list[tuple[Any, Any]]:
-    """Take what is needed, and return all that was taken."""
+    """Take needed edges, and return all edges taken so far."""
     spanner.settle()
     return spanner.edges()
 

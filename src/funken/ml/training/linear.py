@@ -177,7 +177,7 @@ class Descent:
         return Descent(point)
 
     def evaluated(self, loss: float, gradient: Any, hessian: Any, tol: float, max_iter: int) -> Descent:
-        """Return the next state, given what is known at the trial point; ``hessian`` None: L-BFGS."""
+        """Return the next state by the values at the trial point; ``hessian`` None: L-BFGS."""
         noise = 1e-14 * max(1.0, abs(self.loss)) if np.isfinite(self.loss) else 0.0
         if self.at is not None and not loss <= self.loss + _ARMIJO * self.step * self.slope + noise:
             step = self.step / 2
@@ -264,7 +264,7 @@ class Solver(Protocol):
         """Return the state before the first pass: a small object that can be pickled, and that says when it is ``done``."""
 
     def local(self, state: Any, block: FeatureBlock, place: Place) -> Sums:
-        """Return what is to be added up of a block: numbers, arrays and lists; sets are united."""
+        """Return the sums of a block: numbers, arrays and lists; sets are united."""
 
     def update(self, state: Any, sums: Sums) -> Any:
         """Return the next state."""

@@ -163,14 +163,14 @@ class SearchBlock:
 
 
 def keep_best(k: int, one: Any, other: Any) -> Any:
-    """Merge what was found for the same records."""
+    """Merge the results for the same records."""
     return one[0], best(one[1], other[1], k)
 
 
 def pair_answers(
     make: Callable[[Nearest], Iterable[Any]], asking: Iterable[Any], found: Iterable[Any]
 ) -> Iterator[Any]:
-    """Pair records with what is made of their neighbours."""
+    """Pair records with results made of their neighbours."""
     ((_, records, _),) = asking
     ((_, nearest),) = found
     yield from zip(records, make(nearest), strict=True)
@@ -263,7 +263,7 @@ class NeighborsBase(DistributedEstimator):
         return super().kneighbors(X, n_neighbors, return_distance)  # type: ignore[misc]
 
     def _saved(self) -> dict[str, Any]:
-        """Return what a saved model consists of: the rows, as trees of them are made anew."""
+        """Return the parts of a saved model: the rows, as trees of them are made anew."""
         self.gather()
         y = getattr(self, "_y", None)
         y = self.classes_[y] if y is not None and hasattr(self, "classes_") else y
@@ -505,7 +505,7 @@ class Lloyd:
         return np.random.default_rng([self.seed, state.rounds, *place])
 
     def local(self, state: Clustering, block: FeatureBlock, place: Place) -> Sums:
-        """Return what a phase needs of a block."""
+        """Return the sums of a block that a phase needs."""
         X, w = block.X, block.weights
         match state.phase:
             case "moments":
