@@ -61,7 +61,7 @@ class FunkenError(Exception):
     """
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython, and so a notebook, shows: what the command line shows of an error."""
+        """Return the lines for IPython, and so a notebook: those of an error on the command line."""
         text = without_own_frames(f"{type(self).__name__}: {self}")
         frames = [
             frame for frame in traceback.extract_tb(self.__traceback__)
@@ -261,7 +261,7 @@ class SuppressRestarts(FunkenError):
 
 
 class TransferCorrupted(JobExecutionError):
-    """Bytes that arrived from another process of the job are not what was sent."""
+    """Bytes that arrived from another process of the job differ from those sent."""
 
 
 class RescaleDue(JobExecutionError):
@@ -312,7 +312,7 @@ class CheckpointNotFound(CheckpointError):
 
 
 class CheckpointCorrupted(CheckpointError):
-    """A checkpoint is truncated, or not what was written."""
+    """A checkpoint is truncated, or has other content than written."""
 
 
 class CheckpointIncompatible(CheckpointError):
@@ -332,7 +332,7 @@ class LeadershipLost(StorageFailed):
 
 
 class RequestRejected(FunkenError):
-    """A REST request was rejected: it is malformed, what it names is unknown, or the job refuses it.
+    """A REST request was rejected: it is malformed, its object is unknown, or the job refuses it.
 
     ``status`` is the HTTP status.
 

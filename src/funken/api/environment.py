@@ -60,7 +60,7 @@ class ProgramDisplay:
         return self._executed if self._executed is not None and not len(self.graph) else self.compile()
 
     def explain(self, format: str = "text") -> str:
-        """Return the plan: stages, vertices, edges, and what each rule decided; as ``text`` or ``json``, or drawn as ``svg``.
+        """Return the plan: stages, vertices, edges, decisions of rules; as ``text``, ``json``, or drawn as ``svg``.
 
         After ``execute()`` it is the plan of what was executed, until something is added.
 
@@ -379,7 +379,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         return plan
 
     def _shape_of(self, operator: OperatorId) -> Type | None:
-        """Return the shape of what an operator emits, if it can be traced in the functions of the program."""
+        """Return the shape of an operator's results, if it can be traced in the functions of the program."""
         return self._submission("").shape_of(operator)
 
     def _in_a_function(self) -> str:

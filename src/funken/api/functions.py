@@ -49,7 +49,7 @@ from funken.types.callables import (
 
 
 class Function:
-    """Base of all function objects: what is made once and used for every record is made in ``open``.
+    """Base of all function objects: ``open`` makes the objects that all records share.
 
     >>> from funken.testing import local
     >>> class Price(MapFunction):
@@ -96,7 +96,7 @@ class CheckpointedFunction:
         raise NotImplementedError
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Put into state what is held elsewhere; runs before each snapshot, between two records."""
+        """Copy state that is held elsewhere into Funken's; runs before each snapshot, between two records."""
 
 
 class MapFunction(Function, Generic[IN_contra, OUT_co]):
@@ -167,7 +167,7 @@ class ReduceFunction(Function, Generic[T]):
     """
 
     def reduce(self, value1: T, value2: T) -> T:
-        """Return one record for two: what was so far, and a new one."""
+        """Return one record for two: the result so far, and a new record."""
         raise NotImplementedError
 
 
@@ -303,7 +303,7 @@ class KeyedProcessFunction(Function, Generic[K_contra, IN_contra, OUT_co]):
 
 
 def as_user_function(function: object, method: str, role: str) -> UserFunction:
-    """Turn what the user gave into a ``UserFunction``; raise ``TypeError`` if it is neither callable nor has the method.
+    """Turn a user's function into a ``UserFunction``; raise ``TypeError`` if it is neither callable nor has the method.
 
     Raises ``InvalidProgram`` for a function over whole blocks.
     """

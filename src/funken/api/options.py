@@ -135,7 +135,7 @@ class ExecutionConfig(Suggesting):
         return self
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Copy records that can be changed where several operators get them, or one keeps what it emits: the default."""
+        """Copy records that can be changed where several operators get them, or one keeps its output: the default."""
         self._configuration.set(config.OBJECT_REUSE, False)
         return self
 

@@ -73,7 +73,7 @@ class CoordinatorContext(Protocol):
         """
 
     def commit(self, manifest: Manifest) -> None:
-        """Commit what the sinks prepared, in the background; what was committed before may be in it again."""
+        """Commit the sinks' prepared output, in the background; output committed before may be in it again."""
 
     def perform(self, command: Command) -> None:
         """Do what concerns tasks or the job: ``Notify...``, ``FailJob``, ``MayRestart``, ``JobOver``.
@@ -86,7 +86,7 @@ class CoordinatorContext(Protocol):
         """Answer a request: with the path of the snapshot, or (``None``) why there is none."""
 
     def background(self, work: Callable[[], None]) -> None:
-        """Run work on the storage, or commits, after what was given before."""
+        """Run work on the storage, or commits, after earlier work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Coordinator:
         store.pinned = self._pinned
 
     def handle(self, event: Event) -> None:
-        """Take an event and do what follows; from within that, it waits its turn."""
+        """Handle an event and its consequences; an event from within these waits its turn."""
         with self._lock:
             self._events.append(event)
             if self._busy:
@@ -288,7 +288,7 @@ class Coordinator:
 
 
 def _part(given: Handles, savepoint: bool) -> TaskHandles:
-    """Return what a task gave for checkpoints, or for the savepoint."""
+    """Return a task's handles for checkpoints, or for the savepoint."""
     if isinstance(given, StopHandles):
         return given.savepoint if savepoint else given.checkpoint
     return cast("TaskHandles", given)

@@ -114,7 +114,7 @@ class _Frames:
         self._gone: Segments = {}
 
     def add(self, section: str, writer: SnapshotWriter) -> None:
-        """Pickle what a writer has."""
+        """Pickle the changes of a writer."""
         rows, gone = writer.take()
         for group, tables in rows.items():
             pieces = self._rows.setdefault(group, [])
@@ -128,7 +128,7 @@ class _Frames:
             ]
 
     def move_to(self, segments: Segments) -> None:
-        """Append all of it, what is gone first."""
+        """Append all frames, deletions first."""
         for group, pieces in chain(self._gone.items(), self._rows.items()):
             segments.setdefault(group, []).extend(pieces)
         self._gone, self._rows = {}, {}
@@ -293,7 +293,7 @@ class IncrementalSnapshots:
         )
 
     def _snapshot_group(self, group: int, tables: dict[str, Change], whole: tuple[str, ...], dumps: Dumps) -> bytes:
-        """Pickle what is new of a group's tables, and note what they are now."""
+        """Pickle the changes of a group's tables, and note their present state."""
         empty = Change(True, (), ())
         written: list[bytes] = []
         for section in whole:
@@ -356,7 +356,7 @@ class IncrementalSnapshots:
         """Drop a snapshot; its changes are part of the next write, as those of a failed one are."""
 
     def _unwritten(self, snapshot: OperatorSnapshot) -> tuple[list[int], Segments]:
-        """Return what was not written up to a snapshot: the numbers of the snapshots, and their segments in order."""
+        """Return the unwritten changes up to a snapshot: the numbers of the snapshots, and their segments in order."""
         numbers = sorted(number for number in list(self._carried) if number <= snapshot.number)
         groups: Segments = {}
         for generation, of_cut in [self._carried[number] for number in numbers]:
@@ -430,7 +430,7 @@ def is_complete(state: SubtaskState, changes: dict[int, dict[str, Change]]) -> b
 
 
 def whole_sections(state: SubtaskState) -> tuple[str, ...]:
-    """Return the sections of tables that a state gives completely, so that what it does not mention is not there."""
+    """Return the sections of tables that a state has completely, so that entries not in it do not exist."""
     given = (
         state.keyed is not None and state.keyed.complete,
         state.timers is not None and state.timers.complete,

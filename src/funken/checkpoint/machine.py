@@ -237,14 +237,14 @@ class StoreManifest(Command):
 
 @dataclass(frozen=True, slots=True)
 class Commit(Command):
-    """Commit what the sinks prepared for this checkpoint and those before; answer ``Committed`` or ``CommitFailed``."""
+    """Commit the sinks' output prepared up to a checkpoint; answer ``Committed`` or ``CommitFailed``."""
 
     checkpoint: CheckpointId
 
 
 @dataclass(frozen=True, slots=True)
 class NotifyComplete(Command):
-    """Notify the tasks that a checkpoint is complete, and what they prepared for it and earlier ones is committed."""
+    """Notify the tasks that a checkpoint is complete, and their output up to it is committed."""
 
     checkpoint: CheckpointId
     attempt: int
@@ -297,7 +297,7 @@ class FailJob(Command):
 
 @dataclass(frozen=True, slots=True)
 class MayRestart(Command):
-    """After a failure: nothing is being written or committed any more, so it is settled what the newest checkpoint is."""
+    """After a failure: nothing is being written or committed any more, so the newest checkpoint is settled."""
 
     checkpoint: CheckpointId | None
 
@@ -716,7 +716,7 @@ class CheckpointMachine:
                 self._abort(pending, f"after {self.policy.timeout} ms there was no answer from {missing}", counts=True)
 
     def _begin_queued(self) -> None:
-        """Savepoints that waited for what was under way."""
+        """Begin savepoints that waited for the end of others."""
         while self._queued and not self.pending:
             self._request(self._queued.pop(0))
 

@@ -46,7 +46,7 @@ _FINAL = (SuppressRestarts, LeadershipLost, JavaNotFound, SessionNotSuitable, Se
 
 
 def fault_of(error: BaseException) -> Fault:
-    """Say what is known of the cause of a failure.
+    """Return the known cause of a failure.
 
     >>> fault_of(FileNotFoundError("model.bin")), fault_of(RuntimeError("no answer"))
     (<Fault.ENVIRONMENT|PERMANENT: 3>, <Fault: 0>)

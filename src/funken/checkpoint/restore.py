@@ -255,7 +255,7 @@ def _subtask(
 def _items(
     handles: Sequence[SubtaskHandle], subtask: int, parallelism: int, same: bool, finished: bool
 ) -> Iterator[ItemSource]:
-    """Choose what a subtask gets of the items of all former subtasks.
+    """Choose a subtask's share of the items of all former subtasks.
 
     One that has ended only keeps its state for later checkpoints: of a union list it keeps its own elements, or every
     restore would multiply them. So does one that stays what it was with a union list of the engine's own (its watermark):
@@ -285,7 +285,7 @@ def _items(
 
 
 def read_state(storage: Storage, restore: SubtaskRestore, databases: bool = True) -> Iterator[SubtaskState]:
-    """Read what a subtask starts from, piece by piece: what is not keyed, then one key group after the other.
+    """Read a subtask's initial state, piece by piece: state that is not keyed, then one key group after the other.
 
     Each piece is given to ``KeyedStateStore.restore``, ``InternalTimerService.restore`` and ``Operator.restore`` as it
     is; together they are the state. ``storage`` is the folder at ``restore.uri``. Without ``databases`` what is in

@@ -69,7 +69,7 @@ class CheckResult:
 
 
 def check_python() -> Iterator[CheckResult]:
-    """Check the version of this Python, and what the workers will run."""
+    """Check the version of this Python, and the Python of the workers."""
     fits = _PYTHON[0] <= sys.version_info[:2] <= _PYTHON[1]
     text = f"{platform.python_version()} ({sys.executable})"
     yield CheckResult(
@@ -115,7 +115,7 @@ def _remedy_of(extra: str, states: dict[str, _State]) -> str:
 
 
 def _requirements() -> tuple[list[tuple[str, str]], dict[str, list[tuple[str, str]]]]:
-    """Return what Funken requires, and what each extra for users adds, with the versions."""
+    """Return the requirements of Funken, and the additions of each extra for users, with the versions."""
     required: list[tuple[str, str]] = []
     by_extra: dict[str, list[tuple[str, str]]] = {}
     for text in importlib.metadata.requires("funken") or []:

@@ -84,7 +84,7 @@ class Signals:
 
     @contextmanager
     def watch(self, client: JobClient) -> Iterator[None]:
-        """Take the next signal for the first one: a job begins. At its end, raise what it was saved for."""
+        """Take the next signal for the first one: a job begins. At its end, raise the exception of the delayed signal."""
         if not self._saved_for:
             self._told = False
         if self._saving is None and seconds_to_save(client):
@@ -121,7 +121,7 @@ class Signals:
 
 @contextmanager
 def ending_well(script: str | None = None) -> Iterator[Signals]:
-    """Turn what the block raises into a message and an exit code; ``script`` is the user's program."""
+    """Turn an exception of the block into a message and an exit code; ``script`` is the user's program."""
     signals = Signals()
     with signals.handled():
         try:
@@ -232,7 +232,7 @@ def job_options(default_target: str) -> Callable[[Callable[..., Any]], Callable[
 
 
 def with_options(configuration: Configuration, target: str, parallelism: int | None) -> Configuration:
-    """Add to a configuration what has an option of its own; ``auto`` leaves the target as it is."""
+    """Set options of a configuration that have a flag of their own; ``auto`` leaves the target as it is."""
     if target != "auto":
         configuration.set(config.TARGET, target)
     if parallelism is not None:

@@ -52,7 +52,7 @@ class FoundJob:
         return self.entry["state"] in OVER
 
     def get(self, *path: str, **query: str) -> Any:
-        """Return what is below the job's path."""
+        """Return the answer at a path below the job's."""
         return self.client.get("jobs", self.id, *path, **query)
 
 
@@ -416,7 +416,7 @@ def values(read: list[dict[str, str]]) -> dict[str, str]:
 
 
 def operation_of(job: FoundJob, path: str, trigger: str, what: str, timeout: float) -> dict[str, Any]:
-    """Wait for an operation and return what came of it; raises ``ClickException`` if it fails or takes too long."""
+    """Wait for an operation and return its result; raises ``ClickException`` if it fails or takes too long."""
     until = time.monotonic() + timeout
     while True:
         try:
@@ -513,7 +513,7 @@ _PAGE = 2_000
 def logs(
     job: FoundJob, as_json: bool, follow: bool, lines: int, vertex: str | None, subtask: int | None, level: str
 ) -> None:
-    """Print what the tasks of a job have logged, and what became of the job.
+    """Print the logs of a job's tasks, and the fate of the job.
 
     JOB is an id, the beginning of one, or a name; it may be left out if one job runs.
     """

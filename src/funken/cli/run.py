@@ -46,7 +46,7 @@ _TAIL = 4_000
 
 
 def output_folder() -> Path:
-    """Return the folder of what detached drivers print; raises ``ClickException`` if it cannot be had."""
+    """Return the folder of the output of detached drivers; raises ``ClickException`` if there is none."""
     cache = cache_folder()
     if cache is None:
         raise click.ClickException("this user has no folder for the output of the driver: set HOME or XDG_CACHE_HOME.")

@@ -224,7 +224,7 @@ class LastSavepoints:
         self._begun.put(clients)
 
     def close(self) -> None:
-        """The program is being ended, and it is to be said what became of its jobs."""
+        """The program is being ended: report the fate of its jobs."""
         self._ended.set()
         if self._asked:
             self._thread.join(_UNWIND_SECONDS)

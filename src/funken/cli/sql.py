@@ -191,7 +191,7 @@ def read_statements(lines: Callable[[str], str]) -> Iterator[str]:
 
 
 def _typed(session: SqlClient) -> None:
-    """Run what is typed in; an error ends its statement only."""
+    """Run typed statements; an error ends its statement only."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401, PLC0415 - gives input() a history
     click.echo("Statements end with a semicolon; HELP; tells more, QUIT; ends.")

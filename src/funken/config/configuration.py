@@ -210,7 +210,7 @@ class Configuration:
         return option.default
 
     def set_string(self, key: str, value: str) -> Configuration:
-        """Set an option from text, or from what the other setters of PyFlink take; returns the configuration.
+        """Set an option from text, or from an argument of PyFlink's other setters; returns the configuration.
 
         >>> Configuration().set_string("pipeline.name", "words").set_integer("parallelism.default", 2)
         Configuration({"pipeline.name": "words", "parallelism.default": 2})
@@ -298,7 +298,7 @@ _defaults = Configuration()
 
 
 def set_default_configuration(configuration: Configuration) -> Configuration:
-    """Set what ``get_execution_environment()`` starts from in this process, and return what was set before.
+    """Set the base of ``get_execution_environment()`` in this process, and return the former one.
 
     This is how the options of the command line reach a program; what the program sets itself wins, as in Flink.
 
@@ -313,7 +313,7 @@ def set_default_configuration(configuration: Configuration) -> Configuration:
 
 
 def default_configuration() -> Configuration:
-    """Return a copy of what ``set_default_configuration`` set; empty if it was not called.
+    """Return a copy of the configuration of ``set_default_configuration``; empty if it was not called.
 
     >>> default_configuration()
     Configuration({})

@@ -55,7 +55,7 @@ class RateSample:
 
 @dataclass
 class Timeline:
-    """The samples of a run and what was done to it; time (s) is an argument.
+    """The samples of a run and its disturbances; time (s) is an argument.
 
     >>> timeline = Timeline()
     >>> for second, records in enumerate([0, 1000, 2000]):
@@ -202,7 +202,7 @@ class Chaos:
         )
 
     def frames(self, seconds: float) -> list[RenderableType]:
-        """Return what was drawn, once in so many seconds, from the first records to when a killed worker was long replaced."""
+        """Return frames, one in so many seconds, from the first records until a killed worker was long replaced."""
         whole = self.timeline
         begin = next((sample.at for sample in whole.samples if sample.records), 0.0)
         end = whole.samples[-1].at if whole.samples else begin
@@ -300,7 +300,7 @@ _SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 
 def frame(shown: Sequence[RenderableType], title: str, name: str) -> str:
-    """Draw what a terminal shows as SVG; ``name`` keeps its styles apart from those of other frames."""
+    """Draw the content of a terminal as SVG; ``name`` keeps its styles apart from those of other frames."""
     console = Console(highlight=False, record=True, width=FRAME_WIDTH, file=io.StringIO(), force_terminal=True)
     for each in shown:
         console.print(each)

@@ -165,7 +165,7 @@ class TimedEnumerator(SplitEnumerator):
         self._given = False
 
     def start(self) -> None:
-        """Look at what is to be read."""
+        """Look at the lines to read."""
         self._lines.start()
 
     def next_splits(self, subtask: int) -> list[Any] | None:
@@ -179,7 +179,7 @@ class TimedEnumerator(SplitEnumerator):
         return [TimedSplit(tuple(splits))]
 
     def snapshot(self) -> Any:
-        """Return whether the split is given, and what it would be made of."""
+        """Return whether the split is given, and the state of the lines that it would be made of."""
         return self._given, self._lines.snapshot()
 
     def restore(self, snapshot: Any) -> None:

@@ -76,7 +76,7 @@ class Account:
 
 
 class Watch(KeyedProcessFunction):
-    """One ``Account`` per card in keyed state; at the end of the input it reports what each has seen."""
+    """One ``Account`` per card in keyed state; at the end of the input it reports each account."""
 
     def open(self, runtime_context: Any) -> None:
         """Get the state."""
@@ -111,7 +111,7 @@ def watch_payments(environment: StreamExecutionEnvironment, rate: int, count: in
 
 
 def results_in(folder: str) -> Iterator[tuple[Any, ...]]:
-    """Return what the sink has committed; what it only prepared is in hidden files."""
+    """Return the committed results of the sink; prepared ones are in hidden files."""
     for path in sorted(Path(folder).rglob("*")):
         if path.is_file() and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts):
             for line in path.read_text(encoding="utf-8").splitlines():
@@ -151,7 +151,7 @@ class Verdict:
 
     @staticmethod
     def of(right: Iterable[tuple[Any, ...]], found: Iterable[tuple[Any, ...]]) -> Verdict:
-        """Compare what was found with what is right."""
+        """Compare results with the right ones."""
         alarms, totals = _split(right)
         found_alarms, found_totals = _split(found)
         counts = {

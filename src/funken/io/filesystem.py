@@ -105,7 +105,7 @@ class Files:
         return open(path, "xb")
 
     def seal(self, file: IO[bytes]) -> None:
-        """Close a file so that what was written survives a crash of the machine."""
+        """Close a file so that its content survives a crash of the machine."""
         with file:
             file.flush()
             os.fsync(file.fileno())
@@ -279,7 +279,7 @@ def _in_thread(work: Callable[[], T], seconds: float) -> Future[T]:
 
 
 def _reached(host: str) -> str:
-    """Return what comes of a connection to a host and port; nothing if there is no port."""
+    """Return the outcome of a connection to a host and port; nothing if there is no port."""
     name, _, port = host.rpartition(":")
     if not port.isdigit():
         return ""
@@ -291,7 +291,7 @@ def _reached(host: str) -> str:
 
 
 def _host(root: str) -> str:
-    """Return who is asked for what is at a URI.
+    """Return the host that serves a URI.
 
     >>> _host("hdfs://ann@name-node:8020/a"), _host("s3://bucket/a?endpoint_override=localhost:9000/b"), _host("s3://bucket/a")
     ('name-node:8020', 'localhost:9000', 'the store of s3://bucket')
@@ -333,7 +333,7 @@ def _open(root: str, scheme: str) -> tuple[Any, str]:
 
 
 def _query_last(uri: str) -> str:
-    """Move what was appended to a URI with a query to its path.
+    """Move the part appended to a URI with a query to its path.
 
     >>> _query_last("s3://bucket/logs?scheme=http&endpoint_override=localhost:9000/job/chk-1")
     's3://bucket/logs/job/chk-1?scheme=http&endpoint_override=localhost:9000'

@@ -50,7 +50,7 @@ _set = object.__setattr__
 
 
 class ClassChanged(CheckpointIncompatible):
-    """A class in state has changed in a way that does not say what becomes of its objects."""
+    """A class in state has changed in a way that does not define the fate of its objects."""
 
 
 class Shape(NamedTuple):
@@ -75,7 +75,7 @@ _NEW_ARGUMENTS = vars(Shape)["__getnewargs__"].__code__
 
 
 class ClassFields(NamedTuple):
-    """The form of a class, its fields, how those that may be missing are made, and what they were called before."""
+    """The form of a class, its fields, the makers of those that may be missing, and their former names."""
 
     form: str
     names: tuple[str, ...]
@@ -297,7 +297,7 @@ class Find(Protocol):
 
 
 def load_state(data: bytes | memoryview, find: Find | None = None) -> Any:
-    """Return what was pickled; ``find`` finds classes in place of Python."""
+    """Return the unpickled object; ``find`` finds classes in place of Python."""
     if find is not None:
         return load_stream(io.BytesIO(data), find)
     if data[0] != _MARK[0]:
@@ -309,7 +309,7 @@ def load_state(data: bytes | memoryview, find: Find | None = None) -> Any:
 
 
 def load_stream(stream: io.BytesIO, find: Find | None = None) -> Any:
-    """Return what was pickled at the place of a stream."""
+    """Return the object that is pickled at the place of a stream."""
     place = stream.tell()
     readers: dict[tuple[str, str], Any] = {}
     if stream.read(1) == _MARK:

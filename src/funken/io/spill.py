@@ -132,7 +132,7 @@ class ByteSpill:
         self._end = 0
 
     def bytes_of(self, extent: Extent) -> bytes:
-        """Return what is at an extent."""
+        """Return the bytes of an extent."""
         parts = []
         offset, missing = extent.offset, extent.length
         while missing:

@@ -85,7 +85,7 @@ def open_storage(uri: str) -> Storage:
 
 @contextlib.contextmanager
 def mounted(uri: str, storage: Storage) -> Iterator[None]:
-    """Let what is below a URI be in a storage of one's own, in this process and for a while: for tests."""
+    """Let names below a URI be in a storage of one's own, in this process and for a while: for tests."""
     _MOUNTED[uri] = storage
     try:
         yield
@@ -314,7 +314,7 @@ _ELSEWHERE = "set execution.checkpointing.dir (or the savepoint's target) to ano
 
 @contextlib.contextmanager
 def _explained(what: str, path: str) -> Iterator[None]:
-    """Turn what a file system raises into an error with a remedy."""
+    """Turn a file system's exception into an error with a remedy."""
     try:
         yield
     except (OSError, ValueError) as error:

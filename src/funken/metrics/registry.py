@@ -61,7 +61,7 @@ class Gauge:
         self._read = read
 
     def snapshot(self, now: float | None) -> Number | dict[str, Any]:
-        """Return what the function returns."""
+        """Return the function's result."""
         try:
             value: Number | dict[str, Any] = self._read()
         except Exception as error:  # noqa: BLE001 - user code; a metric must not fail the job

@@ -332,7 +332,7 @@ async def _answer(methods: Mapping[str, Endpoint], jobs: Jobs, operations: Opera
 
 
 def _cached(endpoint: Endpoint, call: RestCall) -> bytes:
-    """Return the encoded answer; of what follows from a snapshot, the one that was made before."""
+    """Return the encoded answer; for answers that follow from a snapshot, the cached one."""
     if "jobid" not in call.path or "triggerid" in call.path or endpoint.fresh:
         return encoded(endpoint.answer(call))
     entry = call.entry

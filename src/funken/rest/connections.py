@@ -74,7 +74,7 @@ class HttpConnection(H11Protocol):
         self._begin("headers", self._limits.headers)
 
     def data_received(self, data: bytes) -> None:
-        """Take what the peer has sent."""
+        """Take the peer's bytes."""
         super().data_received(data)
         self._look()
 
@@ -99,7 +99,7 @@ class HttpConnection(H11Protocol):
         self._look()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no request."""
+        """Answer bytes that are no request."""
         super().send_400_response(msg)
         self._look()
 
@@ -198,7 +198,7 @@ class TlsHandshake(asyncio.Protocol):
             self._http.data_received(data)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on what the peer has sent; it may come before the handshake is known to be over."""
+        """Pass on the peer's bytes; they may come before the handshake is known to be over."""
         if self._http is None:
             self._early.append(data)
         else:

@@ -90,7 +90,7 @@ class Endpoint:
 
 
 def dashboard_configuration(history: bool) -> dict[str, Any]:
-    """Return what the dashboard needs to know of a server; ``history``: it has an archive."""
+    """Return the dashboard's settings of a server; ``history``: it has an archive."""
     return {
         "refresh-interval": _REFRESH_MS,
         "timezone-name": "UTC",

@@ -55,7 +55,7 @@ class StackReader(Protocol):
         ...
 
     def threads(self, tasks: Iterable[TaskId], seconds: float) -> list[ThreadsDumped]:
-        """Return what the threads of tasks do now; waits so long at most."""
+        """Return the stacks of the threads of tasks; waits so long at most."""
         ...
 
 
@@ -67,7 +67,7 @@ class ServedJob(Protocol):
         ...
 
     def logs(self) -> LogReader:
-        """Return what the tasks of the job have logged; it is kept when the job is over."""
+        """Return the logs of the job's tasks; they are kept when the job is over."""
         ...
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> Any:
@@ -87,7 +87,7 @@ class ServedJob(Protocol):
         ...
 
     def suspend(self) -> Any:
-        """Begin to stop the job because its driver ends: what it needs to resume is kept."""
+        """Begin to stop the job because its driver ends: its data for a resumption are kept."""
         ...
 
     def rescale(self, parallelism: int) -> Any:

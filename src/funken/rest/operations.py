@@ -130,7 +130,7 @@ class Operations:
         return found.status()
 
     def suspend_all(self, entries: Iterable[JobEntry]) -> None:
-        """Begin to stop every job that runs; what it needs to resume is kept."""
+        """Begin to stop every job that runs; their data for a resumption are kept."""
         for entry in entries:
             if (job := entry.job) is not None:
                 job.suspend()

@@ -85,7 +85,7 @@ class RestServer:
         self._socket.close()
 
     def close(self) -> None:
-        """Stop serving, when clients have read the end of what they have begun; waits for a bounded time."""
+        """Stop serving, when clients have read the end of operations that they have begun; waits for a bounded time."""
         if self.serves:
             self.jobs.unread.wait(_READ_SECONDS)
         self._closing.set()

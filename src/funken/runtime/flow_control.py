@@ -253,7 +253,7 @@ class SlowStart:
         return (through - before) / (now - at) if now - at >= _MEASURED else 0.0
 
     def proven(self, now: float) -> bool:
-        """Return whether the tasks take what comes, so that no window is needed."""
+        """Return whether the tasks keep up with their input, so that no window is needed."""
         if self._since is None or now < max(self._since, self._late) + _PROVEN:
             return False
         return min(self._heard.values()) > now - _FRESH
@@ -390,7 +390,7 @@ _MOST = 256.0
 
 
 class WindowGain:
-    """By what the windows of a source are to be multiplied: ``gain``, from 1 to 256.
+    """The factor of the windows of a source: ``gain``, from 1 to 256.
 
     >>> window = WindowGain()
     >>> window.begin(0.0, arrived=0)
@@ -530,7 +530,7 @@ class _Progress:
         return self.records * kept + arrived - self.arrived, self.seconds * kept + seconds
 
     def reported(self, seen: float, now: float, dense: float) -> None:
-        """Let the rate fall slowly, down to what is measured, and note what time without reports it may have gained."""
+        """Let the rate fall slowly, down to the measured one, and note the possible gain of time without reports."""
         # Reports that had to wait until this task read them come all at once.
         gap = min(max(0.0, seen - self.seen), max(0.0, now - self.at), _FORGOTTEN)
         self.rate = max(1.0, self.rate * exp(-min(gap, dense) / _FALL))
@@ -557,7 +557,7 @@ class _Progress:
         self.arrived, self.since = arrived, now
 
     def limit(self, now: float, gain: float) -> float:
-        """Return how many records may have been read by now, ``gain``: times what is measured."""
+        """Return the limit of records read by now, ``gain``: times the measured number."""
         silent = max(0.0, now - self.at)
         allowed = self.allowed * (1 + _FAIRNESS * max(0.0, self.underserved))
         window = gain * self.rate * (allowed + self.growth * expm1(min(silent / self.growth, 30.0)))
@@ -665,7 +665,7 @@ class InFlightWindow:
             self._changed = now
 
     def _begin(self, task: Hashable, ingested_at: float, excess: float, now: float, waited: float) -> None:
-        """A task reported while the job begins: the first window is what comes through allows."""
+        """A task reported while the job begins: the first window is set by the throughput."""
         start, window = self._start, self._progress[None]
         if start.on_report(task, self._read_by(ingested_at), now, excess, waited):
             records = float(start.window)
@@ -688,7 +688,7 @@ class InFlightWindow:
         return self._counts[max(0, bisect_right(self._times, at) - 1)]
 
     def _look(self, now: float) -> None:
-        """Begin anew if the clock was set back: what is known says nothing about what comes."""
+        """Begin anew if the clock was set back: the measurements do not hold any more."""
         if now < self._now:
             del self._times[:]
             del self._counts[:]
@@ -841,7 +841,7 @@ class SourceThrottle:
             self._beginning.start(self._clock.wall())
 
     def begins(self) -> bool:
-        """Return whether the task is to say what comes through, also if it has nothing to do."""
+        """Return whether the task reports its throughput, also if it has nothing to do."""
         return self._reports_beginning and self._beginning.lasts(self._clock.wall())
 
     def on_block(self, ingested_at: float, age: float) -> None:
@@ -878,7 +878,7 @@ class SourceThrottle:
         return millis
 
     def must_send(self, oldest: float) -> bool:
-        """Return whether what was read, first at a time (s), waits too long for a block to fill while the sources pause."""
+        """Return whether records read at a time (s) wait too long for a full block while the sources pause."""
         return self._clock.wall() - oldest >= self._window.holds
 
     def room(self, now: float, most: int) -> int:

@@ -117,7 +117,7 @@ def cut(text: str) -> str:
 
 
 def on_lines(text: str) -> str:
-    r"""Return a message so that none of its lines can be taken for another record: what follows the first is indented.
+    r"""Return a message so that none of its lines can be taken for another record: later lines are indented.
 
     Characters that a terminal obeys are escaped.
 

@@ -71,7 +71,7 @@ class WorkerHeartbeat(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorEvent(TaskEvent):
-    """An event for the coordinator of the operator; ``output``: it is part of what the attempt of the task writes."""
+    """An event for the coordinator of the operator; ``output``: it is part of the output of the task's attempt."""
 
     payload: Any = None
     output: bool = False
@@ -348,7 +348,7 @@ class LoopEnd(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class StartReading(TaskCommand):
-    """Every task of the job is open: sources start reading, and the tasks behind them report what comes through."""
+    """Every task of the job is open: sources start reading, and the tasks behind them report their throughput."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +360,7 @@ class SampleStacks(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class DumpThreads(TaskCommand):
-    """Say what all threads of the task's process do."""
+    """Report the stacks of all threads of the task's process."""
 
     request: int
 

@@ -45,7 +45,7 @@ class ProcessStatus:
     collecting_ms: float
 
     def named(self) -> dict[str, int | float]:
-        """Return it by the names that Flink has for a JVM: what is resident counts as its heap.
+        """Return it by Flink's names for a JVM: resident memory counts as its heap.
 
         >>> read = process_status().named()
         >>> read["Status.JVM.Threads.Count"] >= 1, read["Status.JVM.Memory.Heap.Used"] > 0
@@ -132,7 +132,7 @@ _reader = _Reader()
 
 
 def process_status() -> ProcessStatus:
-    """Return what this process uses; what the system does not tell is 0.
+    """Return the resources that this process uses; unknown ones are 0.
 
     >>> status = process_status()
     >>> status.threads >= 1, status.physical_memory > status.resident > 0

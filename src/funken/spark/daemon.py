@@ -61,7 +61,7 @@ _BUFFER_BYTES = "65536"
 
 
 def preload() -> None:
-    """Import what the workers need, and exempt it from garbage collection, so that its pages stay shared."""
+    """Import the modules of the workers, and exempt them from garbage collection, so that their pages stay shared."""
     public = importlib.import_module("funken")
     for name in public.__all__:
         getattr(public, name)

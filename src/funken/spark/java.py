@@ -252,7 +252,7 @@ def _folder() -> Path | None:
 
 
 def _name(java_home: Path, jars: Path) -> str:
-    """Hash what an archive depends on."""
+    """Hash the inputs of an archive."""
     release, facts = java_home / "release", hashlib.sha256()
     facts.update(
         f"{java_home.resolve()}\n{release.read_text() if release.is_file() else ''}\n{jars.resolve()}\n".encode()

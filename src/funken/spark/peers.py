@@ -32,7 +32,7 @@ _BUFFER = 256 * 1024
 
 
 class Frame(NamedTuple):
-    """A message between workers: ``kind``, ``edge``, ``superstep`` and ``records`` mean what the program says."""
+    """A message between workers: the program defines ``kind``, ``edge``, ``superstep`` and ``records``."""
 
     kind: int
     edge: int
@@ -236,7 +236,7 @@ class Feedback:
         self._notify()
 
     def look(self, finished: bool) -> None:
-        """The loop is about to look at the lane; raise what has failed, unless the task has finished anyway."""
+        """The loop is about to look at the lane; raise its failure, unless the task has finished anyway."""
         self._notified = False
         if self._error is not None and not finished:
             raise self._error
@@ -254,7 +254,7 @@ class Feedback:
         return True
 
     def mailbox(self, inner: Mailbox, task: Task) -> Mailbox:
-        """Return the mailbox of the task: its own, or one that also has what came back."""
+        """Return the mailbox of the task: its own, or one that also has the feedback."""
         return inner if self._lane is None else HeadMailbox(inner, task, self._lane)
 
     def close(self) -> None:
@@ -264,7 +264,7 @@ class Feedback:
 
 
 class HeadMailbox:
-    """The mailbox of a task with heads: what had come back when new input was last taken goes before what is new."""
+    """The mailbox of a task with heads: feedback up to the last new input goes before new blocks."""
 
     def __init__(self, inner: Mailbox, task: Task, lane: FeedbackLane) -> None:
         self._inner = inner

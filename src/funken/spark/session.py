@@ -315,7 +315,7 @@ def settings_of(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def this_python(spark: SparkSession) -> Iterator[None]:
-    """Let what is planned here run on the driver's interpreter, as ``python3`` on the PATH may be another one.
+    """Let plans made here run on the driver's interpreter, as ``python3`` on the PATH may be another one.
 
     Leaves alone what ``PYSPARK_PYTHON`` says, and clusters, where this interpreter's path means nothing.
     """

@@ -112,7 +112,7 @@ class SparkRunner:
         return int(given.sparkContext.defaultParallelism) if given is not None else os.cpu_count() or 1
 
     def prepare(self, job: Job) -> None:
-        """Start the session, and run a job of two stages in it, so that what a job needs is loaded.
+        """Start the session, and run a job of two stages in it, so that the classes of a job are loaded.
 
         In a thread of its own, for the same reason as ``run``.
         """
@@ -417,7 +417,7 @@ class MicroBatchRunner(BatchRunner):
             raise JobExecutionError(f"Spark ended the query of job {job.plan.name!r}: {error}")
 
     def _batch(self, job: Job, settings: CheckpointSettings, rows: DataFrame, number: int) -> None:
-        """Run one batch, in a thread of Spark's; what it raises ends the query, and Spark does not note the batch."""
+        """Run one batch, in a thread of Spark's; an exception ends the query, and Spark does not note the batch."""
         try:
             self._run_batch(job, settings, rows, number)
             if job.cancelled.is_set():

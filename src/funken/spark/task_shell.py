@@ -213,7 +213,7 @@ class TaskShell:
         self._worker.wakeup.set()
 
     def admit(self, item: bytes | pa.RecordBatch) -> None:
-        """Put what the reader has read into the mailbox; waits until there is room."""
+        """Put an item of the reader into the mailbox; waits until there is room."""
         if self._sealer is not None and isinstance(item, bytes):
             item = self._sealer.opened(item, *self.id)
         self._credits.get()
@@ -267,7 +267,7 @@ class TaskShell:
     # ---- the loop
 
     def turn(self) -> Iterator[tuple[bool, list[tuple[int, bytes]]]]:
-        """Turn the loop once; yields whether what is to be sent must not be held back on its way, and the rows."""
+        """Turn the loop once; yields whether the rows must not be held back on their way, and the rows."""
         task, worker = self._task, self._worker
         assert task is not None
         begin, blocked, waited = _monotonic(), worker.blocked, 0.0
@@ -382,7 +382,7 @@ class TaskShell:
     # ---- the end
 
     def report_failure(self, error: BaseException) -> None:
-        """Tell the driver what has failed, if it can still be told."""
+        """Tell the driver the failure, if it can still be told."""
         with contextlib.suppress(OSError):
             self.send(failure_event(self.id, error))
 

@@ -126,7 +126,7 @@ def stage_function(deployment: Deployment, stage: int, width: int, workers: int,
 
 
 class ThreadWatch:
-    """Tells what the thread of a worker waits for: in its functions (a service, a sleep), or for a core."""
+    """Tells the cause for which the thread of a worker waits: its functions (a service, a sleep), or a core."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -268,7 +268,7 @@ class StageWorker(SharedWorker):
             self._wait()
 
     def _emit(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is to be sent; until Spark asks for more, the tasks are back-pressured."""
+        """Yield the rows to send; until Spark asks for more, the tasks are back-pressured."""
         rows = (self._fillers.flushed if self._hasten else self._fillers.sent)(self._rows)
         if rows:
             self._rows, self._hasten = [], False

@@ -82,12 +82,12 @@ def slots_of(table: Table) -> Iterable[Slot]:
 
 
 def may_hold(table: Table) -> bool:
-    """Return whether there may be something in a table: to count what is in files takes long."""
+    """Return whether a table may have entries: to count those in files takes long."""
     return not isinstance(table, dict) or bool(table)
 
 
 def whole(stored: Any) -> Any:
-    """Return what is stored as an object that later changes of the table do not reach, if it is a view of a map."""
+    """Return the stored value as an object that later changes of the table do not reach, if it is a view of a map."""
     return dict(stored.items()) if isinstance(stored, Mapping) and not isinstance(stored, dict) else stored
 
 
@@ -134,7 +134,7 @@ class TrackedTable(dict[Slot, Any]):
         self._changed[slot] = None
 
     def pop(self, slot: Slot, *default: Any) -> Any:
-        """Remove a slot and return what was stored."""
+        """Remove a slot and return its value."""
         if slot in self:
             self._changed[slot] = None
         return super().pop(slot, *default)
@@ -180,7 +180,7 @@ class CopyOnWriteTable(TrackedTable):
             self._before_write(slot, _get(self, slot, ABSENT))
 
     def get(self, slot: Slot, default: Any = None) -> Any:
-        """Return what is stored in a slot."""
+        """Return the value of a slot."""
         self._preserve(slot)
         return _get(self, slot, default)
 
@@ -197,7 +197,7 @@ class CopyOnWriteTable(TrackedTable):
         super().__delitem__(slot)
 
     def pop(self, slot: Slot, *default: Any) -> Any:
-        """Remove a slot and return what was stored."""
+        """Remove a slot and return its value."""
         self._preserve(slot)
         return super().pop(slot, *default)
 

@@ -42,7 +42,7 @@ class OperatorTable(Protocol):
     """A table of an operator's own, as rows of keyed state; see ``KeyedStateStore.register``."""
 
     def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
-        """Begin a snapshot of everything, or of what changed since the last call, or since it was loaded.
+        """Begin a snapshot of everything, or of the changes since the last call, or since the load.
 
         Entries that are about to be read or written before ``rows`` has yielded them are passed to ``before_write`` first.
         """
@@ -119,7 +119,7 @@ class CopyOnWriteLayer:
 
 
 class DeltaTable:
-    """Entries by key; ``base`` may have an older version of what is in ``delta``, or the same object.
+    """Entries by key; ``base`` may have an older version of an entry in ``delta``, or the same object.
 
     >>> layers = DeltaTable()
     >>> layers.delta["a"] = 1
@@ -176,7 +176,7 @@ def _same(stored: Any) -> Any:
 
 
 class KeyedDeltaTable(DeltaTable):
-    """An ``OperatorTable`` of one entry per key; ``save`` and ``revive`` convert entries to what is saved, and back.
+    """An ``OperatorTable`` of one entry per key; ``save`` and ``revive`` convert entries to saved ones, and back.
 
     >>> table = KeyedDeltaTable()
     >>> table.load([("a", None, 1), ("b", None, 2)])
@@ -209,7 +209,7 @@ class KeyedDeltaTable(DeltaTable):
             self._gone.append(key)
 
     def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
-        """Begin a snapshot of everything, or of what was written or removed since the last one."""
+        """Begin a snapshot of everything, or of the entries written or removed since the last one."""
         save = self._save
         entries = self.snapshot_entries(lambda key, entry: before_write((key, None, save(entry))), complete)
         gone, self._gone = self._gone, []
@@ -264,7 +264,7 @@ class ExtendedDeltaTable(KeyedDeltaTable):
         self._gone += keys
 
     def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
-        """Begin a snapshot of everything, or of what was written or removed since the last one."""
+        """Begin a snapshot of everything, or of the entries written or removed since the last one."""
         rows, gone = super().begin_snapshot(complete, before_write)
         written, removed = self._elsewhere.take_written(complete)
         return TableSnapshot(
@@ -296,7 +296,7 @@ class PaneTable:
         return pane.whole()
 
     def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
-        """Begin a snapshot of everything, or of what was written or removed since the last one."""
+        """Begin a snapshot of everything, or of the panes written or removed since the last one."""
         return self._snapshot(
             complete, [snapshot_pane(at, pane, complete, before_write) for at, pane in self._panes.items()]
         )
@@ -369,7 +369,7 @@ def is_immutable(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GroupedSnapshot:
-    """A snapshot of what is kept by key: rows by key group and table; of changes, also the slots that hold nothing any more.
+    """A snapshot of keyed state: rows by key group and table; of changes, also the slots that are empty now.
 
     ``deleted`` is ``None`` in a complete snapshot: what it does not mention is not there.
 
@@ -396,7 +396,7 @@ class KeyedSnapshot(GroupedSnapshot):
 
 @dataclass(slots=True)
 class OperatorStates:
-    """The operator state of one subtask, by name: what is dealt out after a rescale in one of three ways.
+    """The operator state of one subtask, by name: values that are dealt out after a rescale in one of three ways.
 
     Lists in ``split`` are dealt out round robin, of those in ``union`` every subtask gets all elements, and ``broadcast``
     state is equal in all subtasks. At work it is the state, and in a snapshot what is restored.
@@ -469,7 +469,7 @@ class SnapshotSource(Protocol):
     """State that can be snapshotted in steps: a keyed store, timers."""
 
     def begin_snapshot(self, writer: SnapshotWriter, complete: bool) -> Iterator[None]:
-        """Begin a snapshot of what changed, or of all; each step of the result adds some of it to the writer."""
+        """Begin a snapshot of the changes, or of all; each step of the result adds some of it to the writer."""
 
 
 def snapshot_at_once(state: SnapshotSource, complete: bool) -> SnapshotWriter:

@@ -227,7 +227,7 @@ class StateTtlConfigBuilder:
         return self
 
     def disable_cleanup_in_background(self) -> StateTtlConfigBuilder:
-        """Clean up only what is read, and snapshots."""
+        """Clean up only entries that are read, and snapshots."""
         self._cleanup_size = 0
         return self
 
@@ -325,7 +325,7 @@ class StateDescriptor(Generic[T]):
 
 
 class ValueStateDescriptor(StateDescriptor[T]):
-    """Describes one value per key; ``default`` is what a key without a value reads as (a copy of it), else ``None``.
+    """Describes one value per key; ``default`` is read (as a copy) for a key without a value, else ``None``.
 
     To a type checker ``ValueStateDescriptor("count", int)`` and one with ``Types.INT()`` are of ints. A class says the type to
     the checker only; a declaration also converts values. ``ValueStateDescriptor[int | None]("count")`` says that there may be

@@ -339,7 +339,7 @@ class KeyedStateStore:
         return all(isinstance(table, ChangeTracking) for _, _, _, table in self._tables())
 
     def begin_snapshot(self, writer: SnapshotWriter, complete: bool, chunk: int = CHUNK) -> Iterator[None]:
-        """Begin a snapshot of what changed since the last one, or of all; a table that is not tracked is written at once.
+        """Begin a snapshot of the changes since the last one, or of all; an untracked table is written at once.
 
         Each step of the result adds about ``chunk`` rows to the writer; rows that are about to change are added before.
         """
@@ -447,7 +447,7 @@ class KeyedStateStore:
 
 
 def _copy(declared: _Declared, stored: Any, now: int) -> Any:
-    """Return a copy that later changes of the state do not reach, without what is expired; maybe ``ABSENT``."""
+    """Return a copy that later changes of the state do not reach, without expired values; maybe ``ABSENT``."""
     if declared.ttl is not None:
         stored = sweep(declared.kind, stored, now - declared.ttl)
         if stored is None:

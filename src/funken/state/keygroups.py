@@ -205,7 +205,7 @@ class KeyRouter:
             return self.find(key)
 
     def of(self, keys: Iterable[Any]) -> list[Any]:
-        """Return what is known of keys, or found.
+        """Return the choice of each key, known or new.
 
         >>> KeyRouter(128, 2, lambda subtask: subtask).of(["a", "b", "a"])
         [0, 0, 0]
@@ -214,7 +214,7 @@ class KeyRouter:
         return [known[key] if key in known else find(key) for key in keys]
 
     def find(self, key: Any) -> Any:
-        """Find what is not known of a key; every NaN comes here, and is known as one key."""
+        """Choose for an unknown key; every NaN comes here, and is known as one key."""
         if type(key) not in PLAIN:
             key = normal_key(key)
             if key in self.known:
@@ -226,7 +226,7 @@ class KeyRouter:
         return choice
 
     def choice(self, key: Any) -> Any:
-        """Return what was chosen for the owner of a key."""
+        """Return the choice for the owner of a key."""
         kind = type(key)
         # Hot where there are more keys than the cache holds: as ``stable_hash``, whose three calls would add 180 ns to 390.
         if kind is int:

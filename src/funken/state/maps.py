@@ -196,7 +196,7 @@ class MapState(State, Generic[K, V]):
         return iterator
 
     def _tell(self, slot: Slot, key_added: bool = False, key_removed: bool = False) -> None:
-        """Tell the iterators over a slot, if there still are any, what is about to happen to it."""
+        """Tell the iterators over a slot, if there still are any, of its next change."""
         same = {slot}  # keys whose hashes differ are not compared, which some cannot be
         for ref in self._iterators:
             iterator = ref()

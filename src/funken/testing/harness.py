@@ -243,7 +243,7 @@ class OperatorHarness:
         self.operator.watermark(watermark)
 
     def processing_time(self, now: int) -> None:
-        """Let processing time reach ``now`` (ms), and the operator do what is due by then.
+        """Let processing time reach ``now`` (ms), and the operator do its work that is due by then.
 
         >>> from funken import KeyedProcessFunction
         >>> from funken.operators.user_functions import UserFunction
@@ -345,7 +345,7 @@ class OperatorHarness:
         return self._sides.get(tag if isinstance(tag, str) else tag.tag_id, [])
 
     def clear_output(self) -> None:
-        """Forget what was emitted so far, watermarks and side outputs too.
+        """Forget the output so far, watermarks and side outputs too.
 
         >>> from funken.operators.user_functions import UserFunction
         >>> from funken.operators.stateless import Map

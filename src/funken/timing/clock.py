@@ -85,7 +85,7 @@ class Clock(Protocol):
         ...
 
     def thread_usage(self) -> ThreadUsage | None:
-        """Return what the calling thread has had of a core, ``None`` if nobody knows."""
+        """Return the calling thread's use of a core, ``None`` if nobody knows."""
         ...
 
 
@@ -174,7 +174,7 @@ _LOOK_SECONDS = 0.1
 
 
 def result_of(future: Future[T]) -> T:
-    """Wait for a future's result and return it, or raise what it raises; ``KeyboardInterrupt`` in between."""
+    """Wait for a future's result and return it, or raise its exception; ``KeyboardInterrupt`` in between."""
     while not future.done():
         wait([future], _LOOK_SECONDS)
     return future.result()

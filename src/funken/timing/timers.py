@@ -224,7 +224,7 @@ class InternalTimerService:
         self.delete_processing_time_timer = self._processing.discard
 
     def advance_watermark(self, watermark: int, fire: Fire) -> None:
-        """Let event time reach ``watermark`` and fire what is due; a timer set in the past fires now at the latest."""
+        """Let event time reach ``watermark`` and fire due timers; a timer set in the past fires now at the latest."""
         self.current_watermark = watermark
         self._event.fire_until(watermark, fire)
 
@@ -302,7 +302,7 @@ class InternalTimerService:
         return GroupedSnapshot(self.max_parallelism, {}, None if complete else {})
 
     def begin_snapshot(self, writer: SnapshotWriter, complete: bool, chunk: int = CHUNK) -> Iterator[None]:
-        """Fix what changed, or all there is; each step of what is returned adds about ``chunk`` timers to ``writer``."""
+        """Fix the changes, or all timers; each step of the result adds about ``chunk`` timers to ``writer``."""
         taken = [
             (domain, queue.take_changed(complete))
             for domain, queue in self._domains()

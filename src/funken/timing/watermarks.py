@@ -413,7 +413,7 @@ _IN_ORDER = (
 
 
 class EventTimeChecks:
-    """The checks of one source or timestamp assigner; ``warn(kind, text)`` takes what they find.
+    """The checks of one source or timestamp assigner; ``warn(kind, text)`` takes their findings.
 
     >>> found = []
     >>> checks = EventTimeChecks(WatermarkStrategy.for_monotonous_timestamps(), lambda kind, text: found.append(kind))

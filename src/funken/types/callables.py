@@ -175,7 +175,7 @@ def check_arguments(function: Any, method: str, role: str) -> None:
 
 
 def _called(function: Any, method: str) -> tuple[Any, str]:
-    """Return what is called in the end, and its name."""
+    """Return the function that is called in the end, and its name."""
     found = function
     if not callable(found) or (not isinstance(found, FunctionType | partial) and hasattr(type(found), method)):
         found = getattr(found, method, found)

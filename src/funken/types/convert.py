@@ -40,7 +40,7 @@ _NULLABLE = {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC, BasicType.I
 
 
 def converter(type_info: TypeInformation) -> Convert:
-    """Return the function that makes a value what was declared.
+    """Return the function that converts a value to a declared type.
 
     >>> from funken.types.info import Types
     >>> converter(Types.SHORT())(43878), converter(Types.FLOAT())(0.1)

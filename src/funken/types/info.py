@@ -350,7 +350,7 @@ class Types:
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
-        """Return the type of rows with the fields ``f0``, ``f1`` and so on; raises ``TypeError`` for what is no type."""
+        """Return the type of rows with the fields ``f0``, ``f1`` and so on; raises ``TypeError`` for other objects."""
         return RowTypeInfo(_checked("ROW", field_types))
 
     @staticmethod

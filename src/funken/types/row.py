@@ -246,7 +246,7 @@ class Row(_Parts):
 
 
 def make_row(fields: list[str] | None, values: list[Any], kind: RowKind = _INSERT) -> Row:
-    """Make a row of lists that nobody else changes; skips what the constructor does about arguments.
+    """Make a row of lists that nobody else changes; skips the constructor's work on arguments.
 
     Hot: it becomes a row only when its parts are set, which takes half the time.
     """
@@ -290,7 +290,7 @@ class Instant:
         return Instant(seconds, millis * 1_000_000)
 
     def to_epoch_milli(self) -> int:
-        """Return the milliseconds since the epoch; what is finer is cut off."""
+        """Return the milliseconds since the epoch; finer parts are cut off."""
         return self.seconds * 1000 + self.nanos // 1_000_000
 
     def to_datetime(self) -> datetime:

@@ -462,7 +462,7 @@ def without_zone(value: datetime.datetime) -> datetime.datetime:
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column of text: its type of Arrow, and what it was declared as (``None``: no more than that).
+    """A column of text: its type of Arrow, and its declared type (``None``: no more than that).
 
     >>> import pyarrow as pa
     >>> TextColumn(pa.list_(pa.int64()), list[int]).parts
@@ -516,7 +516,7 @@ class TextColumn:
 
 
 def _declared_within(declared: Any) -> list[Any]:
-    """Return what the parts of lists and rows are declared as; nothing if that cannot be told."""
+    """Return the declared types of the parts of lists and rows; nothing if they are not known."""
     if isinstance(declared, OfElements):
         return [declared.element_type]
     if isinstance(declared, RowTypeInfo | TupleTypeInfo):
@@ -669,7 +669,7 @@ class ValueTexts:
 
 
 def _as_text(value: Any, quoted: Callable[[str], str]) -> str:
-    """Write a value of a column of text that is none: by what it is."""
+    """Write a value of a column of text that is none: by its type."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime.date | datetime.time):

@@ -129,7 +129,7 @@ class Leadership:
         self._stop()
 
     def outcome(self, error: BaseException) -> BaseException | None:
-        """Return what the job's result raises here: the error, or what it stands for; ``None`` if another has finished it."""
+        """Return the job's exception here: the error or its meaning; ``None`` if another has finished the job."""
         stopped = isinstance(error, JobCancelled)
         if stopped and self._reason:
             return LeadershipLost(
@@ -159,7 +159,7 @@ class Leadership:
         self._election.close()
 
     def _note(self, otherwise: str, write: Callable[[Storage], None]) -> None:
-        """Write in the folder of the drivers; a storage that refuses costs a warning, which says what follows."""
+        """Write in the folder of the drivers; a storage that refuses costs a warning, which names the consequence."""
         try:
             write(storage_of(self._job.configuration))
         except CheckpointError as error:
@@ -348,7 +348,7 @@ class JobClient(JobDisplay):
             return
 
     def run(self) -> JobExecutionResult:
-        """Run the job here, once and to its end; what is prepared is committed only if it succeeds.
+        """Run the job here, once and to its end; prepared output is committed only if it succeeds.
 
         Raises ``JobExecutionError`` if it fails, ``JobCancelled`` if it is cancelled.
         """
@@ -638,7 +638,7 @@ class JobClient(JobDisplay):
         return self._job.snapshot()
 
     def logs(self) -> JobLogs:
-        """Return what the tasks have logged and what became of the job: ``read(after, limit)`` gives a page of it.
+        """Return the logs of the tasks and the fate of the job: ``read(after, limit)`` returns a page of them.
 
         >>> import logging
         >>> from funken.testing import local
@@ -652,7 +652,7 @@ class JobClient(JobDisplay):
         return self._job.logs
 
     def stacks(self) -> JobStacks:
-        """Return what samples the threads of the tasks: ``request`` has tasks sampled, ``newest`` returns what was found.
+        """Return the sampler of the tasks' threads: ``request`` has tasks sampled, ``newest`` returns the samples.
 
         >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)

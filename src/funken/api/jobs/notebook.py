@@ -529,7 +529,7 @@ class LiveJob:
         return self._picture(self._reader.read(now, self._clock.now()), now, "")
 
     def over(self, how: str) -> JobProgress:
-        """Return what became of the job; the figures are those of the whole run."""
+        """Return the final state of the job; the figures are those of the whole run."""
         now = self._clock.monotonic()
         return self._picture(self._reader.total(now, self._clock.now()), now, how)
 
@@ -689,7 +689,7 @@ class _Table:
         self.begun = False
 
     def show(self, progress: Picture) -> None:
-        """Show it, in the place of what was shown before."""
+        """Show a picture in the place of the last one."""
         if self._failed:
             return
         try:
@@ -728,7 +728,7 @@ def _batch_on(shown: _Shown, job: WatchedJob, seconds: float, always: bool) -> I
 def _refreshed(
     shown: _Shown, read: Callable[[], P], read_last: Callable[[], P], seconds: float, always: bool
 ) -> Iterator[None]:
-    """Show what is read, every so often and at the end; without ``always`` only if something was shown before."""
+    """Show new figures, every so often and at the end; without ``always`` only if something was shown before."""
     over = threading.Event()
 
     def run() -> None:

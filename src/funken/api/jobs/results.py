@@ -109,7 +109,7 @@ class CompletableFuture(Generic[T]):
 
 
 def when_over(made: Future[str], over: Future[JobExecutionResult]) -> Future[str]:
-    """Return a future of what was made, done when the job is over too; it raises at once if that was not made."""
+    """Return a future of a savepoint, done when the job is over too; it raises at once if the savepoint failed."""
     both: Future[str] = Future()
     both.set_running_or_notify_cancel()
 

@@ -60,7 +60,7 @@ class AsyncFunction(Generic[IN_contra, OUT_co]):
         return None
 
     async def async_invoke(self, value: IN_contra) -> list[OUT_co]:
-        """Return the list of results for a record; what it raises fails the job, or is tried again."""
+        """Return the list of results for a record; an exception fails the job, or is followed by another try."""
         raise NotImplementedError
 
     def timeout(self, value: IN_contra) -> list[OUT_co]:
@@ -208,7 +208,7 @@ if TYPE_CHECKING:
 
 
 def _as_async(function: object) -> Any:
-    """Return an object with ``async_invoke``; raise ``TypeError`` for what is not asynchronous."""
+    """Return an object with ``async_invoke``; raise ``TypeError`` for a function that is not asynchronous."""
     if isinstance(function, type) and hasattr(function, "async_invoke"):
         raise TypeError(f"AsyncDataStream got the class {function.__name__}; give an instance: {function.__name__}()")
     if inspect.iscoroutinefunction(function):

@@ -282,7 +282,7 @@ class IterativeStream(DataStream[T_co], Generic[T_co]):
 
     @staticmethod
     def begin(stream: DataStream[S], step: LoopStep[S, R] | None) -> DataStream[S] | DataStream[R]:
-        """Begin a loop with the records of a stream; with a step, close it as well, and return what comes out.
+        """Begin a loop with the records of a stream; with a step, close it as well, and return its output.
 
         >>> from funken.testing import local
         >>> IterativeStream.begin(local([1]), None)

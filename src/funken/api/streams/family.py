@@ -121,7 +121,7 @@ _INSTEAD = {
 
 
 def missing(kind: type[Suggesting], name: str) -> str:
-    """Return what to say of an attribute that a part of a program has not, and what there is instead.
+    """Return the message for an attribute that a part of a program lacks, with an alternative.
 
     >>> missing(family("DataStream"), "window")
     "'DataStream' object has no attribute 'window': keyed streams have it, so call key_by() before, or window_all()"
@@ -156,7 +156,7 @@ def missing(kind: type[Suggesting], name: str) -> str:
 
 
 class Suggesting:
-    """A part of a program that names, for an attribute it has not, what there is instead."""
+    """A part of a program that names an alternative for an attribute that it lacks."""
 
     _to_streams = ""
     """How a stream is made of it, if it is none."""
@@ -173,7 +173,7 @@ class StaysHere(Suggesting):
     """A part of the program that functions cannot take to the workers: it can be copied, but not pickled."""
 
     def _in_a_function(self) -> str:
-        """Return what it is, and what to do instead."""
+        """Return its description, and an alternative."""
         raise NotImplementedError
 
     def __copy__(self) -> Self:

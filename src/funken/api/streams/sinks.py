@@ -84,7 +84,7 @@ class StreamEnds(Generic[T_co]):
         return self._sink("print", PrintSink(sink_identifier, type_of(self)))
 
     def sink_to(self, sink: Sink[T_co]) -> DataStreamSink:
-        """Write records with a connector, such as ``FileSink``; raises ``TypeError`` for what is none.
+        """Write records with a connector, such as ``FileSink``; raises ``TypeError`` for other objects.
 
         >>> import tempfile
         >>> from pathlib import Path

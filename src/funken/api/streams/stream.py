@@ -290,7 +290,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         return BroadcastConnectedStream(self, ds)
 
     def get_side_output(self, output_tag: OutputTag[S]) -> DataStream[S]:
-        """Return what the operator before emitted as ``(output_tag, record)``.
+        """Return the records that the operator before emitted as ``(output_tag, record)``.
 
         >>> from funken import OutputTag
         >>> from funken.testing import local
@@ -305,7 +305,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         return DataStream(self._environment, (NodeInput(node.id, side=output_tag.tag_id, place=place_of_program()),))
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy[T_co]) -> DataStream[T_co]:
-        """Give records timestamps (ms) and the stream watermarks; overrides what came before.
+        """Give records timestamps (ms) and the stream watermarks; overrides earlier ones.
 
         >>> from funken import WatermarkStrategy
         >>> from funken.testing import local

@@ -113,7 +113,7 @@ class Blob:
     data: bytes | None = None
 
     def fits(self, content: bytes) -> bool:
-        """Return whether this is what was written."""
+        """Return whether this content is the one written."""
         return len(content) == self.length and hashlib.sha256(content).hexdigest() == self.sha256
 
 
@@ -300,7 +300,7 @@ class ItemData(NamedTuple):
 
 
 def changes_of(state: SubtaskState) -> dict[int, dict[str, Change]]:
-    """Return what is keyed, by group and table."""
+    """Return the keyed state, by group and table."""
     groups: dict[int, dict[str, Change]] = {}
     sections: tuple[tuple[str, GroupedSnapshot | None], ...] = ((_STATE, state.keyed), (_TIMERS, state.timers))
     for prefix, snapshot in sections:
@@ -326,7 +326,7 @@ def is_grouped(value: Any) -> bool:
 
 
 def items_of(state: SubtaskState, dumps: Callable[[Any, str], bytes]) -> list[ItemData]:
-    """Return what is not keyed; what is empty is left out."""
+    """Return the state that is not keyed; empty items are left out."""
     items: list[tuple[str, RedistributeMode, Any]] = []
     if state.operator is not None and not (state.keyed is not None and is_grouped(state.operator)):
         redistribute = RedistributeMode.SPLIT if isinstance(state.operator, list) else RedistributeMode.OWN
@@ -554,7 +554,7 @@ def _check_keys(table: str, keys: Iterable[Any], group: int, max_parallelism: in
 
 
 def own_part(items: Iterable[tuple[str, Any]]) -> SubtaskState:
-    """Return what is not keyed, from the items' names and values."""
+    """Return the state that is not keyed, from the items' names and values."""
     part = SubtaskState()
     for name, value in items:
         if name.startswith(_STATE):

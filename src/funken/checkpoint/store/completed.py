@@ -234,7 +234,7 @@ def _operator_to_json(operator: OperatorEntry) -> dict[str, Any]:
 
 
 def _manifest(body: Any) -> Manifest:
-    """Make a manifest of JSON; raise ``ValueError``, or what msgspec raises, for what is none."""
+    """Make a manifest of JSON; raise ``ValueError``, or msgspec's error, for other content."""
     for operator in _items(body, "operators"):
         for handle in _items(operator, "subtasks"):
             if classes := _items(handle, "classes"):
@@ -256,7 +256,7 @@ def _manifest(body: Any) -> Manifest:
 
 
 def _items(value: Any, name: str) -> list[Any]:
-    """Return a list of a JSON object; an empty one for what is none."""
+    """Return a list of a JSON object; an empty one if there is none."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, list) else []
 
@@ -344,7 +344,7 @@ class CompletedCheckpointStore:
     # ---- what is there
 
     def scan(self, check_contents: bool = False) -> None:
-        """Find out what an earlier driver left: the complete checkpoints that are whole, and why others are not.
+        """Read an earlier driver's folder: the complete checkpoints that are whole, and the faults of others.
 
         Blobs are compared by size, with ``check_contents`` byte by byte. A manifest of a newer version of Funken raises
         ``CheckpointIncompatible``: to resume from an older one would silently undo what was done since.
@@ -520,7 +520,7 @@ class CompletedCheckpointStore:
             )
 
     def _renew(self, epoch: Epoch) -> None:
-        """Make the folder this driver's again, and note what a later start has to know: there were complete checkpoints."""
+        """Make the folder this driver's again, and note a fact for later starts: there were complete checkpoints."""
         logger.warning(
             "%s, or what is in it, was removed while the job runs. It is made again; checkpoints that were in it are gone "
             "unless somebody puts them back. No other driver has taken over.", self.storage.uri,
@@ -605,7 +605,7 @@ class CompletedCheckpointStore:
             self._marked = False
 
     def prune(self, checkpoint: CheckpointId) -> None:
-        """Delete a complete checkpoint, except for what others name, and refused ones that are not newer than the rest."""
+        """Delete a complete checkpoint, except for files that others name, and refused ones not newer than the rest."""
         if not self._may_delete():
             return
         manifest = self.complete.pop(checkpoint, None)
@@ -630,7 +630,7 @@ class CompletedCheckpointStore:
         self._cleared = CheckpointId(max(self._cleared, oldest - 1))
 
     def discard(self, handles: Iterable[SubtaskHandle]) -> None:
-        """Delete what an aborted checkpoint left; what its successors may build on stays until one of them is complete."""
+        """Delete the files of an aborted checkpoint; a base of later ones stays until one of these is complete."""
         if not self._may_delete():
             return
         self.settle()
@@ -652,7 +652,7 @@ class CompletedCheckpointStore:
         return self._replaced or not self._unsure
 
     def sweep(self) -> None:
-        """Delete what no manifest names: between two attempts, when no checkpoint is under way.
+        """Delete files that no manifest names: between two attempts, when no checkpoint is under way.
 
         Where there are checkpoints and none can be used, someone has to look, and nothing is deleted.
         """
@@ -736,7 +736,7 @@ def copied(handle: SubtaskHandle, source: Storage, target: Storage) -> SubtaskHa
 
 
 def verify(manifest: Manifest, root: Storage, sizes: dict[str, int], check_contents: bool = False) -> None:
-    """Raise ``CheckpointCorrupted`` if a blob is missing, too short, or (``check_contents``) not what was written."""
+    """Raise ``CheckpointCorrupted`` if a blob is missing, too short, or (``check_contents``) has other content."""
     for blob in manifest.blobs():
         found = sizes.get(blob.name)
         if found != blob.length:
@@ -785,7 +785,7 @@ def open_checkpoint(uri: str, check_contents: bool = False) -> RestorePoint:
 
 
 def dispose_savepoint(uri: str) -> None:
-    """Delete a savepoint, its manifest first, so that what is left of one that cannot be deleted is not taken for one.
+    """Delete a savepoint, its manifest first, so that the rest of one that cannot be deleted is not taken for one.
 
     Only files that its manifest names are deleted. Raises ``CheckpointError`` for a checkpoint: those belong to their job.
     """

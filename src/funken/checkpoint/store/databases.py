@@ -125,7 +125,7 @@ class Shell(metaclass=_ShellType):
         self.parts.append((repr(key), value))
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Stand for what a method made."""
+        """Stand for the result of a method."""
         return type(self)(*arguments, **named)
 
     def __repr__(self) -> str:
@@ -293,7 +293,7 @@ def _write_file(path: str, storage: Storage, name: str, inline_below: int) -> Bl
 
 
 def read_files(storage: Storage, files: Iterable[NamedBlob], folder: str) -> None:
-    """Put files into a folder of this machine; raises ``CheckpointCorrupted`` if one is not what was written."""
+    """Put files into a folder of this machine; raises ``CheckpointCorrupted`` if one has other content than written."""
     os.makedirs(folder, exist_ok=True)
     for name, blob in files:
         if os.path.basename(name) != name:
@@ -344,7 +344,7 @@ def _content(storage: Storage, blob: Blob) -> Iterator[bytes]:
 
 
 def load(backend: RocksDBBackend, storage: Storage, sources: Sequence[DatabaseFiles]) -> None:
-    """Give a new backend what it is to start from; it must not have been used yet."""
+    """Restore the initial state of a new backend; it must not have been used yet."""
     sources = [source for source in sources if source.files]
     assert not (sources and backend.opened), "an operator has used its state before it was restored: not in open()"
     if len(sources) == 1 and sources[0].whole:
@@ -456,7 +456,7 @@ def segments_of(snapshot: DatabaseSnapshot, operator: str, subtask: int) -> Iter
 
 
 def joined(first: Iterable[tuple[int, bytes]], second: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Yield two sequences of segments as one, in the order of key groups; what is in both is put together.
+    """Yield two sequences of segments as one, in the order of key groups; segments of one group are joined.
 
     >>> list(joined([(1, b"a"), (3, b"b")], [(3, b"c")]))
     [(1, b'a'), (3, b'bc')]
@@ -496,7 +496,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """One thing that is saved; what is not keyed has no ``key``, and ``namespace`` is the window, if any."""
+    """One saved value; a value that is not keyed has no ``key``, and ``namespace`` is the window, if any."""
 
     operator: str
     subtask: int
@@ -531,7 +531,7 @@ def states_of(entry: OperatorEntry) -> dict[str, str]:
 
 
 def entries_of(found: RestorePoint, entry: OperatorEntry) -> Iterator[StateEntry]:
-    """Read what an operator has saved: what is not keyed, then key group by key group."""
+    """Read the saved state of an operator: state that is not keyed, then key group by key group."""
     for subtask, handle in enumerate(entry.subtasks):
         for state, kind, value in _items(found, handle):
             yield StateEntry(entry.id, subtask, state, kind, None, None, value)

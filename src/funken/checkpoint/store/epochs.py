@@ -152,7 +152,7 @@ class Found:
 
     @staticmethod
     def scan(storage: Storage) -> tuple[dict[str, int], Found]:
-        """Return the files of a folder, and what the newest driver had found of them."""
+        """Return the files of a folder, and the checkpoints that the newest driver found in it."""
         for _ in range(_TRIES):
             sizes = storage.sizes()
             with contextlib.suppress(CheckpointNotFound):  # another driver begins now, and removes what is older
@@ -183,7 +183,7 @@ class Found:
         return Found()
 
     def counts(self, checkpoint: CheckpointId, epoch: int) -> bool:
-        """Return whether a manifest counts, or is what a driver wrote that had been replaced."""
+        """Return whether a manifest counts: one by a driver that had been replaced does not."""
         return epoch >= self.epoch or self.checkpoints.get(checkpoint) == epoch
 
 

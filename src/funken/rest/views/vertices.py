@@ -48,7 +48,7 @@ def details(job: JobSnapshot, vertex: str) -> Json:
 
 
 def _aggregated(subtasks: list[Json]) -> Json:
-    """Return figures over the subtasks of a vertex: of what came in and went out, and of the time in each state."""
+    """Return figures over the subtasks of a vertex: of input and output, and of the time in each state."""
 
     def over(field: str, names: Iterable[str]) -> Json:
         return {name: _figures([each[field].get(name, 0) for each in subtasks]) for name in names}

@@ -163,7 +163,7 @@ class _Emitted:
         self.sides: dict[str | None, int] = {None: 0}
 
     def count(self, output: Output) -> None:
-        """Count what goes through an output from now on."""
+        """Count the records that go through an output from now on."""
         sides, emit, emit_block, emit_side = self.sides, output.emit, output.emit_block, output.emit_side
 
         def counted(values: Values, timestamps: Timestamps) -> None:
@@ -289,7 +289,7 @@ class OperatorChain:
         self.head.end_input(index)
 
     def drain(self, inputs: int) -> None:
-        """Let every operator emit what it buffers, as if its ``inputs`` had ended; the edges stay open."""
+        """Let every operator emit its buffered records, as if its ``inputs`` had ended; the edges stay open."""
         for index in range(inputs):
             if index not in self._inputs_closed:
                 self.end_input(index)
@@ -300,7 +300,7 @@ class OperatorChain:
             operator.finish()
 
     def finish(self) -> None:
-        """End the chain: every operator emits what it buffers, then the edges end."""
+        """End the chain: every operator emits its buffered records, then the edges end."""
         self.drain(0)
         for end in self._outputs:
             end.end(False)
@@ -397,7 +397,7 @@ class OperatorChain:
             end.flush()
 
     def close(self) -> list[BaseException]:
-        """Close all operators; return what they raised, the first one first."""
+        """Close all operators; return their exceptions, the first one first."""
         raised: list[BaseException] = []
         for operator in self._order:
             try:
@@ -536,7 +536,7 @@ class FinishedOperatorChain(OperatorChain):
         """Open nothing."""
 
     def process(self, index: int, block: Block) -> None:
-        """Refuse records: what was before a finished subtask has finished, so that they would be lost silently."""
+        """Refuse records: everything before a finished subtask has finished, so that they would be lost silently."""
         context = self.head.context
         raise JobExecutionError(
             f"operator {context.operator!r} (subtask {context.subtask}) had finished when the checkpoint was made that the job "
@@ -649,7 +649,7 @@ class TaskBackends:
         return 0
 
     def _machine(self) -> list[tuple[int, int]]:
-        """Return what there is of memory and what is free of it: of the machine, and of the container if there is one."""
+        """Return the total and the free memory: of the machine, and of the container if there is one."""
         found = []
         with suppress(OSError, ValueError, KeyError):
             lines = dict(line.split(":", 1) for line in self._read("/proc/meminfo").splitlines() if ":" in line)

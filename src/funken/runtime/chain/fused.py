@@ -113,7 +113,7 @@ class FusedOperators:
         return text.compile()
 
     def _run_through(self, text: LoopText, value: _LoopValue) -> _LoopValue:
-        """Add the lines of the operators; return what becomes of a record."""
+        """Add the lines of the operators; return the outcome for a record."""
         functions = [operator.call for operator in self._operators]
         readers = [*functions[1:], None if self._writer is None else self._writer.key]
         for number, (operator, function, reader) in enumerate(zip(self._operators, functions, readers, strict=True)):
@@ -170,7 +170,7 @@ class FusedOperators:
             value.made = True
 
     def _appends(self, stamped: bool) -> list[str]:
-        """Return the names of what appends to the lists of a target."""
+        """Return the names of the functions that append to the lists of a target."""
         return [*(_names("append", len(self._fields)) or ["append"]), *(["stamp"] if stamped else [])]
 
     def _end(self, text: LoopText, value: _LoopValue, *, stamped: bool, gathered: bool, one_text: bool) -> None:

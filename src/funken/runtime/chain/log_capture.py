@@ -82,7 +82,7 @@ class LogCapture(logging.Handler):
         root.addHandler(self)
 
     def uninstall(self) -> None:
-        """Listen no more, and hand on what is left; waits for a bounded time."""
+        """Listen no more, and hand on the remaining entries; waits for a bounded time."""
         root = logging.getLogger()
         root.removeHandler(self)
         if not any(isinstance(each, LogCapture) for each in root.handlers):
@@ -138,7 +138,7 @@ class LogCapture(logging.Handler):
             self.flush()
 
     def flush(self) -> None:
-        """Hand on what was taken, in the order in which it was logged."""
+        """Hand on the captured entries, in the order in which they were logged."""
         if self._threaded:
             with self._sending:
                 self._hand_on(self._take())
@@ -251,7 +251,7 @@ class _Nothing(io.TextIOBase):
 
 @contextmanager
 def printing(mode: str) -> Iterator[None]:
-    """Let what is printed meanwhile go where ``taskmanager.system-out.mode`` says."""
+    """Let text that is printed meanwhile go where ``taskmanager.system-out.mode`` says."""
     if mode == "default":
         yield
     else:

@@ -78,7 +78,7 @@ class JobWarning:
 
 @dataclass(slots=True)
 class _Reading:
-    """A subtask of what emits watermarks, as it was when its number of records changed last."""
+    """A subtask of a vertex with watermarks, at the last change of its number of records."""
 
     records: int
     watermark: int
@@ -155,7 +155,7 @@ class JobDiagnosis:
             return sum(count for (metric, _), count in self._sums().items() if metric == LATE_RECORDS)
 
     def finish(self) -> None:
-        """The job has ended: sum up what was dropped."""
+        """The job has ended: sum up the dropped records."""
         with self._lock:
             for (metric, operator), count in self._sums().items():
                 kind, _, what = _DROPPED[metric]
@@ -355,7 +355,7 @@ class JobStacks:
             self._asked.clear()
 
     def take(self, event: StacksSampled | ThreadsDumped) -> None:
-        """Take what a task has found."""
+        """Take a task's stacks."""
         with self._changed:
             if isinstance(event, StacksSampled):
                 self._newest[event.task] = event
@@ -378,7 +378,7 @@ class JobStacks:
             return [self._newest[task] for task in tasks if task in self._newest]
 
     def threads(self, tasks: Iterable[TaskId], seconds: float) -> list[ThreadsDumped]:
-        """Return what the threads of the tasks' processes do now; of a task that does not answer within so long, nothing."""
+        """Return the stacks of the threads of the tasks' processes; of a task that does not answer in time, nothing."""
         wanted = list(tasks)
         with self._changed:
             self._requests += 1

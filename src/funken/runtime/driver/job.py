@@ -145,7 +145,7 @@ class Rescaling:
             return self._current
 
     def _check(self, stage: RewriteStage, former: RewriteStage) -> None:
-        """Refuse what the job's checkpoints cannot be distributed to."""
+        """Refuse a plan to which the job's checkpoints cannot be distributed."""
         limits = {node.id: node.max_parallelism for node in former.compiled.nodes}
         for node in stage.compiled.nodes:
             if node.max_parallelism != limits[node.id]:
@@ -163,7 +163,7 @@ class Rescaling:
             fail(RescaleDue(f"the job goes on with parallelism {rescale.parallelism}"))
 
     def begin(self) -> RewriteStage | None:
-        """Return what the next attempt is planned with, if that changes."""
+        """Return the stage that plans the next attempt, if that changes."""
         with self._lock:
             if self._current is None or self._current.begun or self._current.future.done():
                 return None
@@ -388,7 +388,7 @@ class JobLogs:
         return LogFiles(folder / f"{name}.log", size, older)
 
     def from_workers(self) -> None:
-        """The tasks run in other processes: the program's own logging gets what they log, and there is a file by default."""
+        """The tasks run in other processes: the program's own logging gets their logs, by default with a file."""
         self._forward = True
         cache = cache_folder() if self._files is None else None
         if cache is not None:
@@ -409,7 +409,7 @@ class JobLogs:
         self._add([LogEntry(self._now(), level, _OWN, text)], "", 0)
 
     def take(self, entries: Iterable[LogEntry], host: str = "", pid: int = 0) -> None:
-        """Add what a task has logged."""
+        """Add a task's log entries."""
         for entry in self._add(entries, host, pid):
             if self._forward:
                 _forward(entry)
@@ -697,7 +697,7 @@ class Job:
             self.plan, self._in_keyed_state = self.stage.plan(found), found
 
     def _observe(self, master: JobMaster, attempt: int, event: TaskEvent) -> None:
-        """Pass on to the machine what a task's event says about its execution."""
+        """Pass a task's event on to the machine as a change of its execution."""
         match event:
             case MetricsReport():
                 self._metrics.take(event)
@@ -725,7 +725,7 @@ class Job:
                 self.handle(ExecutionMoved(attempt, task, state, error=error, repeated=repeated))
 
     def check(self) -> None:
-        """Look at every source and sink before the tasks of an attempt are made; raise what they raise."""
+        """Look at every source and sink before the tasks of an attempt are made; raise their exceptions."""
         self.master.check()
         self.handle(SourcesChecked())
 
@@ -741,7 +741,7 @@ class Runner(Protocol):
         """Return the default number of subtasks of an operator."""
 
     def prepare(self, job: Job) -> None:
-        """Do beforehand what an attempt of a job that waits will need; raise what keeps it from that."""
+        """Prepare an attempt of a job that waits; raise the error that keeps it from starting."""
 
     def run(self, job: Job) -> None:
         """Run the job to its end; raise ``JobExecutionError`` if it fails; return early if it is cancelled."""

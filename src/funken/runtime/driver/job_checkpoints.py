@@ -162,7 +162,7 @@ class JobCheckpoints:
         return made
 
     def _check_restore_path(self) -> None:
-        """Raise what is wrong with the savepoint that the program names, before anything is started for the job."""
+        """Raise the fault of the savepoint that the program names, before anything is started for the job."""
         if not self._settings.restore_path:
             return
         try:
@@ -190,7 +190,7 @@ class JobCheckpoints:
         self.history.replan(plan)
 
     def restoration(self) -> Restoration | None:
-        """Return what the next attempt starts from: the newest complete checkpoint, else what the program names."""
+        """Return the start of the next attempt: the newest complete checkpoint, else the one that the program names."""
         for gone in self._store.refresh():  # what is prepared is committed and dropped from here on
             self.handle(Rejected(gone, self._store.lost[gone][1]))
         newest = self._store.latest(self._settings.allow_fresh)
@@ -318,7 +318,7 @@ class JobCheckpoints:
                 logger.warning("job %r has ended (%s): %s.", self._plan.name, outcome.value, hint)
 
     def _resume_hint(self) -> str | None:
-        """Say from where the job can go on, of what is in the storage now."""
+        """Return a hint on the place from which the job can go on, by the present content of the storage."""
         try:
             self._store.refresh()
         except LeadershipLost:
@@ -429,7 +429,7 @@ class JobCheckpoints:
         }
 
     def commit(self, manifest: Manifest) -> None:
-        """Commit what the sinks prepared."""
+        """Commit the output that the sinks prepared."""
         for entry in manifest.operators:
             self._commit(entry.id, [handle.committables for handle in entry.subtasks if handle.committables])
 

@@ -148,7 +148,7 @@ def _ticking(job: Job, loop: LocalLoop, wanted: bool) -> Iterator[None]:
 
 
 def _capture(job: Job) -> LogCapture:
-    """Take what the thread of a job logs from now on; what Funken itself logs here, the job's log has by itself."""
+    """Capture the logs of a job's thread from now on; Funken's own logs here are in the job's log anyway."""
     thread, settings = threading.get_ident(), job.settings.logs
 
     def mine(record: logging.LogRecord) -> bool:
@@ -188,7 +188,7 @@ class Inbox:
 
 
 class HeadInbox(Inbox):
-    """The mailbox of a task with heads of loops: what has come back goes before what is new."""
+    """The mailbox of a task with heads of loops: feedback goes before new blocks."""
 
     def __init__(self, loop: LocalLoop, task: Task, lane: FeedbackLane) -> None:
         super().__init__(loop, task)
@@ -423,7 +423,7 @@ class JobExecution:
             raise self._raised
 
     def end(self, error: BaseException | None = None) -> BaseException | None:
-        """Clean up; return what the job's result is to raise: its failure, ``JobCancelled``, or nothing.
+        """Clean up; return the exception of the job's result: its failure, ``JobCancelled``, or nothing.
 
         ``error`` is what ``run``, or what is around it, raised. May be called again if it is interrupted itself.
         """
@@ -447,11 +447,11 @@ class JobExecution:
         self._job.rescaling.give_up(JobExecutionError(f"job {self._job.plan.name!r} has ended before it was rescaled"))
 
     def cancellation(self) -> JobCancelled:
-        """Return what the result of a cancelled job raises."""
+        """Return the exception of the result of a cancelled job."""
         return JobCancelled(f"job {self._job.plan.name!r} was cancelled")
 
     def _abandon(self, error: BaseException, outcome: Outcome) -> BaseException:
-        """Drop what is not committed; return what the job's result is to raise."""
+        """Drop uncommitted output; return the exception of the job's result."""
         stopped = outcome in (Outcome.CANCELLED, Outcome.SUSPENDED)
         try:
             self._job.master.abandon()

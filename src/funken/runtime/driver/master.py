@@ -63,11 +63,11 @@ class AttemptOutputs:
         self._held.setdefault(event.task, []).append(event)
 
     def take(self, task: TaskId) -> list[CoordinatorEvent]:
-        """Return what a task's attempt has reported, and forget it."""
+        """Return the reports of a task's attempt, and forget them."""
         return self._held.pop(task, [])
 
     def take_all(self) -> list[CoordinatorEvent]:
-        """Return what is held of every task, and forget it."""
+        """Return the held reports of every task, and forget them."""
         return [event for task in list(self._held) for event in self.take(task)]
 
     def first_to_finish(self, task: TaskId) -> bool:
@@ -142,7 +142,7 @@ class SourceRates:
         self.mean = 0.0
 
     def on_report(self, report: MetricsReport) -> None:
-        """Note what a task has read since its last report."""
+        """Note the records that a task has read since its last report."""
         counts = [metrics.records_in for vertex, metrics in report.vertices.items() if vertex in self._sources]
         if not counts:
             return
@@ -254,7 +254,7 @@ class JobMaster:
     # ---- life
 
     def check(self) -> None:
-        """Check every source and sink before anything runs; raises what they raise."""
+        """Check every source and sink before anything runs; raises their exceptions."""
         self.coordinators.start()
 
     def succeed(self) -> None:
@@ -266,11 +266,11 @@ class JobMaster:
             self.close()
 
     def close(self) -> None:
-        """Release what the coordinators hold; nothing is committed after it."""
+        """Release the resources of the coordinators; nothing is committed after it."""
         self.coordinators.close()
 
     def abandon(self) -> None:
-        """The job failed or was cancelled: abort what is not committed."""
+        """The job failed or was cancelled: abort uncommitted output."""
         with self._lock:
             void = self._attempt_outputs.take_all()
         self._drop(void)
@@ -320,11 +320,11 @@ class JobMaster:
         return snapshots
 
     def recover(self, operator: OperatorId, prepared: list[PreparedCommittable]) -> None:
-        """Commit what the checkpoint holds that the attempt starts from; it may have been committed before."""
+        """Commit the output of the checkpoint that the attempt starts from; it may have been committed before."""
         self.coordinators.sink(operator).recover(prepared)
 
     def commit(self, operator: OperatorId, prepared: list[PreparedCommittable]) -> None:
-        """Commit what a sink prepared for a checkpoint that is complete."""
+        """Commit a sink's prepared output of a checkpoint that is complete."""
         self.coordinators.sink(operator).commit(prepared)
 
     def tick(self) -> None:

@@ -170,14 +170,14 @@ def pack_header(
     ingested_at: float,
     content: bytes = b"",
 ) -> bytes:
-    """Write a block: a header, and what follows it."""
+    """Write a block: a header, and its payload."""
     fields = _FIELDS.pack(kind, edge, upstream, target, sequence & 0xFFFFFFFF, number, ingested_at)
     checksum = zlib.crc32(content, zlib.crc32(fields))
     return b"".join((_CHECKSUM.pack(checksum), fields, content))
 
 
 def read_header(block: bytes) -> BlockHeader:
-    """Read the header of a block; raises ``TransferCorrupted`` if the block is not what was sent.
+    """Read the header of a block; raises ``TransferCorrupted`` if the block differs from the one sent.
 
     >>> block = bytearray(pack_header(BlockKind.WATERMARK, 1, 0, 0, 0, 1000, 0.0))
     >>> read_header(bytes(block)).number
@@ -204,7 +204,7 @@ def _corrupted(block: bytes, fact: str) -> TransferCorrupted:
 
 
 def payload_of(block: bytes) -> bytes:
-    """Return what follows the header."""
+    """Return the payload behind the header."""
     return block[_SIZE:]
 
 
@@ -485,7 +485,7 @@ class InputGate:
             self._rounds.round(self._vertex, key, number)
 
     def release(self) -> None:
-        """Process what was held back; a barrier among it may block channels anew, and then the rest is held back again."""
+        """Process held blocks; a barrier among them may block channels anew, and then the rest is held again."""
         held, self._held = self._held, deque()
         for handle, arguments in held:
             handle(*arguments)
@@ -651,5 +651,5 @@ class FeedbackLane:
         return self._queue.get()
 
     def turn(self) -> None:
-        """New input was taken, or there is none: what has come back by now is next."""
+        """New input was taken, or there is none: the feedback so far is next."""
         self.due = len(self._queue)

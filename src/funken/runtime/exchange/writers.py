@@ -364,7 +364,7 @@ a router gives one object for all equal texts or not."""
 
 
 class FieldRouter(KeyRouter):
-    """A router to what appends the fields of tuples; with ``one_text`` also the key, and the type of those that it may stand for.
+    """Routes to appenders of the fields of tuples; with ``one_text`` also to the key, and the type it may stand for.
 
     A field that is the key then becomes the key that is here: of equal texts one object remains, which is pickled in a third of
     the time and read in half of it. Of numbers it would save nothing, and a look at their types costs a quarter of the loop.
@@ -435,7 +435,7 @@ class HashWriter(EdgeWriter):
         return True
 
     def _route_fields(self, *, one_text: bool) -> None:
-        """Make the routers to what appends fields; a single one is no tuple."""
+        """Make the routers to appenders of fields; a single one is no tuple."""
         appends = [[each.append for each in lists] for lists in self._fields]
         alone = len(appends[0]) == 1 and not one_text
 
@@ -643,7 +643,7 @@ class FlushTimers:
         return min((writer.oldest for writer in writers), default=inf)
 
     def request_urgent_flush(self) -> None:
-        """Request that what was sent waits in no buffer on its way."""
+        """Request that sent records wait in no buffer on their way."""
         self._urgent = True
 
     def take_urgent_flush(self) -> bool:

@@ -148,7 +148,7 @@ class ScalingMachine:
         self._loads: deque[tuple[Millis, float, float]] = deque()
 
     def handle(self, event: LoadObserved | Begun | Refused, now: Millis) -> ChangeScale | None:
-        """Handle an event; return what is to be done, if anything."""
+        """Handle an event; return the command, if any."""
         match event:
             case Begun(parallelism=parallelism):
                 if self.under_way is not None and self.under_way.parallelism == parallelism:
@@ -217,6 +217,6 @@ class ScalingMachine:
 
 
 def _forget(seen: deque[tuple[Millis, int]] | deque[tuple[Millis, float, float]], before: int) -> None:
-    """Drop what is older; the newest one of that age stays, so that what is left covers the time."""
+    """Drop older entries; the newest one of that age stays, so that the rest covers the time."""
     while len(seen) > 1 and seen[1][0] <= before:
         seen.popleft()

@@ -467,7 +467,7 @@ class CheckpointHistory:
                 self._times[task, checkpoint] = times
 
     def observe(self, machine: CheckpointMachine, event: Event, commands: Iterable[Command]) -> None:
-        """Follow the coordinator: an event, what it commands, and its machine after that."""
+        """Follow the coordinator: an event, its commands, and its machine after that."""
         if isinstance(event, Tick) and not commands:
             return
         with self._lock:

@@ -193,7 +193,7 @@ class RestartRecord:
 
 
 def headline(error: BaseException) -> str:
-    """Return what an error says, without the traceback that it carries.
+    """Return the message of an error, without the traceback that it carries.
 
     >>> headline(JobExecutionError("no disk", traceback_text="...")), headline(KeyError("orders"))
     ('no disk', "KeyError: 'orders'")
@@ -355,7 +355,7 @@ class StopAttempt(JobCommand):
 
 @dataclass(frozen=True, slots=True)
 class SettleAttempt(JobCommand):
-    """Abandon the attempt and settle what the next one starts from; answer ``AttemptSettled`` or ``RunRaised``.
+    """Abandon the attempt and settle the start of the next one; answer ``AttemptSettled`` or ``RunRaised``.
 
     With ``reject`` that is not what this attempt started from.
     """
@@ -374,12 +374,12 @@ class WaitForRestart(JobCommand):
 
 @dataclass(frozen=True, slots=True)
 class CommitResults(JobCommand):
-    """Commit what the sinks prepared; answer ``ResultsCommitted`` or ``RunRaised``."""
+    """Commit the output that the sinks prepared; answer ``ResultsCommitted`` or ``RunRaised``."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndJob(JobCommand):
-    """Clean up what the job leaves, by its outcome; answer ``JobClosed``, or ``RunRaised`` if it had finished."""
+    """Clean up behind the job, by its outcome; answer ``JobClosed``, or ``RunRaised`` if it had finished."""
 
     outcome: Outcome
     error: BaseException | None = None
@@ -430,7 +430,7 @@ class Bottleneck:
 
 
 class FlowGraph:
-    """The vertices of a plan and how records flow through them, without what goes back to the head of a loop.
+    """The vertices of a plan and the flow of records through them, without the feedback of loops.
 
     >>> graph = FlowGraph([0, 1, 2, 3], [(0, 1), (1, 2), (1, 3)])
     >>> graph.pressure(sources={0: 0.8}, busy={1: 0.1, 2: 0.9, 3: 0.2})

@@ -47,7 +47,7 @@ class TimeSeries(Generic[K]):
         return self._slots * len(self._values)
 
     def add(self, at: int, values: Mapping[K, float]) -> None:
-        """Add what was measured at a time; a second sample within an interval replaces the first."""
+        """Add the measurements of a time; a second sample within an interval replaces the first."""
         new = [key for key in values if key not in self._values]
         while new and (len(self._values) + len(new)) * self._slots > self._max_values and self._slots >= 4:
             self._coarsen()

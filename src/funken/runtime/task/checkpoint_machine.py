@@ -188,7 +188,7 @@ class TakeSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class AddChannelState:
-    """Add what was recorded to the snapshot of a subtask."""
+    """Add recorded blocks to the snapshot of a subtask."""
 
     vertex: int
     checkpoint: int
@@ -196,14 +196,14 @@ class AddChannelState:
 
 @dataclass(frozen=True, slots=True)
 class DropChannelState:
-    """Forget what was recorded."""
+    """Forget recorded blocks."""
 
     vertex: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseChannels:
-    """Process what the blocked channels of a subtask have held back."""
+    """Process the held blocks of the blocked channels of a subtask."""
 
     vertex: int
 
@@ -363,7 +363,7 @@ class SubtaskBarriers:
 
 @dataclass(slots=True)
 class Recording:
-    """The recording of what one barrier overtakes at one subtask; ``waiting``: the channels whose barrier was not reached."""
+    """The recording of blocks that one barrier overtakes at one subtask; ``waiting``: channels without the barrier."""
 
     checkpoint: int
     waiting: set[ChannelId]
@@ -416,7 +416,7 @@ class InspectedMachine:
         return any(each.aligning is not None or each.counts for each in self.subtasks.values())
 
     def story(self) -> str:
-        """Return the newest events and what was commanded, a line each.
+        """Return the newest events and their commands, a line each.
 
         >>> from funken.runtime.task.checkpoint_machine import TaskCheckpointMachine, TriggerCheckpoint
         >>> machine = TaskCheckpointMachine({7: []})
@@ -716,7 +716,7 @@ class TaskCheckpointMachine(InspectedMachine):
             self._seal()
 
     def _forget(self, checkpoint: int) -> None:
-        """Forget what is kept of a checkpoint that is sealed, and of those before it."""
+        """Forget the data of a checkpoint that is sealed, and of those before it."""
         self.newest = checkpoint
         for older in [number for number in self.snapshotted if number <= checkpoint]:
             del self.snapshotted[older]

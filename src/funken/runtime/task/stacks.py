@@ -89,7 +89,7 @@ Look = SampleStacks | DumpThreads
 
 
 def answer_in_thread(sampler: StackSampler, task: TaskId, command: Look, send: Callable[[TaskEvent], object]) -> None:
-    """Look in a thread of its own, and send what was found; a driver that has hung up by then is not told."""
+    """Look in a thread of its own, and send the stacks; a driver that has hung up by then is not told."""
 
     def run() -> None:
         found: TaskEvent
@@ -116,7 +116,7 @@ def _functions(frame: FrameType | None) -> tuple[str, ...]:
 
 
 def thread_stacks() -> list[ThreadStack]:
-    """Return what each thread of this process does.
+    """Return the stack of each thread of this process.
 
     >>> [each.name for each in thread_stacks()][0]
     'MainThread'

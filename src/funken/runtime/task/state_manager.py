@@ -181,7 +181,7 @@ class Materializer:
             self._materialized(each)
 
     def cancel(self) -> None:
-        """Drop what is not materialized: the task has ended. References to files go with it."""
+        """Drop unmaterialized snapshots: the task has ended. References to files go with them."""
         self.open.clear()
 
 
@@ -267,7 +267,7 @@ class ChannelState:
     dealt: list[BufferedBlock] = field(default_factory=list)
 
     def to_state(self) -> SubtaskState:
-        """Return it as plain data; what is not keyed is one element, so that it all goes to the same subtask, in order.
+        """Return it as plain data; the unkeyed part is one element, so that it all goes to the same subtask, in order.
 
         Of what is dealt out, each part is an element.
         """
@@ -532,7 +532,7 @@ class TaskStateManager:
         return TaskStateSnapshot(checkpoint, self._partial.pop(checkpoint, {}), final, savepoint, ended)
 
     def notify_complete(self, checkpoint: CheckpointId) -> None:
-        """A checkpoint is complete: what was prepared for it and for earlier ones is committed."""
+        """A checkpoint is complete: the output prepared for it and for earlier ones is committed."""
         for place, prepared in self._prepared.items():
             self._prepared[place] = [entry for entry in prepared if entry[0] > checkpoint]
 

@@ -387,7 +387,7 @@ class TaskBuilder:
 
 
 def _nothing(*arguments: object) -> None:
-    """Do not send what has no part in feedback: watermarks, idleness, latency markers."""
+    """Do not send events without a part in feedback: watermarks, idleness, latency markers."""
 
 
 def _send_barrier(
@@ -527,7 +527,7 @@ class TaskCheckpoints:
     # ---- what becomes an event
 
     def receive_barrier(self, subtask: Subtask | None, head: BlockHeader, details: bytes) -> None:
-        """A barrier was received and queued, or relayed (``None``); ``details`` is what it carries besides its number."""
+        """A barrier was received and queued, or relayed (``None``); ``details`` is its content besides its number."""
         if self._plan.edges[head.edge].feedback:
             return
         if subtask is None:
@@ -561,7 +561,7 @@ class TaskCheckpoints:
             subtask.state_writer.add(head, block)
 
     def handle(self, event: CheckpointEvent) -> None:
-        """Give an event to the machine, and execute what it commands."""
+        """Pass an event to the machine, and execute its commands."""
         for command in self.machine.handle(event, Millis(self._time.latest), self._clock.monotonic()):
             match command:
                 case TakeSnapshot(vertex):
@@ -631,7 +631,7 @@ class TaskCheckpoints:
         self.handle(SnapshotSealed(checkpoint, snapshot.open if self.materializer.open else frozenset()))
 
     def deliver(self, snapshot: TaskStateSnapshot) -> None:
-        """Pass a snapshot to what writes it."""
+        """Pass a snapshot to its writer."""
         if self._deliver is not None:
             self._deliver(snapshot)
 
@@ -668,6 +668,6 @@ class TaskCheckpoints:
         return self._state_manager.take(checkpoint, final=True)
 
     def close(self) -> None:
-        """Drop what was not delivered: the task has ended."""
+        """Drop undelivered snapshots: the task has ended."""
         self.materializer.cancel()
         self._sealed.clear()

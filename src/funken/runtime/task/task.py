@@ -549,7 +549,7 @@ class Task:
         done()
 
     def advance(self) -> int | None:
-        """Read the clock and tick what is due; return when the next tick is (ms), ``None``: never."""
+        """Read the clock and fire due ticks; return the time of the next tick (ms), ``None``: never."""
         self._now = now = self._time.read()
         due: int | None = None
         with self._failures:
@@ -591,7 +591,7 @@ class Task:
                 subtask.chain.flush()
 
     def _send_all(self) -> None:
-        """The sources have to pause until what they sent has come through: flush everything, without delay on the way."""
+        """The sources have to pause until their records have come through: flush all, without delay on the way."""
         self.flush()
         with self._failures:
             self.flushing.flush_timed()

@@ -200,7 +200,7 @@ class ServerHandshake:
         return ANSWER - len(self._received)
 
     def take(self, data: bytes) -> bytes | None:
-        """Take bytes of the peer's answer; return what it is to be sent when all of them are there."""
+        """Take bytes of the peer's answer; return the reply to it when all of them are there."""
         self._received += data
         if self.missing > 0:
             return None
@@ -210,7 +210,7 @@ class ServerHandshake:
 
 
 def answer_to(greeting: bytes, key: bytes, nonce: bytes | None = None) -> tuple[bytes, bytes]:
-    """Return what a worker answers to the driver's greeting, and the proof that it expects from the driver then.
+    """Return a worker's answer to the driver's greeting, and the proof that it expects from the driver then.
 
     Raises ``AuthenticationError`` if the greeting is not of this protocol.
     """
@@ -336,7 +336,7 @@ class ControlClient:
         return self._monitor is not None and self._monitor.was_stopped(_now())
 
     def close(self) -> None:
-        """Hang up, once the driver has read what was sent: to close with an order unread would reset the connection."""
+        """Hang up, once the driver has read all messages: to close with an order unread would reset the connection."""
         self._closed.set()
         self._channel.hang_up(socket.SHUT_WR)
         if self._listener is not None:
@@ -420,7 +420,7 @@ class Sealer:
         return self._salt + counter + made
 
     def opened(self, sealed: bytes, stage: int, subtask: int) -> bytes:
-        """Return the block; raises ``TaskLost`` for what no task of this job has sent here."""
+        """Return the block; raises ``TaskLost`` for bytes that no task of this job has sent here."""
         salt, counter = sealed[:_SALT], sealed[_SALT : _SALT + _COUNTER]
         try:
             opened: bytes = self._of(salt).decrypt(counter, sealed[_SALT + _COUNTER :], _place(stage, subtask))

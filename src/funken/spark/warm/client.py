@@ -48,7 +48,7 @@ _LONGEST_LINE = 1 << 16
 
 
 def name_of(settings: Mapping[str, str], options: str) -> str:
-    """Return the name of a session: a hash of what it is started with, and of the Python and the Funken that start it.
+    """Return the name of a session: a hash of its settings, and of the Python and the Funken that start it.
 
     Of Funken also when it was changed: the workers of a session have it loaded, and another one could not read what a program
     sends them.
@@ -105,7 +105,7 @@ def send_line(connection: socket.socket, content: Mapping[str, Any]) -> None:
 
 
 def receive_line(connection: socket.socket) -> dict[str, Any]:
-    """Receive a message; raise ``ValueError`` for what is none, ``OSError`` if the peer has gone or is late."""
+    """Receive a message; raise ``ValueError`` for other bytes, ``OSError`` if the peer has gone or is late."""
     received = b""
     while not received.endswith(b"\n"):
         data = connection.recv(4096)

@@ -109,7 +109,7 @@ class Rows:
         return len(self._young) + len(self._old)
 
     def get(self, parts: Parts) -> Any:
-        """Return what is stored, maybe ``_ABSENT``."""
+        """Return the stored value, maybe ``_ABSENT``."""
         # Hot: one lookup, for what was used lately (benchmarks/state_size.py).
         stored = self._young.get(parts, _UNKNOWN)
         return self._find(parts) if stored is _UNKNOWN else stored
@@ -153,7 +153,7 @@ class Rows:
         self._size += (size - self._size) / 64
 
     def flush(self) -> None:
-        """Write what is dirty to the database."""
+        """Write dirty objects to the database."""
         if self._dirty:
             self._database.write(self._packed(self._dirty))
             self._dirty = {}
@@ -169,7 +169,7 @@ class Rows:
             yield layout.row(parts, writes=True), value
 
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[Parts, Any]]:
-        """Yield what there is from one place up to another, in order, as it is now; later changes are not seen."""
+        """Yield the rows from one place up to another, in order, as they are now; later changes are not seen."""
         self.flush()
         layout = self.layout
         return (
@@ -206,7 +206,7 @@ class RocksTable(MutableMapping[Slot, Any]):
         return slot if self._namespaced else (slot,)  # type: ignore[return-value]
 
     def get(self, slot: Slot, default: Any = None) -> Any:
-        """Return what is stored."""
+        """Return the stored value."""
         stored = self._rows.get(slot if self._namespaced else (slot,))  # type: ignore[arg-type]
         return default if stored is _ABSENT else stored
 
@@ -612,7 +612,7 @@ class RocksDBBackend:
         return DiskSpace(self._shared.folder.path, self._shared.min_free_space, self._owner)
 
     def table(self, name: str, kind: StateKind, namespaced: bool) -> Table:
-        """Return the table of a state, with what the database has of it."""
+        """Return the table of a state, with its rows in the database."""
         layout = self._layout(name, namespaced, kind is StateKind.MAP)
         rows = Rows(self.database, layout, self._shared.objects, partial(self._met, f"state/{name}"))
         self._rows.append(rows)

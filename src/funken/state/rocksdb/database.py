@@ -214,7 +214,7 @@ class Database:
         return self.get(_VERSION_ROW)
 
     def get(self, key: bytes) -> bytes | None:
-        """Return what is stored under a key."""
+        """Return the value of a key."""
         try:
             found: bytes | None = self._db.get(key)
         except Exception as error:
@@ -222,7 +222,7 @@ class Database:
         return found
 
     def write(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Store values, and remove what is given with ``None``; all at once. Waits while a checkpoint is made.
+        """Store values, and remove keys whose value is ``None``; all at once. Waits while a checkpoint is made.
 
         Nothing is written to a disk that is nearly full, which raises ``DiskFull``.
         """

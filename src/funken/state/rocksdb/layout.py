@@ -79,7 +79,7 @@ class OwnHash(Exception):
 
 
 def encode_with(before: bytes, key: Any, own: Callable[[bytes, Any], bytes]) -> bytes:
-    """Return what comes before, and a key; ``own(before, object)`` gives the bytes of one with ``__stable_hash__``."""
+    """Return a prefix, and a key; ``own(before, object)`` gives the bytes of one with ``__stable_hash__``."""
     form = form_of(key)
     kind = type(form)
     if kind is tuple or kind is Named:
@@ -96,7 +96,7 @@ def encode_with(before: bytes, key: Any, own: Callable[[bytes, Any], bytes]) -> 
 
 
 def own_key(key: Any) -> tuple[bytes, bytes]:
-    """Return what the bytes of all objects with the same ``__stable_hash__`` begin with, and those of this one."""
+    """Return the common beginning of the bytes of all objects with a ``__stable_hash__``, and the bytes of this one."""
     hashed = bytes((_OWN,)) + (int(key.__stable_hash__()) & 0xFFFFFFFF).to_bytes(4, "big")
     return hashed, hashed + pickle.dumps(key, 5).replace(_ZERO, _QUOTED) + _STOP
 
@@ -204,7 +204,7 @@ class Layout:
         self._group_of = group_of
 
     def prefix(self, group: int) -> bytes:
-        """Return what all rows of a key group begin with."""
+        """Return the common beginning of all rows of a key group."""
         return group.to_bytes(2, "big") + self._tail
 
     def row(self, parts: Parts, writes: bool = False) -> bytes:
@@ -268,7 +268,7 @@ def _not_kept(error: Exception, key: Any, name: str) -> StateError:
 
 
 def unpack_row(value: bytes, name: str, find: Find | None = None) -> Any:
-    """Return what is stored in a row; ``find`` finds classes in place of Python."""
+    """Return the value of a row; ``find`` finds classes in place of Python."""
     try:
         content = load_state(memoryview(value)[1:], find)
     except ClassChanged as error:
