@@ -76,7 +76,7 @@ def is_followed(code: CodeType) -> bool:
 
 
 def catches(code: CodeType) -> bool:
-    """Return whether a function has a ``try``; what cleans up after comprehensions and generators is none."""
+    """Return whether a function has a ``try``; the cleanup after comprehensions and generators is none."""
     return any(each.opname == "PUSH_EXC_INFO" for each in dis.get_instructions(code))
 
 
@@ -174,7 +174,7 @@ _CHANGING = {
 
 
 def constants_behind(code: CodeType, name: str) -> list[Any] | None:
-    """Return what stands behind each use of a name: a constant, else ``None``; ``None`` for code that imports.
+    """Return the constant behind each use of a name, else ``None``; ``None`` for code that imports.
 
     >>> constants_behind((lambda: (Tag("late"), Tag(name))).__code__, "Tag")
     ['late', None]
@@ -255,7 +255,7 @@ _NAMED = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST", "LOAD_NAME")
 
 
 def _augmented(found: list[dis.Instruction], number: int) -> dis.Instruction | None:
-    """Return what loads the container of an item that is changed in place: it is two loads before the copies."""
+    """Return the instruction that loads the container of an item changed in place: two loads before the copies."""
     for at in range(number - 1, 1, -1):
         if found[at].opname == "COPY" and found[at - 1].opname == "COPY":
             break

@@ -380,7 +380,7 @@ class Marker:
 
 
 class Method(Marker):
-    """A method of a marker that does something: what calls it, is read by who knows its ``kind``."""
+    """A method of a marker that does something: readers of its calls know its ``kind``."""
 
 
 class Outside(Marker):
@@ -647,7 +647,7 @@ class Calls:
         return constant
 
     def looked_into(self, found: Any) -> Expression:
-        """Return what something is looked up in."""
+        """Return the container of a lookup."""
         if isinstance(found, Outside):
             return self.depended(found, container=True)
         return self.as_tuple(found)
@@ -787,7 +787,7 @@ class Calls:
         return Invoke("sorted by", (items, keys, reverse))
 
     def _over(self, name: str, function: Any, items: Expression) -> Marker:
-        """Return what ``map`` or ``filter`` makes of the items of a list."""
+        """Return the result of ``map`` or ``filter`` for the items of a list."""
         if isinstance(items, Make) and name == "map":
             return Marker("generator", "a map", Make(tuple(self._of_key(function, each, name) for each in items.items)))
         number = self._reader.new_item()

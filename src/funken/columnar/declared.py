@@ -187,7 +187,7 @@ def _of(schema: Type, type_info: TypeInformation, numbers: Iterable[int], nullab
 
 
 def _split(schema: Any, numbers: Iterable[int]) -> list[list[int]]:
-    """Return the numbers of the leaves of each field."""
+    """Return the numbers of the atomic fields of each field."""
     rest = iter(numbers)
     return [[next(rest) for _ in atomic_fields(inner)] for inner in schema]
 
@@ -500,7 +500,7 @@ class Fold:
 def reduce_folds(
     target: Any, method: str | None, schema: Type, type_info: TypeInformation | None = None
 ) -> tuple[Traced, tuple[Fold, ...]]:
-    """Return the folds of ``reduce(so_far, record)``, one per leaf of records of a shape; raise ``NotVectorizable``.
+    """Return the aggregates of ``reduce(so_far, record)``, one per atomic field; raise ``NotVectorizable``.
 
     ``type_info`` is what results are converted to, if that is declared.
 
@@ -537,7 +537,7 @@ class Aggregate:
 
 @reads
 def aggregate_folds(target: Any, schema: Type, type_info: TypeInformation | None = None) -> Aggregate:
-    """Return the folds of an ``AggregateFunction`` over records of a shape; raise ``NotVectorizable``.
+    """Return the aggregates of an ``AggregateFunction`` over records of a shape; raise ``NotVectorizable``.
 
     ``type_info`` is the declared type of what ``get_result`` makes.
     """
@@ -579,7 +579,7 @@ def all_records(schema: Type) -> Aggregate:
 
 
 def _with_result(found: Aggregate, target: Any, type_info: TypeInformation | None) -> Aggregate:
-    """Return an aggregate with what its ``get_result`` makes."""
+    """Return an aggregate with the result of its ``get_result``."""
     try:
         result, schema = named_rows(trace(target, "get_result", 1, changes=True), type_info).typed(found.schema)
         if any(kind == NONE or kind.is_optional for kind in types_in(schema)):
@@ -591,7 +591,7 @@ def _with_result(found: Aggregate, target: Any, type_info: TypeInformation | Non
 
 @reads
 def merge_folds(merged: Traced, schema: Type) -> tuple[Fold, ...]:
-    """Return the folds of ``merge(one, other)``, typed for accumulators of a schema; raise ``NotVectorizable``."""
+    """Return the aggregates of ``merge(one, other)``, typed for accumulators of a schema; raise ``NotVectorizable``."""
     return _folds(merged.result, schema, so_far=0, record=1)
 
 
@@ -612,7 +612,7 @@ def _folds(result: Expression, schema: Type, so_far: int, record: int) -> tuple[
 
 
 def _extreme(result: Expression, schema: Type, so_far: int, record: int) -> tuple[Fold, ...] | None:
-    """Return the folds of ``record if record.field > so_far.field else so_far`` and its variants; ``None`` if it is none.
+    """Return the aggregates of ``record if record.field > so_far.field else so_far``, or a variant; else ``None``.
 
     Of records with equal fields the first stays, as with ``max(so_far, record, key=...)``: what keeps the last has no kernel.
     """
@@ -665,7 +665,7 @@ def _deciding(expression: Expression, kinds: dict[tuple[int, ...], Atomic]) -> t
 
 
 def _leaf(expression: Expression, path: tuple[int, ...]) -> Expression:
-    """Return the expression of one leaf of a result."""
+    """Return the expression of one atomic field of a result."""
     if isinstance(expression, Sequence):
         # What was evaluated before is part of the result or of a test, or it would have been refused: it raises nothing new.
         if any(not isinstance(each, Argument | GetItem) for each in expression.before):
@@ -744,7 +744,7 @@ def _numbered(position: Any, schema: Record) -> int:
 
 
 def _of_fields(forms: tuple[tuple[str, Any], ...], schema: Type) -> tuple[Fold, ...]:
-    """Return the folds of functions that say which fields they fold, and how; all other fields stay the first record's."""
+    """Return the aggregates of functions that name their fields; all other fields stay the first record's."""
     leaves = atomic_fields(schema)
     hows: dict[tuple[int, ...], str] = {}
     for how, position in forms:

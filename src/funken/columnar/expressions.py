@@ -77,7 +77,7 @@ class Unary(Expression):
 
 @dataclass(frozen=True)
 class Choose(Expression):
-    """``then if condition else otherwise``; also what ``and`` and ``or`` become.
+    """``then if condition else otherwise``; ``and`` and ``or`` become it, too.
 
     ``lazy``: a branch may raise, or costs much, so it is computed for the records only that take it. ``sure``: the condition does
     neither, so it may be computed for all records of a block, also of a branch.
@@ -395,7 +395,7 @@ _said: set[str] = set()
 
 
 def reads(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorate what reads a function of a program: its faults are refusals.
+    """Decorate a reader of a function of a program: its faults are refusals.
 
     >>> import os
     >>> @reads

@@ -260,7 +260,7 @@ class _Guards:
         self._guards: dict[tuple[int, bool], Expression] = {}
 
     def at(self, when: PathCondition) -> Emission:
-        """Return the emission to be of a path: one object for all paths of one condition, with the same guards."""
+        """Return the emission of a path: one object for all paths of one condition, with the same guards."""
         found = self._at.get(id(when))
         if found is None:
             found = self._at[id(ALWAYS)]
@@ -292,7 +292,7 @@ class _Guards:
 
 
 class EmissionWalk(Walk):
-    """Follows a function that gives results, a function it calls, or the body of a loop, whose emissions begin as ``base``.
+    """Follows a function that emits results, its callee, or the body of a loop, whose emissions begin as ``base``.
 
     ``around`` is the way through what this is in; ``until``: where a loop ends that is a comprehension. What a function that is
     called returns is put into ``returned``, with the state behind it.
@@ -316,7 +316,7 @@ class EmissionWalk(Walk):
         self._returned = returned
 
     def at(self, state: State) -> Emission:
-        """Return the emission to be of a state."""
+        """Return the emission of a state."""
         return self._guards.at(state.when)
 
     # ---- where paths end
@@ -563,7 +563,7 @@ def drops_none(condition: Traced) -> bool:
 
 @reads
 def trace_join_function(target: Any, method: str | None) -> TracedFlatMap:
-    """Return what ``function(left, right, context)`` gives; raise ``NotVectorizable`` with the reason.
+    """Return the results of ``function(left, right, context)``; raise ``NotVectorizable`` with the reason.
 
     >>> found = trace_join_function(lambda left, right, ctx: [left, ctx.get_right_timestamp()], None)
     >>> [each.result for each in found.emissions]
@@ -578,7 +578,7 @@ def trace_join_function(target: Any, method: str | None) -> TracedFlatMap:
 
 @reads
 def trace_pairs(target: Any, method: str | None, flat: bool) -> TracedFlatMap:
-    """Return what ``function(left, right)`` gives: one result, or, if it is ``flat``, several.
+    """Return the results of ``function(left, right)``: one, or, if it is ``flat``, several.
 
     Raises ``NotVectorizable`` with the reason.
 

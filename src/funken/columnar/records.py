@@ -75,7 +75,7 @@ def made_of_fields(of: Record, fields: list[list[Any]]) -> list[Any]:
 
 
 def field_getter(of: Composite, number: int) -> Callable[[Any], Any]:
-    """Return what takes a field out of a record."""
+    """Return a function that takes a field out of a record."""
     if not isinstance(of, Record) or of.form not in (DICT, DOCUMENT, DATACLASS):
         return itemgetter(number)
     return attrgetter(of.names[number]) if of.form == DATACLASS else itemgetter(of.names[number])
@@ -187,7 +187,7 @@ def has_documents(schema: Any) -> bool:
 
 
 def leaves_looked_at(schema: Type, paths: Iterable[tuple[int, ...]]) -> frozenset[tuple[int, ...]]:
-    """Return the paths that are leaves, and a leaf of each record within that was looked at, and no leaf of it: it may be null.
+    """Return the paths of atomic fields, and one per record that was looked at alone: it may be null.
 
     >>> from funken.expr.types import INT, STR, Object
     >>> sorted(leaves_looked_at(Tuple((STR, Tuple((Object("x"), INT)), Tuple((INT, INT)))), [(), (0,), (1,), (2,), (2, 0)]))
@@ -203,7 +203,7 @@ def leaves_looked_at(schema: Type, paths: Iterable[tuple[int, ...]]) -> frozense
 
 
 def with_items_read(schema: Any, read: Mapping[int, Iterable[int]]) -> Any:
-    """Return a schema whose lists say which leaves of their items are read: ``read`` has these for some leaves of the schema.
+    """Return a schema whose lists name the fields of their items to read: ``read`` has these for some fields.
 
     >>> from funken.expr.types import INT, STR
     >>> with_items_read(Tuple((INT, ListOf(Tuple((STR, INT))))), {1: [0]})[1].read

@@ -98,7 +98,7 @@ def recurrence_of(value: Expression, is_own: IsOwn, plain: Plain = _as_it_is) ->
 def comparison_of(
     condition: Expression, of_own: IsOwn, negated: bool = False, plain: Plain = _as_it_is
 ) -> Comparison | None:
-    """Return what decides that the new one is taken where a condition is true, or false if ``negated``; ``None``: something else.
+    """Return the comparison that decides for the new one where a condition is true (false if ``negated``), or ``None``.
 
     ``of_own`` says of each side whether it is own's; ``plain`` simplifies a side.
     """

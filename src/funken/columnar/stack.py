@@ -127,7 +127,7 @@ class Stack:
         self._items.pop()
 
     def peek(self, depth: int, kind: str) -> bool:
-        """Return True if the stack has a marker of a kind at this depth."""
+        """Return True if the stack has a marker of a type at this depth."""
         found = self.item(depth)
         return isinstance(found, Marker) and found.kind == kind
 

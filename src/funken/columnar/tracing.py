@@ -124,7 +124,7 @@ class VariablesReader:
     # ---- variables
 
     def _step(self, operation: Operation, state: State) -> None:
-        """Do what neither jumps nor gives results."""
+        """Follow an operation that neither jumps nor emits results."""
         name, argument, stack, variables = operation.name, operation.argument, state.stack, state.variables
         if name in ("STORE_FAST", "STORE_DEREF"):
             if name == "STORE_DEREF" and argument not in self._cells:
@@ -174,7 +174,7 @@ class VariablesReader:
                 self._steps.own.append(made)
 
     def _asked(self, operation: Operation, stack: Stack) -> bool:
-        """Do what asks a context, or the like, for something; return whether it was that."""
+        """Follow an operation that asks a context, or the like, for something; return whether it was such."""
         name, argument, top = operation.name, operation.argument, stack.top()
         if name in ("LOAD_METHOD", "LOAD_ATTR") and isinstance(top, Marker | Argument):
             of = top.kind if isinstance(top, Marker) else top

@@ -60,7 +60,7 @@ class Evaluator:
         return self._known.get(node)
 
     def known(self, name: Any, compute: Callable[[], Any]) -> Any:
-        """Return what kernels of several nodes need, and is computed once; ``name`` is no node."""
+        """Return a value that kernels of several nodes share, computed once; ``name`` is no node."""
         found = self._known.get(name)
         if found is None:
             found = self._known[name] = compute()
@@ -103,7 +103,7 @@ class Evaluator:
 
 
 class _Selection(Evaluator):
-    """The values of nodes over some rows of another evaluator's batch; what that has computed is not computed again."""
+    """The values of nodes over some rows of another evaluator's batch; values computed there are not computed again."""
 
     def __init__(self, whole: Evaluator, mask: Any | None, context: EvaluationContext) -> None:
         self.context, self.rows = context, whole.rows if mask is None else mask.true_count

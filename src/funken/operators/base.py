@@ -167,7 +167,7 @@ class Operator:
         return None
 
     def restore(self, snapshot: Any) -> None:
-        """Take back what ``snapshot`` returned."""
+        """Restore the result of ``snapshot``."""
 
     def handle_operator_event(self, payload: Any) -> None:
         """Handle an event of the operator's coordinator; between two blocks."""

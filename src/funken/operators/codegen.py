@@ -640,7 +640,7 @@ def _frame_in(line: _Line, trace: TracebackType) -> TracebackType | None:
 
 
 def _position(line: _Line, trace: TracebackType) -> Position | None:
-    """Return what part of the function failed, by the part of the line that did; ``None`` if that is no part of the function."""
+    """Return the failed part of the function, by that of the line; ``None`` if it is no part of the function."""
     code = trace.tb_frame.f_code
     if goes_on(code, trace.tb_lasti):
         return None

@@ -167,7 +167,7 @@ class OperatorCoordinator:
         """A checkpoint is aborted."""
 
     def reset_to_checkpoint(self, checkpoint_id: int | None, state: Any) -> None:
-        """Take back what ``checkpoint`` returned; called before ``start``."""
+        """Restore the result of ``checkpoint``; called before ``start``."""
 
     def subtask_failed(self, subtask: int) -> None:
         """A subtask failed and begins again while the others run on: Spark repeats tasks of a batch job."""
@@ -498,7 +498,7 @@ class CommitCoordinator(OperatorCoordinator):
         self.abort(payload)
 
     def succeeded(self) -> None:
-        """The job has succeeded: commit what its subtasks prepared."""
+        """The job has succeeded: commit the output that its subtasks prepared."""
         prepared, self._prepared = self._prepared, []
         self.commit(prepared)
 

@@ -135,7 +135,7 @@ class Stride:
 
 
 class TaskTime:
-    """The processing time of a task: ``latest`` is what ``read`` returned last, for what happens often within a stride."""
+    """The processing time of a task: ``latest`` is the last result of ``read``, for frequent uses within a stride."""
 
     __slots__ = ("_now", "latest")
 

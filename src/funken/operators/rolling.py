@@ -123,7 +123,7 @@ class RollingReduceLogic(Operator):
             self._fixed[0] = None
 
     def _first(self, value: Any) -> Any:
-        """Return what to emit of the first record of a key; if it is a tuple that can be changed, others may be too."""
+        """Return the record to emit for a key's first one; if it is a tuple that can be changed, others may be too."""
         own = self._own(value)
         if own is not value:
             self._fixed[0] = None

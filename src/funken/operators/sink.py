@@ -42,7 +42,7 @@ class WriterSink:
         return WriterSinkLogic(self.sink)
 
     def coordinator(self, context: OperatorCoordinatorContext) -> CommitCoordinator:
-        """Make what commits, on the driver."""
+        """Make the committer, on the driver."""
         return CommitCoordinator(context, self.sink)
 
 
@@ -159,7 +159,7 @@ class PrintSink:
         return PrintLogic(self.identifier, self.type_info)
 
     def coordinator(self, context: OperatorCoordinatorContext) -> PrintCoordinator:
-        """Make what writes the lines."""
+        """Make the coordinator that writes the lines."""
         return PrintCoordinator(context)
 
 
@@ -202,7 +202,7 @@ class CollectSink:
         return CollectLogic()
 
     def coordinator(self, context: OperatorCoordinatorContext) -> CollectCoordinator:
-        """Make what hands the records to the program."""
+        """Make the coordinator that hands the records to the program."""
         return CollectCoordinator(context, self.name)
 
 

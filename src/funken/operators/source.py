@@ -371,7 +371,7 @@ class SourceOperator(Operator):
 
     @property
     def reader(self) -> SourceReader:
-        """Return what reads; there is one from ``open`` on."""
+        """Return the reader; there is one from ``open`` on."""
         return self._reader
 
     def handle_operator_event(self, payload: Any) -> None:

@@ -166,7 +166,7 @@ def changes_globals(call: Callable[..., Any]) -> str | None:
 
 
 def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """Yield the warnings of a process function, as kind and text; ``call`` handles a record."""
+    """Yield the warnings of a process function, as category and text; ``call`` handles a record."""
     changed = changes_globals(call)
     if changed is not None:
         yield GLOBALS, changed
@@ -273,7 +273,7 @@ _NO_CONDITIONS = (str, bytes, list, tuple, dict, set, *_CALLABLES, *_UNFINISHED)
 
 
 def hint_of(error: BaseException, record: Any = None) -> str:
-    """Return what to do about an exception of a function, where a usual mistake raises it; else ``""``.
+    """Return the remedy for an exception of a function, where a usual mistake raises it; else ``""``.
 
     >>> def hint(function, record):
     ...     try:

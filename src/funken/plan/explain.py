@@ -56,7 +56,7 @@ def ways_taken(plan: PhysicalPlan, metrics: Iterable[Mapping[str, Mapping[str, A
 
 
 def _about(plan: PhysicalPlan, vertex: Vertex) -> list[RuleNote]:
-    """Return what rules decided about a vertex and its operators, rule by rule."""
+    """Return the rules' decisions about a vertex and its operators, rule by rule."""
     operators = {node.id for node in vertex.nodes}
     return [note for note in plan.notes if note.operator in operators or note.vertex == vertex.id]
 

@@ -107,7 +107,7 @@ class StreamGraph:
         return taken
 
     def up_to(self, operator: OperatorId) -> StreamGraph:
-        """Return the graph of an operator and what feeds it, by the same ids; it may have been executed."""
+        """Return the graph of an operator and its inputs, by the same ids; it may have been executed."""
         wanted, open_ones = set[OperatorId](), [operator]
         while open_ones:
             wanted.add(found := open_ones.pop())

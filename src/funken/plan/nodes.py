@@ -44,7 +44,7 @@ class ProgramHome(Protocol):
 
 
 def portable(thing: Any, place: str = "its plan") -> bytes:
-    """Pickle a plan or a part of it; an error names the place and what cannot travel."""
+    """Pickle a plan or a part of it; an error names the place and the object that cannot travel."""
     return dumps_by_value(thing, _not_portable, place)
 
 
@@ -65,7 +65,7 @@ def _not_portable(error: Exception, place: str) -> InvalidProgram:
 def by_itself(
     kind: Callable[..., Any], place: str, fields: dict[str, Any]
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return what ``__reduce__`` of a dataclass must return to have an object of it pickled by itself."""
+    """Return the result of a dataclass's ``__reduce__`` that has an object of it pickled by itself."""
     return _restored, (kind, portable(fields, place))
 
 

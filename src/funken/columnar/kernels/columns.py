@@ -68,7 +68,7 @@ _TYPES: dict[Atomic, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
 
 
 class Column:
-    """The values of one leaf; ``data`` is an array, or one Python value if ``constant``."""
+    """The values of one atomic field; ``data`` is an array, or one Python value if ``constant``."""
 
     __slots__ = ("constant", "data", "high", "kind", "low")
 
@@ -345,7 +345,7 @@ def _records(schema: Type, leaves: Iterator[Column], length: int) -> list[Any]:
 
 
 def column_of(values: list[Any], kind: Atomic) -> Column:
-    """Make a column of Python values, which have to be of the kind exactly, or fields that were not read."""
+    """Make a column of Python values, which have to be of the type exactly, or fields that were not read."""
     if values and values[0] is NOT_READ:
         return Column(kind, NOT_READ, True)
     if isinstance(kind, ListOf):
@@ -366,7 +366,7 @@ def columns_of(values: list[Any], schema: Type, timestamps: list[int] | None = N
 
 
 def values_of_leaves(values: list[Any], schema: Type) -> Iterator[list[Any]]:
-    """Take records apart: the values of each leaf."""
+    """Take records apart: the values of each atomic field."""
     if isinstance(schema, Atomic):
         yield values
         return
@@ -387,7 +387,7 @@ def joined(blocks: list[Columns]) -> Columns:
 
 
 def joined_columns(parts: list[Column], lengths: list[int]) -> Column:
-    """Put columns of one kind and these lengths together."""
+    """Join columns of one type and these lengths."""
     first = parts[0]
     if first.constant and all(part.constant and _same(part.data, first.data) for part in parts):
         return first

@@ -81,7 +81,7 @@ def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
 
 @lru_cache(maxsize=1024)
 def _leaf(schema: Type, path: tuple[int, ...]) -> int | None:
-    """Return which leaf a path leads to; ``None`` if it leads to a tuple, or counts from the end."""
+    """Return the number of the atomic field at a path; ``None`` if it is a tuple, or counted from the end."""
     paths = [each for each, _ in atomic_fields(schema)]
     return paths.index(path) if path in paths else None
 
@@ -109,7 +109,7 @@ _Known = dict[int, Value]
 
 
 class ExpressionEvaluation:
-    """One expression over one block; what occurs twice in the tree is computed once."""
+    """One expression over one block; a part that occurs twice in the tree is computed once."""
 
     def __init__(self, length: int, arguments: dict[int, Value]) -> None:
         self.length = length

@@ -70,7 +70,7 @@ def _scaled(factor: float) -> Form:
 
 
 def _divided(how: Callable[[Any, Any], Array]) -> Form:
-    """Return a form of ``%`` or ``//`` of floats: C's remainder and what Python makes of it, as NumPy has it."""
+    """Return a form of ``%`` or ``//`` of floats: C's remainder with Python's correction, as NumPy has it."""
 
     def form(left: Column, right: Column) -> Column | None:
         one, other = _floats(left), _floats(right)
@@ -104,7 +104,7 @@ def bit_length(number: Column) -> Column | None:
 
 
 def _shifted(numbers: Array, digits: int) -> tuple[Array, Array]:
-    """Return floats times a power of ten as whole numbers, and where those are certainly what Python rounds to.
+    """Return floats times a power of ten as whole numbers, and the places of those that Python surely rounds to.
 
     Python rounds the exact value of the float. The product is off by half of its last bit, so what it rounds to is another
     number only if it is that near to the middle between two.

@@ -103,7 +103,7 @@ def _held(column: Column) -> str:
 
 @cache
 def kernel_of(name: str, held: str) -> Callable[..., Column | None] | None:
-    """Return what computes an operation for a block at once, by the first column that is no constant."""
+    """Return the kernel of an operation for a whole block, by the first column that is no constant."""
     module, _, kernel = TABLE[name].kernel(held).rpartition(".")
     if not kernel:
         return None
@@ -333,7 +333,7 @@ def _starts(lists: Lists) -> Array:
 
 
 def _numbers(lists: Lists, kind: Atomic) -> Array | None:
-    """Return the items as an array, if they are all of a kind that arrays hold."""
+    """Return the items as an array, if they are all of a type that arrays hold."""
     content = lists.content()
     if content.schema != kind or not content.length:
         return None
@@ -513,7 +513,7 @@ def sorted_by(column: Column, keys: Column, reverse: Column) -> Column | None:
 
 
 def _best_at(greatest: bool) -> Callable[[Column], Column | None]:
-    """Return what computes where the best of each list is, of those that are alike the first."""
+    """Return a function that computes the place of the best of each list, of equal ones the first."""
 
     def form(column: Column) -> Column | None:
         lists = _as_lists(column)

@@ -156,7 +156,7 @@ def formatted(text: Column, spec: Column) -> Column | None:
 
 
 def _parsed(kind: Atomic, letters: frozenset[int]) -> Form:
-    """Return a form of ``int`` or ``float``: for what Arrow reads and Python reads alike."""
+    """Return a form of ``int`` or ``float``: for texts that Arrow and Python read alike."""
     allowed = np.zeros(256, np.bool_)
     allowed[list(letters)] = True
 

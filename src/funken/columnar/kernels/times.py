@@ -278,7 +278,7 @@ _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
 def _by_day(how: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Return what days have, as a function of microseconds: of each day once, if these are few."""
+    """Return a property of days, as a function of microseconds: computed once per day, if these are few."""
 
     def number(micros: Array) -> Array:
         days = micros // DAY
@@ -419,7 +419,7 @@ def _compared(op: str) -> Callable[..., Column | None]:
 
 
 def _instants(column: Column) -> tuple[Any, Any] | None:
-    """Return what datetimes in UTC, or without a time zone, are compared by, and the zone; ``None`` for others."""
+    """Return the order of datetimes in UTC, or without a time zone, and the zone; ``None`` for others."""
     if isinstance(column, Times):
         return (column.micros, column.zone) if column.kind == DATETIME else None
     value = column.data if column.constant else None

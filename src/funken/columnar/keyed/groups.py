@@ -435,7 +435,7 @@ _MOST_SKIPPED = 64
 
 
 class Partials(Columns):
-    """A block of partials; ``sums`` are the numbers of the leaves that are added up, all of them ints.
+    """A block of partials; ``sums`` are the numbers of the fields that are added up, all of them ints.
 
     >>> from funken.expr.types import STR, Tuple
     >>> leaves = [Column(STR, "a", True), Column(INT, np.array([7, 5]))]
@@ -593,7 +593,7 @@ class Combiner:
 
 
 def _folded(leaf: Column, role: str, codes: Array, counts: Array, present: Array, at: Array) -> Column:
-    """Return a leaf of the partials, whose places are ``present`` and whose first records are ``at``."""
+    """Return a field of the partials, whose places are ``present`` and whose first records are ``at``."""
     if role == FIRST or (leaf.constant and role != SUM):
         return leaf.take(at)
     if role == LAST:

@@ -91,7 +91,7 @@ def _encoded(column: Column) -> Any:
 
 
 class CodedKey(Column):
-    """A key that is looked up in several tables: what ``key_codes`` finds out is kept."""
+    """A key that is looked up in several tables: the result of ``key_codes`` is kept."""
 
     __slots__ = ("codes", "key")
 
@@ -151,7 +151,7 @@ def key_codes(column: Column, length: int) -> tuple[Array, list[Any]]:
 
 
 def numbers_in(column: Column) -> Column | None:
-    """Return a number per text of a column, equal for equal texts; ``None`` if it is no text, or not of that kind."""
+    """Return a number per text of a column, equal for equal texts; ``None`` if it is not such a text."""
     given = column.variable if isinstance(column, Rope) and not column.made else None
     return given if given is not None and given.kind == INT else None
 

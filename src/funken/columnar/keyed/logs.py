@@ -36,7 +36,7 @@ def objects(column: Column, length: int) -> Array:
 
 
 def column_from(values: Array, kind: Atomic) -> Column:
-    """Return a leaf as it is kept as a column.
+    """Return a stored field as a column.
 
     >>> column_from(objects(column_of(["a", "b"], STR), 2), STR).to_list(2)
     ['a', 'b']
@@ -80,7 +80,7 @@ class RecordLog:
         return begin
 
     def leaf(self, number: int, places: Array) -> Column:
-        """Return a leaf of the records at some places."""
+        """Return a field of the records at some places."""
         return column_from(self._leaves[number].take(places), self._kinds[number])
 
     def keep(self, places: Array) -> None:
@@ -334,7 +334,7 @@ class KeyedTimes:
         self._base = base
 
     def add(self, added: tuple[Array, Array], begin: int) -> None:
-        """Add what ``sorted`` has returned; the place of the first record is ``begin``."""
+        """Add the result of ``sorted``; the place of the first record is ``begin``."""
         codes, order = added
         latest = int(self._stamps(codes).max())
         self._runs.append(_Run(codes, order + begin, latest))

@@ -142,7 +142,7 @@ def widened(known: Type, written: Type) -> Type:
 
 
 def with_floats(fill: Any, kind: Type) -> Any:
-    """Return what stands where a state has no value, in the types of its schema.
+    """Return the value where a state has none, in the types of its schema.
 
     >>> with_floats((0, 0), Tuple((INT, FLOAT)))
     (0, 0.0)
@@ -168,7 +168,7 @@ def with_declared_floats(made: Expression, kind: Type, wanted: Type) -> tuple[Ex
 
 
 def check_floats(expressions: Iterable[Expression], paths: Sequence[Path], schema: Type) -> None:
-    """Raise ``NotVectorizable`` if leaves are used in another way than to compute with floats."""
+    """Raise ``NotVectorizable`` if fields are used in another way than to compute with floats."""
     kinds = dict(atomic_fields(schema))
     seen: set[int] = set()
     todo = [*expressions]
@@ -407,7 +407,7 @@ _OF_OBJECTS = (StateDescriptor, StateTtlConfig, TypeInformation, int, float, str
 
 @dataclass(frozen=True)
 class DeclaredState:
-    """A state: the attribute with its handle, its name and kind, and of a value its default (``None``: none)."""
+    """A state: the attribute with its handle, its name and type, and of a value its default (``None``: none)."""
 
     attribute: str
     name: str

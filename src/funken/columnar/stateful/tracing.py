@@ -393,7 +393,7 @@ class _StateTracer(StateUses):
     # ---- the way through
 
     def leaves(self, walk: EmissionWalk, operation: Operation, state: State) -> list[State] | None:
-        """Do what involves a state, a timer, or a method of the object; return the states behind it, ``None``: it is not that."""
+        """Follow an operation on a state, a timer, or a method of the object; return the states behind it, if it is."""
         name, argument, stack = operation.name, operation.argument, state.stack
         if name == "CALL" and stack.peek(argument + 1, "state method"):
             given = [expression_on(stack.pop()) for _ in range(argument)][::-1]

@@ -150,7 +150,7 @@ def _widened(
 
 
 def _wider(known: list[Type], kinds: list[Type]) -> list[tuple[int, ...]]:
-    """Return the paths of the leaves of states that are floats now."""
+    """Return the paths of the state fields that are floats now."""
     found = []
     for number, (before, after) in enumerate(zip(known, kinds, strict=True)):
         leaves = zip(atomic_fields(before), atomic_fields(after), strict=True)
@@ -371,7 +371,7 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class BestChanges:
-    """The changes of a record that better ones replace, and what decides.
+    """The changes of a record that better ones replace, and the deciding comparison.
 
     A change is a ``SET`` in any case, or, as ``how`` says, if it is better; what it is set to is ``of``, a whole record.
     """
@@ -497,7 +497,7 @@ def whole_of(value: Any, kind: Type) -> Expression:
 
 
 def leaf_of(expression: Expression, path: Path) -> Expression:
-    """Return the expression of one leaf of a record that is kept; raise ``NotVectorizable`` if it has none."""
+    """Return the expression of one field of a stored record; raise ``NotVectorizable`` if it has none."""
     match expression:
         case After(before, result):
             return After(before, leaf_of(result, path))
@@ -530,7 +530,7 @@ def leaf_of(expression: Expression, path: Path) -> Expression:
 
 @dataclass(frozen=True)
 class Unit:
-    """A leaf of a state, or whether there is one, with its changes, of which a later one counts."""
+    """A field of a state, or its presence, with its changes, of which a later one counts."""
 
     state: int
     path: Path
@@ -569,7 +569,7 @@ class Presence:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Units that are computed round by round; all their changes are ``SET``."""
+    """State fields that are computed round by round; all their changes are ``SET``."""
 
     units: tuple[Unit, ...]
 
@@ -583,7 +583,7 @@ class Appends:
 
 @dataclass(frozen=True)
 class Best:
-    """The leaves of a record that better ones replace; ``best.changes`` are those of each of them."""
+    """The fields of a record that better ones replace; ``best.changes`` are those of each of them."""
 
     units: tuple[Unit, ...]
     best: BestChanges
@@ -662,7 +662,7 @@ def steps_of(
 
 
 def _by_rounds(unit: Unit) -> Unit:
-    """Return a unit, all changes of which set it; of a list, to a list."""
+    """Return a state field, all changes of which set it; of a list, to a list."""
     if not isinstance(unit.kind, ListOf):
         return unit
     own, element = Argument(0, unit.path), unit.kind.element

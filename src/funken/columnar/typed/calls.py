@@ -194,7 +194,7 @@ class DocumentParser(Protocol):
         ...
 
     def parse(self, texts: Sequence[str], wanted: tuple[int, ...] | None) -> Block | None:
-        """Return documents as columns, of which ``wanted`` leaves are made; ``None``: one of them is of another form."""
+        """Return documents as columns of the ``wanted`` fields; ``None``: one of them is of another form."""
         ...
 
 
@@ -227,7 +227,7 @@ def _text() -> Str:
 
 @dataclass(frozen=True)
 class Parsed(Expression):
-    """Documents in texts; ``wanted`` are the leaves of their schema that are made (``None``: all)."""
+    """Documents in texts; ``wanted`` are the fields of their schema to parse (``None``: all)."""
 
     raises = True
 

@@ -178,7 +178,7 @@ def check_kept(schema: Type) -> None:
 
 
 class Inference:
-    """Goes through one expression; what occurs twice in the tree is looked at once."""
+    """Goes through one expression; a part that occurs twice in the tree is looked at once."""
 
     def __init__(self, arguments: tuple[Type, ...]) -> None:
         self._arguments: dict[int, Type] = dict(enumerate(arguments))
@@ -513,7 +513,7 @@ def _with_part(expression: Expression, part: Expression, to: Expression) -> Expr
 
 
 def _without_value(expression: Expression) -> Expression:
-    """Return what raises where an expression does; the values of a choice may be of two schemas."""
+    """Return the parts that raise where an expression does; the values of a choice may be of two schemas."""
     match expression:
         case Choose(condition, then, otherwise):
             one, other = (Sequence((each,), Constant(None)) for each in (then, otherwise))
@@ -537,7 +537,7 @@ def typed(expression: Expression, *arguments: Type) -> Typed:
 
 
 def typed_and_read(expression: Expression, *arguments: Type) -> tuple[Typed, frozenset[tuple[int, ...]]]:
-    """Return what ``typed`` does, and the paths of the fields of the first argument that it looked at, for constants too.
+    """Return the result of ``typed``, and the paths of the first argument's fields that it read, for constants too.
 
     >>> from funken.expr.types import INT, STR, Tuple
     >>> from funken.columnar.tracing import trace
@@ -710,7 +710,7 @@ def _arguments(each: Emission, schema: Type) -> tuple[Type, ...]:
 
 
 def _typed(each: Emission, schema: Type) -> tuple[Emission, Type] | None:
-    """Return an emission as kernels compute it; ``None``: it never comes to it."""
+    """Return an emission as kernels compute it; ``None``: it never takes place."""
     arguments: tuple[Type, ...] = (schema,)
     guards, items = 0, each.items
     if items is not None:

@@ -210,7 +210,7 @@ def matched(name: str, pattern: Constant, given: list[_Typed]) -> _Typed:
 
 
 def of_match(name: str, made: Expression, given: tuple[Any, ...]) -> _Typed:
-    """Return what ``group``, ``groups`` or ``groupdict`` of a match give; raise ``NotVectorizable``.
+    """Return the result of ``group``, ``groups`` or ``groupdict`` of a match; raise ``NotVectorizable``.
 
     ``given`` are the arguments, which have to be constants.
     """
@@ -341,7 +341,7 @@ def joined_lists(one: Typed, other: Typed) -> Typed:
 
 
 def of_nothing(name: str) -> Typed:
-    """Return what ``sum`` and the like make of an empty display."""
+    """Return the result of ``sum`` and the like for an empty display."""
     if name not in ("sum", "any", "all", "list", "sorted"):
         raise NotVectorizable(f"calls {name}() with nothing")
     if name in ("list", "sorted"):
@@ -366,7 +366,7 @@ def item_of_list(made: Expression, schema: ListOf, index: Typed, of: int | None)
 
 
 def over_list(name: str, found: list[Typed], truth: Callable[[Expression, Type], Expression]) -> Typed:
-    """Return what ``sum``, ``sorted`` and the like make of lists; raise ``NotVectorizable``."""
+    """Return the result of ``sum``, ``sorted`` and the like for lists; raise ``NotVectorizable``."""
     (made, schema), *others = found
     element = element_of(schema)
     if name in ("any", "all") and not others and element is not None:
@@ -620,7 +620,7 @@ class Reads:
                 self._of_items.update((*self._over[made.argument], ITEMS, *leaf) for leaf in leaves)
 
     def paths(self, schema: Type) -> frozenset[_Path]:
-        """Return the leaves that were looked at; of lists of which only items were, the paths of these."""
+        """Return the fields that were read; of lists of which only items were, the paths of these."""
         found = set(leaves_looked_at(schema, self.fields))
         for path, uses in self._lists.items():
             if not uses and path in found:

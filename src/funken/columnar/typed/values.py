@@ -103,7 +103,7 @@ def after(before: Several[Expression], result: Expression) -> Expression:
 
 
 def check_known(schema: Type) -> None:
-    """Raise ``NotVectorizable`` for a kind of values that are handed on, but of which nothing is known here."""
+    """Raise ``NotVectorizable`` for a type of values that are passed on, but of which nothing is known here."""
     if isinstance(schema, Atomic) and schema.required not in CLASSES and not isinstance(schema.required, ListOf):
         raise NotVectorizable(f"computes with a {schema}")
 
@@ -261,7 +261,7 @@ def item(record: Typed | None, traced: Expression, index: Any, of: int | None, t
 
 
 def _item_of_constants(made: Expression, schema: Type, index: Typed, of: int | None) -> Typed:
-    """Return the item at a computed place of a tuple of constants of one kind."""
+    """Return the item at a computed place of a tuple of constants of one type."""
     items = made.items if isinstance(made, Make) and type(schema) is Tuple and of is None else ()
     table = table_of_items([each.value for each in items if isinstance(each, Constant)])
     kinds = table_kinds(table)

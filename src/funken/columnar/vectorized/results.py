@@ -87,7 +87,7 @@ def argument_of(block: Columns, form: BatchFormat) -> Any:
 
 
 def record_of(schema: Type, values: Iterator[Any]) -> Any:
-    """Return a record whose leaves are these values."""
+    """Return a record whose atomic fields are these values."""
     if isinstance(schema, Atomic):
         return next(values)
     fields = [record_of(each, values) for each in schema]
@@ -231,7 +231,7 @@ def _structure_made(made: Any) -> Type:
 
 
 def _taken_apart(made: Any, schema: Type, where: str) -> list[tuple[str, Any]]:
-    """Return the arrays of the leaves, each after what messages call it."""
+    """Return the arrays of the fields, each with its name for messages."""
     if isinstance(schema, Atomic):
         if isinstance(made, _Table):
             if len(made) != 1:
@@ -367,7 +367,7 @@ def _is_array(found: Any) -> bool:
 
 
 def _result_column(found: Any, kind: Atomic, where: str) -> Column:
-    """Return a leaf as a column of a kind; raises ``ValueDoesNotFit``."""
+    """Return a field as a column of a type; raises ``ValueDoesNotFit``."""
     if not _is_array(found):
         one = _result_column(_object_array([found]), kind, where)
         return Column(kind, one.to_list(1)[0], True)
@@ -479,7 +479,7 @@ def _taken(values: list[Any], leaves: list[Column]) -> Type:
 
 
 def _kind(values: list[Any], types: set[type]) -> Atomic | None:
-    """Return the kind of single values; ``None``: they are records, or of several types."""
+    """Return the type of single values; ``None``: they are records, or of several types."""
     missing, types = _NOTHING in types, types - {_NOTHING}
     if not types:
         return NONE

@@ -592,7 +592,7 @@ def _encoder(options: JsonOptions) -> json.JSONEncoder:
 
 
 def value_as_json(value: Any, options: JsonOptions) -> str:
-    """Return what ``json.dumps`` does.
+    """Return the result of ``json.dumps``.
 
     >>> value_as_json([1, None, "e"], JsonOptions(item=","))
     '[1,null,"e"]'

@@ -134,7 +134,7 @@ class _Last:
 
 
 def _order(value: Any) -> Any:
-    """Return what floating point numbers are ordered by; NaN is the greatest."""
+    """Return the order of floating point numbers; NaN is the greatest."""
     return (value != value, value)
 
 

@@ -243,7 +243,7 @@ _SPECIFIER = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(<]*)(\d+)?(?:\.(\d+))?([a-zA-Z%]
 
 
 def java_format(pattern: str, values: Sequence[Any]) -> str | None:
-    """Return a text with its specifiers filled in; ``None`` if a value is missing or of the wrong kind."""
+    """Return a text with its specifiers filled in; ``None`` if a value is missing or of the wrong type."""
     found: list[str] = []
     at = taken = 0
     while at < len(pattern):

@@ -489,7 +489,7 @@ def _unix_timestamp(call: Call, evaluator: Any) -> Callable[..., Any]:
 
 
 def _lenient(text: str, pattern: str) -> tuple[int, datetime.timedelta | None] | None:
-    """Parse as SimpleDateFormat does: digits may be fewer than letters, and what stands behind is ignored."""
+    """Parse as SimpleDateFormat does: digits may be fewer than letters, and text behind is ignored."""
     found = parse_time(text, pattern)
     if found is not None or pattern != DEFAULT_FORMAT:
         return found

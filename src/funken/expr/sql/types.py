@@ -564,7 +564,7 @@ class _Parser:
         return int(token)
 
     def numbers(self) -> list[int]:
-        """Return what stands in parentheses, if anything does."""
+        """Return the numbers in parentheses, if there are any."""
         if not self.take("("):
             return []
         found = [self.number()]

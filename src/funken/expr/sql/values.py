@@ -63,7 +63,7 @@ class VariantValue:
     value: Any = None
 
     def tree(self) -> Any:
-        """Return what JSON can write."""
+        """Return a value that JSON can write."""
         if self.type == "OBJECT":
             return [self.type, [[key, each.tree()] for key, each in self.value]]
         if self.type == "ARRAY":

@@ -148,7 +148,7 @@ class ProcessOperator(Operator):
         self._results.configure(context)
 
     def open(self) -> None:
-        """Open the user's function; warn of one that changes what workers have copies of."""
+        """Open the user's function; warn of one that changes objects of which workers have copies."""
         self._function.open(self.context)
         for kind, warning in self._warnings():
             self.context.warn(kind, warning)

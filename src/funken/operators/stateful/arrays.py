@@ -184,11 +184,11 @@ class StateArrays:
             keys[self._pairs.firsts(np.flatnonzero(held))] = True
 
     def at(self, path: Path, slots: Array) -> Array:
-        """Return a leaf at some slots."""
+        """Return a field at some slots."""
         return self._values[path].take(slots)
 
     def put(self, path: Path, slots: Array, values: Array) -> None:
-        """Set a leaf at some slots."""
+        """Set a field at some slots."""
         self._values[path][slots] = values
 
     def put_records(self, number: int, slots: Array, records: Columns) -> None:
@@ -436,7 +436,7 @@ class DueTimers:
         return len(self._times)
 
     def block(self, kind: Type) -> tuple[Columns, list[Column]]:
-        """Return the times of the next ones as a block, and the leaves of their keys.
+        """Return the times of the next ones as a block, and the fields of their keys.
 
         Raises ``FallBackToRows`` if they are no columns.
         """

@@ -58,7 +58,7 @@ from funken.operators.stateful.arrays import ListsBefore, StateArrays, StateList
 
 
 class BlockEvaluation(ExpressionEvaluation):
-    """Expressions over the one argument that a block is; leaves of it may be set before they are used."""
+    """Expressions over a block as their one argument; fields of it may be set before they are used."""
 
     def __init__(self, block: Columns) -> None:
         super().__init__(block.length, {})
@@ -67,7 +67,7 @@ class BlockEvaluation(ExpressionEvaluation):
         self._where: dict[tuple[int, ...], RecordsWhere] = {(): RecordsWhere(None, self)}
 
     def set(self, path: tuple[int, ...], column: Column) -> None:
-        """Set a leaf."""
+        """Set a field."""
         self.block.leaves[self._leaves[path]] = column
 
     def where(self, guards: Sequence[Expression]) -> RecordsWhere:
@@ -123,7 +123,7 @@ class RecordsWhere:
             return self._evaluation.of(expression)
 
     def items(self, items: Expression, number: int, conditions: Sequence[Expression]) -> tuple[Array, Array, Any]:
-        """Go over to the items of lists, which are an argument: of which record each is, which item of it, and what computes.
+        """Go over to the items of lists, which are an argument: the record of each, its number, and the evaluation.
 
         Only to those for which conditions hold, one after the other.
         """
@@ -177,7 +177,7 @@ class ChangeLayout:
             self.sets: Array = sets.take(self.some.positions)
 
     def operand(self, values: BlockEvaluation, unit: Unit, positions: Array) -> Column | None:
-        """Return the operands of a unit for some records, all of which have one; ``None``: there are none."""
+        """Return the operands of a state field for some records, all of which have one; ``None``: there are none."""
         columns: list[Column] = []
         lengths: list[int] = []
         for change in unit.changes:
@@ -233,7 +233,7 @@ def check_zeros(unit: Unit, values: Any) -> None:
 
 
 class UnitOfValues:
-    """A leaf that is computed round by round."""
+    """A state field that is computed round by round."""
 
     def __init__(self, unit: Unit, arrays: StateArrays | StateLists, groups: Groups) -> None:
         assert isinstance(arrays, StateArrays)
@@ -339,7 +339,7 @@ class _Whence(NamedTuple):
 
 
 class RecordsAround:
-    """The records that groups had, by number, and behind them those that a block has brought, which ``index`` numbers.
+    """The records that groups had, by number, and behind them those of a block, which ``index`` numbers.
 
     Nothing is taken out of either before it is looked at.
     """
@@ -349,7 +349,7 @@ class RecordsAround:
         self._last: tuple[Array, Array | None, _Whence] | None = None
 
     def leaf(self, number: int, index: Array, positions: Array | None = None) -> Column:
-        """Return a leaf of those at ``index``, or of some of these."""
+        """Return a field of those at ``index``, or of some of these."""
         of = self._whence(index, positions)
         if of.old is None:
             assert self._brought is not None
@@ -381,13 +381,13 @@ class RecordsAround:
         return found
 
     def brought(self, index: Array) -> Columns:
-        """Return some of those that the block has brought."""
+        """Return some of those of the block."""
         assert self._brought is not None
         return self._brought.take(index - len(self._places))
 
 
 class LeafAround(MadeLater):
-    """One leaf of such records."""
+    """One field of such records."""
 
     __slots__ = ("_index", "_number", "_of")
 
@@ -422,14 +422,14 @@ def brought_by(layout: ChangeLayout, values: BlockEvaluation, unit: Unit) -> tup
 
 
 def set_leaves(values: BlockEvaluation, unit: Unit, of: RecordsAround, index: Array) -> None:
-    """Let expressions find the leaves of a state."""
+    """Let expressions find the fields of a state."""
     kind: Type = unit.kind
     for number, (path, leaf) in enumerate(atomic_fields(kind)):
         values.set((*unit.path, *path), LeafAround(leaf, of, number, index))
 
 
 def kept_leaves(log: RecordLog, unit: Unit, places: Array) -> dict[tuple[int, ...], Column]:
-    """Return the leaves of the records that groups have."""
+    """Return the fields of the records that groups have."""
     source = RecordsAround(log, places, None)
     every = np.arange(len(places))
     return {
@@ -489,7 +489,7 @@ class _Deciding:
 def kept_records(
     step: Best, layout: ChangeLayout, values: BlockEvaluation, arrays: StateArrays, groups: Groups
 ) -> Array:  # fmt: skip
-    """Return which record each participant leaves: below the number of groups that which a group had, then participants'."""
+    """Return the record that each participant leaves: a group's former one by its number, then participants'."""
     some, count = layout.some, len(groups.slots)
     runs = _Records(np.diff(np.append(some.firsts, len(some.positions))))
     deciding = _Deciding(step, layout, values, arrays, groups.slots.take(some.changed))
@@ -546,7 +546,7 @@ def _is_better(own: Array, before: Array, best: BestChanges) -> Array:
 
 
 def _deciding(step: Best, number: int, kind: Atomic) -> Unit:
-    """Return what decides as if it were a unit of its own."""
+    """Return the deciding values as if they were a state field of their own."""
     new: Sequence[Expression] = [each[number] for each in step.best.new]
     changes = tuple(replace(each, of=of) for each, of in zip(step.best.changes, new, strict=True))
     return replace(step.units[0], kind=kind, changes=changes)
@@ -668,7 +668,7 @@ class BlockOfStates:
         self._solved(unit, groups, some, initial, values)
 
     def _replaced(self, unit: Unit, layout: ChangeLayout, brought: Columns | None, leaves: Array) -> None:
-        """Note which record there is before each record, and after each group; ``leaves``: which each participant leaves."""
+        """Note the record before each record, and after each group; ``leaves``: the ones that participants leave."""
         arrays, groups = self._of(unit)
         some, count = layout.some, len(groups.slots)
         around = RecordsAround(arrays.logs[unit.state], arrays.at(unit.path, groups.slots), brought)
@@ -702,7 +702,7 @@ class BlockOfStates:
             self._solved(unit, groups, some, initial, both if unit.kind == STR else both.array(length))
 
     def _layout(self, changes: Sequence[StateChange], groups: Groups) -> ChangeLayout:
-        """Return which records change a unit, and how: those that change under the same conditions share that."""
+        """Return the records that change a state field, and how; changes under the same conditions share that."""
         key = id(groups), *((each.how, *map(id, each.guards)) for each in changes)
         found = self._layouts.get(key)
         if found is None:
@@ -785,7 +785,7 @@ class BlockOfStates:
     # ---- rounds
 
     def _rounds(self, step: Rounds) -> None:
-        """Compute units that depend on themselves: the first record of each key, then the second ..."""
+        """Compute state fields that depend on themselves: the first record of each key, then the second ..."""
         groups = self._where[-1][1]
         of_lists = any(isinstance(unit.kind, ListOf) for unit in step.units)
         few, records = _ROUNDS[of_lists]

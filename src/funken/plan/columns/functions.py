@@ -76,7 +76,7 @@ class ProgramChanges:
             self._look_at(function)
 
     def check(self, spec: Any) -> None:
-        """Raise ``NotVectorizable`` if functions that were read use what another one changes."""
+        """Raise ``NotVectorizable`` if functions that were read use names that another one changes."""
         for each in _dependencies(spec, set()):
             self._check(each)
 

@@ -73,7 +73,7 @@ _WINDOWS = {
 def columnar_window(
     spec: WindowSpec, schema: Type, batch: bool, given: TypeInformation | None, made: TypeInformation | None
 ) -> tuple[ColumnarWindow, Type | None, str]:
-    """Return the operator, the schema of its results if these are columns, and what ``explain()`` says.
+    """Return the operator, the schema of its results if these are columns, and the text of ``explain()``.
 
     ``given`` and ``made`` are the declared types of the records and of the results, if they have one.
     """
@@ -118,7 +118,7 @@ def columnar_window(
 
 
 def _gap(spec: WindowSpec, schema: Type) -> tuple[UserFunction, Traced] | None:
-    """Return what gives the gap after a record, if there is that; raise ``NotVectorizable`` if it gives no int."""
+    """Return a function from a record to its gap, if there is one; raise ``NotVectorizable`` if it is no int."""
     if type(spec.assigner) is not DynamicEventTimeSessionWindows:
         return None
     extractor = spec.assigner.extractor
@@ -146,7 +146,7 @@ def _check_lists(spec: WindowSpec, listed: ListFold, batch: bool) -> None:
 def _check_merges(
     spec: WindowSpec, folds: tuple[Fold, ...], schema: Type, aggregate: Aggregate | None, key: Traced
 ) -> None:
-    """Raise ``NotVectorizable`` unless merging sessions gives what their records would give in one session, in any order."""
+    """Raise ``NotVectorizable`` unless merged sessions equal one session of their records, in any order."""
     for fold, own in _with_own(folds, schema, aggregate):
         if shows_order(fold, own, key) or (fold.how == LAST and own is not None and not is_of_key(fold.of, key)):
             raise NotVectorizable("shows the order of the records of a session")
@@ -205,7 +205,7 @@ def _key_schema(spec: WindowSpec, schema: Type) -> Type:
 
 
 def check_arrays(schema: Type) -> None:
-    """Raise ``NotVectorizable`` unless all fields have kinds that arrays hold."""
+    """Raise ``NotVectorizable`` unless all fields have types that arrays hold."""
     others = types_in(schema) - set(ARRAYS)
     if others:
         raise NotVectorizable(f"keeps fields of another type: {', '.join(sorted(map(str, others)))}")
@@ -214,7 +214,7 @@ def check_arrays(schema: Type) -> None:
 def _with_own(
     folds: tuple[Fold, ...], schema: Type, aggregate: Aggregate | None
 ) -> list[tuple[Fold, tuple[int, ...] | None]]:
-    """Return each fold with the leaf of the first record that it begins with; ``None``: with a constant."""
+    """Return each aggregate with the field of the first record that it begins with; ``None``: with a constant."""
     if aggregate is not None:
         return [(fold, None) for fold in folds]
     return [(fold, path) for fold, (path, _) in zip(folds, atomic_fields(schema), strict=True)]

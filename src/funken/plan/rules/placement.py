@@ -177,7 +177,7 @@ _METHODS = {row.method for row in TABLE if row.method} | {"get", "_asdict", "as_
 
 
 def waits(call: UserFunction, arguments: int = 1) -> str | None:
-    """Return why a function may wait for something, as far as can be told; ``None``: it does nothing but compute.
+    """Return the reason for which a function may wait, as far as it is known; ``None``: it only computes.
 
     >>> waits(UserFunction(lambda pair: (pair[0].lower(), 1)))
     >>> waits(UserFunction(lambda line: print(line)))

@@ -63,7 +63,7 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
 
 def pre_aggregation(spec: ColumnarWindow | ColumnarReduce) -> PreAggregation:
-    """Return how records are folded before an exchange; raise ``NotVectorizable`` where they must not be."""
+    """Return the pre-aggregation of records before an exchange; raise ``NotVectorizable`` where it is not allowed."""
     if isinstance(spec, ColumnarReduce):
         functions: tuple[tuple[UserFunction, Traced], ...] = ((spec.function, spec.traced),)
         _check_variables(functions)
@@ -134,7 +134,7 @@ def _roles(spec: ColumnarWindow | ColumnarReduce) -> tuple[str, ...]:
 
 
 def _wanted(spec: ColumnarWindow | ColumnarReduce) -> list[tuple[tuple[int, ...] | None, Fold]]:
-    """Return the folds that look at records, each with the leaf of the record that it begins with (``None``: none)."""
+    """Return the aggregates that look at records, each with the first record's field it begins with, or ``None``."""
     if isinstance(spec, ColumnarWindow) and spec.aggregate is not None:
         return [(None, fold) for fold in spec.folds if fold.how != FIRST]
     return [(path, fold) for (path, _), fold in zip(atomic_fields(spec.schema), spec.folds, strict=True)]

@@ -173,7 +173,7 @@ class _Vectorizer:
         return replace(with_nodes(self._plan, self._rewritten), edges=edges), notes
 
     def shapes(self) -> Mapping[OperatorId, Type]:
-        """Return what operators emit that could be vectorized."""
+        """Return the shapes of operators' results that could be vectorized."""
         for vertex in self._plan.vertices:
             for node in vertex.nodes:
                 self._decide(vertex, node)
