@@ -112,7 +112,7 @@ def renaming(args: Sequence[Any], mapping: Any, columns: Sequence[str]) -> dict[
 
 
 def sort_keys(given: Any, columns: Sequence[str], what: str) -> list[Expression]:
-    """Return what rows are sorted by; a direction is not part of it."""
+    """Return the sort keys of rows; a direction is not part of it."""
     found = listed(given)
     if not found:
         raise ValueError(f"{what} must not be empty.")
@@ -197,7 +197,7 @@ def batch_format(given: Any) -> str:
 
 
 def kind_field(columns: Sequence[str], include: bool, field: Any) -> str | None:
-    """Return the field that holds the kind of a row; ``None`` if there shall be none."""
+    """Return the field that holds the row kind; ``None`` if there shall be none."""
     if not include:
         return None
     if not isinstance(field, str):

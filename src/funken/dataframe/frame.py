@@ -453,7 +453,7 @@ class DataFrame:
     # ---- results
 
     def collect(self) -> list[Row]:
-        """Execute the query, and return its rows; those of a stream are changes, each with its kind."""
+        """Execute the query, and return its rows; those of a stream are changes, each with its row kind."""
         with self._table.execute().collect() as rows:
             return list(rows)
 

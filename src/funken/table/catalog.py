@@ -229,7 +229,7 @@ class Catalog(ABC):
 
     @abstractmethod
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
-        """The objects of a kind by name."""
+        """The objects of a type by name."""
 
     @abstractmethod
     def put(self, database: str, kind: str, name: str, entry: CatalogObject) -> None:
@@ -280,7 +280,7 @@ class InMemoryCatalog(Catalog):
             del self._objects[key]
 
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
-        """The objects of a kind by name."""
+        """The objects of a type by name."""
         return self._objects.setdefault((database, kind), {})
 
     def put(self, database: str, kind: str, name: str, entry: CatalogObject) -> None:

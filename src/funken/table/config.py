@@ -187,7 +187,7 @@ class TableConfig:
     # ---- PyFlink's accessors
 
     def get_local_timezone(self) -> str:
-        """Return the time zone of the session: what TIMESTAMP_LTZ is shown in, and where days begin."""
+        """Return the time zone of the session: TIMESTAMP_LTZ is shown in it, and days begin by it."""
         name: str = self.option("table.local-time-zone")
         return _system_zone() if name == "default" else name
 

@@ -477,7 +477,7 @@ class StreamConversions:
         schema: Schema | None = None,
         changelog_mode: ChangelogMode | None = None,
     ) -> Table:
-        """Return a stream of rows with kinds as a table."""
+        """Return a stream of rows with row kinds as a table."""
         given = () if schema is None else (schema,)
         return _table_of(self, data_stream, given, changelog_mode or ChangelogMode.all())
 
@@ -488,7 +488,7 @@ class StreamConversions:
     def to_changelog_stream(
         self: Any, table: Table, target_schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
     ) -> DataStream[Row]:
-        """Return the changes of a table as a stream of rows with kinds.
+        """Return the changes of a table as a stream of rows with row kinds.
 
         In a mode without UPDATE_BEFORE rows are known by the primary key of the schema, or else by each upsert key of the query.
         Where the row behind an update has another key, or may not come, the row before it is deleted.

@@ -516,7 +516,7 @@ class ExecProcessTableFunction(ExecNode):
 
 @dataclass(frozen=True)
 class ExecChangelogNormalize(ExecNode):
-    """Keeps the last row per key: completes deletes, adds -U, drops what changes nothing. Then ``condition``.
+    """Keeps the last row per key: completes deletes, adds -U, drops void changes. Then ``condition``.
 
     ``versions``: each row of a key counts, so that none is left out for a later one of the same mini-batch.
     """

@@ -70,7 +70,7 @@ class TimePointUnit(enum.Enum):
 
 
 class JsonType(enum.Enum):
-    """Kinds of documents for ``is_json``."""
+    """Types of documents for ``is_json``."""
 
     VALUE = 0
     SCALAR = 1
@@ -271,11 +271,11 @@ class Expression:
         return Expression(lambda r: f"{quoted(name)} => {self.sql(r)}", f"{name} => {self}")
 
     def cast(self, data_type: Any) -> Expression:
-        """Convert the value to a type; what cannot be converted fails."""
+        """Convert the value to a type; an impossible conversion fails."""
         return self._cast("CAST", data_type)
 
     def try_cast(self, data_type: Any) -> Expression:
-        """Convert the value to a type; what cannot be converted is NULL."""
+        """Convert the value to a type; an impossible conversion is NULL."""
         return self._cast("TRY_CAST", data_type)
 
     def _cast(self, name: str, data_type: Any) -> Expression:
@@ -476,7 +476,7 @@ class Expression:
     # ---- JSON
 
     def is_json(self, json_type: JsonType | None = None) -> Expression:
-        """Return TRUE if a text is JSON, of a kind if one is named."""
+        """Return TRUE if a text is JSON, of a type if one is named."""
         kind = "" if json_type is None else f" {json_type.name}"
         return _template("isJson", f"({{0}} IS JSON{kind})", self)
 

@@ -163,7 +163,7 @@ def date_format(timestamp: Any, format: Any) -> Expression:
 
 
 def timestamp_diff(time_point_unit: TimePointUnit, time_point1: Any, time_point2: Any) -> Expression:
-    """Return how many whole units lie between two times."""
+    """Return the number of whole units between two times."""
     return _template("timestampDiff", f"TIMESTAMPDIFF({time_point_unit.name}, {{0}}, {{1}})", time_point1, time_point2)
 
 

@@ -79,7 +79,7 @@ class RelationType:
         return self.names.index(name)
 
     def time_columns(self, time: TimeAttribute) -> tuple[int, ...]:
-        """Return the positions of the time attributes of a kind."""
+        """Return the positions of the time attributes of a type."""
         return tuple(index for index, column in enumerate(self.columns) if column.time is time)
 
     def __add__(self, other: RelationType) -> RelationType:
@@ -212,7 +212,7 @@ class WindowProperty(Enum):
 
 
 class JoinType(Enum):
-    """The kinds of joins, by the names of EXPLAIN."""
+    """The types of joins, by the names of EXPLAIN."""
 
     INNER = "InnerJoin"
     LEFT = "LeftOuterJoin"
@@ -328,7 +328,7 @@ class LogicalNode:
 
 
 def _text(value: Any) -> str:
-    """Return what tells a value from others: streams and functions of the program are equal only to themselves."""
+    """Return a text that distinguishes a value: streams and functions of the program are equal only to themselves."""
     if isinstance(value, LogicalNode):
         return value.fingerprint
     if isinstance(value, tuple | list):

@@ -46,7 +46,7 @@ def register_provider(name: str, factory: Callable[[CatalogModel], Predict]) -> 
 
 
 def predictor_of(model: CatalogModel) -> Predict:
-    """Return what predicts; raises ``InvalidProgram`` for an unknown provider."""
+    """Return the predictor; raises ``InvalidProgram`` for an unknown provider."""
     name = dict(model.options).get("provider", "")
     if name not in _providers:
         raise InvalidProgram(

@@ -133,7 +133,7 @@ def described(value: Any, node: bool = False) -> str:
 
 
 def line_of(node: ExecNode) -> str:
-    """Return an operator's line in EXPLAIN's execution plan, with the kinds of change that it emits."""
+    """Return an operator's line in EXPLAIN's execution plan, with the row kinds that it emits."""
     return Printer(Notation(infix=True), {"CHANGELOG_MODE"}).line(node)
 
 
@@ -893,7 +893,7 @@ def _block_sink(self: Translation, node: ExecSink, built: Built, sink: Any) -> D
 
 
 def to_row_stream(env: StreamExecutionEnvironment, root: ExecSink, config: TableConfig, batch: bool = False) -> Any:
-    """Return the rows of a query, with kinds, as a stream."""
+    """Return the rows of a query, with row kinds, as a stream."""
     return translate(env, [root], config, batch)[0]
 
 

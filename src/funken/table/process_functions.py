@@ -83,7 +83,7 @@ class ProcessTableFunction(UserDefinedFunction):
     """The columns that the function gives: a ROW type, or the type of a single one."""
 
     def changelog_mode(self, tables: Mapping[str, ChangelogMode], requested: ChangelogMode) -> ChangelogMode:
-        """Return the kinds of change that the function gives, for those of its tables and those that are asked for."""
+        """Return the row kinds of the function's output, for those of its tables and the requested ones."""
         return ChangelogMode.insert_only()
 
     def eval(self, *args: Any, **arguments: Any) -> Any:
@@ -129,7 +129,7 @@ class ProcessDefinition:
         return next(one.traits for one in self.signature if one.name == name)
 
     def changelog_mode(self, modes: Sequence[ChangelogMode], requested: ChangelogMode | None = None) -> ChangelogMode:
-        """Return the kinds of change that the function gives, for those of its tables in their order."""
+        """Return the row kinds of the function's output, for those of its tables in their order."""
         names = [one.name for one in self.signature if one.kind == "table"]
         wanted = ChangelogMode.upsert(False) if requested is None else requested
         return self.function.changelog_mode(dict(zip(names, modes, strict=False)), wanted)

@@ -28,7 +28,7 @@ _OP = "op"
 
 
 class ResultKind(enum.IntEnum):
-    """The kind of a statement's result: only success, or rows to show."""
+    """The type of a statement's result: only success, or rows to show."""
 
     SUCCESS = 0
     SUCCESS_WITH_CONTENT = 1
@@ -143,7 +143,7 @@ class TableResult:
         return self._schema
 
     def wait(self, timeout_ms: int | None = None) -> None:
-        """Wait until the job has ended, or its first row is there; raises ``TimeoutError``, or what made the job fail."""
+        """Wait until the job has ended, or its first row is there; raises ``TimeoutError``, or the job's failure."""
         if self._job is None:
             return
         seconds = None if timeout_ms is None else timeout_ms / 1000
@@ -153,7 +153,7 @@ class TableResult:
             raise TimeoutError(f"the job has not ended within {timeout_ms} ms; it goes on.") from None
 
     def collect(self) -> RowIterator:
-        """Return the rows as they come, with their kinds; they can be read once."""
+        """Return the rows as they come, with their row kinds; they can be read once."""
         return self._rows if isinstance(self._rows, RowIterator) else RowIterator(iter(self._rows))
 
     def print(self) -> None:

@@ -71,7 +71,7 @@ class SparkCatalog(ExternalCatalog):
         }
 
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
-        """The objects of a kind by name."""
+        """The objects of a type by name."""
         if kind != "table":
             return {}
         found = {each.name: each.isTemporary for each in self._spark.catalog.listTables(database)}

@@ -91,7 +91,7 @@ class FileCatalog(Catalog):
             file.unlink()
 
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
-        """The objects of a kind by name."""
+        """The objects of a type by name."""
         files = {unquote(file.stem): file for file in sorted((self._of(database) / kind).glob("*.json"))}
         return LoadedWhenUsed(list(files), lambda name: object_of(json.loads(files[name].read_text()), name))
 
@@ -287,7 +287,7 @@ class JdbcCatalog(ExternalCatalog):
         return {name: CatalogDatabase() for (name,) in rows}
 
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
-        """The objects of a kind by name."""
+        """The objects of a type by name."""
         if kind != "table":
             return {}
         if self._sqlite:
@@ -409,7 +409,7 @@ class IcebergTables(Catalog):
         self._iceberg.drop_namespace(name)
 
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
-        """The objects of a kind by name."""
+        """The objects of a type by name."""
         if kind != "table":
             return {}
         names = sorted(parts[-1] for parts in self._iceberg.list_tables(database))

@@ -343,11 +343,11 @@ class Table:
         return PartitionedTable(self, []).process(func, *args)
 
     def to_changelog(self, *args: Any) -> Table:
-        """Return the changes as rows: the kind of each in a column ``op``."""
+        """Return the changes as rows: the row kind of each in a column ``op``."""
         return self._changelog("TO_CHANGELOG", args)
 
     def from_changelog(self, *args: Any) -> Table:
-        """Return the table that changes make: the column ``op`` has the kind of each."""
+        """Return the table that changes make: the column ``op`` has the row kind of each."""
         return self._changelog("FROM_CHANGELOG", args)
 
     def _changelog(self, function: str, args: Sequence[Any]) -> Table:

@@ -96,7 +96,7 @@ class UserDefinedFunction:
         """Prepare; called once in each task."""
 
     def close(self) -> None:
-        """Release what ``open`` took."""
+        """Release the resources of ``open``."""
 
     def is_deterministic(self) -> bool:
         """Return whether equal arguments give equal results."""
@@ -287,7 +287,7 @@ def type_of_annotation(annotation: Any) -> LogicalType | None:
 
 
 class FunctionDefinition:
-    """A function as plans have it: name, kind, result type, and how it is called."""
+    """A function as plans have it: name, kind, result type, and calling convention."""
 
     kind = "scalar"
 
@@ -620,7 +620,7 @@ class TableDefinition(FunctionDefinition):
         return [row_values(row, types) for row in _rows_of(found)]
 
     def table_function(self, call: Any, operator_context: Any) -> Any:
-        """Return what calls the function with internal values."""
+        """Return a callable of the function with internal values."""
         return _TableCalls(self, [arg.type for arg in call.args], list(call.row_type.types), operator_context)
 
 
@@ -703,13 +703,13 @@ class AggregateDefinition(FunctionDefinition):
         return self.func_type == "pandas" or _overrides(self.function, "merge")
 
     def make(self, types: Sequence[LogicalType], options: Mapping[str, Any], result: LogicalType) -> Any:
-        """Return what works on accumulators with internal values."""
+        """Return the operations on accumulators with internal values."""
         if self.func_type == "pandas":
             return _PandasAccumulation(self, list(types), result)
         return _Accumulation(self, list(types), result)
 
     def aggregate(self, call: Any, types: Sequence[LogicalType], operator_context: Any) -> Any:
-        """Return what works on accumulators with internal values, opened."""
+        """Return the operations on accumulators with internal values, opened."""
         self.opened(operator_context)
         return self.make(types, {}, call.type)
 
@@ -840,7 +840,7 @@ class _RowsOfGroup(AggregateDefinition):
         return ArrayType(self._rows.result_type(types))
 
     def make(self, types: Sequence[LogicalType], options: Mapping[str, Any], result: LogicalType) -> Any:
-        """Return what works on accumulators with internal values."""
+        """Return the operations on accumulators with internal values."""
         return _RowsAccumulation(self, list(types), result)
 
 

@@ -421,13 +421,13 @@ class JdbcFactory(TableFactory):
         return context, options, database
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the table."""
+        """Return a scan of the table."""
         return DatabaseScan(*self._parts(context))
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what writes the table."""
+        """Return a sink to the table."""
         return DatabaseSink(*self._parts(context))
 
     def lookup(self, context: TableContext, keys: Sequence[str]) -> LookupTable:
-        """Return what looks rows up."""
+        """Return a lookup of rows."""
         return DatabaseLookup(*self._parts(context), keys)

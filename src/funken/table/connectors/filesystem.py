@@ -171,7 +171,7 @@ class FolderWriter(SinkWriter):
 
 
 class FolderCommitter(Committer):
-    """Makes files visible, then does what marks say; both may be repeated."""
+    """Makes files visible, then executes the marks; both may be repeated."""
 
     def __init__(self, sink: FolderSink, inner: Committer) -> None:
         super().__init__()
@@ -408,7 +408,7 @@ class TableFiles(FileFormat):
         return self.inner.container
 
     def counts(self, split: FileSplit) -> str:
-        """Return what positions count."""
+        """Return the name of positions."""
         return self.inner.counts(split)
 
     def record_schema(self, first: Any) -> Any:
@@ -710,7 +710,7 @@ class FolderOfRow(BucketAssigner):
 
 @dataclass(frozen=True)
 class ValuesOfRow(SerializationSchema):
-    """Writes what ``ToFile`` has left of a row."""
+    """Writes the values that ``ToFile`` has left of a row."""
 
     inner: SerializationSchema
 
@@ -721,7 +721,7 @@ class ValuesOfRow(SerializationSchema):
 
 @dataclass(frozen=True)
 class ValuesToFile(BulkFormat):
-    """Writes what ``ToFile`` has left of rows."""
+    """Writes the values that ``ToFile`` has left of rows."""
 
     inner: BulkFormat
 
@@ -735,7 +735,7 @@ class ValuesToFile(BulkFormat):
         return ValuesWriter(self.inner.create(file))
 
     def check(self) -> None:
-        """Refuse what cannot be written."""
+        """Refuse values that cannot be written."""
         self.inner.check()
 
     def merge(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
@@ -887,10 +887,10 @@ class FilesystemFactory(TableFactory):
         return options, None if own is not None else table_format(context.path, name, options)
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the files."""
+        """Return a scan of the files."""
         options, format_ = self._parts(context)
         return FilesScan(context, options, format_, context.names)
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what writes files."""
+        """Return a sink to files."""
         return FilesSink(context, *self._parts(context))

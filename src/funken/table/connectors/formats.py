@@ -46,11 +46,11 @@ class TableFormat:
     make_encoder: Callable[[TableFormat, Columns], SerializationSchema] | None
 
     def decoder(self, columns: Columns) -> DeserializationSchema:
-        """Return what reads messages of columns."""
+        """Return the decoder of messages to columns."""
         return self.make_decoder(self, columns)
 
     def encoder(self, columns: Columns) -> SerializationSchema:
-        """Return what writes messages of columns."""
+        """Return the encoder of columns to messages."""
         if self.make_encoder is None:
             raise InvalidProgram(
                 f"Table {self.path!r}: format {self.name!r} is read only; choose another one to write."
@@ -446,7 +446,7 @@ def _avro_confluent(format_: TableFormat, columns: Columns) -> DocumentRows:
 
 
 def _avro_confluent_reader(format_: TableFormat, columns: Columns) -> DocumentRows:
-    """Return what reads records by the schema that wrote them, and takes the columns by their names."""
+    """Return a reader of records by their writer's schema, which takes the columns by their names."""
     return _registered(format_, columns, None)
 
 

@@ -58,7 +58,7 @@ class PrintFactory(TableFactory):
     """
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what prints."""
+        """Return a sink that prints."""
         options = (
             ConnectorOption("print-identifier", text, ""),
             ConnectorOption("standard-error", boolean, False),
@@ -84,7 +84,7 @@ class BlackholeFactory(TableFactory):
     """Makes tables that drop the rows written to them."""
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what drops rows."""
+        """Return a sink that drops rows."""
         OptionValues(context.path, context.options, (ConnectorOption("sink.parallelism", integer, None),))
         return BlackholeTable(context)
 
@@ -273,5 +273,5 @@ class DatagenFactory(TableFactory):
     """Makes tables of generated rows; bounded with ``number-of-rows``, or a column that is a sequence."""
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what makes rows."""
+        """Return a scan that makes rows."""
         return DatagenTable(context, OptionValues(context.path, context.options, _DATAGEN_OPTIONS))

@@ -408,11 +408,11 @@ class KafkaFactory(TableFactory):
         return {key: type_ for key, (type_, _) in _METADATA.items()}
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads topics."""
+        """Return a scan of topics."""
         return TopicTable(context, self.upsert)
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what writes a topic."""
+        """Return a sink to a topic."""
         return UpsertTopicTable(context) if self.upsert else TopicTable(context, False)
 
 

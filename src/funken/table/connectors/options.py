@@ -90,7 +90,7 @@ WATERMARK_OPTIONS = (
 
 
 class OptionValues:
-    """The options of one table, checked against what its connector declares.
+    """The options of one table, checked against its connector's declarations.
 
     >>> declared = (ConnectorOption("path"), ConnectorOption("rate", integer, 1))
     >>> values = OptionValues("t", {"connector": "files", "path": "/tmp/x"}, declared)

@@ -26,7 +26,7 @@ class VectorSearch:
     deterministic = False
 
     def table_function(self, call: Any, operator_context: Any) -> NearestRows:
-        """Return what searches, opened."""
+        """Return the search, opened."""
         self.lookup.open()
         return NearestRows(self.lookup, self.column, [column.type for column in call.row_type])
 

@@ -57,7 +57,7 @@ def refuse(message: str) -> NoReturn:
 
 
 def merged(modes: Iterable[ChangelogMode]) -> ChangelogMode:
-    """All kinds of several modes."""
+    """Return all row kinds of several modes."""
     found = list(modes)
     kinds = frozenset(kind for mode in found for kind in mode.kinds)
     return ChangelogMode(kinds, any(mode.key_only_deletes for mode in found))
@@ -84,7 +84,7 @@ def refs(row_type: RelationType) -> list[Node]:
 
 
 def insert_only(node: ExecNode, operator: str) -> None:
-    """Refuse what updates, for an operator that cannot take rows back."""
+    """Refuse inputs with updates, for an operator that cannot take rows back."""
     if updates(node.mode):
         refuse(f"{operator} doesn't support consuming update changes which is produced by node {line(node)}")
     if deletes(node.mode):

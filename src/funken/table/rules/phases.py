@@ -68,7 +68,7 @@ def checked_bundle(config: Any) -> tuple[int, int]:
 
 
 def _rewritten(roots: Sequence[Any], change: Callable[[Any], Any]) -> list[Any]:
-    """Return plans in which each node is what ``change`` makes of it, from the sources up."""
+    """Return plans in which each node is the result of ``change`` for it, from the sources up."""
     done: dict[int, tuple[Any, Any]] = {}  # with the node, whose id is in use as long as it is kept
 
     def visit(node: Any) -> Any:

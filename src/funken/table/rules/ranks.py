@@ -41,7 +41,7 @@ _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
 class Bounds:
-    """The positions that a filter keeps: from ``start`` to ``end`` or to the value of a column; ``rest`` is what else it says."""
+    """The positions that a filter keeps: from ``start`` to ``end`` or a column's value; ``rest``: its other conditions."""
 
     def __init__(self, conditions: list[Node], rank: int) -> None:
         self.start = 1

@@ -87,7 +87,7 @@ class Rewriter:
         return filtered(replace(node, input=self.push(node.input, below), expressions=expressions), above)
 
     def join(self, node: LogicalJoin, predicates: list[Node]) -> LogicalNode:
-        """Push to the sides what does not change the padded rows."""
+        """Push predicates to the sides that do not change the padded rows."""
         width = len(node.left.row_type)
         lefts, rights = set(range(width)), set(range(width, width + len(node.right.row_type)))
         kind = node.kind

@@ -103,7 +103,7 @@ def _check(node: LogicalSink, below: ExecNode, accepts: ChangelogMode) -> None:
 
 
 def _cause(node: ExecNode, kind: RowKind) -> ExecNode:
-    """The operator that first makes a kind of change."""
+    """Return the operator that first makes a row kind."""
     while True:
         below = [each for each in node.inputs if each.mode.contains(kind)]  # type: ignore[attr-defined]
         if not below:

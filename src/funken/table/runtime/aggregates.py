@@ -25,7 +25,7 @@ Tuple = tuple[Any, ...]
 
 
 def accumulation_of(call: AggregateCall, schema: BlockSchema, context: OperatorContext, retracts: bool = True) -> Any:
-    """Return what works on the accumulators of a call; ``retracts``: whether rows are taken back."""
+    """Return the operations on the accumulators of a call; ``retracts``: rows may be taken back."""
     types = [schema.types[place] for place in call.args]
     if call.definition is not None:
         return call.definition.aggregate(call, types, context)

@@ -26,7 +26,7 @@ _FEW = 32
 
 
 class ChangelogNormalize(Bundled):
-    """Makes a stream of upserts one with -U and whole deletes, and drops what changes nothing."""
+    """Makes a stream of upserts one with -U and whole deletes, and drops void changes."""
 
     def __init__(
         self,

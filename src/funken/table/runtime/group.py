@@ -157,7 +157,7 @@ class GroupAggregate(Bundled):
             self._save(key, group)
 
     def _whole(self, block: TableBlock, running: RunningCalls) -> bool:
-        """Handle a block at once; return False if a row takes back what its group does not have."""
+        """Handle a block at once; return False if a row takes back one that its group does not have."""
         rows = KeyedRows(block.batch, self._keys)
         signs = (
             None if block.kinds is None else np.where((block.kinds == INSERT) | (block.kinds == UPDATE_AFTER), 1, -1)

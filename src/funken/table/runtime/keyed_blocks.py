@@ -270,7 +270,7 @@ def _comparable(value: Any) -> Any:
 
 
 def sort_key(order: Sequence[SortKey]) -> Callable[[Tuple], Tuple]:
-    """Return what gives the sort key of a row.
+    """Return a function to the sort key of a row.
 
     >>> rows = [(2, "a"), (None, "b"), (3, "c")]
     >>> sorted(rows, key=sort_key([SortKey(0, ascending=False, nulls_first=False)]))

@@ -199,7 +199,7 @@ class LookupJoin(TableOperator):
         self._release()
 
     def _release(self) -> None:
-        """Emit what need not wait any more, and the watermark behind it."""
+        """Emit rows that need not wait any more, and the watermark behind them."""
         if self._unordered:
             ready = [each for each in self._waiting if not each.left]
             self._waiting = deque(each for each in self._waiting if each.left)

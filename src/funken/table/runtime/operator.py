@@ -97,12 +97,12 @@ class TableOperator(Operator):
             self.flush()
 
     def collect_all(self, rows: Iterable[Sequence[Any]], kind: int = INSERT) -> None:
-        """Emit rows of one kind."""
+        """Emit rows of one row kind."""
         for row in rows:
             self.collect(row, kind)
 
     def collect_changes(self, rows: Sequence[Sequence[Any]], kinds: Sequence[int]) -> None:
-        """Emit rows of several kinds."""
+        """Emit rows of several row kinds."""
         self.__rows.extend(rows)
         self.__kinds.extend(kinds)
         if len(self.__rows) >= _FLUSH:
@@ -195,7 +195,7 @@ class KeyedTableOperator(TableOperator):
     def keyed_rows(
         self, block: TableBlock, columns: Sequence[int], index: int = 0
     ) -> Iterable[tuple[Tuple, Tuple, int]]:
-        """Return the key, the values and the kind of each row of an input; the caller makes the key current."""
+        """Return the key, the values and the row kind of each row of an input; the caller makes the key current."""
         self.context.next_time()
         rows = self.inputs[index].tuples(block.batch)
         return zip(key_tuples(block.batch, columns), rows, block.kind_list(), strict=True)
@@ -261,12 +261,12 @@ def living(descriptor: StateDescriptor[Any], ttl: int) -> StateDescriptor[Any]:
 
 
 def is_accumulate(kind: int) -> bool:
-    """Return True if a kind adds a row."""
+    """Return True if a row kind adds a row."""
     return kind in (INSERT, UPDATE_AFTER)
 
 
 def rows_left(changes: Iterable[tuple[Any, int]]) -> list[Tuple]:
-    """Return the rows that are left of rows with their kinds, each as often as it was added and not removed.
+    """Return the rows that are left of changes, each as often as it was added and not removed.
 
     >>> rows_left([((1,), 0), ((2,), 0), ((1,), 3)])
     [(2,)]
@@ -279,7 +279,7 @@ def rows_left(changes: Iterable[tuple[Any, int]]) -> list[Tuple]:
 
 
 def retraction_of(kind: int) -> int:
-    """Return the kind of change that takes back a row of a kind."""
+    """Return the row kind that takes back a row of a kind."""
     return UPDATE_BEFORE if kind == UPDATE_AFTER else DELETE
 
 

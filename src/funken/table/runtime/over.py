@@ -100,7 +100,7 @@ class _Frames:
         return bisect_right(values, values[place] + _shift(bound) * self._unit)
 
     def _value(self, row: Tuple) -> Any:
-        """Return what distances are measured of: it grows with the order; NULL is infinitely far from all values."""
+        """Return the measure of distances: it grows with the order; NULL is infinitely far from all values."""
         key = self.group.order[0]
         value = row[key.index]
         if value is None:

@@ -102,7 +102,7 @@ class ProcessTableContext:
 
     @property
     def changelog_mode(self) -> ChangelogMode:
-        """The kinds of change that the output may have."""
+        """The row kinds that the output may have."""
         return self._operator.mode
 
 
@@ -354,7 +354,7 @@ def constant(value: Any) -> Any:
 
 
 class ToChangelog(TableOperator):
-    """TO_CHANGELOG: every change as an insertion, whose first column says its kind."""
+    """TO_CHANGELOG: every change as an insertion, whose first column is its row kind."""
 
     def __init__(self, names: dict[str, str | None]) -> None:
         self._names = names
@@ -368,7 +368,7 @@ class ToChangelog(TableOperator):
 
 
 class FromChangelog(TableOperator):
-    """FROM_CHANGELOG: rows with a column that says the kind become changes of that kind."""
+    """FROM_CHANGELOG: rows with a column that names the row kind become changes of that kind."""
 
     def __init__(self, column: int, kinds: dict[str, str]) -> None:
         self._column, self._kinds = column, kinds
@@ -387,7 +387,7 @@ class FromChangelog(TableOperator):
 
 
 def op_mapping(given: Any, to_kind: bool) -> dict[str, str]:
-    """Return the mapping of codes to kinds (``to_kind``) or of kinds to codes; a key may name several, with commas.
+    """Return the mapping of codes to row kinds (``to_kind``) or back; a key may name several, with commas.
 
     >>> op_mapping({"INSERT, UPDATE_AFTER": "u"}, False)
     {'INSERT': 'u', 'UPDATE_AFTER': 'u'}

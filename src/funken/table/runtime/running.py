@@ -105,7 +105,7 @@ class Running:
         self.arrow = BlockSchema(["value"], [call.type]).arrow.field(0).type
 
     def states(self, scan: GroupedRows, held: list[Array], counts: Array | None = None) -> tuple[pa.Array, list[Array]]:
-        """Return the result in each state, and what to keep; ``counts``: which rows count, if not all that may."""
+        """Return the result in each state, and the new state; ``counts``: the rows that count, if not all that may."""
         raise NotImplementedError
 
     def held(self, stored: list[Any]) -> list[Array]:
@@ -229,7 +229,7 @@ class _RunningExtreme(Running):
         return results.cast(self.arrow), [left]
 
     def _by_rank(self, every: pa.Array) -> tuple[Array, Callable[[Array], pa.Array], int]:
-        """Return the place of each value in the order of all, from 1 on, what gives the values of places, and the last place."""
+        """Return the rank of each value in the order of all, from 1 on, a function back to values, and the last rank."""
         encoded = every.dictionary_encode("mask")
         order = "ascending" if self.greatest else "descending"
         ranks = pc.rank(encoded.dictionary, order, tiebreaker="dense").to_numpy()
@@ -320,7 +320,7 @@ def _is_number(type_: LogicalType) -> bool:
 
 
 def running(call: AggregateCall, schema: BlockSchema) -> Running:
-    """Return what computes a call; of a DISTINCT one, given the rows that count."""
+    """Return the computation of a call; of a DISTINCT one, over the rows that count."""
     if call.function == "COUNT":
         return _RunningCount(call, schema)
     return _RunningSum(call, schema) if call.function in SUMS else _RunningExtreme(call, schema)

@@ -156,7 +156,7 @@ def close_functions(node: Node) -> None:
 
 
 class RowsToTable(TableOperator):
-    """Makes blocks of tables of records: ``Row``s with kinds, tuples, or batches of Arrow."""
+    """Makes blocks of tables of records: ``Row``s with row kinds, tuples, or batches of Arrow."""
 
     def process_block(self, block: Block) -> None:
         """Convert a block."""
@@ -179,7 +179,7 @@ class RowsToTable(TableOperator):
 
 
 class TableToRows(TableOperator):
-    """Makes ``Row``s with names and kinds of blocks of tables; ``time`` is the column that gives records their timestamps.
+    """Makes ``Row``s with names and row kinds of blocks of tables; ``time`` is the column of their timestamps.
 
     ``deletes``: rows before an update are deleted. The row behind one has another key, or does not come.
     """
@@ -376,7 +376,7 @@ class Correlate(TableOperator):
 
 
 class Rename(TableOperator):
-    """Passes blocks on: what joins the inputs of a union, whose columns have other names."""
+    """Passes blocks on: it joins the inputs of a union, whose columns have other names."""
 
     def block(self, block: TableBlock) -> None:
         """Rename the columns of a block."""

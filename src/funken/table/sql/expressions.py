@@ -175,7 +175,7 @@ class Outer(Node):
 
 
 def _outer(node: Node, replaced: Callable[[Node], Node | None]) -> Node | None:
-    """Replace within what belongs to the query around."""
+    """Replace references to the query around."""
     if isinstance(node, OuterRef) and node.depth == 1:
         inner = InputRef(node.index, type=node.type)
         found = replaced(inner)
