@@ -276,7 +276,7 @@ class SourceReader:
         raise NotImplementedError
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete, and what sinks prepared for it is committed; it will not be restored from an older one.
+        """A checkpoint is complete, and the output of sinks for it is committed; no older one is restored any more.
 
         Not every checkpoint is notified: a later one includes those before it. Use it to acknowledge messages to a broker.
 
@@ -419,15 +419,15 @@ class SplitEnumerator:
         return None
 
     def add_discovered(self, found: Any) -> bool:
-        """Take over what ``discover`` returned; true if there are splits to hand out."""
+        """Take over the result of ``discover``; true if there are splits to hand out."""
         return bool(found)
 
     def snapshot(self) -> Any:
-        """Return the splits not yet handed out, and what else discovery needs."""
+        """Return the splits not yet handed out, and further state of discovery."""
         return None
 
     def restore(self, snapshot: Any) -> None:
-        """Take back what ``snapshot`` returned, instead of ``start``."""
+        """Restore the result of ``snapshot``, instead of ``start``."""
 
 
 class StaticSplits(SplitEnumerator):

@@ -99,7 +99,7 @@ class CollectionSource(Source[T_co]):
         return with_samples(self.schema, self._texts)
 
     def _texts(self, leaf: int) -> list[str]:
-        """Return what some of the elements have in a leaf."""
+        """Return the values of a field in some of the elements."""
         from funken.columnar.keyed.codec import decode_block  # noqa: PLC0415 - loads NumPy
 
         some = decode_block(self.payload)[:_LOOKED_AT]

@@ -99,7 +99,7 @@ class DeltaPlace:
 
 
 def converter_of(kind: Any) -> Callable[[str], Any]:
-    """Return what makes values of the texts that stand for those of a partition column."""
+    """Return a converter of the texts of a partition column's values."""
     if types.is_boolean(kind):
         return lambda text: text == "true"
     if types.is_integer(kind):
@@ -415,7 +415,7 @@ class DeltaSink(Sink):
         return DeltaPlace(str(self.uri), self.storage_options, self.filesystem)
 
     def check(self) -> None:
-        """Open the table, and look for what this sink cannot keep."""
+        """Open the table, and look for columns that this sink cannot keep."""
         table = self.place.open(SinkNotWritable)
         features = set(table.protocol().writer_features or ()) - _FEATURES
         if features:

@@ -48,7 +48,7 @@ _REMEDIES = {
 
 
 class RequestRefused(Exception):
-    """The cluster did not answer, or answered with an error; the message says which, and what to do."""
+    """The cluster did not answer, or answered with an error; the message names the error and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ class ElasticsearchSink(Sink):
     guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Refuse settings that cannot work."""
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             raise InvalidConfiguration(
                 "ElasticsearchSink: there is no exactly-once, since the bulk API has no transactions. Use AT_LEAST_ONCE and give "

@@ -55,7 +55,7 @@ _REMEDIES = {
 
 
 class RequestFailed(Exception):
-    """A request was answered with an error, or not at all; the message says which, and what to do."""
+    """A request was answered with an error, or not at all; the message names the error and the remedy."""
 
 
 class HttpService:
@@ -518,7 +518,7 @@ class WebSocketReader(FeedReader):
             raise PeerClosed(str(error)) from error
 
     def explain(self, error: Exception) -> Exception:
-        """Say what cannot be read, and what to do."""
+        """Return the error with the unreadable address, and the remedy."""
         if not isinstance(error, self.broken):
             return error
         return self.failure(

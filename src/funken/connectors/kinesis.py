@@ -90,7 +90,7 @@ def code_of(error: Exception) -> str:
 
 
 def problem(error: Exception) -> str:
-    """Return an error as a sentence, with what to do."""
+    """Return an error as a sentence, with the remedy."""
     code = code_of(error)
     if not code:
         return f"{type(error).__name__}: {error}; correct the region, the endpoint or the credentials."

@@ -84,7 +84,7 @@ class ParquetFiles:
         return self._collect(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
     def _batch_of(self, block: Any) -> Any:
-        """Return a block of columns as a batch; ``None``: its records have to be made, also to say what does not fit."""
+        """Return a block of columns as a batch; ``None``: records have to be made, also to name values that do not fit."""
         names = getattr(block.schema, "names", None)
         if isinstance(block.schema, Atomic):
             return None
@@ -231,7 +231,7 @@ class TableWriter(SinkWriter):
     """What a table puts before the paths of its data files."""
 
     def parquet_files(self) -> ParquetFiles:
-        """Read the table's schema, and return what collects records."""
+        """Read the table's schema, and return the collector of records."""
         raise NotImplementedError
 
     def open(self) -> None:
@@ -284,7 +284,7 @@ class TableCommitter(MarkingCommitter):
         raise NotImplementedError
 
     def remover(self) -> Callable[[str], Any]:
-        """Return what deletes a data file by its path."""
+        """Return a function that deletes a data file by its path."""
         raise NotImplementedError
 
     def forget_marks(self, since: int | None) -> bool:

@@ -98,7 +98,7 @@ class MongoServer:
         return pymongo("pymongo.errors").PyMongoError
 
     def problem(self, error: Exception) -> str:
-        """Return an error of the client as a sentence, with what to do."""
+        """Return an error of the client as a sentence, with the remedy."""
         code = getattr(error, "code", None)
         said = str(error).partition(", full error:")[0].partition(", Timeout:")[0][:_SHOWN]
         if isinstance(error, pymongo("pymongo.errors").ConnectionFailure):
@@ -108,7 +108,7 @@ class MongoServer:
 
 
 def _document_value(value: Any) -> Any:
-    """Return a value that BSON has no type for as one that it has; the encoder raises for what stays as it is."""
+    """Return a value without a type of BSON as one that has it; the encoder raises for values that stay as they are."""
     if isinstance(value, datetime.date):
         return datetime.datetime(value.year, value.month, value.day, tzinfo=datetime.UTC)
     if isinstance(value, set | frozenset):
@@ -291,7 +291,7 @@ class MongoPartitions(ListedSplits):
         return splits
 
     def _bounds(self, collection: Any, kind: str, count: int) -> list[Any]:
-        """Return where the ranges of a kind begin, without the first."""
+        """Return the bounds of the ranges by a strategy, without the first."""
         if count == 1:
             return []
         strategy = self._source.partition_strategy
@@ -473,7 +473,7 @@ class MongoSink(Sink):
     guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Refuse settings that cannot work."""
         _check_names(self)
         _check_positive(self, "batch_size")
         if self.max_retries < 0 or self.retry_interval < 0:

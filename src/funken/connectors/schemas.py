@@ -105,7 +105,7 @@ class DeserializationSchema:
         return self.record_schema()
 
     def lines_to_columns(self, schema: Type, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
-        r"""Return what makes columns of whole lines, a message in each; it returns ``None`` for lines that are to be read singly.
+        r"""Return a function from whole lines, a message in each, to columns; ``None`` for lines to read singly.
 
         ``wanted`` are the numbers of the leaves of the schema (its fields, if it is flat) that are read (``None``: all); in the
         place of others there is ``NOT_READ``.
@@ -123,7 +123,7 @@ class DeserializationSchema:
     def messages_to_columns(
         self, schema: Type, wanted: Sequence[int] | None
     ) -> Callable[[Sequence[bytes]], Block | None] | None:
-        """Return what makes columns of messages, as ``lines_to_columns`` does of lines; ``None``: there is only that.
+        """Return a function from messages to columns, as ``lines_to_columns`` for lines; ``None``: there is only that.
 
         >>> from funken import Types
         >>> from funken.connectors.formats.avro_schema import AvroSchema
@@ -220,7 +220,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return [message.decode(charset, "replace") for message in messages]
 
     def record_schema(self) -> Type:
-        """Return the kind of texts; raise ``NotVectorizable`` for other charsets than UTF-8."""
+        """Return the type of texts; raise ``NotVectorizable`` for other charsets than UTF-8."""
         if type(self) is not SimpleStringSchema:
             return super().record_schema()
         return importlib.import_module(_TEXTS).text_schema(self.charset)  # type: ignore[no-any-return]
@@ -228,7 +228,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     def messages_to_columns(
         self, schema: Type, wanted: Sequence[int] | None
     ) -> Callable[[Sequence[bytes]], Block | None]:
-        """Return what makes a column of texts of messages that are UTF-8."""
+        """Return a function that makes a column of texts of messages that are UTF-8."""
         found: Callable[[Sequence[bytes]], Block | None] = importlib.import_module(_TEXTS).messages_of_text
         return found
 
@@ -238,7 +238,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
 
 def bytes_of(value: Any) -> bytes:
-    r"""Return bytes of any kind as ``bytes``; raise ``TypeError`` for another value.
+    r"""Return bytes of any type as ``bytes``; raise ``TypeError`` for another value.
 
     >>> bytes_of(memoryview(b"to"))
     b'to'

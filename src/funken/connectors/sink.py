@@ -108,7 +108,7 @@ class SinkWriter:
         raise NotImplementedError
 
     def write_groups(self, groups: list[tuple[Any, Any]], now: int) -> None:
-        """Write a block in parts: what ``Sink.grouped_by`` gives, and the columns of the records for which it does.
+        """Write a block in parts: a result of ``Sink.grouped_by``, and the columns of its records.
 
         >>> class Counts(SinkWriter):
         ...     def __init__(self):
@@ -149,7 +149,7 @@ class SinkWriter:
 
 
 class StagedWriter(SinkWriter):
-    """Keeps what records become until the checkpoint, whose committable it is: rows, commands, the bodies of requests.
+    """Keeps the output until the checkpoint, whose committable it is: rows, commands, the bodies of requests.
 
     Define ``write``, which adds to ``staged``.
 
@@ -266,7 +266,7 @@ class CommitRequest:
 
 
 class Committer:
-    """Commits on the driver what writers prepared. All methods run in one thread, which is not the job's.
+    """Commits on the driver the output that writers prepared. All methods run in one thread, not the job's.
 
     Life, once per attempt of the job: ``open`` -> ``recover`` -> ``commit``* -> ``close``; ``abort`` where an attempt fails.
 

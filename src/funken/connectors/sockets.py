@@ -83,7 +83,7 @@ class SocketSource(Source):
 
 
 class SocketReader(FeedReader):
-    """Cuts what arrives at the delimiter."""
+    """Cuts arriving text at the delimiter."""
 
     first_pause_s = longest_pause_s = RETRY_DELAY_MS / 1000
     close_s = 0.5
@@ -131,7 +131,7 @@ class SocketReader(FeedReader):
         return text.split(self._source.delimiter)
 
     def explain(self, error: Exception) -> Exception:
-        """Say what cannot be read, and what to do."""
+        """Return the error with the unreadable address, and the remedy."""
         if not isinstance(error, OSError):
             return error
         operator, port = self.context.operator, self._source.port

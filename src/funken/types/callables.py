@@ -136,7 +136,7 @@ def _around(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def check_arguments(function: Any, method: str, role: str) -> None:
-    """Raise ``InvalidProgram`` for a function that cannot be called with what its operator has.
+    """Raise ``InvalidProgram`` for a function that cannot be called with its operator's arguments.
 
     >>> check_arguments(lambda key, value: value, "map", "map()")
     Traceback (most recent call last):
@@ -195,7 +195,7 @@ def check_stream(stream: Any, role: str, *kinds: type) -> None:
 
 
 def check_kind(given: Any, kind: type, role: str, remedy: str = "") -> None:
-    """Raise ``TypeError`` for an argument of another kind; say so if it is the class, a builder or a method instead.
+    """Raise ``TypeError`` for an argument of another type; say so if it is the class, a builder or a method instead.
 
     >>> check_kind("soon", int, "wait()", "Give seconds.")
     Traceback (most recent call last):

@@ -99,7 +99,7 @@ class Row(_Parts):
         return self._kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-        """Set which change the row stands for; rows of different kinds are not equal.
+        """Set the row kind; rows of different kinds are not equal.
 
         >>> row = Row("Ada", 36)
         >>> row.set_row_kind(RowKind.DELETE)
@@ -147,7 +147,7 @@ class Row(_Parts):
         return dict(zip(self._fields, values, strict=False))
 
     def asDict(self, recursive: bool = False) -> dict[str, Any]:
-        """Return what ``as_dict`` returns, under the name that Spark's rows have for it.
+        """Return the result of ``as_dict``, under the name that Spark's rows have for it.
 
         >>> Row(a=1, b=2).asDict()
         {'a': 1, 'b': 2}

@@ -196,7 +196,7 @@ def limits(bits: int, signed: bool = True) -> tuple[int, int]:
 
 
 def whole_number(bits: int | None, signed: bool = True) -> Callable[[str], int]:
-    """Return what makes whole numbers of text; of so many bits (``None``: any).
+    """Return a converter of text to whole numbers; of so many bits (``None``: any).
 
     >>> whole_number(8)(" +12 ")
     12
@@ -287,7 +287,7 @@ def single_number(text: str) -> float:
 
 
 def boolean(text: str) -> bool:
-    """Return what ``true``, ``false``, ``1`` and ``0`` mean, in any case.
+    """Return the meaning of ``true``, ``false``, ``1`` and ``0``, in any case.
 
     >>> boolean("TRUE"), boolean("0")
     (True, False)
@@ -528,7 +528,7 @@ def _declared_within(declared: Any) -> list[Any]:
 
 
 def parser_of(column: TextColumn) -> Callable[[str], Any]:
-    """Return what makes values of text; raises ``InvalidProgram`` for a type that no text has.
+    """Return a converter of text to values; raises ``InvalidProgram`` for a type that no text has.
 
     >>> import pyarrow as pa
     >>> parser_of(TextColumn(pa.int8()))("7"), parser_of(TextColumn(pa.bool_()))("TRUE"), parser_of(TextColumn(pa.string()))("a")
@@ -590,7 +590,7 @@ class ValueTexts:
         return self.literal or ""
 
     def writer(self, column: TextColumn, quoted: Callable[[str], str]) -> Callable[[Any], str]:
-        """Return what writes a value of a column; numbers, booleans and nulls are never quoted."""
+        """Return a writer of values of a column; numbers, booleans and nulls are never quoted."""
         if column.parts:
             return self._joined(column, quoted)
         single, null = column.single, self.null
@@ -694,7 +694,7 @@ def _decimal_writer(digits: int | None) -> Callable[[Any], str]:
 def _of(
     kind: type | tuple[type, ...], show: Callable[[Any], str], but: type | tuple[type, ...] = ()
 ) -> Callable[[Any], str]:
-    """Return what writes values of a type, and refuses others."""
+    """Return a writer of values of a type, which refuses others."""
     name = kind.__name__ if isinstance(kind, type) else kind[0].__name__
 
     def write(value: Any) -> str:
@@ -728,7 +728,7 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
 
 
 def rounded(digits: int) -> Callable[[Any], decimal.Decimal]:
-    """Return what makes decimals with so many digits after the point, and rounds half up.
+    """Return a converter to decimals with so many digits after the point, which rounds half up.
 
     >>> rounded(0)("1.5"), rounded(2)(3)
     (Decimal('2'), Decimal('3.00'))

@@ -346,7 +346,7 @@ class CatalogColumnStatistics(CatalogTableStatistics):
 
 
 class Catalog:
-    """A catalog as PyFlink shows it: what ``TableEnvironment.get_catalog`` returns.
+    """A catalog as PyFlink shows it: the result of ``TableEnvironment.get_catalog``.
 
     >>> catalog = Catalog(native.InMemoryCatalog("db"))
     >>> catalog.list_databases(), catalog.table_exists(ObjectPath("db", "t"))

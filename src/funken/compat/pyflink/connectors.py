@@ -177,11 +177,11 @@ class OutputFileConfig(part_files.OutputFileConfig):
         return OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
-        """Return what names begin with."""
+        """Return the beginning of the names."""
         return self.part_prefix
 
     def get_part_suffix(self) -> str:
-        """Return what names end with."""
+        """Return the end of the names."""
         return self.part_suffix
 
 

@@ -171,7 +171,7 @@ class Dependencies:
                     self.files[f"site/{below.relative_to(folder).as_posix()}"] = below.read_bytes()
 
     def shipment(self) -> Shipment:
-        """Return what travels."""
+        """Return the dependencies that travel."""
         return Shipment(dict(self.files), dict(self.archives), dict(self.variables))
 
 

@@ -184,7 +184,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return self._remembered.get("local parallelism") or os.cpu_count() or 1
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
-        """Remember it for ``get_default_local_parallelism``; ``set_parallelism`` is what counts."""
+        """Remember it for ``get_default_local_parallelism``; ``set_parallelism`` decides."""
         self._remembered["local parallelism"] = parallelism
 
     def register_slot_sharing_group(self, slot_sharing_group: Any) -> StreamExecutionEnvironment:
@@ -216,7 +216,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         self._dependencies.variables["python"] = python_exec
 
     def add_jars(self, *jars_path: str) -> None:
-        """Accept and ignore: Funken's connectors are Python. Of the jar of a connector it is said what stands in for it."""
+        """Accept and ignore: Funken's connectors are Python. For the jar of a connector, name its stand-in."""
         for path in jars_path:
             instead = stand_in(path)
             if instead is not None:
@@ -229,7 +229,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     # ---- gone since PyFlink 2
 
     def set_restart_strategy(self, restart_strategy_configuration: Any) -> StreamExecutionEnvironment:
-        """Say what happens after a failure."""
+        """Set the rule for the restart after a failure."""
         removed("set_restart_strategy()", "set restart-strategy.type and its options.")
         for key, value in restart_strategy_configuration.options().items():
             self._configuration.set(key, value)

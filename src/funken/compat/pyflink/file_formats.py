@@ -81,7 +81,7 @@ class CsvSchemaBuilder(CsvSettings):
         return self
 
     def set_quote_char(self, char: str) -> CsvSchemaBuilder:
-        """Set what fields are quoted with."""
+        """Set the quotes of fields."""
         self._set("quote", char)
         return self
 
@@ -91,7 +91,7 @@ class CsvSchemaBuilder(CsvSettings):
         return self
 
     def set_escape_char(self, char: str) -> CsvSchemaBuilder:
-        """Set what takes the meaning of the next character."""
+        """Set the letter that takes the meaning of the next character."""
         self._set("escape", char)
         return self
 

@@ -61,7 +61,7 @@ class JobClient(native.JobClient):
         return JobID(super().get_job_id())
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:  # type: ignore[override]
-        """Return a future of the result; it raises what made the job fail."""
+        """Return a future of the result; it raises the job's failure."""
         result: Future[JobExecutionResult] = Future()
 
         def take(done: Future[native.JobExecutionResult]) -> None:

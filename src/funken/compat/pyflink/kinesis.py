@@ -129,7 +129,7 @@ class _SinkBuilder:
         self._more: dict[str, Any] = {}
 
     def set_serialization_schema(self, serialization_schema: Any) -> Any:
-        """Set what makes bytes of records."""
+        """Set the schema that makes bytes of records."""
         self._schema = serialization_schema
         return self
 
@@ -176,7 +176,7 @@ class KinesisStreamsSinkBuilder(_SinkBuilder):
         return self
 
     def set_partition_key_generator(self, partition_key_generator: Any) -> KinesisStreamsSinkBuilder:
-        """Set what makes keys of records: a ``PartitionKeyGenerator`` or a function."""
+        """Set the maker of keys of records: a ``PartitionKeyGenerator`` or a function."""
         self._more["partition_key"] = partition_key_generator
         return self
 

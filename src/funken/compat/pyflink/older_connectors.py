@@ -45,7 +45,7 @@ def _superseded(what: str, instead: str) -> None:
 
 
 class FlinkKafkaConsumerBase:
-    """Reads topics as a ``KafkaSource``; as in Flink it begins with the offsets of its group, unless it is told otherwise."""
+    """Reads topics as a ``KafkaSource``; by default it begins with the offsets of its group, as in Flink."""
 
     def __init__(self, topics: str | Sequence[str], deserialization_schema: Any, properties: Mapping[str, Any]) -> None:
         self._topics = [topics] if isinstance(topics, str) else [*topics]

@@ -348,7 +348,7 @@ class Csv(_Options):
                 getattr(self, name)(*(() if value is True else (value,)))
 
     def field_delimiter(self, delimiter: str) -> Csv:
-        """Set what separates values."""
+        """Set the text between values."""
         self._properties["field-delimiter"] = delimiter
         return self
 
@@ -357,7 +357,7 @@ class Csv(_Options):
         return self
 
     def quote_character(self, quoteCharacter: str) -> Csv:
-        """Set what encloses values."""
+        """Set the quotes of values."""
         self._properties["quote-character"] = quoteCharacter
         return self
 
@@ -372,12 +372,12 @@ class Csv(_Options):
         return self
 
     def array_element_delimiter(self, delimiter: str) -> Csv:
-        """Set what separates the elements of arrays."""
+        """Set the text between the elements of arrays."""
         self._properties["array-element-delimiter"] = delimiter
         return self
 
     def escape_character(self, escape_character: str) -> Csv:
-        """Set what quotes a character."""
+        """Set the letter that quotes a character."""
         self._properties["escape-character"] = escape_character
         return self
 
@@ -613,7 +613,7 @@ class TableSource:
     """The base of sources of tables."""
 
     def descriptor(self) -> TableDescriptor:
-        """Return what describes the table."""
+        """Return the descriptor of the table."""
         raise NotImplementedError
 
 
@@ -652,7 +652,7 @@ class CsvTableSource(TableSource):
         self._descriptor = _csv(source_path, field_names, field_types, options)
 
     def descriptor(self) -> TableDescriptor:
-        """Return what describes the table."""
+        """Return the descriptor of the table."""
         return self._descriptor
 
 
@@ -666,7 +666,7 @@ class CsvTableSink(TableSink):
         self._descriptor = _csv(path, field_names, field_types, {"field-delimiter": field_delimiter})
 
     def descriptor(self) -> TableDescriptor:
-        """Return what describes the table."""
+        """Return the descriptor of the table."""
         return self._descriptor
 
 

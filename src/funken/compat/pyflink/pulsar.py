@@ -144,7 +144,7 @@ class PulsarSourceBuilder(_Builder):
         return self
 
     def set_deserialization_schema(self, deserialization_schema: Any) -> PulsarSourceBuilder:
-        """Set what makes records of messages."""
+        """Set the schema that makes records of messages."""
         self._schema = deserialization_schema
         return self
 
@@ -224,7 +224,7 @@ class PulsarSinkBuilder(_Builder):
         )
 
     def set_serialization_schema(self, serialization_schema: Any) -> PulsarSinkBuilder:
-        """Set what makes messages of records."""
+        """Set the schema that makes messages of records."""
         self._schema = serialization_schema
         return self
 

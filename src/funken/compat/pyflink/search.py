@@ -40,7 +40,7 @@ class ElasticsearchSinkBuilderBase:
         """Return nothing: hosts are texts here, and no class of Java."""
 
     def set_emitter(self, emitter: Any) -> Any:
-        """Set what makes actions of records: an ``ElasticsearchEmitter``, or a function to ``BulkAction``."""
+        """Set the maker of actions of records: an ``ElasticsearchEmitter``, or a function to ``BulkAction``."""
         self._emitter = emitter
         return self
 

@@ -78,7 +78,7 @@ class Configuration(NativeConfiguration):
         return configuration
 
     def set(self, key: str | Option[Any], value: Any) -> Configuration:
-        """Set an option; raises ``InvalidConfiguration`` for an unfit value, and for what looks like a misspelt option.
+        """Set an option; raises ``InvalidConfiguration`` for an unfit value, and for a seemingly misspelt option.
 
         >>> Configuration().set("state.checkpoints.dir", "/data").to_dict()  # an older name of Flink's
         {'execution.checkpointing.dir': '/data'}
@@ -209,7 +209,7 @@ class ConfigOptions:
         return ConfigOptions(key)
 
     def string_type(self) -> ConfigOptions:
-        """Say what its values are; they are taken as they come."""
+        """Set the type of its values; they are taken as they come."""
         return self
 
     int_type = long_type = float_type = double_type = boolean_type = string_type
@@ -254,7 +254,7 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
         return self._configuration.get(options.CANCEL_GRACE)
 
     def set_restart_strategy(self, restart_strategy_configuration: Any) -> ExecutionConfig:
-        """Say what happens after a failure; gone since PyFlink 2."""
+        """Set the rule for the restart after a failure; gone since PyFlink 2."""
         removed("set_restart_strategy()", "set restart-strategy.type and its options.")
         for key, value in restart_strategy_configuration.options().items():
             self._configuration.set(key, value)
@@ -275,7 +275,7 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
         return self
 
     def disable_generic_types(self) -> ExecutionConfig:
-        """Accept and ignore: records without a declared type are what Funken is made for."""
+        """Accept and ignore: Funken is made for records without a declared type."""
         return self
 
     def has_generic_types_disabled(self) -> bool:

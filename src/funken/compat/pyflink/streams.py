@@ -153,7 +153,7 @@ class CachedDataStream(DataStream):
 
 
 class KeyAsFlink:
-    """A key selector whose keys are hashable: lists become tuples, and rows what their type says."""
+    """A key selector whose keys are hashable: lists become tuples, and rows follow their type."""
 
     def __init__(self, key: UserFunction, key_type: TypeInformation | None) -> None:
         self._key = key

@@ -212,7 +212,7 @@ class _Collected:
 
 
 def _collected(type_: Any) -> Convert | None:
-    """Return what makes PyFlink's values of a type; ``None``: they are the same."""
+    """Return the conversion to PyFlink's values of a type; ``None``: they are the same."""
     kind = type(type_).__name__
     if kind == "FloatType":
         return lambda value: float(_float_text(value)) if math.isfinite(value) else value
@@ -284,7 +284,7 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
         return _table(super().from_data_stream(data_stream, *fields_or_schema))
 
     def from_changelog_stream(self, data_stream: Any, schema: Any = None, changelog_mode: Any = None) -> Table:
-        """Return a stream of rows with kinds as a table."""
+        """Return a stream of rows with row kinds as a table."""
         return _table(super().from_changelog_stream(data_stream, schema, changelog_mode))
 
     def to_data_stream(self, table: Any, target_data_type: Any = None) -> Any:
@@ -292,7 +292,7 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
         return _with_instants(table, adopt(super().to_data_stream(table, target_data_type)))
 
     def to_changelog_stream(self, table: Any, target_schema: Any = None, changelog_mode: Any = None) -> Any:
-        """Return the changes of a table as a stream of rows with kinds; a TIMESTAMP_LTZ is an ``Instant``."""
+        """Return the changes of a table as a stream of rows with row kinds; a TIMESTAMP_LTZ is an ``Instant``."""
         return _with_instants(table, adopt(super().to_changelog_stream(table, target_schema, changelog_mode)))
 
     def to_append_stream(self, table: Any, type_info: Any = None) -> Any:

@@ -241,7 +241,7 @@ class CollectedTableFactory(TableFactory):
     """Makes tables that are collected."""
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what keeps the rows."""
+        """Return a sink that keeps the rows."""
         return CollectedTable(context)
 
 

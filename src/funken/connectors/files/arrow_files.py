@@ -391,7 +391,7 @@ class ArrowWriter:
         """Do nothing: a group of rows is written when it is full."""
 
     def finish(self) -> None:
-        """Write what waits, and the end of the file."""
+        """Write waiting records, and the end of the file."""
         if self._records:
             self._convert()
         self._write_group()

@@ -134,12 +134,12 @@ class FileCompactor:
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
-        """Return what writes the bytes of files one after the other, with a delimiter in between."""
+        """Return a compactor that writes the bytes of files one after the other, with a delimiter in between."""
         return _Concatenation(file_delimiter or b"")
 
     @staticmethod
     def identical_file_compactor() -> FileCompactor:
-        """Return what leaves files as they are: each is committed by itself, when it is due."""
+        """Return a compactor that leaves files as they are: each is committed by itself, when it is due."""
         return _Identity()
 
 
@@ -204,7 +204,7 @@ class WaitingFiles:
         self._waiting: list[Waiting] = []
 
     def restore(self, states: Iterable[Waiting]) -> None:
-        """Go on with what waited in a checkpoint; raise ``FileNotFoundError`` if that is neither there nor committed."""
+        """Go on with files that waited in a checkpoint; raise ``FileNotFoundError`` for lost ones."""
         for waiting in states:
             left = self._not_committed(waiting)
             if left:
@@ -274,7 +274,7 @@ class WaitingFiles:
         return [CompactedFile(hidden, waiting.final, sources, tuple(source for source in sources if source in fresh))]
 
     def snapshot(self) -> list[Waiting]:
-        """Return what waits."""
+        """Return the waiting files."""
         return list(self._waiting)
 
 

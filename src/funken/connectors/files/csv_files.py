@@ -72,7 +72,7 @@ class CsvReaderFormat(FileFormat):
         return CsvReaderFormat(schema, header, malformed, skip_first_row, names)
 
     def encoder(self) -> LineEncoder:
-        r"""Return what writes such files, for ``FileSink.for_row_format``.
+        r"""Return the encoder of such files, for ``FileSink.for_row_format``.
 
         >>> CsvReaderFormat(CsvSchema(Types.ROW_NAMED(["n"], [Types.INT()])), header=True).encoder().header()
         b'n\n'
@@ -87,7 +87,7 @@ class CsvReaderFormat(FileFormat):
         return CsvRecords(self, file, split, context)
 
     def counts(self, split: FileSplit) -> str:
-        """Return what positions count."""
+        """Return the name of positions."""
         return "row"
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:

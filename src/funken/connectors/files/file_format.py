@@ -280,7 +280,7 @@ _OF_PYTHON: dict[Any, Callable[[str], Any]] = {
 
 
 def partition_parser(declared: Any) -> Callable[[str], Any]:
-    """Return what makes a value of the text in a path; raises ``InvalidProgram`` for a type that has none.
+    """Return a converter of a path's text to a value; raises ``InvalidProgram`` for a type that has none.
 
     >>> partition_parser(int)("07"), partition_parser(str)("07")
     (7, '07')
@@ -415,11 +415,11 @@ class FileFormat:
     """Whether compression is inside the format, and not around the file."""
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
-        """Return what reads a split; ``file`` is seekable unless the file is compressed."""
+        """Return the reader of a split; ``file`` is seekable unless the file is compressed."""
         raise NotImplementedError
 
     def counts(self, split: FileSplit) -> str:
-        """Return what positions of a split count, for errors: records, unless the format says otherwise.
+        """Return the name of a split's positions, for errors: records, unless the format overrides it.
 
         >>> from funken.connectors.files.line_files import StreamFormat
         >>> split = FileSplit("/in", FileStatus("/in/a.gz", 9, 0), 0, 9, whole=True)
@@ -448,7 +448,7 @@ class FileFormat:
         schema: Type,
         wanted: Sequence[int] | None,
     ) -> RecordReader:
-        """Return what reads a split as blocks of columns, or lists where a chunk has no such form; positions are ``reader``'s.
+        """Return the reader of a split as blocks of columns, or lists in other forms; positions as ``reader``'s.
 
         ``wanted`` are the numbers of the leaves of the schema (its fields, if it is flat) that are read (``None``: all); in the
         place of others there is ``NOT_READ``.
@@ -505,7 +505,7 @@ class BulkFormat:
     """Whether writers take blocks of columns (``funken.columnar.block.Block``) as well as lists."""
 
     def create(self, file: IO[bytes]) -> BulkWriter:
-        """Return what writes a new file."""
+        """Return the writer of a new file."""
         raise NotImplementedError
 
     def of_type(self, type_info: TypeInformation | None) -> BulkFormat:

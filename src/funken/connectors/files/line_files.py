@@ -330,7 +330,7 @@ class StreamFormat(Charset, FileFormat):
         return _reading(file, split, self, CHUNK)
 
     def counts(self, split: FileSplit) -> str:
-        """Return what positions count: lines of a stream, bytes of a range.
+        """Return the name of positions: lines of a stream, bytes of a range.
 
         >>> from funken.io.filesystem import FileStatus
         >>> StreamFormat().counts(FileSplit("/in", FileStatus("/in/a.txt", 14, 0), 0, 14))
@@ -339,7 +339,7 @@ class StreamFormat(Charset, FileFormat):
         return "line" if split.whole else "byte"
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
-        """Return the kind of texts; raise ``NotVectorizable`` for other charsets than UTF-8, and other ways with errors.
+        """Return the type of texts; raise ``NotVectorizable`` for charsets other than UTF-8, or other error handling.
 
         >>> StreamFormat.text_line_format().record_schema(first=lambda: open("never opened", "rb"))
         str
@@ -423,7 +423,7 @@ class LineFormat(FileFormat):
         return DecodedLines(self, _lines(file, split, position, CHUNK), split, context, skip)
 
     def counts(self, split: FileSplit) -> str:
-        """Return what positions count: lines of a stream, bytes of a range."""
+        """Return the name of positions: lines of a stream, bytes of a range."""
         return "line" if split.whole else "byte"
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
@@ -463,7 +463,7 @@ def _lines(file: IO[bytes], split: FileSplit, position: int | None, size: int) -
 
 
 def _remedy(message: bytes) -> str:
-    """Say what to do about a line that is an array of objects, or begins a document of several lines."""
+    """Return the remedy for a line that is an array of objects, or begins a document of several lines."""
     text = message.strip()
     if text not in (b"{", b"[") and not text.startswith(b"[{"):
         return ""

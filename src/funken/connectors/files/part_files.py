@@ -36,7 +36,7 @@ class Encoder:
         raise NotImplementedError
 
     def header(self) -> bytes:
-        r"""Return what every file begins with; nothing unless overridden.
+        r"""Return the first bytes of every file; none unless overridden.
 
         >>> class Csv(Encoder):
         ...     def header(self):
@@ -186,11 +186,11 @@ class OutputFileConfig:
         return OutputFileConfig()
 
     def with_part_prefix(self, prefix: str) -> OutputFileConfig:
-        """Set what names begin with."""
+        """Set the beginning of the names."""
         return replace(self, part_prefix=prefix)
 
     def with_part_suffix(self, suffix: str) -> OutputFileConfig:
-        """Set what names end with."""
+        """Set the end of the names."""
         return replace(self, part_suffix=suffix)
 
     def build(self) -> OutputFileConfig:

@@ -188,7 +188,7 @@ class DateTimeBucketAssigner(BucketAssigner):
     timezone_id: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be understood, before the job runs."""
+        """Refuse a pattern that cannot be understood, before the job runs."""
         _template(self.format_str)
         _zone(self.timezone_id)
 
@@ -427,7 +427,7 @@ class RowFormatBuilder:
         return RowFormatBuilder(replace(self.sink, compact_strategy=strategy, compactor=compactor))
 
     def disable_compact(self) -> RowFormatBuilder:
-        """Put no files together, the default; what waits in the snapshot that a job starts from is committed as it is.
+        """Put no files together, the default; files that wait in the job's snapshot are committed as they are.
 
         >>> FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).disable_compact().build().compact_strategy
         """

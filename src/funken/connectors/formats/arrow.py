@@ -55,7 +55,7 @@ _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": 1}
 
 
 def array_of(values: Sequence[Any], kind: Any) -> Any:
-    """Return values as an array; raises ``ValueError``, or what Arrow raises, for one that the type has no place for.
+    """Return values as an array; raises ``ValueError``, or Arrow's error, for one that the type has no place for.
 
     >>> import pyarrow as pa
     >>> array_of([1, None], pa.int8()).to_pylist()
@@ -286,7 +286,7 @@ def _completed(record: Any, schema: Type) -> Any:
 
 
 def _fields_of(schema: Composite, groups: RowGroups, wanted: Collection[int]) -> Iterator[str]:
-    """Yield columns, or the fields within those that can be read without the others, of leaves."""
+    """Yield columns, or the fields within those that can be read without the others, of atomic fields."""
     found: dict[str, None] = {}
     for number, (path, kind) in enumerate(atomic_fields(schema)):
         if number in wanted:

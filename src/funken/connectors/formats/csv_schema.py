@@ -110,7 +110,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     _writers: tuple[Callable[[Any], str], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work, before the job runs."""
+        """Refuse settings that cannot work, before the job runs."""
         for name in ("delimiter", "quote", "escape", "comment", "array_delimiter"):
             character = getattr(self, name)
             self._check_character(name, character)
@@ -232,11 +232,11 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         return csv_record_schema(self, schema_of_records(self.record_type, self._shape))
 
     def lines_to_columns(self, schema: Type, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
-        """Return what makes columns of lines."""
+        """Return a function that makes columns of lines."""
         return self.columns(schema, wanted).of_lines
 
     def columns(self, schema: Type, wanted: Sequence[int] | None, names: Sequence[str] | None = None) -> CsvColumns:
-        """Return what makes columns of text whose columns have these names, in their order (``None``: those declared)."""
+        """Return a function from text with columns of these names, in order (``None``: as declared), to columns."""
         assert isinstance(schema, Composite)
         if names is None:
             return CsvColumns(self, self._parsers, self._types(), schema, wanted)
@@ -305,7 +305,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         return Quoting(re.compile(f"[{special}]"), self.quote, self.escape, _LONGEST_LOOKED_AT)
 
     def _written_text(self) -> Callable[[str], str]:
-        """Return what quotes text where Flink does."""
+        """Return a function that quotes text where Flink does."""
         quote, escape, is_doubtful = self.quote, self.escape, self._in_lines.doubtful.search
         if quote is None:
             return self._escaping()
@@ -320,7 +320,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         return quoted
 
     def _escaping(self) -> Callable[[str], str]:
-        """Return what writes text without quotes: with an escape where it is needed."""
+        """Return a function that writes text without quotes: with an escape where it is needed."""
         escape, special = self.escape, self._in_lines.doubtful
 
         def escaped(text: str) -> str:

@@ -140,7 +140,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
             raise NotVectorizable(f"reads JSON, but a file does not begin with it; {_DECLARE}") from None
 
     def lines_to_columns(self, schema: Type, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
-        """Return what makes columns of lines with a document in each."""
+        """Return a function that makes columns of lines with a document in each."""
         if self.record_type is not None:
             return JsonColumns(schema, wanted, _shape_of(self.record_type), self.record_type).of_lines
         if wanted is None:  # documents may have more fields than the schema
@@ -217,7 +217,7 @@ def documents_by(shape: RecordShape) -> Callable[[Any], Any]:
 
 
 def parsed(message: bytes) -> Any:
-    r"""Parse a document: what msgspec refuses is for ``json``, which takes a little more, or raises with the position.
+    r"""Parse a document: after a refusal by msgspec ``json`` takes a little more, or raises with the position.
 
     A byte order mark before it is no part of it.
 
@@ -235,7 +235,7 @@ class _DecimalError(TypeError):
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold of a value that it has no form for."""
+    """Return a form that JSON can hold of a value that it has no form for."""
     if isinstance(value, decimal.Decimal):
         raise _DecimalError
     document = as_document(value)
@@ -326,7 +326,7 @@ def _written(block: Columns) -> list[str]:
 
 @functools.lru_cache(maxsize=256)
 def _writer_of(schema: Type) -> Callable[[Iterable[Any]], list[str]]:
-    """Generate what puts the texts of leaves together: formatting by ``%`` would take twice the time."""
+    """Generate a function that joins the texts of fields: formatting by ``%`` would take twice the time."""
     variables = itertools.count()
     text = "".join(_pieces(schema, variables, outermost=True))
     names = "".join(f"v{number}, " for number in range(next(variables)))

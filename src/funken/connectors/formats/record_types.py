@@ -50,7 +50,7 @@ _PYTHON = {str: "string", bool: "bool_", int: "int64", float: "float64", bytes: 
 
 @dataclass(frozen=True)
 class RecordShape:
-    """The fields of a record type, and what makes records of values and values of records.
+    """The fields of a record type, and the conversions between records and values.
 
     ``required`` are the names without a default; ``types`` returns the schema of Arrow.
 
@@ -87,11 +87,11 @@ class Leaves:
     """Whether lists, maps and values of which nothing is declared are looked at, too."""
 
     def into(self, declared: Any) -> Callable[[Any], Any] | None:
-        """Return what makes values of a type of those of the format; ``None``: they are the same."""
+        """Return a converter from the format to a type; ``None``: the values are the same."""
         return None
 
     def out(self, declared: Any) -> Callable[[Any], Any] | None:
-        """Return what makes values of the format of those of a type; ``None``: they are the same."""
+        """Return a converter from a type to the format; ``None``: the values are the same."""
         return None
 
     def rest(self, value: Any) -> Any:
@@ -149,7 +149,7 @@ def shape_of(record_type: Any, who: str, around: tuple[Any, ...] = (), leaves: L
 
 
 def _converter(names: Sequence[str], converts: Sequence[_Convert]) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return what converts the values of fields; its ``ValueError`` names the field."""
+    """Return a converter of the values of fields; its ``ValueError`` names the field."""
 
     def convert(values: Sequence[Any]) -> list[Any]:
         try:
@@ -193,7 +193,7 @@ def flat_shape(record_type: Any, who: str) -> RecordShape:
 
 
 def from_documents(shape: RecordShape) -> Callable[[Any], Any]:
-    """Return what makes records of dicts: missing fields have their defaults, other keys are dropped.
+    """Return a function from dicts to records: missing fields have their defaults, other keys are dropped.
 
     >>> @dataclass
     ... class Count:
@@ -233,7 +233,7 @@ def _converted(name: str, convert: Callable[[Any], Any], document: Any, defaults
 
 
 def shape_of_dicts(shape: RecordShape) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return what converts the values of dicts as ``values`` does those of records; a dict may have fewer fields, or more.
+    """Return a converter of the values of dicts, as ``values`` is of records; a dict may have fewer fields, or more.
 
     >>> from funken import Types
     >>> shape_of_dicts(shape_of(Types.ROW_NAMED(["n"], [Types.INT()]), "an example"))({"n": 1, "more": 2})
@@ -313,7 +313,7 @@ def _names_of(record_type: Any) -> Sequence[str]:
 def _within(
     declared: Any, who: str, around: tuple[Any, ...], leaves: Leaves | None = None
 ) -> tuple[_Convert, _Convert] | None:
-    """Return what makes the records in a value out of dicts, and dicts out of them; ``None`` if there are none."""
+    """Return a converter between the records in a value and dicts; ``None`` if there are none."""
     single = None if leaves is None else _of_single(declared, leaves)
     if single is not None:
         return single
@@ -438,7 +438,7 @@ def _of_named_tuple(record_type: Any, who: str) -> RecordShape:
 
 
 def getter(maker: Any, names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
-    """Return what takes values out of an object, also one or none, as ``operator.attrgetter`` or ``itemgetter`` does.
+    """Return a function from an object to values, also one or none, as ``operator.attrgetter`` or ``itemgetter``.
 
     >>> getter(operator.itemgetter, ["n"])({"n": 1, "item": "tea"})
     (1,)
@@ -677,11 +677,11 @@ class StoredLeaves(Leaves):
     """The conversions of single values, as ``record_types.py`` asks for them."""
 
     def into(self, declared: Any) -> Convert | None:
-        """Return what makes values of the type of those in files."""
+        """Return a converter from files to the type."""
         return {Types.INSTANT(): _instant, Types.BIG_INT(): _whole}.get(_hashed(declared))
 
     def out(self, declared: Any) -> Convert | None:
-        """Return what makes values for files of those of the type."""
+        """Return a converter from the type to files."""
         if declared == PrimitiveArrayTypeInfo(Types.BYTE()):
             return _bytes
         if declared in (Types.BYTE(), Types.SHORT()):

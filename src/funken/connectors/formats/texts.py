@@ -89,7 +89,7 @@ def text_schema(charset: str, sample: Callable[[], Sequence[str]] | None = None)
 
 
 def with_samples(schema: Type, sample: Callable[[int], Sequence[str]]) -> Type:
-    """Return a schema whose texts can be looked at: ``sample`` returns some of a leaf, by its number."""
+    """Return a schema whose texts can be looked at: ``sample`` returns some of a field, by its number."""
     numbers = itertools.count()
 
     def of(inner: Type) -> Type:

@@ -39,7 +39,7 @@ def confluent(module: str = "confluent_kafka") -> Any:
 
 
 def check_properties(properties: Mapping[str, str], who: str) -> None:
-    """Reject what only the Java client knows, and name what takes its place."""
+    """Reject properties that only the Java client knows, and name their replacement."""
     for key in properties:
         if key in _ADVICE:
             raise InvalidConfiguration(f"{who}: property {key!r} has no meaning here; {_ADVICE[key]}.")

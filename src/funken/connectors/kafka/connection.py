@@ -52,7 +52,7 @@ class Security:
 
     @staticmethod
     def of(properties: Mapping[str, Any]) -> Security:
-        """Read the properties; raises ``InvalidConfiguration`` for what this connection cannot do."""
+        """Read the properties; raises ``InvalidConfiguration`` for ones that this connection cannot fulfil."""
         get = properties.get
         protocol = str(get("security.protocol", "plaintext")).lower()
         if protocol not in ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"):

@@ -59,11 +59,11 @@ class Transport:
         return made(confluent().Producer, properties, who)
 
     def transactions(self, servers: str, properties: Mapping[str, Any]) -> BrokerTransactionAdmin:
-        """Return what commits transactions of other processes."""
+        """Return the committer of transactions of other processes."""
         return BrokerTransactionAdmin(servers, properties)
 
     def leaders(self, settings: SinkSettings, topic: str) -> dict[tuple[str, int], list[int]]:
-        """Return which brokers lead which partitions of a topic; an ``OSError`` if that cannot be told."""
+        """Return the leaders of the partitions of a topic; an ``OSError`` if they are not known."""
         kafka = confluent()
         properties = _connecting(settings.client_properties()) | {"bootstrap.servers": settings.servers}
         admin = made(confluent("confluent_kafka.admin").AdminClient, {**properties, "log_level": 0}, "Kafka sink")
@@ -485,7 +485,7 @@ def _times(timestamps: list[int] | None, count: int) -> list[int]:
 
 
 def _ignored(error: Any) -> None:
-    """The client reports an error: what matters is raised by its methods."""
+    """The client reports an error: the ones that matter are raised by its methods."""
 
 
 # ---- The committer of an exactly-once Kafka sink, on the driver.
@@ -765,7 +765,7 @@ class KafkaSinkBuilder:
         return self._with(guarantee=delivery_guarantee)
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
-        """Set what transactional ids begin with; no other job may use the same. An exactly-once sink needs it."""
+        """Set the beginning of transactional ids; no other job may use the same. An exactly-once sink needs it."""
         return self._with(transactional_id_prefix=transactional_id_prefix)
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:

@@ -290,7 +290,7 @@ class Native:
 
 
 def messages_of(kafka: Any, properties: dict[str, Any], values_only: bool) -> tuple[Any, Messages]:
-    """Make a consumer of the client ``kafka``, and what takes its messages; ``values_only``: nobody wants keys or headers."""
+    """Make a consumer of the client ``kafka``, and its fetch function; ``values_only``: without keys and headers."""
     native = load() if values_only else None
     if native is None:
         consumer = kafka.Consumer(properties)

@@ -90,7 +90,7 @@ class MySqlColumn(NamedTuple):
 
     @property
     def converter(self) -> Convert | None:
-        """Return what makes the value of that of a query."""
+        """Return a converter of a query's values."""
         return _OF_QUERIES.get(self.type)
 
 
@@ -156,7 +156,7 @@ _OF_QUERIES: dict[str, Convert] = {"date": _date, "datetime": _date, "timestamp"
 
 
 def log_converters(columns: Sequence[Any]) -> dict[str, Convert]:
-    """Return what makes the values of those of the log, for the columns of a table map; columns read as bits are changed.
+    """Return converters of the log's values, for the columns of a table map; columns read as bits are changed.
 
     ``columns`` are those of mysql-replication, which reads them as their ``type`` says.
     """

@@ -147,7 +147,7 @@ class _Context:
 
 
 def text_loader(of: Unrepresentable) -> Callable[[int, bytes], Any]:
-    """Return what makes Python's values of the server's texts, by their type: the same as a query returns."""
+    """Return a converter of the server's texts to Python's values, by their type: the same as a query's."""
     transformer = psycopg("psycopg.adapt").Transformer(_Context(of))
     text = psycopg("psycopg.pq").Format.TEXT
     known: dict[int, Callable[[bytes], Any]] = {}

@@ -123,7 +123,7 @@ class PulsarConnection:
         return pulsar().PulsarException
 
     def problem(self, error: Exception) -> str:
-        """Return an error of the client as a sentence, with what to do."""
+        """Return an error of the client as a sentence, with the remedy."""
         name = type(error).__name__
         return f"{self!r} answers {name}; {REMEDIES.get(name, 'see the log of the broker')}."
 

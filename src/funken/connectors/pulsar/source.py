@@ -428,7 +428,7 @@ class PulsarReader(PolledReader):
         return SplitRecords(split.id, messages, None if over else following, sum(len(each.data) for each in messages))
 
     def _open_feed(self, split: PulsarSplit) -> Callable[[], Sequence[Any]] | None:
-        """Return what receives messages, from the place of the split on.
+        """Return a receiver of messages, from the place of the split on.
 
         From a known place the broker's readers read, of which there may be several: one of an attempt that failed is in nobody's
         way. Without one the subscription's consumer reads; ``None`` while the broker still has that of a former attempt.

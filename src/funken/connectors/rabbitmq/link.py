@@ -247,7 +247,7 @@ class Consumer:
         self.confirmed.append((epoch, number))
 
     def trouble(self, error: BaseException, again: bool) -> None:
-        """Tell of a lost channel; the reader raises what cannot be mended."""
+        """Tell of a lost channel; the reader raises an error that cannot be mended."""
         self.lost += self.link.worked
         if again and self.link.worked:  # else it has been told
             logger.warning(
@@ -383,7 +383,7 @@ class Publisher:
             self._changed.notify_all()
 
     def trouble(self, error: BaseException, again: bool) -> None:
-        """Tell of a lost channel; the writer raises what cannot be mended."""
+        """Tell of a lost channel; the writer raises an error that cannot be mended."""
         self.lost += self.link.worked
         if again and self.link.worked:  # else it has been told
             logger.warning(

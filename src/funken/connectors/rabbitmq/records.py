@@ -105,7 +105,7 @@ class RMQSinkPublishOptions:
             _checked(self.properties)
 
     def publication(self) -> Callable[[Any, bytes], Publication]:
-        """Return what makes the message of a record and its body."""
+        """Return a function from a record and its body to the message."""
         properties = pika().BasicProperties
 
         def made(bears: Mapping[str, Any]) -> Any:

@@ -80,7 +80,7 @@ class SqlDatabase:
         return [tuple(row) for row in cursor.fetchall()]
 
     def limit(self, rows: int) -> str:
-        """Return what ends a query that returns at most so many rows."""
+        """Return the clause that limits a query to so many rows."""
         return f" LIMIT {rows}"
 
     def write(
@@ -281,7 +281,7 @@ class EngineDatabase(SqlDatabase):
         return super().upsert(table, columns, keys)
 
     def limit(self, rows: int) -> str:
-        """Return what ends a query that returns at most so many rows."""
+        """Return the clause that limits a query to so many rows."""
         if self._engine.dialect.name in ("mssql", "oracle"):
             return f" OFFSET 0 ROWS FETCH NEXT {rows} ROWS ONLY"
         return super().limit(rows)
@@ -328,7 +328,7 @@ class SqliteDatabase(SqlDatabase):
         return (sqlite3.Error,)
 
     def problem(self, error: Exception) -> SqlProblem:
-        """Say what SQLite's message means."""
+        """Return the meaning of SQLite's message."""
         text = str(error)
         if "unable to open" in text:
             return SqlProblem(f"{self.path!r} cannot be opened", "create the database, or correct the path")
