@@ -68,7 +68,7 @@ class Function:
         """Prepare; runs in the worker before the first record of an attempt, when state can already be had."""
 
     def close(self) -> None:
-        """Release what ``open`` took; runs after the last record, and after a failure, also one of ``open``."""
+        """Release the resources of ``open``; runs after the last record, and after a failure, also one of ``open``."""
 
 
 class CheckpointedFunction:
@@ -911,7 +911,7 @@ FOLDS = ("first", "last", "max", "min", "sum")
 
 @dataclass(frozen=True)
 class ReduceFields(OfFields):
-    """Reduce each named field by its fold; the other fields are those of the first record.
+    """Reduce each named field by its aggregate; the other fields are those of the first record.
 
     >>> of_orders = ReduceFields.of({"amount": "sum", "at": "max"})
     >>> of_orders({"item": "tea", "amount": 3, "at": 5}, {"item": "jam", "amount": 4, "at": 2})
@@ -922,7 +922,7 @@ class ReduceFields(OfFields):
 
     @staticmethod
     def of(folds: Folds) -> ReduceFields:
-        """Return the function for folds by field; raise ``InvalidProgram`` for an unknown fold or for none."""
+        """Return the function for aggregates by field; raise ``InvalidProgram`` for an unknown one or for none."""
         for position, fold in folds.items():
             check_position(position)
             if fold not in FOLDS:

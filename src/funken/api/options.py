@@ -121,12 +121,12 @@ class ExecutionConfig(Suggesting):
         return self._configuration.get(config.MAX_PARALLELISM)
 
     def set_global_job_parameters(self, global_job_parameters_dict: dict[str, Any]) -> ExecutionConfig:
-        """Set what functions can ask their ``RuntimeContext`` for."""
+        """Set the parameters that functions can read in their ``RuntimeContext``."""
         self._configuration.set(config.JOB_PARAMETERS, global_job_parameters_dict)
         return self
 
     def get_global_job_parameters(self) -> dict[str, str]:
-        """Return what functions can ask for."""
+        """Return the parameters that functions can read."""
         return self._configuration.get(config.JOB_PARAMETERS)
 
     def enable_object_reuse(self) -> ExecutionConfig:

@@ -51,7 +51,7 @@ class OfSide(Generic[T, K]):
         self._key = key
 
     def __call__(self, record: T) -> tuple[int, K, T]:
-        """Return the record with what ``JoinAll`` needs to know of it."""
+        """Return the record with its side and key, for ``JoinAll``."""
         return self._side, self._key(record), record
 
 

@@ -223,7 +223,7 @@ def shared_cores(configuration: Configuration, session: object) -> int | None:
 
 
 def recompiler(graph: StreamGraph, name: str, configuration: Configuration, cores: int | None) -> Recompile:
-    """Return what compiles a program again, for another parallelism."""
+    """Return a function that compiles a program again, for another parallelism."""
 
     def recompile(parallelism: int) -> RewriteStage:
         compiled = compile_plan(graph, name, parallelism, configuration.get(config.MAX_PARALLELISM))

@@ -746,7 +746,7 @@ class Nfa:
         return leaf
 
     def advance(self, state: NfaState, timestamp: int) -> tuple[NfaState, list[Match], list[tuple[Match, int]]]:
-        """Let time reach ``timestamp``; return the matches that this completes, and what timed out and when."""
+        """Let time reach ``timestamp``; return the matches that this completes, and the time-outs with their times."""
         if state.shape != self.shape:
             self._check(state)
         if not self.windowed or self.deadline(state) > timestamp:

@@ -107,7 +107,7 @@ class PatternProcessFunction:
         """Prepare, before the first match."""
 
     def close(self) -> None:
-        """Release what ``open`` took."""
+        """Release the resources of ``open``."""
 
     def process_match(self, match: Match, ctx: PatternContext) -> Iterable[Any] | None:
         """Return or yield records; ``(OutputTag, record)`` goes to a side output."""
@@ -155,7 +155,7 @@ class Selecting(PatternProcessFunction):
 
 
 class SelectingTimeouts(Selecting, TimedOutPartialMatchHandler):
-    """The same, and another function's results for what timed out go to a side output."""
+    """The same, and another function's results for time-outs go to a side output."""
 
     def __init__(self, function: Callable[[Match], Any], flat: bool, tag: OutputTag, timeout: Any) -> None:
         super().__init__(function, flat)
@@ -454,7 +454,7 @@ class MatchPatternLogic(KeyedOperator):
         self, key: Any, before: NfaState | None, state: NfaState, matches: list[Match], expired: Iterable[Any], at: int,
         now: int, stamp: int,
     ) -> None:  # fmt: skip
-        """Write the state if it changed, and give matches and what timed out to the function."""
+        """Write the state if it changed, and pass matches and time-outs to the function."""
         if state is self._nfa.initial:
             if before is not None:
                 del self._states[key]

@@ -141,7 +141,7 @@ class SimpleCondition:
         return self._function(event)
 
     def close(self) -> None:
-        """Release what ``open`` took."""
+        """Release the resources of ``open``."""
 
     @staticmethod
     def of(function: Callable[[Any], Any]) -> SimpleCondition:
@@ -170,7 +170,7 @@ class IterativeCondition:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Release what ``open`` took."""
+        """Release the resources of ``open``."""
 
 
 class RichIterativeCondition(IterativeCondition):

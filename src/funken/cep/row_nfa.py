@@ -514,7 +514,7 @@ class Facts:
         ]
 
     def of(self, state: int, tail: Node) -> tuple[Any, ...]:
-        """Return what matters of the rows that end with ``tail`` to a thread in a state."""
+        """Return the facts of the rows that end with ``tail`` that matter to a thread in a state."""
         values = self._of_rows(tail)
         return tuple(values[at] for at in self.asked[state])
 
@@ -766,7 +766,7 @@ class RowNfa:
         return state.deadline
 
     def begin(self, value: Any, timestamp: int, now: int, passed: Any = None, mask: Any = None) -> Any:
-        """Handle the first row of a partition that is known; ``None`` if it leaves no trace."""
+        """Handle the known first row of a partition; ``None`` if it leaves no trace."""
         if self._own_first and not self.remembers:
             row = MatchedRows(("",), (value,))
             try:

@@ -51,7 +51,7 @@ class PatternStream:
         return self._with(late=late_data_output_tag)
 
     def process(self, pattern_process_function: PatternProcessFunction) -> DataStream:
-        """Handle matches, and with a ``TimedOutPartialMatchHandler`` also what timed out."""
+        """Handle matches, and with a ``TimedOutPartialMatchHandler`` also time-outs."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
             raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
         check_methods(pattern_process_function, PatternProcessFunction, "process()")

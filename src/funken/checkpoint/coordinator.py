@@ -76,7 +76,7 @@ class CoordinatorContext(Protocol):
         """Commit the sinks' prepared output, in the background; output committed before may be in it again."""
 
     def perform(self, command: Command) -> None:
-        """Do what concerns tasks or the job: ``Notify...``, ``FailJob``, ``MayRestart``, ``JobOver``.
+        """Execute a command for tasks or the job: ``Notify...``, ``FailJob``, ``MayRestart``, ``JobOver``.
 
         ``MayRestart`` comes from the background, the others from the caller of ``handle``. It does not come while the
         storage fails; every ``Tick`` then has it tried again.
@@ -146,7 +146,7 @@ class Coordinator:
                 self._busy = False
 
     def story(self, checkpoint: CheckpointId) -> str:
-        """Return what happened to a checkpoint, and how large it is."""
+        """Return the history of a checkpoint, and its size."""
         with self._lock:
             told, manifest = self.machine.story(checkpoint), self.catalog.complete.get(checkpoint)
         if manifest is None:

@@ -233,7 +233,7 @@ class IncrementalSnapshots:
         )
 
     def resume(self, origins: Sequence[Origin], exact: bool, files: Iterable[NamedBlob] = ()) -> None:
-        """Continue from what this subtask was restored from, before the first snapshot.
+        """Continue from this subtask's restored snapshots, before the first snapshot.
 
         ``exact``: it is at most one origin, in the folder of this very job, with exactly this subtask's key groups. Then its
         database, if there is one, was opened from ``files``.
@@ -263,7 +263,7 @@ class IncrementalSnapshots:
     def snapshot(
         self, state: SubtaskState, checkpoint: CheckpointId, committables: Sequence[object] = (), final: bool = False
     ) -> OperatorSnapshot:
-        """Pickle a snapshot; of tables that are given completely, only what differs from the last one.
+        """Pickle a snapshot; of complete tables, only the difference from the last one.
 
         ``final`` is for a subtask that has ended; ``checkpoint`` is then greater than any that it has taken part in.
         """
@@ -421,7 +421,7 @@ class IncrementalSnapshots:
 
 
 def is_complete(state: SubtaskState, changes: dict[int, dict[str, Change]]) -> bool:
-    """Return whether a state is complete, and not only what changed."""
+    """Return whether a state is complete, and not only changes."""
     parts: tuple[GroupedSnapshot | None, ...] = (state.keyed, state.timers)
     pending = (part for section, part in zip(SECTIONS, parts, strict=False) if section in state.held)
     return all(change.whole for tables in changes.values() for change in tables.values()) and not any(

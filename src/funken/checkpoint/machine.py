@@ -263,7 +263,7 @@ class NotifyAborted(Command):
 
 @dataclass(frozen=True, slots=True)
 class Discard(Command):
-    """Delete what these handles name and no complete checkpoint does; of a savepoint that failed, all there is.
+    """Delete files that these handles name and no complete checkpoint does; of a savepoint that failed, all.
 
     ``checkpoint`` is ``None`` for final states.
     """
@@ -274,7 +274,7 @@ class Discard(Command):
 
 @dataclass(frozen=True, slots=True)
 class Prune(Command):
-    """Delete a complete checkpoint, except for what newer ones share with it."""
+    """Delete a complete checkpoint, except for files that newer ones share with it."""
 
     checkpoint: CheckpointId
 
@@ -799,7 +799,7 @@ class CheckpointMachine:
         self._stories.note(checkpoint, self._now, text)
 
     def story(self, checkpoint: CheckpointId) -> str:
-        """Return what happened to a checkpoint, a line per event; the oldest stories are forgotten.
+        """Return the history of a checkpoint, a line per event; the oldest ones are forgotten.
 
         >>> machine = CheckpointMachine(Policy())
         >>> _ = machine.handle(AttemptStarted(1, ("a",), ("a",)), Millis(0))

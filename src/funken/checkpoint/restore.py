@@ -121,7 +121,7 @@ def uid_warnings(operators: Iterable[tuple[str, bool, bool]]) -> list[str]:
 def plan_restore(
     manifest: Manifest, uri: str, targets: Sequence[RestoreTarget], allow_non_restored: bool = False, own: bool = False
 ) -> Restoration:
-    """Plan which subtask starts from what; raises ``CheckpointIncompatible`` if something does not fit.
+    """Plan the start of each subtask; raises ``CheckpointIncompatible`` if something does not fit.
 
     ``uri`` is the folder that the manifest's names are relative to; ``own``: it is the folder of this very job. ``targets``
     are in topological order.
@@ -322,5 +322,5 @@ def _read_database(storage: Storage, restore: SubtaskRestore, origin: GroupSourc
 
 
 def origins(storage: Storage, restore: SubtaskRestore) -> list[Origin]:
-    """Return what ``IncrementalSnapshots.resume`` resumes from."""
+    """Return the origins for ``IncrementalSnapshots.resume``."""
     return [Origin(storage, source.parts, source.groups) for source in restore.keyed]

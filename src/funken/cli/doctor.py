@@ -84,7 +84,7 @@ def check_python() -> Iterator[CheckResult]:
 
 
 def check_packages() -> Iterator[CheckResult]:
-    """Check what Funken requires, package by package, and its extras: one line for each."""
+    """Check Funken's requirements, package by package, and its extras: one line for each."""
     required, extras_ = _requirements()
     for name, versions in required:
         state = _state_of(name, versions)
@@ -296,7 +296,7 @@ _COLOURS = {Grade.OK: "green", Grade.REMARK: "yellow", Grade.MISSING: "red"}
 @job_options(default_target="auto")
 @as_json_option
 def doctor(target: str, parallelism: int | None, configuration: Configuration, as_json: bool) -> None:
-    """Check what this machine has and lacks: Python, packages, extras, Java, disk, ports, a small run, and a cluster's parts.
+    """Check this machine: Python, packages, extras, Java, disk, ports, a small run, and a cluster's parts.
 
     \b
     funken doctor

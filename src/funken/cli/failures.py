@@ -78,7 +78,7 @@ class Signals:
         raise _Told(number)
 
     def _wake(self) -> None:
-        """The jobs are saved, or are not to be waited for any more: raise in the main thread what SIGTERM has put off."""
+        """The jobs are saved, or are not waited for any more: raise SIGTERM's delayed exception in the main thread."""
         self._woken = True
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)  # which also ends a sleep
 

@@ -142,7 +142,7 @@ class Progress:
         self._live.update(self.render(now), refresh=True)
 
     def render(self, now: float) -> RenderableType:
-        """Return the table, and what belongs below it."""
+        """Return the table, and the lines below it."""
         table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), show_edge=False)
         table.add_column("job", no_wrap=True, overflow="ellipsis", style="bold")
         for column in ("time", *COLUMNS):

@@ -40,7 +40,7 @@ _COOKIE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+")
 
 @dataclass(frozen=True)
 class Loaded:
-    """The code of a program, and what its module is called and has."""
+    """The code of a program, and the name and namespace of its module."""
 
     code: types.CodeType
     argument: str

@@ -43,7 +43,7 @@ class Quit(Exception):  # the statement, not an error
 
 
 class SqlClient:
-    """A table environment, and what statements of the client do: modes, statement sets, scripts."""
+    """A table environment, and the statements of the client: modes, statement sets, scripts."""
 
     def __init__(self, environment: Any, echo: Callable[[str], None], waits: bool) -> None:
         self._environment = environment
@@ -148,13 +148,13 @@ class SqlClient:
         TableResult(names, types, remaining(seen)).print()
 
     def wait(self) -> None:
-        """Wait until the jobs of INSERTs have ended; raises what made one fail."""
+        """Wait until the jobs of INSERTs have ended; raises the failure of one."""
         jobs, self.jobs = self.jobs, []
         for job in jobs:
             job.get_job_execution_result().result()
 
     def close(self) -> None:
-        """End what still runs."""
+        """End running jobs."""
         for job in self.jobs:
             if not job.get_job_execution_result().done():
                 job.cancel().result()

@@ -102,7 +102,7 @@ class Timeline:
         self._waiting, self._before = True, self._restarts
 
     def until(self, at: float) -> Timeline:
-        """Return what had been seen at a time."""
+        """Return the timeline up to a time."""
         kills = [kill for kill in self.kills if kill[0] <= at]
         done = [lasted for (begin, _), lasted in zip(kills, self.recoveries, strict=False) if begin + lasted <= at]
         return Timeline([sample for sample in self.samples if sample.at <= at], kills, done)
@@ -125,7 +125,7 @@ def bars(values: list[float], height: int = 4) -> list[str]:
 
 
 class Chaos:
-    """Watches one job, kills workers of it when asked to, and draws it; ``kill`` is what ends a process."""
+    """Watches one job, kills workers of it when asked to, and draws it; ``kill`` ends a process."""
 
     def __init__(self, console: Console, seconds: float, kill: Callable[[int, int], None] = os.kill) -> None:
         self._console = console
@@ -181,7 +181,7 @@ class Chaos:
                         self._console.print(f"{at:5.1f} s  worker {pid} killed")
 
     def render(self, over: bool = False) -> RenderableType:
-        """Draw rate and latency over the last seconds, and what happened; ``over``: around the first kill."""
+        """Draw rate and latency over the last seconds, and the events; ``over``: around the first kill."""
         timeline = self.timeline
         width = max(8, min(WIDTH, self._console.width - _MARGIN))
         shown = timeline.samples[-width:]

@@ -262,7 +262,7 @@ class Graph(GraphBase):
     # ---- what runs on it
 
     def run(self, algorithm: Any) -> Any:
-        """Return what ``algorithm.run(graph)`` returns: a data set, a graph, or an analytic that is still to be executed."""
+        """Return the result of ``algorithm.run(graph)``: a data set, a graph, or an analytic to be executed."""
         if not callable(getattr(algorithm, "run", None)) or isinstance(algorithm, type):
             raise InvalidProgram(f"run() needs an object with a method run(graph), but got {algorithm!r}.")
         return algorithm.run(self)
@@ -540,7 +540,7 @@ def _per_id(function: Callable[..., Any], group: Iterable[Any]) -> Iterable[Any]
 
 
 def _per_vertex(function: Callable[..., Any], vertices: Iterable[Any], found: Iterable[Any]) -> Iterator[Any]:
-    """Call the function with a vertex and what belongs to it; what belongs to no vertex is left out."""
+    """Call the function with a vertex and its values; values without a vertex are left out."""
     own = [each for _, each in found]
     for vertex in vertices:
         yield from function(GraphVertex(vertex[0], vertex[1]), own) or ()

@@ -194,7 +194,7 @@ class SuperstepCall:
 
 
 def checked(function: Any, kind: type, what: str) -> Any:
-    """Return the function; raise ``InvalidProgram`` if it is not of the kind."""
+    """Return the function; raise ``InvalidProgram`` if it is not of the type."""
     if isinstance(function, type) and issubclass(function, kind):
         raise InvalidProgram(f"{what} got the class {function.__name__}; give an object: {function.__name__}().")
     if not isinstance(function, kind):

@@ -15,7 +15,7 @@ from funken.graph.core import GraphBase
 
 
 class GraphAnalytic:
-    """A value of a graph that is still to be computed; ``Graph.run`` returns one for algorithms of that kind.
+    """A value of a graph that is still to be computed; ``Graph.run`` returns one for such algorithms.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)

@@ -183,7 +183,7 @@ class ArrowFiles(Files):
         return file
 
     def seal(self, file: IO[bytes]) -> None:
-        """Close a file; what that guarantees is the store's affair."""
+        """Close a file; the store decides on the guarantee."""
         file.close()
 
     def move(self, source: str, target: str) -> None:

@@ -128,7 +128,7 @@ def _is_plain(cls: Any) -> bool:
 
 
 def _is_default(cls: Any) -> bool:
-    """Return whether the state of an object is what Python takes, and is set as Python does it."""
+    """Return whether Python takes the state of an object, and sets it, in its default way."""
     return cls.__getstate__ is object.__getstate__ and not hasattr(cls, "__setstate__")
 
 
@@ -220,7 +220,7 @@ Met = Callable[[Shape], None]
 
 
 def dumps_state(value: Any, met: Met) -> bytes:
-    """Pickle state, with the shapes of its classes, each of which is given to ``met``; raises what pickling raises.
+    """Pickle state, with the shapes of its classes, each of which is passed to ``met``; raises pickle's errors.
 
     >>> load_state(dumps_state({"a": (1, 2)}, print))
     {'a': (1, 2)}
@@ -234,7 +234,7 @@ def dumps_state(value: Any, met: Met) -> bytes:
 
 
 def _head(shapes: list[Shape], met: Met) -> bytes:
-    """Return what stands before a pickle: the shapes of its classes."""
+    """Return the head of a pickle: the shapes of its classes."""
     if not shapes:
         return b""
     for shape in shapes:
@@ -261,7 +261,7 @@ class StateDumper:
         self._head = b""
 
     def __call__(self, value: Any) -> bytes:
-        """Pickle a value; raises what pickling raises."""
+        """Pickle a value; raises pickle's errors."""
         # Hot: once per row.
         if type(value) in _PLAIN or not self._types:
             data = pickle.dumps(value, PROTOCOL)
@@ -288,11 +288,11 @@ class Find(Protocol):
         ...
 
     def of_shape(self, cls: Any, shape: Shape) -> Any:
-        """Return what makes objects of a class that was found, None to make them as ever."""
+        """Return a maker of objects of a class that was found, None to make them as ever."""
         ...
 
     def changed(self, shape: Shape) -> Any:
-        """Return what stands for a class that has changed."""
+        """Return the stand-in for a class that has changed."""
         ...
 
 
@@ -323,7 +323,7 @@ def load_stream(stream: io.BytesIO, find: Find | None = None) -> Any:
 
 
 def _readers(head: bytes) -> dict[tuple[str, str], Any]:
-    """Return, by the names of classes, what makes the objects of those that have changed."""
+    """Return, by the names of classes, the makers of objects of those that have changed."""
     # Hot: once per row of a database that has such objects.
     known = _known.get(head)
     if known is not None:
@@ -369,7 +369,7 @@ class _Adapting(pickle.Unpickler):
         self._readers = readers
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return a class, or what makes its objects by name."""
+        """Return a class, or the maker of its objects by name."""
         return self._readers.get((module, name)) or super().find_class(module_now(module), name)
 
 
@@ -379,7 +379,7 @@ class _Finding(_Adapting):
         self._find = find
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what makes objects by name, or what ``find`` finds."""
+        """Return the maker of objects by name, or the result of ``find``."""
         return self._readers.get((module, name)) or self._find(module_now(module), name)
 
 
@@ -414,7 +414,7 @@ def _reader(cls: Any, shape: Shape) -> Any:
 
 
 class _Plan(NamedTuple):
-    """By which name each field was saved, what new fields begin with, and which saved ones are dropped."""
+    """A conversion of fields: the saved name of each field, the defaults of new ones, and the dropped ones."""
 
     names: dict[str, str]
     defaults: dict[str, Callable[[], Any]]
@@ -483,7 +483,7 @@ def _tuple_reader(cls: Any, plan: _Plan) -> Any:
 
 
 def _watches_subclasses(cls: Any) -> bool:
-    """Return whether a class does something when another derives from it, which is not to see what only reads state."""
+    """Return whether a class acts when another derives from it, which a reader of state must not trigger."""
     hook = getattr(cls.__init_subclass__, "__func__", None)
     return hook is not None and hook.__module__ != "typing"
 

@@ -180,7 +180,7 @@ class LocalStorage:
 
 
 def _walk(base: str) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Walk a folder, and what links right in it lead to: a checkpoint may have been moved to another disk."""
+    """Walk a folder, and the targets of links right in it: a checkpoint may have been moved to another disk."""
     for at, folders, names in os.walk(base):
         yield at, folders, names
         for link in folders if at == base else ():

@@ -291,7 +291,7 @@ def publish(storage: Storage, url: str) -> None:
 
 
 def withdraw(storage: Storage) -> None:
-    """Remove what ``publish`` wrote; to be called by a leader that still leads."""
+    """Remove the file of ``publish``; to be called by a leader that still leads."""
     storage.delete(_ADDRESS_FILE)
 
 

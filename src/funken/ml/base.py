@@ -107,7 +107,7 @@ class DistributedEstimator:
         return self
 
     def get_model_data(self) -> dict[str, Any]:
-        """Return the fitted attributes, by name: what ``set_model_data`` takes.
+        """Return the fitted attributes, by name: the argument of ``set_model_data``.
 
         >>> from funken.ml import StandardScaler
         >>> data = StandardScaler().fit([[0.0], [2.0]]).get_model_data()

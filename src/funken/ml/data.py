@@ -424,7 +424,7 @@ class RaggedVectors(InvalidProgram):
 
 
 def labels(values: list[Any]) -> Any:
-    """Return labels as an array of their own kind: ints stay ints.
+    """Return labels as an array of their own type: ints stay ints.
 
     >>> labels([1, 2]), labels(["a", 2])
     (array([1, 2]), array(['a', 2], dtype=object))
@@ -539,7 +539,7 @@ def _array_of(array: Any) -> Any:
 
 
 def labels_of(array: Any) -> Any:
-    """Return an Arrow column as labels, of their own kind.
+    """Return an Arrow column as labels, of their own type.
 
     >>> labels_of(pyarrow.array([1, 0])), labels_of(pyarrow.array(["a", "b"]))
     (array([1, 0]), array(['a', 'b'], dtype=object))
@@ -786,7 +786,7 @@ class BlockSet:
         return self.map(lambda block: FeatureBlock(transform(block.X), block.y, block.w))
 
     def aggregate(self, local: Callable[[FeatureBlock], S], merge: Callable[[S, S], S]) -> S:
-        """Return what ``merge`` makes of the results of ``local`` for all blocks: first in each task, then over the tasks."""
+        """Return the merged results of ``local`` for all blocks: first in each task, then over the tasks."""
         parts = self.data_set.map_partition(PartialResult(local, merge)).collect()
         if not parts:
             raise InvalidProgram("fit(): the data has no record. Give one or more.")

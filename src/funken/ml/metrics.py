@@ -15,7 +15,7 @@ from funken.ml.data import OfTask
 
 
 class SumPairs(OfTask):
-    """Adds up what metrics of regressions need of a partition."""
+    """Adds up the sums of a partition for metrics of regressions."""
 
     def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
         """Yield the task, and rows, mean and squares of the truth, and sums of errors."""

@@ -157,7 +157,7 @@ class HttpConnection(H11Protocol):
 
 
 class TlsHandshake(asyncio.Protocol):
-    """A connection whose peer has to do the TLS handshake first; then what ``make`` makes has it."""
+    """A connection whose peer has to do the TLS handshake first; then the protocol of ``make`` has it."""
 
     def __init__(self, admission: Admission[Any], limits: Limits, context: ssl.SSLContext, make: Any) -> None:
         self._admission = admission

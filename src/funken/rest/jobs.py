@@ -83,7 +83,7 @@ class ServedJob(Protocol):
         ...
 
     def stacks(self) -> StackReader:
-        """Return what samples the threads of its tasks."""
+        """Return the sampler of the threads of its tasks."""
         ...
 
     def suspend(self) -> Any:
@@ -111,7 +111,7 @@ def public_id(job_id: str) -> str:
 
 
 def digest(text: str) -> str:
-    """Return 32 hexadecimal digits that stand for a text: what Flink has as the id of a vertex or a machine."""
+    """Return 32 hexadecimal digits that stand for a text: Flink's form of the id of a vertex or a machine."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -215,14 +215,14 @@ class Unread:
             self._names.add((job, name))
 
     def read(self, job: str, name: str) -> None:
-        """Its end was told."""
+        """A client has read its end."""
         if (job, name) in self._names:  # without the lock: most requests have begun nothing
             with self._changed:
                 self._names.discard((job, name))
                 self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until all were told; return whether they were."""
+        """Wait until clients have read all ends; return whether they did."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._names, seconds)
 

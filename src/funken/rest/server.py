@@ -40,7 +40,7 @@ _READ_SECONDS = 3.0
 
 
 class RestServer:
-    """A server at work, of the jobs of this process or what ``make`` makes; raises ``RestServerFailed`` if no port is free."""
+    """A server of the jobs of this process or the app of ``make``; raises ``RestServerFailed`` if no port is free."""
 
     def __init__(
         self, settings: RestSettings, make: Callable[[Jobs, RestSettings], ASGIApp] | None = None, kind: str = "driver"

@@ -123,7 +123,7 @@ class QueueDelayMonitor:
         return max(every, _MANY_SECONDS) if self._blocks >= _MANY_BLOCKS else every
 
     def take_excess(self) -> tuple[float, float, float] | None:
-        """Return the newest block since the last call that queued too long, and for what part of the blocks the task waited."""
+        """Return the newest block since the last call that queued too long, and the share of blocks with a wait."""
         if self._late is None:
             return None
         (ingested_at, excess), self._late = self._late, None

@@ -290,7 +290,7 @@ class OperatorEvent(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class Throttle(TaskCommand):
-    """Throttle sources, or let them read more: what tasks have reported of records that queued before them.
+    """Throttle sources, or let them read more: the reports of tasks on records that queued before them.
 
     ``mean_rate``: how many records per second a task with sources reads on average, 0 if nobody knows.
     """
@@ -309,7 +309,7 @@ class TriggerCheckpoint(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointComplete(TaskCommand):
-    """A checkpoint is complete; what sinks prepared for it and earlier ones is committed."""
+    """A checkpoint is complete; the output that sinks prepared for it and earlier ones is committed."""
 
     checkpoint: int
 

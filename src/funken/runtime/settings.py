@@ -138,7 +138,7 @@ PIECE_RECORDS = 2000
 
 @dataclass(frozen=True)
 class CheckpointPlan:
-    """The checkpoint settings of a task; ``folder`` is the job's, ``restores`` is what its subtasks start from."""
+    """The checkpoint settings of a task; ``folder`` is the job's, ``restores`` are the starts of its subtasks."""
 
     folder: str
     options: SnapshotOptions = field(default_factory=SnapshotOptions)

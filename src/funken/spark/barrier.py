@@ -258,7 +258,7 @@ def default_parallelism(given: Any) -> int:
 def run_stage(
     configuration: Configuration, given: Any, name: str, width: int, program: tuple[Any, Any], master: StageMaster
 ) -> None:
-    """Run ``program``, which is ``(main, argument)``, in a stage of so many workers; raise what fails.
+    """Run ``program``, which is ``(main, argument)``, in a stage of so many workers; raise its failure.
 
     The session is the given one, the active one, or a new one. This runs in a thread of its own: Ctrl-C must not cut a call
     to the JVM in two.
@@ -376,7 +376,7 @@ class _Stage:
 
 
 def _worker_function(deployment: BarrierDeployment) -> Any:
-    """Return what runs in every task."""
+    """Return the function that runs in every task."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:  # one row, which means nothing

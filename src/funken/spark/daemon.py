@@ -84,7 +84,7 @@ def preload() -> None:
 
 
 def forget_archives() -> None:
-    """Forget what finds modules in the archives read so far: of those that stay, a worker makes it again when it imports more.
+    """Forget the finders of modules in archives read so far; a worker makes one again when it imports more.
 
     PySpark invalidates the caches of all in every worker. Each package of ``pyspark.zip`` has one, and reads the whole directory
     of the archive again: 100 ms.

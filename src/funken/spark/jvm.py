@@ -218,7 +218,7 @@ def _wait_until(holds: Callable[[], bool], seconds: float) -> None:
 
 
 def _close(context: Any) -> None:
-    """Do what ``SparkContext.stop`` does on this side; it would call the JVM first."""
+    """Do the work of ``SparkContext.stop`` on this side; it would call the JVM first."""
     context._jsc = None
     server, context._accumulatorServer = getattr(context, "_accumulatorServer", None), None
     if server is not None:

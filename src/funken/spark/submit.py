@@ -283,7 +283,7 @@ def unless_gone(stop: Callable[[], Any]) -> None:
 
 
 def _stop_running() -> None:
-    """Stop what still runs when the program ends, so that it leaves nothing behind."""
+    """Stop the runs that are left when the program ends, so that it leaves nothing behind."""
     left = dict(_RUNNING)
     for job in left.values():
         job.cancel(suspend=True)

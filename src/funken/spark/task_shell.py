@@ -104,7 +104,7 @@ class SharedWorker:
 
 
 class TaskShell:
-    """One task in this process; all but what says otherwise is called by the thread that turns it."""
+    """One task in this process; unless noted, methods are called by the thread that turns it."""
 
     def __init__(self, deployment: Deployment, task: TaskId, worker: SharedWorker) -> None:
         self.id = task
@@ -176,7 +176,7 @@ class TaskShell:
         self._loop = TaskLoop(task, mailbox, report, clock, timeout, reports_delay=self._continuous)
 
     def deliver_to(self, send: Callable[[TaskEvent], None]) -> Callable[[TaskStateSnapshot], None] | None:
-        """Return what takes snapshots: a thread writes them one after the other, and reports."""
+        """Return a consumer of snapshots: a thread writes them one after the other, and reports."""
         settings = self._deployment.settings
         if settings.checkpoints is None:
             return None
@@ -320,7 +320,7 @@ class TaskShell:
         return not self._inbox
 
     def deliver(self) -> bool:
-        """Give the oldest to the task; what wakes it lets it advance at once, and tick the operators that are due."""
+        """Deliver the oldest to the task; a wake-up lets it advance at once, and fire the ticks that are due."""
         item = self._inbox.popleft()
         if item is not _WAKE:
             assert self._task is not None
@@ -382,12 +382,12 @@ class TaskShell:
     # ---- the end
 
     def report_failure(self, error: BaseException) -> None:
-        """Tell the driver the failure, if it can still be told."""
+        """Send the failure to the driver, if it still listens."""
         with contextlib.suppress(OSError):
             self.send(failure_event(self.id, error))
 
     def close_task(self) -> None:
-        """Close the operators; what that raises is reported."""
+        """Close the operators; an exception is reported."""
         try:
             if self._task is not None:
                 self._task.close()

@@ -40,7 +40,7 @@ class StateBackend(Protocol):
     """Makes the tables of one operator subtask."""
 
     def table(self, name: str, kind: StateKind, namespaced: bool) -> Table:
-        """Return the table of a state; called once per state and kind of slot."""
+        """Return the table of a state; called once per state and type of slot."""
         ...
 
 
@@ -69,7 +69,7 @@ class FileSnapshotBackend(Protocol):
     """
 
     def snapshot(self, states: Mapping[str, Mapping[str, Any]], now: int) -> Any:
-        """Return a snapshot of all tables, given the kind and lifetime of each state; ``None`` if there are none."""
+        """Return a snapshot of all tables, by the type and lifetime of each state; ``None`` if there are none."""
         ...
 
 
@@ -97,7 +97,7 @@ _delete = dict.__delitem__
 
 
 class TrackedTable(dict[Slot, Any]):
-    """A dict that tracks which slots change; reading it costs what reading a dict costs.
+    """A dict that tracks the slots that change; reading it costs as much as reading a dict.
 
     >>> table = TrackedTable()
     >>> table["a"] = 1

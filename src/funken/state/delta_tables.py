@@ -389,7 +389,7 @@ class GroupedSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class KeyedSnapshot(GroupedSnapshot):
-    """A snapshot of keyed state: rows ``(key, namespace, stored)``, and the kind and lifetime of each state."""
+    """A snapshot of keyed state: rows ``(key, namespace, stored)``, and the type and lifetime of each state."""
 
     states: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -407,7 +407,7 @@ class OperatorStates:
     broadcast: dict[str, dict[Any, Any]] = field(default_factory=dict)
 
     def update(self, other: OperatorStates) -> None:
-        """Take over what another has."""
+        """Take over the states of another."""
         self.split.update(other.split)
         self.union.update(other.union)
         self.broadcast.update({name: with_one_nan(entries) for name, entries in other.broadcast.items()})
@@ -473,7 +473,7 @@ class SnapshotSource(Protocol):
 
 
 def snapshot_at_once(state: SnapshotSource, complete: bool) -> SnapshotWriter:
-    """Snapshot what changed, or all, at once."""
+    """Snapshot the changes, or all, at once."""
     writer = SnapshotWriter()
     for _ in state.begin_snapshot(writer, complete):
         pass

@@ -130,7 +130,7 @@ class StateTtlConfig:
         return StateTtlConfigBuilder(ttl)
 
     def get_update_type(self) -> UpdateType:
-        """Return what renews a value's lifetime."""
+        """Return the accesses that renew a value's lifetime."""
         return self._update_type
 
     def get_state_visibility(self) -> StateVisibility:
@@ -168,7 +168,7 @@ class StateTtlConfigBuilder:
         self._cleanup_size = DEFAULT_CLEANUP_SIZE
 
     def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> StateTtlConfigBuilder:
-        """Set what renews a value's lifetime."""
+        """Set the accesses that renew a value's lifetime."""
         self._update_type = update_type
         return self
 
@@ -237,7 +237,7 @@ class StateTtlConfigBuilder:
 
 
 class StateKind(Enum):
-    """The kinds of state; the values are what snapshots contain."""
+    """The types of state; the values are those in snapshots."""
 
     VALUE = "value"
     LIST = "list"
@@ -271,7 +271,7 @@ class Aggregates(Protocol[IN_contra, ACC, OUT_co]):
 
 
 class StateDescriptor(Generic[T]):
-    """The name and kind of a state, and optionally how long its values live; raises ``StateError`` without a name."""
+    """The name and type of a state, and optionally the lifetime of its values; raises ``StateError`` without a name."""
 
     kind: ClassVar[StateKind]
 

@@ -129,7 +129,7 @@ _MIXINS: dict[StateKind, type] = {
 
 @cache
 def typed_handle(handle: type[State]) -> type[State]:
-    """Return the typed variant of a class of handles; the class itself for a kind that has none.
+    """Return the typed variant of a class of handles; the class itself for a type that has none.
 
     >>> from funken.state.descriptors import ValueStateDescriptor
     >>> from funken.state.handles import ValueState
@@ -249,7 +249,7 @@ class KeyedStateStore:
         return any(declared.ttl is not None for declared in self._states.values())
 
     def drop(self) -> None:
-        """Remove the state of every key, but for what operators keep in tables of their own."""
+        """Remove the state of every key, but for that in operators' own tables."""
         for declared in self._states.values():
             for table in declared.tables.values():
                 table.clear()
@@ -324,7 +324,7 @@ class KeyedStateStore:
         return replace(self.empty_snapshot(complete=True), groups=snapshot_at_once(self, complete=True).groups)
 
     def snapshot_changes(self) -> KeyedSnapshot:
-        """Return what changed as ``snapshot`` would, with the slots that are gone in ``deleted``.
+        """Return the changes as ``snapshot`` would, with the slots that are gone in ``deleted``.
 
         If a table of the backend does not track changes, that is a complete snapshot.
         """
@@ -414,7 +414,7 @@ class KeyedStateStore:
                 table.take_changed()
 
     def restore(self, snapshots: Iterable[KeyedSnapshot]) -> None:
-        """Take from snapshots, of any parallelism, what belongs to this subtask's key groups."""
+        """Take the state of this subtask's key groups from snapshots, of any parallelism."""
         for snapshot in snapshots:
             check_max_parallelism(snapshot.max_parallelism, self.max_parallelism)
             for name, header in snapshot.states.items():

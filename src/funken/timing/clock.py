@@ -105,7 +105,7 @@ class SystemClock:
         return time.perf_counter()
 
     def run_delay(self) -> float | None:
-        """Return what Linux counts (``/proc/thread-self/schedstat``, 1 us), ``None`` elsewhere."""
+        """Return Linux' count (``/proc/thread-self/schedstat``, 1 us), ``None`` elsewhere."""
         try:
             counted = _thread.counted = _thread.counted or _Counted()
             return int(os.pread(counted.file, 100, 0).split()[1]) / 1e9
@@ -113,7 +113,7 @@ class SystemClock:
             return None
 
     def thread_usage(self) -> ThreadUsage | None:
-        """Return what Linux counts (``getrusage``, 1 us), ``None`` elsewhere."""
+        """Return Linux' counts (``getrusage``, 1 us), ``None`` elsewhere."""
         if _THREAD is None:
             return None
         counted = resource.getrusage(_THREAD)

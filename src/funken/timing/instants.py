@@ -38,7 +38,7 @@ def timestamp_ms(at: Any, record: Any = None) -> Millis:
 
 
 def timer_ms(at: Any) -> Millis:
-    """Return the time of a timer as ms since the epoch: what ``timestamp_ms`` takes; raises ``InvalidProgram`` for anything else.
+    """Return a timer's time as ms since the epoch, like ``timestamp_ms``; raises ``InvalidProgram`` for others.
 
     >>> timer_ms(None)
     Traceback (most recent call last):
@@ -56,7 +56,7 @@ def checked_time(at: Any) -> int:
 
 
 def watermark_ms(at: Any) -> Millis:
-    """Return a watermark as ms since the epoch: what ``timestamp_ms`` takes; raises ``InvalidProgram`` for anything else.
+    """Return a watermark as ms since the epoch, like ``timestamp_ms``; raises ``InvalidProgram`` for other values.
 
     >>> watermark_ms(10**20)
     Traceback (most recent call last):

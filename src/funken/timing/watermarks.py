@@ -96,7 +96,7 @@ class BoundedOutOfOrderness(WatermarkGenerator):
             self._highest = event_timestamp
 
     def on_block(self, timestamps: list[int]) -> None:
-        """Remember the highest timestamp of a block; what makes a generator need no call per record."""
+        """Remember the highest timestamp of a block; with this method a generator needs no call per record."""
         highest = max(timestamps)
         if highest > MAX_WATERMARK:
             raise OverflowError("a timestamp is not in 64 bits")

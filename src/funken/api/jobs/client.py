@@ -613,7 +613,7 @@ class JobClient(JobDisplay):
         return CompletableFuture(self._job.rescale(parallelism))
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """Return a future of the result; it raises what made the job fail, or ``JobCancelled``."""
+        """Return a future of the result; it raises the job's failure, or ``JobCancelled``."""
         return CompletableFuture(self._result)
 
     def _collector(self, sink: str) -> Collector:

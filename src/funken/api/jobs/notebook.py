@@ -747,7 +747,7 @@ def _refreshed(
 
 
 def display_of_notebook() -> _Display | None:
-    """Return what displays objects below a cell; None outside of notebooks."""
+    """Return the function that displays objects below a cell; None outside of notebooks."""
     python = sys.modules.get("IPython")
     shell = python.get_ipython() if python is not None else None
     if python is None or getattr(shell, "kernel", None) is None:

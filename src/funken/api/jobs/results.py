@@ -88,7 +88,7 @@ class CompletableFuture(Generic[T]):
         return CompletableFuture(future)
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait (at most ``timeout`` s, then ``TimeoutError``) and return the value, or raise what went wrong."""
+        """Wait (at most ``timeout`` s, then ``TimeoutError``) and return the value, or raise the failure."""
         return self._future.result(timeout) if timeout is not None else result_of(self._future)
 
     def done(self) -> bool:
@@ -104,7 +104,7 @@ class CompletableFuture(Generic[T]):
         return self._future.cancelled()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait and return what went wrong, if anything."""
+        """Wait and return the failure, if there is one."""
         return self._future.exception(timeout)
 
 

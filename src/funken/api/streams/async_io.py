@@ -56,7 +56,7 @@ class AsyncFunction(Generic[IN_contra, OUT_co]):
         return None
 
     def close(self) -> Awaitable[None] | None:
-        """Release what ``open`` took; runs after the last record, and after a failure."""
+        """Release the resources of ``open``; runs after the last record, and after a failure."""
         return None
 
     async def async_invoke(self, value: IN_contra) -> list[OUT_co]:

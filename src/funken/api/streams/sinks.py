@@ -261,7 +261,7 @@ class StreamEnds(Generic[T_co]):
         return self._environment._shape_of(self._inputs[0].upstream)
 
     def to_pandas(self, limit: int | None = None, job_execution_name: str | None = None) -> pd.DataFrame:
-        """Run the program and return this stream's records as a ``pandas.DataFrame``; raises what ``to_arrow`` raises.
+        """Run the program and return this stream's records as a ``pandas.DataFrame``; raises errors of ``to_arrow``.
 
         >>> from funken.testing import local
         >>> print(local([("to", 2), ("be", 1)]).to_pandas())

@@ -99,7 +99,7 @@ def folder_of(checkpoint: CheckpointId) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OperatorEntry:
-    """An operator: ``id`` is what its state is found by, ``uid`` is whether the program chose it."""
+    """An operator: its state is found by ``id``; ``uid``: the program chose it."""
 
     id: str
     name: str

@@ -152,7 +152,7 @@ class ShellFinder:
     only_own: bool = False
 
     def __call__(self, module: str, name: str, /) -> Any:
-        """Return a class or function, or what stands for it."""
+        """Return a class or function, or its stand-in."""
         if (module, name) in _READING:
             return partial(load_state, find=self)
         if (module, name) == ("funken.io.shapes", "member"):
@@ -188,7 +188,7 @@ def _member(cls: Any, name: str, value: Any) -> Any:
 
 
 def leniently(load: Callable[[Find], T]) -> T:
-    """Return what ``load`` reads with shells for what cannot be imported; with shells for all classes if that fails."""
+    """Return ``load``'s result with shells for classes that cannot be imported; if that fails, for all classes."""
     try:
         return load(ShellFinder())
     except Exception:  # noqa: BLE001 - whatever making an object raises
@@ -377,7 +377,7 @@ def opened(storage: Storage, files: Iterable[NamedBlob], parent: str | None = No
 def rows_of(
     database: Database, states: States, groups: Iterable[int], now: int = 0, lenient: bool = False
 ) -> Iterator[tuple[int, str, GroupRow]]:
-    """Yield the rows of some key groups, each with its group and state, in order; what expired by ``now`` is left out.
+    """Yield the rows of some key groups, each with its group and state, in order, without those expired by ``now``.
 
     ``lenient``: shells stand for what cannot be made again.
     """
@@ -521,7 +521,7 @@ def operator_of(found: RestorePoint, wanted: str) -> OperatorEntry:
 
 
 def states_of(entry: OperatorEntry) -> dict[str, str]:
-    """Return the names of an operator's states, each with its kind."""
+    """Return the names of an operator's states, each with its type."""
     states: dict[str, str] = {}
     for handle in entry.subtasks:
         states |= {name: str(about["kind"]) for name, about in handle.states.items()}
@@ -550,7 +550,7 @@ def entries_of(found: RestorePoint, entry: OperatorEntry) -> Iterator[StateEntry
 
 
 def _split(row: Any, group: int, groups: int) -> tuple[Any, Any]:
-    """Find the key in a row that an operator keeps in its own way: what belongs to the row's key group, if it comes first."""
+    """Find the key in a row that an operator keeps in its own way: the first part that is of the row's key group."""
     if isinstance(row, tuple) and len(row) > 1:
         with suppress(KeyNotHashable):
             if key_group_of(row[0], groups) == group:

@@ -66,7 +66,7 @@ class EpochStatus(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A claim of a job's folder; it is held until another driver claims it. ``content`` is what its file has."""
+    """A claim of a job's folder; it is held until another driver claims it. ``content`` is that of its file."""
 
     number: int
     token: str

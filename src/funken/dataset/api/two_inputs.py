@@ -235,7 +235,7 @@ class CoGroupDataSet(DataSet):
 
 
 class CrossDataSet(DataSet):
-    """All pairs, or what ``using`` or a projection makes of them.
+    """All pairs, or the results of ``using`` or a projection for them.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)

@@ -212,7 +212,7 @@ def run(
     name: str,
     running: RunningProgram,
 ) -> ExecutionOutcome:
-    """Run a plan; raise what fails, when everything is closed and the restart strategy gives up."""
+    """Run a plan; raise the failure, when everything is closed and the restart strategy gives up."""
     width = max(node.parallelism for node in everything(sinks))
     interval = max(0, configuration.get(config.CHECKPOINT_INTERVAL))
     strategy, clock = restart_strategy(configuration), SystemClock()

@@ -293,7 +293,7 @@ class ClusterExchanges:
         self._spawned: list[threading.Thread] = []
 
     def incoming(self, use: Use) -> Incoming:
-        """Return what arrives over an edge; it may have been made by the first frame."""
+        """Return the input over an edge; it may have been made by the first frame."""
         with self._lock:
             found = self._incoming.get(use)
             if found is None:
@@ -375,7 +375,7 @@ def result_folder() -> str:
 
 
 def rows_of(frame: Any, parent: str | None) -> ParquetInput:
-    """Write the rows of a DataFrame, and return what reads them as ``Row``."""
+    """Write the rows of a DataFrame, and return a reader of them as ``Row``."""
     if not (hasattr(frame, "isStreaming") and hasattr(frame, "write")):
         raise InvalidProgram(f"from_spark() needs a DataFrame of pyspark.sql, but got {frame!r}.")
     if frame.isStreaming:
@@ -662,7 +662,7 @@ class _Orders:
             return self._addresses
 
     def supersteps(self, plan: PhysicalNode) -> _DriverDecides:
-        """Return what ends the supersteps of the next iteration of the plan."""
+        """Return the coordination of the supersteps of the plan's next iteration."""
         self._iterations += 1
         return _DriverDecides(self, self._worker.index, self._program, self._iterations - 1)
 

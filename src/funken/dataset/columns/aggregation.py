@@ -322,7 +322,7 @@ class ColumnAggregation:
         self.is_exact = True
 
     def following(self) -> ColumnAggregation:
-        """Return what aggregates the blocks of a partition."""
+        """Return an aggregation for the blocks of a partition."""
         return ColumnAggregation(self._share, self._key, self._reduce)
 
     def add(self, block: Block, spill: Callable[[], None] | None = None) -> bool:
@@ -394,7 +394,7 @@ class ColumnAggregation:
 def column_aggregation(
     share: Share, key: Key, function: DataSetFunction, lifts: bool = True
 ) -> ColumnAggregation | None:
-    """Return what aggregates columns by a key; None if the function cannot be read, or the key is a function.
+    """Return an aggregation of columns by a key; None if the function cannot be read, or the key is a function.
 
     ``lifts``: lists of tuples become columns.
     """
@@ -403,7 +403,7 @@ def column_aggregation(
 
 
 class HashAggregation:
-    """Reduces records by key; what does not fit is aggregated in partitions, one after the other.
+    """Reduces records by key; records that do not fit are aggregated in partitions, one after the other.
 
     >>> from funken.dataset.memory.manager import MemoryManager
     >>> from funken.dataset.memory.manager import SpillSpace

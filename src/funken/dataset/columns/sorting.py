@@ -101,7 +101,7 @@ class ExternalSorter:
         return block_of(ordered(columns, self._leaves))
 
     def _taken(self) -> Block:
-        """Remove and return what waits, in order."""
+        """Remove and return waiting records, in order."""
         waiting, self._waiting = self._sorted(self._waiting), []
         return waiting if self._combine is None else list(self._combine(waiting))
 
@@ -124,7 +124,7 @@ class ExternalSorter:
                 yield from (part for part, _ in weighed(block, most))
 
     def _key(self, block: Block, at: int) -> Any:
-        """Return what compares as a record does."""
+        """Return a key that compares as a record does."""
         columns = columns_in(block)
         if columns is None:
             return self._order.keys([block[at]])[0]

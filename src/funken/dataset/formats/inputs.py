@@ -216,7 +216,7 @@ class FileInput(InputFormat):
 
     @contextmanager
     def named(self, name: str, place: Callable[[], str] = str) -> Iterator[None]:
-        """Raise ``SourceNotReadable`` with the name of a file, and the place, for what cannot be read of it."""
+        """Raise ``SourceNotReadable`` with the name of a file, and the place, for unreadable content."""
         try:
             yield
         except (OSError, EOFError, ValueError, RecursionError, NotImplementedError) as error:
@@ -472,7 +472,7 @@ class CsvInput(FileInput):
                 yield piece
 
     def _columns(self) -> Callable[[bytes], Any] | None:
-        """Return what makes columns of whole lines; ``None``: there is none for these types, or this delimiter."""
+        """Return a function from whole lines to columns; ``None``: there is none for these types, or this delimiter."""
         plain = self.types and self.target is None and all(kind in _DECLARED for kind in self.types)
         if not self.vectorized or not plain or len(self.delimiter.encode()) != 1 or self.delimiter == '"':
             return None

@@ -101,7 +101,7 @@ class CollectOutput(OutputFormat):
         self._parts = {}
 
     def part(self, task: int) -> Callable[[Block], None]:
-        """Return what takes the blocks of a task."""
+        """Return a function that takes the blocks of a task."""
         return self._parts.setdefault(task, []).extend
 
     def take(self) -> list[Any]:

@@ -48,7 +48,7 @@ _SECOND_SURVIVES = {JoinKind.INNER, JoinKind.RIGHT}
 
 
 def joins(context: Context, node: nodes.Join, inputs: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
-    """Return the plans of a join; a hint leaves only those that follow it."""
+    """Return the plans of a join; with a hint only those that follow it."""
     hint, kind = node.hint, node.kind
     if looked_up := _looked_up(inputs):
         yield _look_up(context, node, inputs, *looked_up)

@@ -84,7 +84,7 @@ class Enumeration:
         return self._found[id(node)]
 
     def _without_choice(self, node: Node) -> list[PhysicalNode]:
-        """Plan anew, with one plan for what several operators read: their best alternatives did not agree on any."""
+        """Plan anew, with one plan for shared inputs of operators: their best alternatives did not agree on any."""
         assert not self._decided
         self._decided = True
         self._found = dict(self._fixed)
@@ -340,7 +340,7 @@ def _brought(context: Context, source: PhysicalNode, key: Key | None) -> PlanCha
 
 
 def _back(context: Context, source: PhysicalNode, key: Key | None, name: str) -> PhysicalNode:
-    """Return what collects the result of a superstep where the next one reads it."""
+    """Return a plan that collects the result of a superstep where the next one reads it."""
     made = context.plan(DriverStrategy.NO_OP, [_brought(context, source, key)])
     return replace(made, node=nodes.Union(id=source.node.id, name=name, inputs=(source.node,)), dynamic=True)
 

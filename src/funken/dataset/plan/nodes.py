@@ -61,7 +61,7 @@ class Node:
 
     @property
     def details(self) -> str:
-        """Return what distinguishes it from others of its kind, for ``explain``."""
+        """Return its distinctive settings, for ``explain``."""
         return ""
 
     @property
@@ -259,7 +259,7 @@ class Partition(Node):
 
     @property
     def details(self) -> str:
-        """Return how and by what."""
+        """Return the method and the key."""
         return f"{self.method.value} {self.key or ''}".strip()
 
 

@@ -42,7 +42,7 @@ class Accumulator:
         raise NotImplementedError
 
     def merge(self, other: Any) -> None:
-        """Add what another task added."""
+        """Add another task's value."""
         raise NotImplementedError
 
 
@@ -66,7 +66,7 @@ class _Folded(Accumulator):
         return self._value
 
     def merge(self, other: Any) -> None:
-        """Add what another task added."""
+        """Add another task's value."""
         self.add(other._value)
 
 
@@ -85,7 +85,7 @@ class IntCounter(_Folded):
 
 
 class LongCounter(IntCounter):
-    """The same as ``IntCounter``: Python has one kind of whole numbers.
+    """The same as ``IntCounter``: Python has one type of whole numbers.
 
     >>> LongCounter().get_local_value()
     0
@@ -381,7 +381,7 @@ class DataSetRuntimeContext:
         return name in self._context.broadcasts
 
     def get_broadcast_variable_with_initializer(self, name: str, initializer: Callable[[list[Any]], Any]) -> Any:
-        """Return what ``initializer`` makes of a broadcast set."""
+        """Return the result of ``initializer`` for a broadcast set."""
         return initializer(self.get_broadcast_variable(name))
 
     def get_distributed_cache(self) -> DistributedCache:

@@ -118,7 +118,7 @@ class DriverTask:
         return self._open(function or self.node.call).bind()
 
     def column(self, key: Key) -> KeyColumn:
-        """Return what extracts a key."""
+        """Return a function that extracts a key."""
         selector = self._open(key.selector) if key.selector is not None else None
         if id(key) not in self._columns:
             self._columns[id(key)] = KeyColumn(Key(key.paths, selector), self.name)
@@ -239,7 +239,7 @@ CACHED = {DriverStrategy.HYBRIDHASH_BUILD_FIRST_CACHED, DriverStrategy.HYBRIDHAS
 
 
 def joined(task: DriverTask) -> Callable[[list[tuple[Any, Any]]], Block]:
-    """Return what makes records of (first, second) pairs."""
+    """Return a function that makes records of (first, second) pairs."""
     node = task.node
     if node.call is None:
         return list

@@ -564,7 +564,7 @@ class IterationRun:
         return decision
 
     def close(self) -> None:
-        """Stop what runs."""
+        """Stop running supersteps."""
         self._pipeline.close()
 
 

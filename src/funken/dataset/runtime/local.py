@@ -46,7 +46,7 @@ def run(
     cached_files: Mapping[str, str] | None = None,
     program: RunningProgram | None = None,
 ) -> ExecutionOutcome:
-    """Run a plan; raise what fails, when everything is closed."""
+    """Run a plan; raise the failure, when everything is closed."""
     parallelism = max(node.parallelism for node in everything(sinks))
     with collecting_rarely(), SpillSpace(directories) as space, Outputs(sinks):
         consumers = memory_consumers(sinks)

@@ -452,7 +452,7 @@ class Pipeline:
         self._generators, self._closing = [], []
 
     def close(self) -> None:
-        """Stop what runs, close the functions, give back memory and disk space; raise the first error of a function."""
+        """Stop running operators, close the functions, release memory and disk space; raise the first error."""
         first: BaseException | None = None
         self.close_streams()
         for each in self.every_task():

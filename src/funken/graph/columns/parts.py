@@ -37,7 +37,7 @@ INT64 = np.iinfo(np.int64)
 
 
 def column(values: Sequence[Any]) -> Any:
-    """Return an array of int64 or float64 if all values are of that kind, else of objects.
+    """Return an array of int64 or float64 if all values are of that type, else of objects.
 
     >>> column([1, 2]).dtype.name, column([1, 2.5]).dtype.name, column(["a", 1]).dtype.name, column([True]).dtype.name
     ('int64', 'object', 'object', 'object')
@@ -53,7 +53,7 @@ def column(values: Sequence[Any]) -> Any:
 
 
 def joined(arrays: Sequence[Any]) -> Any:
-    """Concatenate arrays; of objects, if they are of different kinds.
+    """Concatenate arrays; of objects, if they are of different types.
 
     >>> joined([np.array([1]), column(["a"])]).tolist(), len(joined([]))
     ([1, 'a'], 0)

@@ -346,7 +346,7 @@ TYPE_OF_MASK = _types()
 
 
 def census_records(graph: GraphBase) -> DataSet:
-    """Return what ``census`` and ``census_of_ways`` put together."""
+    """Return the records for ``census`` and ``census_of_ways``."""
     vertices = parts(graph, WITH_WAYS).map(_of_part)
     return vertices.union(triangle_masks(graph).map(lambda counts: ("triangles", counts.tolist())))
 

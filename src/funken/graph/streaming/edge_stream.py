@@ -211,7 +211,7 @@ class Summarize(MergeSummaries):
 
 @dataclass(frozen=True)
 class FoldSpec:
-    """Makes what folds."""
+    """Makes operators that fold."""
 
     user: UserFunction
     size: int
@@ -224,7 +224,7 @@ class FoldSpec:
 
 @dataclass(frozen=True)
 class MergeSpec:
-    """Makes what merges."""
+    """Makes operators that merge."""
 
     user: UserFunction
 
@@ -235,7 +235,7 @@ class MergeSpec:
 
 @dataclass(frozen=True)
 class SummarizeSpec:
-    """Makes what keeps the summary."""
+    """Makes operators that keep the summary."""
 
     user: UserFunction
     running: bool
@@ -490,7 +490,7 @@ class EstimateTriangles(Operator):
 
 @dataclass(frozen=True)
 class EstimateTrianglesSpec:
-    """Makes what estimates."""
+    """Makes operators that estimate."""
 
     size: int
     seed: int
@@ -733,7 +733,7 @@ class EdgeStream:
         return aggregated(self._edges, function, window, degree, running)
 
     def run(self, algorithm: Any) -> Any:
-        """Return what ``algorithm.run(edges)`` returns.
+        """Return the result of ``algorithm.run(edges)``.
 
         >>> from funken.graph import StreamingConnectedComponents
         >>> from funken.testing import local

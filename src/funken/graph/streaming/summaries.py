@@ -92,7 +92,7 @@ class DisjointSet:
             self._parent[another if kept is root else root] = kept
 
     def merge(self, other: DisjointSet) -> None:
-        """Connect what another one connects; the smaller is merged into the larger, and the other is not used again."""
+        """Connect the vertices that another one connects; the smaller is merged into the larger: drop the other."""
         parents = other._parent
         if len(parents) > len(self):
             self._parent, parents = parents, self._parent
@@ -158,7 +158,7 @@ class TwoSides:
             self._parent[root] = (another, across)
 
     def merge(self, other: TwoSides) -> None:
-        """Connect what another one connects."""
+        """Connect the vertices that another one connects."""
         if not other.possible:
             self.possible = False
             self._parent.clear()
@@ -379,7 +379,7 @@ class StreamingTriangles:
 
 
 class ExactTriangleCount:
-    """Gives the number of triangles so far, each time it rises; one task counts what ``StreamingTriangles`` finds.
+    """Counts the triangles so far, each time the number rises; one task counts the results of ``StreamingTriangles``.
 
     >>> from funken.testing import local
     >>> edges = EdgeStream.from_stream(local([(1, 2), (2, 3), (3, 1), (3, 4), (4, 2)]))

@@ -160,7 +160,7 @@ def _quantiles(levels: dict[int, Any], quantiles: Any) -> Any:
 
 
 def scale_of(spread: Any, negligible: Any = 0.0) -> Any:
-    """Return what to divide by: 1 where a feature is constant.
+    """Return the divisor: 1 where a feature is constant.
 
     >>> scale_of(np.array([2.0, 0.0]))
     array([2., 1.])

@@ -87,7 +87,7 @@ def _discard(values: Values, timestamps: Timestamps) -> None:
 
 
 def _in_rows(emit: Emit) -> EmitBlock:
-    """Return what takes blocks for an operator that takes rows."""
+    """Return a function that takes blocks for an operator that takes rows."""
     return lambda block: emit(*block.rows())
 
 
@@ -106,7 +106,7 @@ class _Taker:
 
 
 def _share_out(takers: list[_Taker], kept: bool, reuse: bool) -> Emit:
-    """Return what gives a block to every taker, so that nobody sees what another one does to the records.
+    """Return a function that gives a block to every consumer, so that none sees another one's changes of the records.
 
     A taker that may change them gets copies if the operator keeps them (``kept``), a writer has them, or others are yet to
     take them.
@@ -130,7 +130,7 @@ def _share_out(takers: list[_Taker], kept: bool, reuse: bool) -> Emit:
 
 
 def _share_out_blocks(takers: list[_Taker], emit: Emit) -> EmitBlock:
-    """Return what gives columns to every taker as they are: each makes records of its own of them. Rows go to ``emit``."""
+    """Return a function that gives columns to all consumers as they are; rows go to ``emit``."""
     every: EmitBlock = _all([taker.emit_block for taker in takers])
 
     def emit_block(block: Block) -> None:

@@ -155,7 +155,7 @@ class LogCapture(logging.Handler):
         return [*entries, self._told(dropped, entries)] if dropped else entries
 
     def _hand_on(self, entries: list[LogEntry]) -> None:
-        """Deliver entries; what cannot be sent, as the driver is gone, is lost."""
+        """Deliver entries; entries that cannot be sent, as the driver is gone, are lost."""
         if entries:
             with contextlib.suppress(OSError, ValueError):
                 self._deliver(entries)
@@ -167,7 +167,7 @@ class LogCapture(logging.Handler):
 
 
 class _Untaken(logging.Handler):
-    """Does what Python does with a record that no handler takes: a capture counts as one, and would hide all warnings."""
+    """Handles records as Python does without a handler: a capture counts as one, and would hide all warnings."""
 
     def emit(self, record: logging.LogRecord) -> None:
         logger: logging.Logger | None = logging.getLogger(record.name)
@@ -274,7 +274,7 @@ class WorkerLogs:
         self._printing.enter_context(printing(settings.logs.system_out))
 
     def before_the_end(self, send: Callable[[TaskEvent], None]) -> Callable[[TaskEvent], None]:
-        """Return what sends events of a task; before its end, all that was logged: the driver may hang up at once."""
+        """Return a sender of events of a task; before its end, it sends all logs: the driver may hang up at once."""
 
         def logs_first(event: TaskEvent) -> None:
             if isinstance(event, TaskEnded | TaskFailed):

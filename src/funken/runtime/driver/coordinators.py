@@ -169,7 +169,7 @@ class CoordinatorWorker:
         return not came(self._stopping, seconds)
 
     def close(self) -> None:
-        """End the thread; what runs in it is not waited for. Work that comes later gets another one."""
+        """End the thread; its present work is not waited for. Later work gets another one."""
         if self._thread is not None:
             self._thread.close(0)
             self._thread = BackgroundWorker(self._name)

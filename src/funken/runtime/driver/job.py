@@ -690,7 +690,7 @@ class Job:
         return stage is not None
 
     def _plan_attempt(self, restoration: Restoration | None) -> None:
-        """Apply the rules anew if the attempt starts from another kind of window state than the plan is for."""
+        """Apply the rules anew if the attempt starts from another form of window state than the plan is for."""
         restores = {} if restoration is None else restoration.subtasks
         found = saved_in_keyed_state((operator, restore.states) for (operator, _), restore in restores.items())
         if found != self._in_keyed_state:

@@ -379,7 +379,7 @@ class JobCheckpoints:
         self.handle(Tick())
 
     def story(self, checkpoint: int) -> str:
-        """Return what happened to a checkpoint."""
+        """Return the history of a checkpoint."""
         return self._coordinator.story(CheckpointId(checkpoint))
 
     @property
@@ -447,7 +447,7 @@ class JobCheckpoints:
                 raise
 
     def perform(self, command: Command) -> None:
-        """Do what concerns the tasks or the job."""
+        """Execute a command for the tasks or the job."""
         master = self._master
         match command:
             case NotifyComplete(checkpoint=checkpoint, tasks=tasks) if master is not None:

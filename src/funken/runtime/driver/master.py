@@ -258,7 +258,7 @@ class JobMaster:
         self.coordinators.start()
 
     def succeed(self) -> None:
-        """The job has succeeded: commit what its sinks prepared, and end the collected streams."""
+        """The job has succeeded: commit the output that its sinks prepared, and end the collected streams."""
         for sink in self.coordinators.sinks():
             sink.succeeded()
         self.end_collecting()

@@ -622,7 +622,7 @@ class FlushTimers:
         self._urgent = False
 
     def add(self, writer: EdgeWriter) -> Callable[[], None]:
-        """Register a writer; return what ``Task.flush`` calls for it."""
+        """Register a writer; return the function that ``Task.flush`` calls for it."""
         timeout = writer.edge.buffer_timeout
         if timeout is not None and timeout > 0:
             self._timed.append((writer, timeout))

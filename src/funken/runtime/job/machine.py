@@ -369,7 +369,7 @@ class JobMachine:
         self._lines.append((self._wall, text.splitlines()[0]))
 
     def story(self) -> str:
-        """Return what happened to the job, a line per event; the oldest lines are forgotten.
+        """Return the history of the job, a line per event; the oldest lines are forgotten.
 
         >>> machine = JobMachine()
         >>> for at, event in enumerate([JobSubmitted(), JobScheduled(), CancelRequested(), AttemptReturned(), JobClosed()]):

@@ -387,7 +387,7 @@ class RestoredCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointsSnapshot:
-    """The checkpoints of a job: how many there were, the newest of each kind, and the newest few, newest first."""
+    """The checkpoints of a job: their numbers, the newest of each type, and the newest few, newest first."""
 
     completed: int = 0
     failed: int = 0
@@ -899,7 +899,7 @@ def _subtasks(numbers: list[int]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return data classes, enums and tuples as what JSON has."""
+    """Return data classes, enums and tuples as values of JSON."""
     if isinstance(value, enum.Enum):
         return value.name
     if is_dataclass(value) and not isinstance(value, type):
@@ -945,7 +945,7 @@ def aggregated(states: list[ExecutionState]) -> ExecutionState:
 def vertices_of(
     graph: JobGraph, machine: JobMachine, metrics: Mapping[tuple[int, int], SubtaskMetrics]
 ) -> tuple[VertexSnapshot, ...]:
-    """Return the vertices; the caller holds what guards the machine."""
+    """Return the vertices; the caller holds the machine's lock."""
     found = []
     none = SubtaskMetrics()
     for vertex in graph.vertices:

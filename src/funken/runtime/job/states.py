@@ -125,7 +125,7 @@ _TRACEBACK = 50_000
 
 @dataclass(slots=True)
 class Execution:
-    """One execution of a task: its state, and since when; ``number`` counts what Spark repeats within an attempt."""
+    """One execution of a task: its state, and since when; ``number`` counts Spark's repetitions in an attempt."""
 
     task: TaskId
     attempt: int
@@ -294,7 +294,7 @@ class AttemptRaised(JobEvent):
 
 @dataclass(frozen=True, slots=True)
 class AttemptSettled(JobEvent):
-    """It is settled what another attempt would start from; ``another`` is false if there is nothing left for it to do.
+    """The start of another attempt is settled; ``another`` is false if there is nothing left for it to do.
 
     If a checkpoint was to be rejected, ``another`` says whether there is one before it.
     """
@@ -350,7 +350,7 @@ class RunAttempt(JobCommand):
 
 @dataclass(frozen=True, slots=True)
 class StopAttempt(JobCommand):
-    """Stop what runs, and end any wait for a restart; whoever executes it does not wait for that."""
+    """Stop the attempt, and end any wait for a restart; its executor does not wait for that."""
 
 
 @dataclass(frozen=True, slots=True)

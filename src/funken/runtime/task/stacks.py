@@ -89,7 +89,7 @@ Look = SampleStacks | DumpThreads
 
 
 def answer_in_thread(sampler: StackSampler, task: TaskId, command: Look, send: Callable[[TaskEvent], object]) -> None:
-    """Look in a thread of its own, and send the stacks; a driver that has hung up by then is not told."""
+    """Look in a thread of its own, and send the stacks; a driver that has hung up by then gets none."""
 
     def run() -> None:
         found: TaskEvent

@@ -360,7 +360,7 @@ def reassigned(piece: BufferedBlock, edge: Edge, subtask: int) -> BufferedBlock 
 
 
 def _owner(edge: Edge) -> Callable[[Any], int] | None:
-    """Return what says to which subtask a record of an edge goes, if that follows from the record."""
+    """Return a function from a record of an edge to its subtask, if that follows from the record."""
     match edge.partitioning:
         case Hash(key=by):
             key, owners = (
@@ -560,7 +560,7 @@ def _joined(left: Any, more: Any) -> Any:
 def _state_of(
     operator: Operator, own: Callable[[], Any], complete: bool, dumps: Dumps, chunk: int
 ) -> SubtaskState:  # fmt: skip
-    """Return the state of an operator; if not ``complete``, only what changed since the last time where that is tracked."""
+    """Return the state of an operator; if not ``complete``, only the changes since the last time where tracked."""
     context = operator.context
     for ask in context.before_snapshot:
         ask()

@@ -123,7 +123,7 @@ class LatencyMarkers:
 
 
 def latency_statistics(ages: Iterable[float]) -> dict[str, float]:
-    """Return what Flink shows of a histogram (ms).
+    """Return Flink's figures of a histogram (ms).
 
     >>> latency_statistics([4.0, 1.0, 2.0, 3.0])["p99"], latency_statistics([1.0, 2.0, 3.0])["median"]
     (4.0, 2.0)
@@ -643,7 +643,7 @@ class TaskCheckpoints:
         self.materializer.step()
 
     def notify_complete(self, checkpoint: int, is_open: bool = True) -> None:
-        """A checkpoint is complete: what sinks prepared for it is committed; notify the operators if they are open."""
+        """A checkpoint is complete: the output of sinks is committed; notify the operators if they are open."""
         if self._state_manager is not None:
             self._state_manager.notify_complete(CheckpointId(checkpoint))
         for subtask in self._subtasks.values() if is_open else ():

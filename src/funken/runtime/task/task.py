@@ -537,7 +537,7 @@ class Task:
         return wait
 
     def feed(self, columns: list[Any] | None, done: Callable[[], None]) -> None:
-        """Spark brought rows for the source that reads a DataFrame; ``None``: there no longer exist."""
+        """Spark has rows for the source that reads a DataFrame; ``None``: there no longer are any."""
         for subtask in self._live_sources:
             reader = subtask.source and subtask.source.reader
             if isinstance(reader, RowsReader):

@@ -173,7 +173,7 @@ DENIED = b"denied".ljust(_PROOF, b".")
 
 
 class ServerHandshake:
-    """The driver's side for one peer: send ``greeting``, then ``take`` what arrives until it returns an answer.
+    """The driver's side for one peer: send ``greeting``, then ``take`` bytes until it returns an answer.
 
     >>> server = ServerHandshake(b"key")
     >>> answer, client_proof = answer_to(server.greeting, b"key", nonce=b"n" * 32)

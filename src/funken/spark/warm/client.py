@@ -151,7 +151,7 @@ def listen(place: Path, name: str) -> tuple[socket.socket, str]:
 
 
 def remove(place: Path, name: str) -> None:
-    """Remove what clients would find."""
+    """Remove the files that clients would find."""
     for path in (socket_of(place, name), token_of(place, name)):
         with suppress(OSError):
             path.unlink(missing_ok=True)

@@ -404,7 +404,7 @@ class WorkFolder:
 
     @staticmethod
     def create(parent: str) -> WorkFolder:
-        """Make a folder below ``parent``, and remove what killed processes left there."""
+        """Make a folder below ``parent``, and remove those of killed processes."""
         try:
             os.makedirs(parent, exist_ok=True)
             remove_left_over(parent)

@@ -252,7 +252,7 @@ class Layout:
 
 
 def pack_row(parts: Parts, stored: Any, name: str, dumps: Callable[[Any], bytes] = pickle.dumps) -> bytes:
-    """Return the content of a row; what cannot be read out of its place is in it too."""
+    """Return the content of a row; objects that cannot be read out of its key are in it too."""
     content, mark = (stored, b"\0") if all(map(decodes_exactly, parts)) else ((parts, stored), b"\1")
     try:
         return mark + dumps(content)
