@@ -204,7 +204,7 @@ class SourceReader:
         return SourceNotReadable(f"operator {operator!r}: {problem}", operator, self.context.subtask)
 
     def open(self) -> None:
-        """Connect to whatever is read; raise ``SourceNotReadable`` if that fails."""
+        """Connect to the source; raise ``SourceNotReadable`` if that fails."""
 
     def add_splits(self, splits: Sequence[Any]) -> None:
         """Read these too, from the position they carry."""
@@ -403,7 +403,7 @@ class SplitEnumerator:
         """
 
     def unassigned_splits(self) -> int | None:
-        """Return how many splits wait to be handed out, for the metric of that name; ``None``: not known.
+        """Return the number of splits that wait for a reader, for the metric of that name; ``None``: not known.
 
         >>> StaticSplits(["a", "b"], parallelism=1).unassigned_splits()
         2
@@ -465,7 +465,7 @@ class StaticSplits(SplitEnumerator):
         return share or None
 
     def unassigned_splits(self) -> int:
-        """Return how many splits were not handed out."""
+        """Return the number of splits that wait for a reader."""
         return sum(map(len, self._shares))
 
     def snapshot(self) -> Any:

@@ -269,7 +269,7 @@ class DeltaEnumerator(SplitEnumerator):
         return [] if self._continuously else None
 
     def unassigned_splits(self) -> int:
-        """Return how many files wait."""
+        """Return the number of waiting files."""
         return len(self._files)
 
     def discover(self, now: int) -> Any:

@@ -86,7 +86,7 @@ class HttpService:
         raise RequestFailed(f"{method} {shown(url)} was answered with {answer.status} {said!r}; {remedy}.")
 
     def reach(self, url: str) -> None:
-        """Raise ``RequestFailed`` if the service cannot be reached; whatever it answers is good."""
+        """Raise ``RequestFailed`` if the service cannot be reached; any answer of it is good."""
         self._send("OPTIONS", url, None, None)
 
     def _send(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str] | None) -> Any:

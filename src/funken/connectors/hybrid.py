@@ -224,7 +224,7 @@ class HybridEnumerator(SplitEnumerator):
         return None if self._index + 1 == len(self._sources) else []
 
     def unassigned_splits(self) -> int | None:
-        """Return how many splits of the current source wait."""
+        """Return the number of waiting splits of the current source."""
         return self._current.unassigned_splits()
 
     def splits_read(self, subtask: int) -> None:

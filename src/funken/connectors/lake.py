@@ -59,7 +59,7 @@ class ParquetFiles:
         self._written: list[DataFile] = []
 
     def add(self, values: Sequence[Any] | Block) -> int:
-        """Take records, or a block of columns; returns how many bytes they have as columns."""
+        """Take records, or a block of columns; return their size as columns (bytes)."""
         if isinstance(values, Block):
             batch = self._batch_of(values)
             if batch is not None:

@@ -45,7 +45,7 @@ class Pace:
         self._spent = 0
 
     def due(self, now: int) -> int:
-        """Return how many may be made now; a clock that steps back costs nothing but the step."""
+        """Return the number of records that are due; a clock that steps back costs nothing but the step."""
         self._start -= max(0, self._last - now)
         self._last = now
         due = int((now - self._start) * self._rate // 1000) + 1 - self._spent
@@ -59,7 +59,7 @@ class Pace:
         self._spent += count
 
     def wait(self, now: int) -> int:
-        """Return in how many ms the next record is due: at least 1, at most ``LONGEST_WAIT_MS``."""
+        """Return the time (ms) until the next record is due: at least 1, at most ``LONGEST_WAIT_MS``."""
         at = self._start + math.ceil(self._spent * 1000 / self._rate)
         return max(1, min(at - now, LONGEST_WAIT_MS))
 

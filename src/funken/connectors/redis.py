@@ -272,7 +272,7 @@ def _text(name: Any) -> str:
 
 
 def _bytes_of(entry: Entry) -> int:
-    """Return how long the id, the names and the values of an entry are."""
+    """Return the size of the id, the names and the values of an entry (bytes)."""
     entry_id, fields = entry
     return len(entry_id) + sum(map(len, fields)) + sum(map(len, fields.values()))
 
@@ -547,7 +547,7 @@ class RedisSink(Sink):
 
 
 def _bytes_of_command(command: Command) -> int:
-    """Return how long the parts of a command are, as they are sent."""
+    """Return the size of the parts of a command, as they are sent (bytes)."""
     return sum([len(part if isinstance(part, bytes) else str(part).encode()) for part in command])
 
 

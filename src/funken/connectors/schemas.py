@@ -288,7 +288,7 @@ def is_text(data: bytes) -> bool:
 
 
 def count_of(data: bytes, byte: bytes) -> int:
-    r"""Return how often a byte occurs: 8 times faster than ``bytes.count`` where it is frequent.
+    r"""Return the number of occurrences of a byte: 8 times faster than ``bytes.count`` where it is frequent.
 
     >>> count_of(b"to\nbe\n", b"\n")
     2
@@ -382,7 +382,7 @@ class RowMaker:
 
 
 def size_of_rows(rows: Sequence[Sequence[Any]]) -> int:
-    """Return about how many bytes rows have: text and binary data by their length, all other values as eight, nulls as none.
+    """Return the approximate bytes of rows: text and binary data by their length, other values as eight, nulls as none.
 
     >>> size_of_rows([("tea", 3), ("käse", None)])
     16

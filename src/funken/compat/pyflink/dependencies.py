@@ -260,7 +260,7 @@ class ComesBack:
 
 @dataclass(frozen=True)
 class ShippedPlan(PhysicalPlan):
-    """A plan that brings its dependencies, and PyFlink's names, to whoever unpickles it."""
+    """A plan that brings its dependencies, and PyFlink's names, to the process that unpickles it."""
 
     shipment: Shipment = field(default_factory=lambda: Shipment({}, {}, {}))
 

@@ -61,7 +61,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
 
     @staticmethod
     def get_execution_environment(configuration: Any = None, spark: Any = None) -> StreamExecutionEnvironment:
-        """Return an environment that runs on Spark, or wherever the options of the command line say."""
+        """Return an environment that runs on Spark, or on the target of the command line's options."""
         environment = StreamExecutionEnvironment(config.default_configuration(), spark)
         return environment.configure(configuration) if configuration is not None else environment
 
@@ -153,7 +153,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Return True if barriers overtake records, whatever the job contains."""
+        """Return True if barriers overtake records in any job."""
         return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
@@ -180,7 +180,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return path
 
     def get_default_local_parallelism(self) -> int:
-        """Return how many subtasks operators have by default, in this process."""
+        """Return the default number of subtasks of operators, in this process."""
         return self._remembered.get("local parallelism") or os.cpu_count() or 1
 
     def set_default_local_parallelism(self, parallelism: int) -> None:

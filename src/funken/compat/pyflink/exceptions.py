@@ -18,7 +18,7 @@ class _Stability:
     """A decorator that says how settled something is, and changes nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take whatever the decorator is given."""
+        """Take any arguments of the decorator."""
 
     def __call__(self, decorated: F) -> F:
         """Return the decorated object."""

@@ -55,7 +55,7 @@ class CsvSchemaBuilder(CsvSettings):
         return self
 
     def size(self) -> int:
-        """Return how many columns there are."""
+        """Return the number of columns."""
         return len(self._columns)
 
     def __len__(self) -> int:
@@ -145,7 +145,7 @@ class CsvSchema(csv_files.CsvReaderFormat):
         return CsvSchemaBuilder()
 
     def size(self) -> int:
-        """Return how many columns there are."""
+        """Return the number of columns."""
         return len(self.schema.names)
 
 

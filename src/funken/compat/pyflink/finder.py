@@ -174,7 +174,7 @@ def passed_on(module: str) -> Iterator[str]:
 
 
 def _shared(parts: list[str], others: list[str]) -> int:
-    """Return how many parts two names share, from the first one on."""
+    """Return the number of common first parts of two names."""
     equal = (one == other for one, other in zip(parts, others, strict=False))
     return sum(1 for _ in takewhile(bool, equal))
 

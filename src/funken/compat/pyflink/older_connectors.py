@@ -316,7 +316,7 @@ class JdbcExecutionOptions:
         return self
 
     def get_batch_size(self) -> int:
-        """Return how many rows are written at most in a transaction."""
+        """Return the highest number of rows in a transaction."""
         return self.batch_size
 
     def get_batch_interval_ms(self) -> int:

@@ -208,7 +208,7 @@ class PulsarSinkBuilder(_Builder):
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> PulsarSinkBuilder:
-        """Set how often a record arrives."""
+        """Set the delivery guarantee."""
         self._more["guarantee"] = delivery_guarantee
         return self
 

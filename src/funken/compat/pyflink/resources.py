@@ -211,11 +211,11 @@ class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
         super().__init__("fixed-delay", restart_attempts, _time(delay_between_attempts_interval))
 
     def get_restart_attempts(self) -> int:
-        """Return how many."""
+        """Return the number of attempts."""
         return self.attempts
 
     def get_delay_between_attempts_interval(self) -> timedelta:
-        """Return how long apart."""
+        """Return the delay between attempts."""
         return self.delay
 
 
@@ -229,7 +229,7 @@ class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
         super().__init__("failure-rate", max_failure_rate, delay, interval)
 
     def get_max_failure_rate(self) -> int:
-        """Return how many failures are too many."""
+        """Return the number of failures that is too high."""
         return self.attempts
 
     def get_failure_interval(self) -> timedelta:
@@ -237,7 +237,7 @@ class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
         return self.interval
 
     def get_delay_between_attempts_interval(self) -> timedelta:
-        """Return how long apart attempts are."""
+        """Return the delay between attempts."""
         return self.delay
 
 

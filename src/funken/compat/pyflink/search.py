@@ -73,7 +73,7 @@ class ElasticsearchSinkBuilderBase:
     def set_bulk_flush_backoff_strategy(
         self, flush_backoff_type: FlushBackoffType, max_retries: int, delay_millis: int
     ) -> Any:
-        """Set how often a request is repeated, and after which pauses."""
+        """Set the number of repetitions of a request, and the pauses between them."""
         if flush_backoff_type is FlushBackoffType.NONE:
             max_retries = 0
         exponential = flush_backoff_type is FlushBackoffType.EXPONENTIAL
@@ -96,16 +96,16 @@ class ElasticsearchSinkBuilderBase:
         return self
 
     def set_connection_request_timeout(self, timeout: int) -> Any:
-        """Set how long a connection may be waited for, in ms: there is one for each subtask, which never waits."""
+        """Set the longest wait for a connection, in ms: there is one for each subtask, which never waits."""
         return self
 
     def set_connection_timeout(self, timeout: int) -> Any:
-        """Set how long a connection may take, in ms."""
+        """Set the time limit of a connection attempt, in ms."""
         self._server["connect_timeout"] = timeout / _MS
         return self
 
     def set_socket_timeout(self, timeout: int) -> Any:
-        """Set how long an answer may take, in ms."""
+        """Set the time limit of an answer, in ms."""
         self._server["timeout"] = timeout / _MS
         return self
 

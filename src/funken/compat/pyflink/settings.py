@@ -245,12 +245,12 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
     }
 
     def set_task_cancellation_timeout(self, timeout: Any) -> ExecutionConfig:
-        """Set how long a cancelled worker may run on (ms)."""
+        """Set the time that a cancelled worker may run on (ms)."""
         self._configuration.set(options.CANCEL_GRACE, duration_ms(timeout))
         return self
 
     def get_task_cancellation_timeout(self) -> int:
-        """Return how long a cancelled worker may run on (ms)."""
+        """Return the time that a cancelled worker may run on (ms)."""
         return self._configuration.get(options.CANCEL_GRACE)
 
     def set_restart_strategy(self, restart_strategy_configuration: Any) -> ExecutionConfig:
@@ -354,21 +354,21 @@ class CheckpointConfig(native.CheckpointConfig):
         return str(self._configuration.to_dict().get(f"execution.checkpointing.{name}", default)).lower() == "true"
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Set how many checkpoints may be under way at a time."""
+        """Set the limit of concurrent checkpoints."""
         self._set("max-concurrent-checkpoints", max_concurrent_checkpoints)
         return self
 
     def get_max_concurrent_checkpoints(self) -> int:
-        """Return how many checkpoints may be under way at a time."""
+        """Return the limit of concurrent checkpoints."""
         return self._get("max-concurrent-checkpoints", 1)
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
-        """Set how many checkpoints may fail in a row."""
+        """Set the tolerated number of failed checkpoints in a row."""
         self._set("tolerable-failed-checkpoints", tolerable_checkpoint_failure_number)
         return self
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
-        """Return how many checkpoints may fail in a row."""
+        """Return the tolerated number of failed checkpoints in a row."""
         return self._get("tolerable-failed-checkpoints", 0)
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
@@ -417,7 +417,7 @@ class CheckpointConfig(native.CheckpointConfig):
         return self
 
     def set_checkpoint_timeout(self, checkpoint_timeout: DurationLike) -> CheckpointConfig:
-        """Set how long a checkpoint may take; raises ``InvalidConfiguration`` below 10 ms, as in Flink."""
+        """Set the time limit of a checkpoint; raises ``InvalidConfiguration`` below 10 ms, as in Flink."""
         self._set("timeout", _long_enough("timeout", checkpoint_timeout))
         return self
 
@@ -463,7 +463,7 @@ class CheckpointConfig(native.CheckpointConfig):
         return None if path is None else FileSystemCheckpointStorage(path)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
-        """Return how long a barrier keeps its place before it overtakes."""
+        """Return the time before a barrier overtakes."""
         return Duration.of_millis(self._get("aligned-checkpoint-timeout", 0))
 
     set_alignment_timeout = native.CheckpointConfig.set_aligned_checkpoint_timeout

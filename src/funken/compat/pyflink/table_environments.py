@@ -592,7 +592,7 @@ class SlideWithSize:
         self._size = size
 
     def every(self, slide: Any) -> GroupWindow:
-        """Set how often a window begins."""
+        """Set the distance between the beginnings of windows."""
         return _grouping(windows.Slide.over(self._size).every(_size(slide)))
 
 
@@ -610,7 +610,7 @@ class Session:
 
     @staticmethod
     def with_gap(gap: Any) -> GroupWindow:
-        """Set for how long nothing comes."""
+        """Set the time without rows that ends a session."""
         return _grouping(windows.Session.with_gap(_size(gap)))
 
 

@@ -165,7 +165,7 @@ class AvroRecords:
         return ()
 
     def position(self, taken: int) -> int:
-        """Return how many records of the split are done."""
+        """Return the number of finished records of the split."""
         return max(self._done, self._row + taken)
 
 

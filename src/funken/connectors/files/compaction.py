@@ -179,7 +179,7 @@ class FormatCompactor(FileCompactor):
 
 
 class Waiting(NamedTuple):
-    """Files of one folder that wait, oldest first, as ``(hidden, final, size)``, and for how many checkpoints they have."""
+    """Waiting files of one folder, oldest first, as ``(hidden, final, size)``, and their age in checkpoints."""
 
     files: tuple[tuple[str, str, int], ...]
     checkpoints: int

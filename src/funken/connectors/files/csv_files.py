@@ -189,7 +189,7 @@ class CsvRecords:
         return records
 
     def position(self, taken: int) -> int:
-        """Return how many rows are done."""
+        """Return the number of finished rows."""
         return self._row + (self._of[taken] if taken < len(self._of) else self._size)
 
 

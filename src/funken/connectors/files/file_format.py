@@ -484,7 +484,7 @@ class BulkWriter(Protocol):
         ...
 
     def size(self) -> int:
-        """Return about how many bytes the file would have now, for the rolling policy."""
+        """Return the approximate size of the present file (bytes), for the rolling policy."""
         ...
 
     def flush(self) -> None:

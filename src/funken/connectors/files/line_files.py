@@ -242,7 +242,7 @@ class StreamLines:
 
 
 def count_lines(chunk: bytes | str) -> int:
-    r"""Return how many lines a chunk has; the last one needs no line feed.
+    r"""Return the number of lines of a chunk; the last one needs no line feed.
 
     >>> count_lines(b"to be\n\nor"), count_lines("to be\n"), count_lines("")
     (3, 1, 0)
@@ -544,7 +544,7 @@ class DecodedLines:
         return f"{self._path} line {at + 1}" if self._counts_lines else f"{self._path} at byte {at}"
 
     def position(self, taken: int) -> int | tuple[int, int]:
-        """Return the position of the line that the next record came of; with how many of it are taken, if it has several."""
+        """Return the position of the next record's line; with the records taken of it, if it has several."""
         if self._of is None:
             return self._lines.position(taken)
         if taken >= len(self._of):

@@ -175,7 +175,7 @@ class BasePathBucketAssigner(BucketAssigner):
 
 @dataclass(frozen=True)
 class DateTimeBucketAssigner(BucketAssigner):
-    """A folder per hour, or whatever the pattern of Java's ``DateTimeFormatter`` tells apart.
+    """A folder per hour, or per unit of the pattern of Java's ``DateTimeFormatter``.
 
     >>> noon = BucketContext(now=1_700_000_000_000)
     >>> DateTimeBucketAssigner(timezone_id="UTC").bucket_of_block(noon)
@@ -407,7 +407,7 @@ class RowFormatBuilder:
         return RowFormatBuilder(replace(self.sink, rolling_policy=rolling_policy))
 
     def with_bucket_check_interval(self, interval: DurationLike) -> RowFormatBuilder:
-        """Decide how often the age of files is looked at; by default every minute."""
+        """Set the interval of checks of the age of files; by default every minute."""
         return RowFormatBuilder(replace(self.sink, bucket_check_interval=duration_ms(interval)))
 
     def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor | None = None) -> RowFormatBuilder:

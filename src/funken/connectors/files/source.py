@@ -308,7 +308,7 @@ class FileEnumerator(SplitEnumerator):
         return None if self.discovery_interval is None else []
 
     def unassigned_splits(self) -> int:
-        """Return how many splits wait."""
+        """Return the number of waiting splits."""
         return len(self._splits)
 
     def snapshot(self) -> Any:
@@ -439,7 +439,7 @@ class FileReader(QueuedReader):
         return format.reader(file, split, self.context)
 
     def _place(self, split: FileSplit) -> str:
-        """Say how far the file was read; nothing where it begins."""
+        """Return the reader's place in the file; nothing at its beginning."""
         position = split.position if self._reader is None else self._reader.position(len(self._records))
         done = position[0] if isinstance(position, tuple) else position
         if not done:

@@ -232,7 +232,7 @@ class ArrowRecords:
         return [self._shape.make(values) for values in zip(*columns, strict=True)]
 
     def position(self, taken: int) -> int:
-        """Return how many rows of the split are done."""
+        """Return the number of finished rows of the split."""
         return self._row + taken
 
 

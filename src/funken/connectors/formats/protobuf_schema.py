@@ -567,7 +567,7 @@ def without_place(payload: bytes) -> bytes:
 
 
 def place_of(descriptor: Any) -> bytes:
-    """Return where a message is in its file: how deep, and its number on each level; the first of all is a single zero."""
+    """Return a message's place in its file: depth, and its number on each level; the first of all is a zero."""
     path: list[int] = []
     while descriptor is not None:
         outer = descriptor.containing_type

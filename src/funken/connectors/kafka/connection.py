@@ -300,7 +300,7 @@ class Reader:
         return self._take(max(0, self.uvarint() - 1)).decode()
 
     def count(self) -> int:
-        """Read how many elements a compact array has."""
+        """Read the number of elements of a compact array."""
         return max(0, self.uvarint() - 1)
 
     def tags(self) -> None:

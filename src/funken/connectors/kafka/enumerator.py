@@ -208,7 +208,7 @@ class KafkaEnumerator(SplitEnumerator):
         return (zlib.crc32(split.topic.encode()) + split.partition) % self._parallelism
 
     def unassigned_splits(self) -> int:
-        """Return how many partitions wait."""
+        """Return the number of waiting partitions."""
         return len(self._waiting)
 
     def snapshot(self) -> Any:

@@ -476,7 +476,7 @@ class KafkaReader(SourceReader):
         return self._positions[key] - 1
 
     def _lag(self, key: KafkaTopicPartition) -> int:
-        """Return how many offsets are between the position and the end of the partition; -1 if that is not known."""
+        """Return the number of offsets between the position and the end of the partition; -1 if it is not known."""
         end = self._known_ends.get(key, -1)
         return max(0, end - self._positions[key]) if end >= 0 else -1
 

@@ -101,7 +101,7 @@ class SinkSettings:
 
     @property
     def transaction_timeout(self) -> int:
-        """Return how long a transaction may be open (ms), from its first record to its commit."""
+        """Return the time limit of a transaction (ms), from its first record to its commit."""
         return int(self.properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
 
     def ids_of(self, operator: str) -> str:
@@ -606,7 +606,7 @@ class KafkaCommitter(Committer):
         )
 
     def _lingering(self, named: set[str], late: Callable[[], bool] = lambda: False) -> tuple[int, str]:
-        """Fence transactions of the sink that are not named; returns how many could not be, and why.
+        """Fence transactions of the sink that are not named; return the number of failures, and the reason.
 
         What is open is found again until it is aborted; ids that were only initialized are fenced once.
         """
@@ -761,7 +761,7 @@ class KafkaSinkBuilder:
         return self._with(serializer=record_serializer)
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
-        """Set how often a record arrives; at least once by default."""
+        """Set the delivery guarantee; at least once by default."""
         return self._with(guarantee=delivery_guarantee)
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:

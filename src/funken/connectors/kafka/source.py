@@ -65,7 +65,7 @@ class KafkaSource(Source):
 
     @property
     def discovery_interval(self) -> int | None:
-        """Return how often (ms) new partitions are looked for; ``None``: never."""
+        """Return the interval (ms) of the search for new partitions; ``None``: never."""
         if self.stopping is not None:
             return None
         interval = duration_ms(_number(self.properties.get("partition.discovery.interval.ms", DISCOVERY_INTERVAL)))

@@ -64,7 +64,7 @@ class MySqlCdcSplit:
 
 @dataclass
 class _Rows:
-    """A page of a table, and how much of it was emitted."""
+    """A page of a table, and the number of its emitted rows."""
 
     table: str
     position: LogPosition
@@ -313,7 +313,7 @@ class MySqlCdcReader(SourceReader):
         return self._run(ask)
 
     def _lag(self) -> int:
-        """Return how long ago the newest event happened that was received (ms); -1 before the first."""
+        """Return the age of the newest received event (ms); -1 before the first."""
         if self._stream is None or not self._stream.timestamp:
             return -1
         return max(0, self.context.processing_time() - 1000 * self._stream.timestamp)

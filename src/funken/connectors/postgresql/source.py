@@ -182,7 +182,7 @@ class CdcSplit:
 
 @dataclass
 class _Rows:
-    """A page of a table, and how much of it was emitted."""
+    """A page of a table, and the number of its emitted rows."""
 
     table: str
     snapshot: str
@@ -427,7 +427,7 @@ class CdcReader(SourceReader):
         return Batch(list(changes), [change.timestamp for change in changes], split.id)
 
     def _lag(self) -> int:
-        """Return how many bytes of the log the server has sent or skipped that were not read."""
+        """Return the number of unread bytes of the log that the server has sent or skipped."""
         if self._stream is None or self._split is None:
             return -1
         return max(0, self._stream.server_end - self._split.lsn)

@@ -222,7 +222,7 @@ class PulsarSource(Source[Any]):
 
     @property
     def seeks(self) -> bool:
-        """True if a job without a checkpoint begins at the start cursor, wherever the subscription is."""
+        """True if a job without a checkpoint begins at the start cursor, not at the subscription's position."""
         moves = self.start.kind in ("message", "publish time")
         return moves or self.reset_subscription or self.boundedness is Boundedness.BOUNDED
 

@@ -23,7 +23,7 @@ Acks = list[tuple[int, bool]]
 
 
 class MessageLedger:
-    """The messages of one reader; ``remember`` is how many ids of acknowledged messages are kept.
+    """The messages of one reader; ``remember`` is the number of ids of acknowledged messages to keep.
 
     >>> ledger = MessageLedger(remember=10)
     >>> [ledger.take(1, "a"), ledger.take(2, "b"), ledger.take(3, "a")]

@@ -203,7 +203,7 @@ class RMQConnectionConfig:
         return self.topology_recovery
 
     def get_connection_timeout(self) -> int:
-        """Return how long connecting may take (ms)."""
+        """Return the time limit of connecting (ms)."""
         return self.connection_timeout
 
     def get_requested_channel_max(self) -> int:
@@ -215,7 +215,7 @@ class RMQConnectionConfig:
         return self.requested_frame_max
 
     def get_requested_heartbeat(self) -> int:
-        """Return how often both sides show that they are there (s)."""
+        """Return the interval of heartbeats of both sides (s)."""
         return self.requested_heartbeat
 
 

@@ -308,7 +308,7 @@ class EngineDatabase(SqlDatabase):
 
 @dataclass(frozen=True)
 class SqliteDatabase(SqlDatabase):
-    """A database in a file, which has to exist; ``timeout`` (s) is how long a writer waits for another one.
+    """A database in a file, which has to exist; ``timeout`` (s) is a writer's longest wait for another one.
 
     >>> SqliteDatabase("shop.db")
     SqliteDatabase(path='shop.db', timeout=30.0)
