@@ -118,7 +118,7 @@ class TooFewTaskSlots(EnvironmentNotReady):
 
     @classmethod
     def of(cls, text: str, available: int) -> TooFewTaskSlots:
-        """Return one that knows how many slots there are."""
+        """Return an error that knows the number of slots."""
         made = cls(text)
         made.available = available
         return made
@@ -241,7 +241,7 @@ class SessionLost(JobExecutionError):
 
 
 class SuppressRestarts(FunkenError):
-    """Raise it where no restart helps: the job fails for good, whatever its restart strategy says.
+    """Raise it where no restart helps: the job fails for good, with any restart strategy.
 
     It may also be the cause of what is raised (``raise ... from SuppressRestarts(...)``). Its checkpoints stay as after
     any other failure of the program.

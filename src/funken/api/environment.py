@@ -286,7 +286,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         return CheckpointConfig(self._configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Set how many subtasks an operator has unless it says otherwise; raises ``InvalidProgram`` below 1."""
+        """Set the default number of subtasks of an operator; raises ``InvalidProgram`` below 1."""
         self._configuration.set(config.PARALLELISM, positive(parallelism, "parallelism"))
         return self
 
@@ -319,12 +319,12 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         return self
 
     def set_buffer_timeout(self, timeout_millis: DurationLike) -> StreamExecutionEnvironment:
-        """Set how long a record may wait for its block to fill (a duration, or ms; 0: not at all; -1: until it is full)."""
+        """Set the longest wait of a record for its block to fill (a duration, or ms; 0: none; -1: until it is full)."""
         self._configuration.set(config.BUFFER_TIMEOUT, duration_ms(timeout_millis))
         return self
 
     def get_buffer_timeout(self) -> int:
-        """Return how long a record may wait for its block to fill (ms)."""
+        """Return the longest wait of a record for its block to fill (ms)."""
         return self._configuration.get(config.BUFFER_TIMEOUT)
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:

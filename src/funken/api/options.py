@@ -94,12 +94,12 @@ class ExecutionConfig(Suggesting):
         self._configuration = configuration
 
     def set_auto_watermark_interval(self, interval: DurationLike) -> ExecutionConfig:
-        """Set how often periodic watermarks are emitted (ms; 0: never)."""
+        """Set the interval of periodic watermarks (ms; 0: never)."""
         self._configuration.set(config.AUTO_WATERMARK_INTERVAL, duration_ms(interval))
         return self
 
     def get_auto_watermark_interval(self) -> int:
-        """Return how often periodic watermarks are emitted (ms)."""
+        """Return the interval of periodic watermarks (ms)."""
         return self._configuration.get(config.AUTO_WATERMARK_INTERVAL)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
@@ -199,11 +199,11 @@ class CheckpointConfig(Suggesting):
         return CheckpointingMode[self._configuration.get(config.CHECKPOINT_MODE).upper()]
 
     def set_checkpoint_timeout(self, checkpoint_timeout: DurationLike) -> CheckpointConfig:
-        """Set how long a checkpoint may take (``timedelta``, ``"5 s"`` or ms)."""
+        """Set the time limit of a checkpoint (``timedelta``, ``"5 s"`` or ms)."""
         return self._set("timeout", duration_ms(checkpoint_timeout))
 
     def get_checkpoint_timeout(self) -> int:
-        """Return how long a checkpoint may take (ms)."""
+        """Return the time limit of a checkpoint (ms)."""
         return self._get("timeout", 600_000)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: DurationLike) -> CheckpointConfig:
@@ -223,7 +223,7 @@ class CheckpointConfig(Suggesting):
         return str(self._configuration.to_dict().get("execution.checkpointing.unaligned.enabled")).lower() == "true"
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: DurationLike) -> CheckpointConfig:
-        """Set how long a task waits for all barriers before they overtake (``timedelta``, ``"5 s"`` or ms)."""
+        """Set a task's longest wait for all barriers before they overtake (``timedelta``, ``"5 s"`` or ms)."""
         return self._set("aligned-checkpoint-timeout", duration_ms(alignment_timeout))
 
     def get_min_pause_between_checkpoints(self) -> int:

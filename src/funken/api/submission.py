@@ -64,7 +64,7 @@ class Submission:
         return RewriteStage.of(compiled, self.configuration, batch, self._cores(compiled))
 
     def _cores(self, compiled: PhysicalPlan) -> int | None:
-        """Return how many cores workers that run at the same time share, if that is known."""
+        """Return the number of cores that simultaneous workers share, if it is known."""
         try:
             continuous = target_of(self.configuration, compiled, self.frame, self.session) == "continuous"
         except InvalidProgram:  # said where it is run

@@ -689,7 +689,7 @@ def _restored(
 
 
 def _with_a_chance(searches: list[Search]) -> list[Search]:
-    """Leave out searches that ``SKIP PAST LAST ROW`` will discard whatever comes.
+    """Leave out searches that ``SKIP PAST LAST ROW`` will discard in any case.
 
     They begin within a match that is decided. It will be emitted, or a match that ends with a later row discards both; unless
     an earlier search may yet fall back on a match that ends within it.

@@ -138,7 +138,7 @@ class TaskFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class Stored(Event):
-    """The manifest of a checkpoint is written: whatever happens now, the checkpoint is complete."""
+    """The manifest of a checkpoint is written: the checkpoint is complete in any case."""
 
     checkpoint: CheckpointId
 
@@ -486,7 +486,7 @@ class CheckpointMachine:
     # ---- events
 
     def handle(self, event: Event, now: Millis) -> list[Command]:
-        """Handle an event; return the commands to execute, in this order. Time never goes back here, whatever ``now`` is."""
+        """Handle an event; return the commands to execute, in this order. Time never goes back here."""
         commands: list[Command] = []
         self._commands = commands
         self._now = max(self._now, now)

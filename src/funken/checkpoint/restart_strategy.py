@@ -121,7 +121,7 @@ class RestartStrategy(Protocol):
     """Decides about restarts; remembers the failures of one job."""
 
     def failed(self, now: Millis, jitter: float = 0.0) -> Millis | None:
-        """An attempt failed at ``now``; return how long to wait before the next (ms), ``None``: there is none."""
+        """An attempt failed at ``now``; return the delay before the next (ms), ``None``: there is none."""
         ...
 
 

@@ -495,7 +495,7 @@ def new_table(*columns: str) -> Table:
 
 
 def print_table(table: Table) -> None:
-    """Print a table; whoever reads a pipe gets whole lines."""
+    """Print a table; a pipe gets whole lines."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 10_000

@@ -196,7 +196,7 @@ _UNWIND_SECONDS = 2.0
 
 
 def seconds_to_save(client: JobClient) -> float:
-    """Return how long a last savepoint of a job may take (s), 0 if it is to have none."""
+    """Return the time limit of a job's last savepoint (s), 0 if it is to have none."""
     return client._job.configuration.get(config.SAVEPOINT_ON_SIGTERM) / 1000
 
 

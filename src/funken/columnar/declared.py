@@ -336,7 +336,7 @@ def kept_schema(type_info: TypeInformation) -> Type | None:
 
 
 def bits_of_leaves(type_info: TypeInformation | None) -> dict[Path, int]:
-    """Return of ints, and floats, with fewer than 64 bits how many they have.
+    """Return the number of bits of ints and floats with fewer than 64.
 
     >>> from funken.types import Types
     >>> bits_of_leaves(Types.TUPLE([Types.LONG(), Types.SHORT(), Types.TUPLE([Types.FLOAT()])]))

@@ -99,7 +99,7 @@ class Make(Expression):
 
 @dataclass(frozen=True)
 class GetItem(Expression):
-    """An item: of a tuple by its number, as kernels see it; ``of`` is how many there have to be (``None``: at least enough).
+    """An item: of a tuple by its number, as kernels see it; ``of``: its exact length (``None``: at least enough).
 
     As it is traced, ``record`` may be something else that has items, and ``index`` the text of a key, or an expression.
     """

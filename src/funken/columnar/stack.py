@@ -100,7 +100,7 @@ class Stack:
         return self._calls.used(self._items.pop())
 
     def depth(self) -> int:
-        """Return how many things are on the stack."""
+        """Return the number of items on the stack."""
         return len(self._items)
 
     def top(self) -> Any:

@@ -190,7 +190,7 @@ class Exchanges(Protocol):
         """Run beside everything else work whose results nobody in this process reads."""
 
     def settle(self, receivers: Sequence[Any]) -> None:
-        """Wait until the producers of connected edges have emitted everything; whatever else is among them is left alone."""
+        """Wait until the producers of connected edges have emitted everything; other receivers are left alone."""
 
 
 # ---- Ranges of keys: a sample of all keys, and the bounds that divide them evenly.

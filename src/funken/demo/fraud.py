@@ -33,7 +33,7 @@ _SPREAD = 2_654_435_761
 
 
 class Payment(NamedTuple):
-    """A payment: when (ms), with which card, how much."""
+    """A payment: time (ms), card, and amount."""
 
     at: int
     card: int

@@ -80,7 +80,7 @@ class Null(Plain):
 
 
 class Number(Plain):
-    """Ints and floats, as in JSON: compared, and computed with where the result is a float whatever they are."""
+    """Ints and floats, as in JSON: compared, and computed with where the result is a float in any case."""
 
     __slots__ = ()
 

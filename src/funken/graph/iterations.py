@@ -44,7 +44,7 @@ class IterationConfiguration:
         return self
 
     def set_parallelism(self, parallelism: int) -> IterationConfiguration:
-        """Set how many subtasks call the functions."""
+        """Set the number of subtasks that call the functions."""
         self.parallelism = parallelism
         return self
 
@@ -166,11 +166,11 @@ class GraphFunction:
         return int(count)
 
     def get_in_degree(self) -> int:
-        """Return how many edges end at the vertex; -1 without ``set_opt_degrees``."""
+        """Return the number of edges that end at the vertex; -1 without ``set_opt_degrees``."""
         return self._degrees[0]
 
     def get_out_degree(self) -> int:
-        """Return how many edges begin at the vertex; -1 without ``set_opt_degrees``."""
+        """Return the number of edges that begin at the vertex; -1 without ``set_opt_degrees``."""
         return self._degrees[1]
 
 

@@ -300,7 +300,7 @@ def _metrics_of_all(found: list[Any]) -> GraphMetricsResult:
 
 
 class TriadicCensus:
-    """Gives how many of all sets of three vertices have which edges between them; loops and repeated edges do not count.
+    """Counts the sets of three vertices by the edges between them; loops and repeated edges do not count.
 
     ``directed``: by the 16 types of triads, with the names of Holland and Leinhardt (``030T``: three pairs are connected one way,
     and not in a circle). Otherwise by the number of edges, 0 to 3.
@@ -327,7 +327,7 @@ class TriadicCensus:
 
 @dataclass(frozen=True)
 class DirectedMetricsResult:
-    """The result of ``DirectedMetrics``. Degrees and paths are those of neighbours, whatever the direction.
+    """The result of ``DirectedMetrics``. Degrees and paths are those of neighbours in any direction.
 
     >>> DirectedMetricsResult(2, 0, 1, 0, 1, 1, 1, 0).bidirectional_edges
     1
@@ -383,7 +383,7 @@ class EdgeMetricsResult:
 
 
 class EdgeMetrics:
-    """Gives how many paths of two edges are to be looked at for triangles and for rectangles, and the most of a vertex.
+    """Counts the paths of two edges that are candidates for triangles and for rectangles, and the most of a vertex.
 
     Edges lead to the end with more neighbours, or the greater id of two with as many. For triangles it is enough to look at
     pairs of edges that leave a vertex; for rectangles, at those and at pairs of which one leaves. So these numbers tell what

@@ -650,7 +650,7 @@ def dumps_records(values: list[Any], operator: str, subtask: int) -> bytes:
 
 
 def record_repr(record: Any) -> str:
-    """Return a record as an error message shows it: not too long, and whatever its ``__repr__`` does."""
+    """Return a record as an error message shows it: not too long, even if its ``__repr__`` fails."""
     try:
         text = repr(record)
     except Exception as error:  # noqa: BLE001 - another error is reported

@@ -29,7 +29,7 @@ class Extent(NamedTuple):
 
 
 class ByteSpillSpace:
-    """The folders that a job spills to, and how much it did.
+    """The folders that a job spills to, and the spilled bytes.
 
     >>> with ByteSpillSpace() as space:
     ...     file = space.file("sort")
@@ -255,7 +255,7 @@ class Admission(Generic[C]):
     _peers: dict[C, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Return how many connections are open."""
+        """Return the number of open connections."""
         return len(self._known) + len(self._peers)
 
     def opened(self, connection: C, peer: str, now: float) -> C | None:

@@ -160,7 +160,7 @@ class LeaseMachine:
         return self.role is LeaseRole.LEADER and now < self._until
 
     def due(self, now: float) -> float:
-        """Return in how many seconds ``Elapsed`` is of use."""
+        """Return the time (s) until ``Elapsed`` is of use."""
         until = min(self._next, self._until) if self.role is LeaseRole.LEADER else self._next
         return max(0.0, until - now)
 

@@ -98,11 +98,11 @@ class Meter:
         self.count += value
 
     def get_count(self) -> int:
-        """Return how many events were counted."""
+        """Return the number of events."""
         return self.count
 
     def get_rate(self) -> float:
-        """Return how many events there were per second: over about the time span, or since the meter was made.
+        """Return the number of events per second: over about the time span, or since the meter was made.
 
         In a job there is a clock; without one it is 0.
         """

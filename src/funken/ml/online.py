@@ -691,7 +691,7 @@ class RiverKernel:
 
 
 class Drift(NamedTuple):
-    """The record at which a change was seen, and how many records of its key (or stream) there were till then.
+    """The record at which a change was seen, and the number of records of its key (or stream) till then.
 
     >>> Drift("machine 1", 0.7, records=320).key
     'machine 1'

@@ -345,7 +345,7 @@ class RuntimeContext:
         return self._context.subtask
 
     def get_attempt_number(self) -> int:
-        """Return how many attempts there were before: of the job, or of a task of a batch job that Spark repeats."""
+        """Return the number of earlier attempts: of the job, or of a task of a batch job that Spark repeats."""
         return self._context.attempt
 
     def get_job_id(self) -> str:

@@ -151,7 +151,7 @@ class OperatorCoordinator:
         """Drop an event that is output of an attempt that does not count; called without the lock."""
 
     def abandon(self) -> None:
-        """The attempt is abandoned: whatever waits in another thread has to return."""
+        """The attempt is abandoned: calls that wait in other threads have to return."""
 
     def checkpoint(self, checkpoint_id: int) -> Any:
         """Return the state at the beginning of a checkpoint as plain data; ``None``: there is none.
@@ -348,7 +348,7 @@ class PrintCoordinator(OperatorCoordinator):
         self._records = 0
 
     def metrics(self) -> dict[str, int | float]:
-        """Return how many records were written."""
+        """Return the number of written records."""
         return {"numRecordsIn": self._records}
 
     def handle_output(self, subtask: int, payload: Any) -> None:
@@ -370,7 +370,7 @@ class CollectCoordinator(OperatorCoordinator):
         self._records = 0
 
     def metrics(self) -> dict[str, int | float]:
-        """Return how many records came, and how many of them wait for the reader."""
+        """Return the number of records, and of those that wait for the reader."""
         return {"numRecordsIn": self._records, "pendingRecords": self._collector.pending}
 
     def handle_output(self, subtask: int, payload: Any) -> None:
@@ -660,7 +660,7 @@ class WatermarkAlignment:
     def reached(
         self, group: str, member: _Member, watermark: int, drift: int, send: Callable[[int, Any], None]
     ) -> None:
-        """Take the watermark of a member (uid of its source, subtask); tell every member how far it may go."""
+        """Take the watermark of a member (uid of its source, subtask); tell every member its limit."""
         members = self._groups.setdefault(group, {})
         members[member] = (watermark, drift, send)
         slowest = min(watermark for watermark, _, _ in members.values())
@@ -767,7 +767,7 @@ class SourceCoordinator(OperatorCoordinator):
             self._reassigned[subtask] = self._assigned[subtask]
 
     def metrics(self) -> dict[str, int | float]:
-        """Return how many splits subtasks were given, and how many wait."""
+        """Return the numbers of assigned and of waiting splits."""
         waiting = self.enumerator.unassigned_splits()
         found: dict[str, int | float] = {"enumerator.assignedSplits": sum(map(len, self._assigned.values()))}
         return found if waiting is None else found | {"enumerator.unassignedSplits": waiting}

@@ -230,7 +230,7 @@ def _content(cell: Any) -> Any:
 
 
 class Conditions:
-    """Looks at the first results of a filter: those that are true whatever they say are warned of, once.
+    """Looks at the first results of a filter: results that are always true are warned of, once.
 
     >>> found = []
     >>> conditions = Conditions(lambda word: "no", lambda kind, text: found.append(text))

@@ -176,7 +176,7 @@ class JobEntry:
     def history(
         self, wanted: Callable[[SeriesKey], bool], since: int | None
     ) -> tuple[list[int], dict[SeriesKey, list[float | None]], int, int]:
-        """Return times, the series that are wanted, their interval (ms), and how many series there was no room for."""
+        """Return times, the wanted series, their interval (ms), and the number of series without room."""
         with self._keeping:
             times, series = self._series.read(wanted, since)
             return times, series, self._series.interval, self._series.left_out

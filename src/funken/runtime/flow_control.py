@@ -67,7 +67,7 @@ _ENOUGH = 20
 
 
 def report_interval(widths: Sequence[int]) -> float:
-    """Return how often (s) a task may report: all sources together take 1000 reports a second, more in jobs that are very wide.
+    """Return the interval (s) of a task's reports: all sources take 1000 reports a second, more in very wide jobs.
 
     >>> report_interval([2, 2]), report_interval([4, 4]), report_interval([16, 16])
     (0.01, 0.032, 0.25)
@@ -88,7 +88,7 @@ class QueueDelayMonitor:
         self._blocks = self._idle = 0
 
     def on_block(self, ingested_at: float, age: float, waited: bool = False) -> None:
-        """Note a block: when it was born, and how old it was when it was handled (s); whether the task ``waited`` for it.
+        """Note a block: its birth, and its age when it was handled (s); ``waited``: the task waited for it.
 
         >>> queueing = QueueDelayMonitor(0.025)
         >>> queueing.on_block(10.0, 0.005); queueing.take_excess()
@@ -113,7 +113,7 @@ class QueueDelayMonitor:
             self._waited, self._awaited, self._since = 0, float("inf"), ingested_at
 
     def interval(self, every: float) -> float:
-        """Return how long (s) after a report the next may follow: a fast task knows little more ``every`` time.
+        """Return the time (s) from a report to the next: a fast task knows little more ``every`` time.
 
         >>> queueing = QueueDelayMonitor(0.025)
         >>> for _ in range(4): queueing.on_block(11.0, 0.105)
@@ -221,7 +221,7 @@ class SlowStart:
         self.window = FIRST_RECORDS
 
     def on_report(self, task: Hashable, arrived: int, now: float, excess: float = 0.0, waited: float = 0.0) -> bool:
-        """A task has said that so many of the source's records have come through, by how much (s) they were late, if they were.
+        """A task has reported that so many of the source's records have come through, and their delay (s), if any.
 
         ``waited``: for what part of its blocks it had to wait. Return whether the window is known, and the job begins still.
         """
@@ -244,7 +244,7 @@ class SlowStart:
         return now <= self._late + _FRESH
 
     def _rate(self, through: int, now: float) -> float:
-        """Return how many records per second came through lately, 0 if that is not known yet."""
+        """Return the records per second that came through lately, 0 if that is not known yet."""
         samples = self._samples
         samples.append((now, through))
         while len(samples) > 1 and samples[1][0] <= now - _MEASURED:
@@ -341,7 +341,7 @@ class PieceSize:
         return took
 
     def _to_blame(self, took: float, records: int) -> tuple[float, bool]:
-        """Return how long (s) the records of a piece took by themselves, and whether that is known for sure."""
+        """Return the time (s) that the records of a piece took by themselves, and whether that is known for sure."""
         before, after = self._usage, self._clock.thread_usage()
         if before is not None and after is not None:
             self._waits = after.waits - before.waits > min(_FEW_WAITS, records // _RECORDS_PER_WAIT)
@@ -524,7 +524,7 @@ class _Progress:
     owed: float = 0.0
 
     def measure(self, arrived: int, in_flight_since: float, now: float) -> tuple[float, float]:
-        """Return how many records have come through in how many seconds, the recent ones counting most."""
+        """Return the records that have come through and their time (s), the recent ones counting most."""
         seconds = max(0.0, now - max(self.since, in_flight_since))
         kept = max(0.0, 1 - seconds / _MEMORY)
         return self.records * kept + arrived - self.arrived, self.seconds * kept + seconds
@@ -611,7 +611,7 @@ class InFlightWindow:
         return len(self._limiting) > (None in self._limiting)  # not only by the window that a job begins with
 
     def on_read(self, ingested_at: float, records: int) -> None:
-        """Record how many records were read at a time."""
+        """Record the number of records read at a time."""
         self._look(ingested_at)
         self._few = records < self._most / 4
         if records:
@@ -749,7 +749,7 @@ class InFlightWindow:
         progress.at, progress.seen = now, ingested_at + excess
 
     def _owed(self, progress: _Progress, now: float, age: float, mean_rate: float) -> float:
-        """Return how many records of a source that has less than its share may be in flight, by Little's law."""
+        """Return the in-flight limit of a source that has less than its share, by Little's law."""
         if not mean_rate > 0 or now - progress.shared > _SHARE_SECONDS:
             return 0.0
         since = max(now - _SHARE_SECONDS, self._times[0])
@@ -759,7 +759,7 @@ class InFlightWindow:
         return lacks * mean_rate * min(max(0.0, age), _LONGEST_AGE)
 
     def room(self, now: float, most: int) -> int:
-        """Return how many records may be read now: one at least, ``most`` at most."""
+        """Return the number of records that may be read now: one at least, ``most`` at most."""
         self._look(now)
         if self._begins:
             most = min(most, FIRST_RECORDS)
@@ -769,7 +769,7 @@ class InFlightWindow:
         return most
 
     def pause(self, now: float) -> int:
-        """Return how long to pause (ms), 0 if not at all."""
+        """Return the pause (ms), 0 if there is none."""
         self._look(now)
         left = self._resume - now
         if left > _LONGEST_PAUSE:
@@ -811,7 +811,7 @@ class InFlightWindow:
 
 
 class SourceThrottle:
-    """Queue delays of a task, and the throttle of its sources; ``every``: how often (s) ``take_report`` may be called."""
+    """Queue delays of a task, and the throttle of its sources; ``every``: the interval (s) of ``take_report``."""
 
     def __init__(self, plan: PhysicalPlan, task: TaskId, settings: TaskSettings, clock: Clock) -> None:
         self.every = report_interval(plan.widths)
@@ -857,7 +857,7 @@ class SourceThrottle:
         self._was_idle = True
 
     def take_report(self, idle: bool) -> QueueDelayReported | None:
-        """Return by how much records queued too long, for the sources; ``None`` if they did not, and the job does not begin."""
+        """Return the excess queueing time, for the sources; ``None`` if there is none, and the job does not begin."""
         late = self._queue_delay.take_excess()
         if late is None:
             came = self._clock.wall() if idle else self._newest
@@ -872,7 +872,7 @@ class SourceThrottle:
             self._window.on_throttle(late.task, late.ingested_at, late.excess, now, late.waited, command.mean_rate)
 
     def pause(self) -> int:
-        """Return how long (ms) the sources have to pause."""
+        """Return the pause (ms) of the sources."""
         millis = self._window.pause(self._clock.wall())
         self.pausing = millis > 0
         return millis
@@ -882,11 +882,11 @@ class SourceThrottle:
         return self._clock.wall() - oldest >= self._window.holds
 
     def room(self, now: float, most: int) -> int:
-        """Return how many records may be read."""
+        """Return the number of records that may be read."""
         return self._window.room(now, most)
 
     def on_read(self, ingested_at: float, records: int) -> None:
-        """Record how many records were read."""
+        """Record the number of read records."""
         self._window.on_read(ingested_at, records)
 
     def on_poll(self, saturated: bool) -> None:

@@ -90,7 +90,7 @@ class LogLimit:
         return True
 
     def take_dropped(self) -> int:
-        """Return how many records were dropped since the last call."""
+        """Return the number of records that were dropped since the last call."""
         found, self._dropped = self._dropped, 0
         return found
 

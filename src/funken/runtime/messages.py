@@ -64,7 +64,7 @@ class TaskStarted(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class WorkerHeartbeat(TaskEvent):
-    """The worker runs; ``stalled`` is how long its loop has been at the same step (s)."""
+    """The worker runs; ``stalled`` is the time that its loop has been at the same step (s)."""
 
     stalled: float = 0.0
 
@@ -383,7 +383,7 @@ def dumps(message: Any) -> bytes:
 
 
 def loads(data: bytes | bytearray) -> Any:
-    """Read a message; raises ``TransferCorrupted``, and whatever unpickling an object of the user's raises."""
+    """Read a message; raises ``TransferCorrupted``, and exceptions of unpickling an object of the user's."""
     content = memoryview(data)[_CHECKSUM.size :]
     if len(data) < _CHECKSUM.size or zlib.crc32(content) != _CHECKSUM.unpack_from(data)[0]:
         raise TransferCorrupted(

@@ -74,7 +74,7 @@ class Peer:
         self._since = math.inf
 
     def silence(self, now: float) -> float:
-        """Return for how long nothing has arrived while this side was able to receive (s)."""
+        """Return the time without a message while this side was able to receive (s)."""
         return max(0.0, now - self._since)
 
     def excuse(self, seconds: float) -> None:

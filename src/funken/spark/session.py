@@ -123,7 +123,7 @@ def session_for(
 
 
 def _slots_in_time(spark: SparkSession, slots: int, configuration: Configuration, wanted: Callable[[], bool]) -> int:
-    """Return how many slots there are; on a cluster, whose executors register one after the other, wait for enough of them."""
+    """Return the number of slots; on a cluster, whose executors register one by one, wait for enough of them."""
     available = slots_of(spark)
     master = str(spark.sparkContext.master)
     if available >= slots or re.fullmatch(r"local(\[.*)?", master):
@@ -344,7 +344,7 @@ def check(spark: SparkSession) -> None:
 
 
 def slots_of(spark: SparkSession) -> int:
-    """Return how many tasks the session can run at the same time."""
+    """Return the number of tasks that the session can run at the same time."""
     context: Any = spark.sparkContext
     scala = context._jsc.sc()
     return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))

@@ -245,7 +245,7 @@ class TaskShell:
             os._exit(3)
 
     def stalled(self) -> float:
-        """Return for how long (s) the loop has been at the same step."""
+        """Return the time (s) that the loop has been at the same step."""
         return 0.0 if self._turned is None else _monotonic() - self._turned
 
     def end_if_given_up(self) -> None:
@@ -310,7 +310,7 @@ class TaskShell:
         self.send(OperatorWarning(self.id, busiest.vertex.nodes[0].id, self.id.subtask, kind, text))
 
     def kept(self) -> float:
-        """Return for how long (s) the thread has turned other tasks."""
+        """Return the time (s) that the thread has turned other tasks."""
         return self._worker.busy - self._busy
 
     # ---- the mailbox of the loop
@@ -408,6 +408,6 @@ class _ShellClock(SystemClock):
         self._shell = shell
 
     def run_delay(self) -> float | None:
-        """Return for how long (s) the task could have run, but did not."""
+        """Return the time (s) that the task could have run, but did not."""
         delay = super().run_delay()
         return None if delay is None else delay + self._shell.kept()

@@ -53,7 +53,7 @@ class OperatorTable(Protocol):
         ...
 
     def __len__(self) -> int:
-        """Return about how many entries there are."""
+        """Return the approximate number of entries."""
         ...
 
 
@@ -233,7 +233,7 @@ class Elsewhere(Protocol):
         ...
 
     def kept(self) -> int:
-        """Return how many entries are there."""
+        """Return the number of entries."""
         ...
 
 

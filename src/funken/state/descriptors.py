@@ -32,7 +32,7 @@ class IncrementalCleanupStrategy:
     cleanup_size: int
 
     def get_cleanup_size(self) -> int:
-        """Return how many entries."""
+        """Return the number of entries."""
         return self.cleanup_size
 
     def run_cleanup_for_every_record(self) -> bool:
@@ -59,7 +59,7 @@ class CleanupStrategies:
         return True
 
     def get_incremental_cleanup_strategy(self) -> IncrementalCleanupStrategy | None:
-        """Return how many entries an access looks at, ``None`` if none."""
+        """Return the number of entries that an access looks at, ``None`` if none."""
         return IncrementalCleanupStrategy(self.cleanup_size) if self.cleanup_size > 0 else None
 
     def get_rocksdb_compact_filter_cleanup_strategy(self) -> None:
@@ -205,7 +205,7 @@ class StateTtlConfigBuilder:
         return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
 
     def set_ttl(self, ttl: DurationLike) -> StateTtlConfigBuilder:
-        """Set how long a value lives."""
+        """Set the lifetime of a value."""
         self._ttl = ttl
         return self
 
@@ -216,7 +216,7 @@ class StateTtlConfigBuilder:
     def cleanup_incrementally(
         self, cleanup_size: int, run_cleanup_for_every_record: bool = False
     ) -> StateTtlConfigBuilder:
-        """Set how many entries each access looks at; cleaning without an access is not done."""
+        """Set the number of entries that each access looks at; cleaning without an access is not done."""
         self._cleanup_size = cleanup_size
         return self
 

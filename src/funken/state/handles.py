@@ -44,7 +44,7 @@ class _AllTypes(frozenset[type]):
         return kind is not type(None)
 
     def issuperset(self, *others: Iterable[Any]) -> bool:
-        """Whatever they are."""
+        """Return True for any arguments."""
         return True
 
 

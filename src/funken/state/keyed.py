@@ -397,7 +397,7 @@ class KeyedStateStore:
 
     @property
     def own_entries(self) -> int:
-        """About how many entries the operator's own tables have."""
+        """Return the approximate number of entries of the operator's own tables."""
         return sum(len(own) for _, own in self._own_tables())
 
     def _tables(self) -> Iterator[tuple[str, _Declared, bool, Table]]:

@@ -196,7 +196,7 @@ class TableConfig:
         return self.set("table.local-time-zone", timezone_id)
 
     def get_idle_state_retention(self) -> datetime.timedelta:
-        """Return how long state is kept that nothing changes; zero: for ever.
+        """Return the lifetime of unchanged state; zero: for ever.
 
         >>> TableConfig().set_idle_state_retention(datetime.timedelta(hours=1)).get_idle_state_retention()
         datetime.timedelta(seconds=3600)
@@ -204,7 +204,7 @@ class TableConfig:
         return datetime.timedelta(milliseconds=self.option("table.exec.state.ttl"))
 
     def set_idle_state_retention(self, duration: datetime.timedelta) -> TableConfig:
-        """Set how long state is kept that nothing changes."""
+        """Set the lifetime of unchanged state."""
         return self.set("table.exec.state.ttl", f"{duration // datetime.timedelta(milliseconds=1)} ms")
 
     def get_sql_dialect(self) -> SqlDialect:

@@ -249,7 +249,7 @@ def _fit(cell: str, width: int, cut: bool) -> str:
 
 
 def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes: two for a character of East Asian scripts.
+    """Return the number of columns of a terminal that a text takes: two for a character of East Asian scripts.
 
     >>> _width("abc"), _width("日本")
     (3, 4)

@@ -81,7 +81,7 @@ class FunctionContext:
         return 0 if self._operator is None else int(self._operator.subtask)
 
     def get_attempt_number(self) -> int:
-        """Return how many attempts of the job were before."""
+        """Return the number of earlier attempts of the job."""
         return 0 if self._operator is None else int(self._operator.attempt)
 
 

@@ -358,7 +358,7 @@ class _SinkRun:
         self._begin()
 
     def _cut(self, requests: int) -> int | None:
-        """Return how many requests are committed before the driver dies; ``None``: it lives."""
+        """Return the number of committed requests before the driver dies; ``None``: it lives."""
         if not self._cuts_left or self._drawn.chance.random() > 0.25:
             return None
         self._cuts_left -= 1

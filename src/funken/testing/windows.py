@@ -169,7 +169,7 @@ class WindowContext:
         return self._context.metrics
 
     def get_runtime_context(self) -> RuntimeContext:
-        """Return the runtime context; its keyed state is that of the key, whatever the window.
+        """Return the runtime context; its keyed state is that of the key, for all windows.
 
         >>> from funken import CountTumblingWindowAssigner  # counts in keyed state
         >>> pairs, ctx = CountTumblingWindowAssigner.of(2), WindowContext()

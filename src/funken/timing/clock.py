@@ -50,7 +50,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use.
+    """Return the number of cores that this process may use.
 
     >>> usable_cores() >= 1
     True
@@ -81,7 +81,7 @@ class Clock(Protocol):
         ...
 
     def run_delay(self) -> float | None:
-        """Return for how long (s) the calling thread has been ready to run but had no core, ``None`` if nobody knows."""
+        """Return the time (s) that the calling thread was ready to run without a core, ``None`` if nobody knows."""
         ...
 
     def thread_usage(self) -> ThreadUsage | None:
@@ -259,7 +259,7 @@ class TimedQueue(Generic[T]):
         return not self._items
 
     def qsize(self) -> int:
-        """Return how many items there are."""
+        """Return the number of items."""
         return len(self._items)
 
     def get(self, timeout: float | None = None) -> T:

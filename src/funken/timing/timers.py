@@ -273,7 +273,7 @@ class InternalTimerService:
         self._processing.clear()
 
     def pending(self) -> int:
-        """Return how many timers there are."""
+        """Return the number of timers."""
         return len(self._event) + len(self._processing)
 
     def snapshot(self) -> GroupedSnapshot:

@@ -341,7 +341,7 @@ class WatermarkProgress:
         return hasattr(self._generators.get(split), "on_values")
 
     def on_values(self, split: str, values: Sequence[Any], now: int) -> Iterator[int]:
-        """Values of the split went by; give how many of them, whenever the combined watermark rises behind these."""
+        """Values of the split went by; yield the number of them behind which the combined watermark rises."""
         output = self._outputs[split]
         self._active_at[split] = now
         output.idle = False

@@ -409,7 +409,7 @@ class CountSlidingWindowAssigner(WindowAssigner[object, CountWindow]):
 
 
 class SessionWindowTimeGapExtractor(Generic[T_contra]):
-    """Says how long (ms) a session stays open after a record; a plain callable does as well.
+    """Returns the time (ms) that a session stays open after a record; a plain callable does as well.
 
     >>> class LongerWithACart(SessionWindowTimeGapExtractor):
     ...     def extract(self, element):

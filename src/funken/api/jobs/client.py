@@ -411,7 +411,7 @@ class JobClient(JobDisplay):
         return self._job.plan
 
     def explain(self) -> str:
-        """Return the plan as text, and of vectorized operators how many records took which way so far, with reasons.
+        """Return the plan as text, with the numbers of records of vectorized operators per way so far, and reasons.
 
         >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)

@@ -187,7 +187,7 @@ class JobReader:
 
     @property
     def name(self) -> str:
-        """The job's name, and how many times it was restarted."""
+        """The job's name, and its number of restarts."""
         count = self._job.restarts
         return self._job.plan.name + (f" ({count} restart{'s' * (count > 1)})" if count else "")
 
@@ -239,7 +239,7 @@ def in_seconds(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class OperatorProgress:
-    """An operator: records in and out of all its subtasks so far, and for how long (s) it has been at work.
+    """An operator: records in and out of all its subtasks so far, and its working time (s).
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
@@ -262,7 +262,7 @@ class OperatorProgress:
 
 @dataclass(frozen=True)
 class SuperstepProgress:
-    """A superstep that has ended: how long it took (s), the records it has left for the next one, the bytes it has spilled.
+    """A superstep that has ended: its duration (s), the records left for the next one, the spilled bytes.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
@@ -342,7 +342,7 @@ class BatchProgress:
         return sum(each.records_out for each in self.operators if each.strategy == "SOURCE")
 
     def facts(self) -> str:
-        """Return how far the program is, in a line."""
+        """Return the progress of the program, in a line."""
         done = sum(each.state == "done" for each in self.operators)
         parts = [f"{done} of {len(self.operators)} operators done", f"{self.records_read:,} records read"]
         parts += [each.line() for each in self.iterations if each.supersteps]
@@ -353,7 +353,7 @@ class BatchProgress:
         return ", ".join(parts)
 
     def line(self) -> str:
-        """Return the program, how long it has run, and how far it is."""
+        """Return the program, its running time, and its progress."""
         return f"{self.name}: {self.seconds:.1f} s, {self.facts()}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -458,7 +458,7 @@ def batch_watchers() -> tuple[BatchWatcher, ...]:
 
 @dataclass(frozen=True, repr=False)
 class JobProgress:
-    """A streaming job at one moment: for how long (s) it is there, its figures, its checkpoints; or how it has ended.
+    """A streaming job at one moment: its age (s), its figures, its checkpoints; or its end.
 
     >>> reading = Reading(1200, 400.0, 75_000, None, None, late=2)
     >>> running = JobProgress("totals", 3.0, "RUNNING", reading, "2 completed")
@@ -488,7 +488,7 @@ class JobProgress:
         return "; ".join(parts)
 
     def line(self) -> str:
-        """Return the job, how long it has run, and its figures."""
+        """Return the job, its running time, and its figures."""
         facts = self.facts()
         how = f"{self.ending} after {self.seconds:.1f} s" if self.ending else f"{self.seconds:.0f} s, {self.state}"
         return f"{self.name}: {how}{': ' * bool(facts)}{facts}"

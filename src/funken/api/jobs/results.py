@@ -45,7 +45,7 @@ class JobExecutionResult:
         return self._job_id
 
     def get_net_runtime(self) -> int:
-        """Return how long the job ran (ms)."""
+        """Return the running time of the job (ms)."""
         return self._net_runtime
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:

@@ -160,7 +160,7 @@ class Manifest:
 
     @staticmethod
     def seal(body: dict[str, Any]) -> bytes:
-        """Return a manifest's file with this body, whatever it says: version and checksum are in front of it."""
+        """Return a manifest's file with any body: version and checksum are in front of it."""
         text = _text(body)
         head = _text({"format": FORMAT, "version": body.get("version", VERSION), "sha256": _digest(text)})
         return f'{head[:-1]},"body":{text}}}\n'.encode()

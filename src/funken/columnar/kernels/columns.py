@@ -255,7 +255,7 @@ class Lists(MadeLater):
         return _objects(self.to_list(len(self.offsets) - 1))
 
     def counts(self) -> Array:
-        """Return how many items each list has."""
+        """Return the number of items of each list."""
         return np.diff(self.offsets)
 
     def content(self) -> Columns:

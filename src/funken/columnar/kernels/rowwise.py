@@ -156,7 +156,7 @@ def _each(function: Callable[..., Any], columns: list[Column], kind: Atomic, len
 
 
 def _runs(columns: list[Column], length: int) -> tuple[Array, Array] | None:
-    """Return where the values of one column change, and after how many records, if it does so for few of them.
+    """Return the places where the values of one column change, and the counts, if it does so for few records.
 
     Streams have many records of one millisecond, and what is computed of it is the same for all of them.
     """
@@ -352,7 +352,7 @@ def is_not_empty(column: Column) -> Column:
 
 
 def _true_in(lists: Lists, mask: Array) -> Array:
-    """Return how many items of each list are true."""
+    """Return the number of true items of each list."""
     before = np.zeros(len(mask) + 1, np.int64)
     np.cumsum(mask, out=before[1:])
     return before[lists.offsets[1:] - lists.offsets[0]] - before[_starts(lists)]
@@ -539,7 +539,7 @@ def sorted_distinct(column: Column) -> Column | None:
 
 
 def _firsts(lists: Lists) -> tuple[Array, Array] | None:
-    """Return where the different items of each list are, in order, and how many; ``None`` if they have no order."""
+    """Return the first places of the different items of each list, and their numbers; ``None`` without an order."""
     ordered = _ordered(lists, False)
     if ordered is None:
         return None

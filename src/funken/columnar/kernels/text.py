@@ -141,12 +141,12 @@ def _is_text(data: bytes) -> bool:
 
 
 def lengths(array: Any) -> Array:
-    """Return how many letters values have."""
+    """Return the number of letters of each value."""
     return pc.utf8_length(array).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def split_texts(array: Any, separator: str) -> tuple[Any, Array]:
-    """Return the parts of all values between a text that is not empty, one after the other, and how many each value has.
+    """Return the parts of all values between a text that is not empty, one after the other, and the number for each.
 
     >>> texts, counts = split_texts(pa.array(["a,b", ""]), ",")
     >>> texts.to_pylist(), counts.tolist()
@@ -335,7 +335,7 @@ class Separated:
         return cut_texts(self._array, starts, stops)
 
     def last(self) -> Array:
-        """Return how many bytes come before the last of them, -1 where there is none."""
+        """Return the number of bytes before the last of them, -1 where there is none."""
         return np.where(self.counts > 0, self._places[self._ends - 1] - self._offsets[:-1], -1)
 
 
@@ -469,7 +469,7 @@ class Splits:
         return None
 
     def _counts(self, split: Rowwise, column_of: _ColumnOf) -> Array | None:
-        """Return how many parts texts have."""
+        """Return the number of parts of each text."""
         match split.arguments:
             case (text,):
                 words = self._words_of(text, column_of)
@@ -521,7 +521,7 @@ class Splits:
 
 
 def _limit(most: list[Expression]) -> int | None:
-    """Return how often a text is split at most; ``None``: always; -1: that is not known."""
+    """Return the highest number of splits of a text; ``None``: no limit; -1: it is not known."""
     if not most:
         return None
     value = most[0].value if isinstance(most[0], Constant) else None
@@ -785,7 +785,7 @@ class Rope(MadeLater):
         return find(how, part.data, text)
 
     def lengths(self) -> Array | int:
-        """Return how many letters the values have; one number if they are alike."""
+        """Return the number of letters of each value; one number if they are alike."""
         total: Array | int = 0
         for part in self.parts:
             if isinstance(part, str):
@@ -834,7 +834,7 @@ def concatenated(columns: list[Column], length: int) -> Column:
 
 
 def _size(parts: Iterable[str | Column], length: int) -> int:
-    """Return how many bytes the text of parts has at most."""
+    """Return an upper bound of the bytes of a text of parts."""
     return sum(
         len(part.encode()) * length
         if isinstance(part, str)
@@ -854,7 +854,7 @@ def find_text(how: str, text: Column, part: str) -> Column:
 
 
 def length_of(text: Column) -> Column:
-    """Compute how many letters texts have."""
+    """Compute the number of letters of each text."""
     found = text.lengths() if isinstance(text, Rope) and not text.made else lengths(text.data)
     return Column(INT, found, True) if isinstance(found, int) else Column(INT, found)
 

@@ -57,7 +57,7 @@ class CompositeKey(Column):
         return list(zip(*[item.to_list(length) for item in self.items], strict=True))
 
     def codes(self, length: int) -> tuple[Array, int]:
-        """Return a number for each key, in the order of their first records, and how many there are."""
+        """Return a number for each key, in the order of their first records, and the number of keys."""
         codes, count = np.zeros(length, np.int64), 1
         for item in self.items:
             if item.constant:
@@ -389,7 +389,7 @@ def combined(parts: Sequence[Array], length: int) -> Array:
 
 
 class KeyOwners:
-    """Deals keys out to the subtasks that own them, and counts how many different ones there are.
+    """Deals keys out to the subtasks that own them, and counts the different ones.
 
     >>> owners = KeyOwners(max_parallelism=128, parallelism=2, bits=1 << 10)
     >>> owners.deal([10, 11, 12, 10]), owners.count()
@@ -412,7 +412,7 @@ class KeyOwners:
         return [np.flatnonzero(owners == subtask) for subtask in range(self._parallelism)]
 
     def count(self) -> int:
-        """Return about how many different keys there were since the last call; no more than there are bits."""
+        """Return an estimate of the different keys since the last call; no more than there are bits."""
         count = int(self._seen.sum())
         self._seen[:] = False
         return count

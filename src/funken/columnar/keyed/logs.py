@@ -131,7 +131,7 @@ class ListLog:
         self._lengths: Array = np.empty(0, np.int64)
 
     def __len__(self) -> int:
-        """Return how many items there are, with those of lists that were emptied."""
+        """Return the number of items, with those of lists that were emptied."""
         return self._items
 
     def append(self, slots: Array, counts: Array, items: Columns, stored: bool = False) -> None:
@@ -168,13 +168,13 @@ class ListLog:
             self._compact()
 
     def lengths(self, slots: Array) -> Array:
-        """Return how many items the lists at some slots have."""
+        """Return the number of items of the lists at some slots."""
         if len(slots):
             self._reserve(int(slots.max()) + 1)
         return self._lengths.take(slots)
 
     def lists(self, slots: Array, new: bool = False) -> tuple[Array, Columns]:
-        """Return how many items the lists at some slots have, and all their items; only those that are ``new``, not stored."""
+        """Return the numbers of items of the lists at some slots, and all items; only the ``new`` ones, not stored."""
         counts, positions, _ = self._found(slots, new)
         return counts, self._at(positions)
 
@@ -189,7 +189,7 @@ class ListLog:
             self._last[known:] = -1
 
     def _found(self, slots: Array, new: bool) -> tuple[Array, Array, Array]:
-        """Return how many items lists have, where all their items are, and the runs that have them."""
+        """Return the numbers of items of lists, the places of all items, and the runs that have them."""
         if len(slots):
             self._reserve(int(slots.max()) + 1)
         owners, runs, depths = list[Array](), list[Array](), list[Array]()

@@ -264,7 +264,7 @@ def reduced_in_pairs(block: Columns, keys: Sequence[int], combine: Combine) -> C
 
 
 def _groups(block: Columns, keys: Sequence[int]) -> tuple[Array, Array]:
-    """Return the positions group by group, and how many records each has; groups and records in the order of the block."""
+    """Return the positions group by group, and the records of each; groups and records in the order of the block."""
     length = block.length
     if not keys:
         return np.arange(length), np.array([length])

@@ -316,7 +316,7 @@ def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf
 
 
 def _of_record(name: str, found: Typed) -> Typed:
-    """Return a record as a tuple, or how many fields it has."""
+    """Return a record as a tuple, or the number of its fields."""
     made, schema = found
     assert not isinstance(schema, Atomic)
     if name == "tuple" and fields.is_tuple(schema):

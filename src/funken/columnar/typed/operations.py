@@ -611,7 +611,7 @@ class Reads:
             self._of_items.add((*self._over[made.argument], ITEMS, *made.path))
 
     def all_of(self, made: Argument, schemas: Mapping[int, Type]) -> None:
-        """Note that an argument, or a field of it, may be looked at whatever is in it; ``schemas`` are those of arguments."""
+        """Note that an argument, or a field of it, may be read at any depth; ``schemas`` are those of arguments."""
         if made.argument in schemas and (made.argument == 0 or made.argument in self._over):
             leaves = [leaf for leaf, _ in atomic_fields(schemas[made.argument]) if leaf[: len(made.path)] == made.path]
             if made.argument == 0:

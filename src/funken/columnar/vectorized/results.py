@@ -53,7 +53,7 @@ from funken.types.row import Row
 
 
 def columns_of_records(records: list[Any]) -> Columns:
-    """Return columns of records whatever they are; raises ``ValueDoesNotFit`` if their fields differ.
+    """Return columns of any records; raises ``ValueDoesNotFit`` if their fields differ.
 
     >>> [leaf.kind for leaf in columns_of_records([(1, "a", None), (2, "b", 3)]).leaves]
     [int, str, object]

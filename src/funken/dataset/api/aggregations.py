@@ -296,7 +296,7 @@ class UniqueIds(MapPartitionFunction):
     """Numbers records by their place in the partition, with the task in the low bits."""
 
     def open(self, runtime_context: Any) -> None:
-        """Find the task, and how many bits it takes."""
+        """Find the task, and the number of its bits."""
         self._task = runtime_context.get_index_of_this_subtask()
         self._bits = (runtime_context.get_number_of_parallel_subtasks() - 1).bit_length()
 

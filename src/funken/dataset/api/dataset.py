@@ -288,7 +288,7 @@ class DataSet:
         return self._change(method, forwarded=found)
 
     def with_statistics(self, records: float | None = None, size: float | None = None) -> Self:
-        """Tell the optimizer how many records, and how many bytes, this operator emits."""
+        """Tell the optimizer the numbers of records and bytes that this operator emits."""
         return self._change("with_statistics", statistics=nodes.Statistics(records, size))
 
     def returns(self, record_type: Any) -> Self:

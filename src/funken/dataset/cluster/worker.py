@@ -303,7 +303,7 @@ class ClusterExchanges:
             return found
 
     def forget(self, use: Use) -> None:
-        """Drop whatever still arrives over an edge in a superstep, or in an earlier one."""
+        """Drop later blocks of an edge in a superstep, or in an earlier one."""
         with self._lock:
             self._incoming.pop(use, None)
             self._closed[use[0]] = max(use[1], self._closed.get(use[0], -1))
@@ -595,7 +595,7 @@ def main(worker: BarrierWorker, program: BatchProgram) -> None:
 
 
 class _Reports:
-    """Tells the driver how far the worker is, twice a second and at the end."""
+    """Reports the worker's progress to the driver, twice a second and at the end."""
 
     def __init__(self, worker: BarrierWorker, counters: JobCounters, space: SpillSpace) -> None:
         self._worker, self._counters, self._space = worker, counters, space

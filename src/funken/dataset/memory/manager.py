@@ -134,7 +134,7 @@ def records_of(blocks: Iterable[Block]) -> Iterator[Any]:
 
 
 class SpillSpace(ByteSpillSpace):
-    """The folders that a job spills to, and how much it did.
+    """The folders that a job spills to, and the spilled bytes.
 
     >>> with SpillSpace() as space:
     ...     file = space.file("sort")
@@ -208,7 +208,7 @@ class MemoryManager:
             self.peak = max(self.peak, self.used)
 
     def lend(self, size: int, rather: int) -> int:
-        """Take ``rather`` so much off the pool, ``size`` at least, or nothing; return how much."""
+        """Take ``rather`` so much off the pool, ``size`` at least, or nothing; return the amount."""
         with self._lock:
             lent = min(max(size, rather), self.pool) if size <= self.pool else 0
             self.pool -= lent
@@ -255,7 +255,7 @@ class Share:
 
     @property
     def grain(self) -> int:
-        """The largest weight of a block that is reserved, spilled or merged at once; the same whatever is borrowed."""
+        """The largest weight of a block that is reserved, spilled or merged at once; loans do not change it."""
         return max(512, self.own // 16)
 
     @property

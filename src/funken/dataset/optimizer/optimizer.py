@@ -137,7 +137,7 @@ class Enumeration:
         return self.weight if id(plan.node) in self.dynamic else 1.0
 
     def weight_of(self, node: Node) -> float:
-        """Return how often a node is computed."""
+        """Return the number of times that a node is computed."""
         return self.weight if id(node) in self.dynamic else 1.0
 
     def _pruned(self, node: Node, plans: list[PhysicalNode]) -> list[PhysicalNode]:

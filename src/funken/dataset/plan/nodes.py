@@ -321,7 +321,7 @@ class Iteration(Node):
 
     @property
     def details(self) -> str:
-        """Return how often the step is repeated."""
+        """Return the highest number of supersteps."""
         return f"at most {self.maximum} supersteps"
 
 

@@ -52,7 +52,7 @@ Inference = Callable[[tuple[Type, ...]], "Type | None"]
 
 @dataclass(frozen=True)
 class OperationRule:
-    """An operation: ``function`` is Python's own, and the kernel wherever a row names no other.
+    """An operation: ``function`` is Python's own, and the kernel unless a row names another.
 
     ``native`` signatures are computed on arrays by the evaluator itself, and never value by value.
     """
@@ -111,7 +111,7 @@ class OperationRule:
         return "" if self.target is not None or self.name.startswith("@") else self.name.partition(".")[2]
 
     def counts(self) -> Collection[int]:
-        """Return how many arguments it takes."""
+        """Return the possible numbers of arguments."""
         return self.takes or {1 if self.keeps else 0, *(len(types) for types in (*self.signatures, *self.native))} - {0}
 
 

@@ -83,7 +83,7 @@ def symmetric(one: Runs, other: Runs) -> Runs:
 
 
 def size(runs: Runs) -> int:
-    """Return how many numbers there are."""
+    """Return the number of numbers."""
     return sum(last - first + 1 for first, last in runs)
 
 

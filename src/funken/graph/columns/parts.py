@@ -91,7 +91,7 @@ def mixed(numbers: Any) -> Any:
 
 
 def parts_of(ids: Any, count: int) -> Any:
-    """Return the number of the part that each id belongs to; equal ids belong to the same one, whatever their types.
+    """Return the number of the part of each id; equal ids belong to the same one, also those of different types.
 
     >>> [parts_of(column(ids), 8).tolist() for ids in ([1, 2], [1.0, 2], [True, "a"])]
     [[1, 6], [1, 6], [1, 7]]
@@ -496,7 +496,7 @@ EDGES = 1 << 18
 
 
 def chunk_count(edges: int) -> int:
-    """Return how many chunks there are.
+    """Return the number of chunks.
 
     >>> chunk_count(1), chunk_count(EDGES + 1)
     (1, 2)

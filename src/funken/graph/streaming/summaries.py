@@ -202,7 +202,7 @@ class SpannerEdges:
         self._waiting.update(other._kept)
 
     def settle(self) -> int:
-        """Take the edges that are needed; return how many were not."""
+        """Take needed edges; return the number of the others."""
         before = len(self._kept)
         waiting = in_order(list(self._waiting))
         for source, target in waiting:

@@ -446,7 +446,7 @@ class CountVectorizer(TextTransformer, text.CountVectorizer):
 
 
 def document_frequencies(block: Any) -> Any:
-    """Return the number of rows, and how many have each feature."""
+    """Return the number of rows, and the number with each feature."""
     from scipy import sparse  # noqa: PLC0415 - slow to load
 
     rows = block.X if sparse.issparse(block.X) else sparse.csr_array(block.X)

@@ -286,7 +286,7 @@ def _with_rows(nearest: Nearest) -> Iterator[Any]:
 
 
 def shares(weights: Any, distances: Any) -> Any:
-    """Return how much each neighbour counts.
+    """Return the weight of each neighbour.
 
     >>> shares("distance", np.array([[0.5, 2.0], [0.0, 1.0]])).tolist()
     [[2.0, 0.5], [1.0, 0.0]]

@@ -97,7 +97,7 @@ class AsyncRetryStrategy:
         raise NotImplementedError
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Return how long to wait (ms) before the attempt after so many."""
+        """Return the delay (ms) before the attempt after so many."""
         raise NotImplementedError
 
     def get_retry_predicate(self) -> AsyncRetryPredicate:

@@ -328,7 +328,7 @@ class TimerService:
         return self._timers.current_processing_time()
 
     def current_watermark(self) -> int:
-        """Return how far event time has come; ``-2**63`` before the first watermark."""
+        """Return the present event time; ``-2**63`` before the first watermark."""
         return self._timers.current_watermark
 
     def register_event_time_timer(self, timestamp: int) -> None:
@@ -369,7 +369,7 @@ class UnkeyedTimerService:
         return self._operator.context.processing_time()
 
     def current_watermark(self) -> int:
-        """Return how far event time has come; ``-2**63`` before the first watermark."""
+        """Return the present event time; ``-2**63`` before the first watermark."""
         return self._operator.current_watermark
 
     def register_event_time_timer(self, timestamp: int) -> None:

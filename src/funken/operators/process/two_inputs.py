@@ -270,7 +270,7 @@ class _BroadcastView:
         return self._timer_service.current_processing_time()
 
     def current_watermark(self) -> int:
-        """Return how far event time has come; ``-2**63`` before the first watermark."""
+        """Return the present event time; ``-2**63`` before the first watermark."""
         return self._timer_service.current_watermark()
 
 

@@ -166,7 +166,7 @@ class StateArrays:
         self.touch(number, slots)
 
     def live(self) -> int:
-        """Return how many slots have a state."""
+        """Return the number of slots with a state."""
         return int(self._held().sum())
 
     def _held(self) -> Array:
@@ -307,7 +307,7 @@ class StateLists:
         self._touched[slots] = True
 
     def __len__(self) -> int:
-        """Return how many items are in memory."""
+        """Return the number of items in memory."""
         return len(self.log)
 
     def mark_live(self, keys: Array) -> None:

@@ -176,7 +176,7 @@ def io_metrics(job: JobSnapshot, subtasks: Iterable[SubtaskSnapshot]) -> Json:
 
 
 def _idle(job: JobSnapshot, subtask: SubtaskSnapshot) -> int:
-    """Return for how long (ms) a subtask has run without being busy or back-pressured."""
+    """Return the time (ms) that a subtask has run without being busy or back-pressured."""
     begun = subtask.timestamps.get(ExecutionState.RUNNING)
     if begun is None:
         return 0

@@ -175,7 +175,7 @@ def metrics_of_all(
 
 
 def driver_metrics(jobs: Iterable[JobSnapshot], status: ProcessStatus, wanted: Collection[str] | None) -> list[Json]:
-    """Return ``/jobmanager/metrics``: of the process, and how many jobs and machines there are."""
+    """Return ``/jobmanager/metrics``: of the process, and the numbers of jobs and machines."""
     known = list(jobs)
     running = hosts(known)
     counts = {

@@ -96,7 +96,7 @@ def _subtask(job: JobSnapshot, subtask: SubtaskSnapshot) -> Json:
 
 
 def _durations(job: JobSnapshot, subtask: SubtaskSnapshot) -> dict[Any, int]:
-    """Return how long (ms) the subtask was in each state that it has been in."""
+    """Return the time (ms) that the subtask was in each of its states."""
     steps = list(subtask.timestamps.items())
     ends = [time for _, time in steps[1:]] + [steps[-1][1] if subtask.state.is_terminal else job.taken] if steps else []
     return {state: end - begin for (state, begin), end in zip(steps, ends, strict=True)}
@@ -263,7 +263,7 @@ def tasks_of(info: VertexInfo, subtask: int | None = None) -> list[TaskId]:
 def flame_graph(
     info: VertexInfo, samples: Iterable[StacksSampled], kind: str, subtask: int | None, is_over: bool
 ) -> Json:
-    """Return ``/jobs/:jobid/vertices/:vertexid/flamegraph``: how often each stack of the vertex was found.
+    """Return ``/jobs/:jobid/vertices/:vertexid/flamegraph``: the number of samples of each stack of the vertex.
 
     Its stacks are those with one of its operators innermost, and of those without any operator, which wait for input, all.
     """

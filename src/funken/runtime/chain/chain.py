@@ -353,7 +353,7 @@ class OperatorChain:
             operator.notify_checkpoint_aborted(checkpoint)
 
     def record_counts(self, read: int) -> dict[OperatorId, RecordCounts]:
-        """Return how many records each operator has read and emitted, if the first one has read so many."""
+        """Return the records that each operator has read and emitted, if the first one has read so many."""
         found: dict[OperatorId, RecordCounts] = {}
         for node in self.vertex.nodes:
             if node is not self.vertex.nodes[0]:
@@ -685,7 +685,7 @@ class TaskBackends:
 
 
 def _entries(context: OperatorContext) -> int:
-    """Return how many slots and timers an operator has in memory."""
+    """Return the numbers of slots and timers of an operator in memory."""
     timers = 0 if context.timers is None else context.timers.pending()
     tables = [] if context.keyed is None else list(context.keyed.tables)
     own = 0 if context.keyed is None else context.keyed.own_entries

@@ -297,7 +297,7 @@ class Elasticity:
         return stage
 
     def _needed(self, parallelism: int) -> int:
-        """Return how many slots a parallelism takes; ``_NEVER`` for one that the job's key groups do not allow."""
+        """Return the number of slots of a parallelism; ``_NEVER`` for one that the job's key groups do not allow."""
         if parallelism not in self._slots:
             try:
                 stage = self._recompile(parallelism)
@@ -312,7 +312,7 @@ class Elasticity:
 def load_of(
     plan: PhysicalPlan, metrics: Mapping[tuple[int, int], SubtaskMetrics], scalable: Collection[int]
 ) -> tuple[float, float]:
-    """Return how busy the busiest vertex of scalable nodes is, and how far the sources are held back.
+    """Return the busy share of the busiest vertex of scalable nodes, and the share for which sources are held back.
 
     Both are shares, and means of the subtasks of a vertex.
     """

@@ -133,7 +133,7 @@ class JobCheckpoints:
         return made
 
     def claim(self) -> None:
-        """Take the job's checkpoints over from whoever ran it before, once; a job that does not begin takes none."""
+        """Take over the job's checkpoints from an earlier driver, once; a job that does not begin takes none."""
         if self._claimed:
             return
         self._store.scan()  # before the claim: a driver that cannot resume from there does not end another's job
@@ -288,7 +288,7 @@ class JobCheckpoints:
 
     @property
     def done(self) -> bool:
-        """True if the job has come to its end, and everything it did is safe, whatever fails now."""
+        """True if the job has come to its end, and everything it did is safe from later failures."""
         return self._over is not None and not self._over.failure
 
     def stopped(self, outcome: Outcome) -> None:

@@ -75,7 +75,7 @@ class EdgeWriter:
         raise NotImplementedError
 
     def emit_block(self, block: Block) -> None:
-        """Buffer a block of the operator's output, in whatever form it comes."""
+        """Buffer a block of the operator's output, in any form."""
         self.emit(*block.rows())
 
     def _align(self, timestamps: Timestamps) -> list[int] | None:
@@ -317,7 +317,7 @@ class ManyKeys:
         return self._found and records >= _FEWEST
 
     def note(self, records: int, cleared: int) -> None:
-        """Take note of a block whose keys were looked up in a cache, and how often that was cleared."""
+        """Take note of a block whose keys were looked up in a cache, and of the number of its clearings."""
         if self._found:
             return
         self._records += records

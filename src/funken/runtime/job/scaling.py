@@ -97,7 +97,7 @@ class ScalingSettings:
 
 @dataclass(frozen=True, slots=True)
 class LoadObserved:
-    """The job as it runs: for which parallelism there are slots, how busy its busiest vertex is, how far sources are held back.
+    """The load of a job: the parallelism that slots allow, its busiest vertex's share, and its sources' held share.
 
     ``busy`` is of the vertices that would change with the parallelism; both are means of their subtasks.
     """
@@ -109,7 +109,7 @@ class LoadObserved:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """All tasks of an attempt run with this parallelism, whoever chose it."""
+    """All tasks of an attempt run with this parallelism, chosen by anyone."""
 
     parallelism: int
 

@@ -136,7 +136,7 @@ class SubtaskMetrics:
         return round(self.records_in_per_second / busy, 3) if busy >= _MEASURABLE else None
 
     def lag(self, now: int) -> int | None:
-        """Return how far (ms) the watermark is behind ``now``; ``None`` before the first, and after the end of time."""
+        """Return the lag (ms) of the watermark behind ``now``; ``None`` before the first, and after the end of time."""
         mark = self.output_watermark if self.input_watermark is None else self.input_watermark
         return None if mark is None or mark >= MAX_WATERMARK else now - mark
 
@@ -834,7 +834,7 @@ class JobSnapshot:
         return None if since is None else max(0, self.taken - since)
 
     def start_delays(self) -> dict[tuple[int, int], int]:
-        """Return, by vertex and subtask, how long (ns) after its trigger the barrier of the last checkpoint came."""
+        """Return, by vertex and subtask, the delay (ns) of the last checkpoint's barrier after its trigger."""
         last = self.checkpoints.latest_completed
         parts = () if last is None else last.subtasks
         return {(each.vertex, each.subtask): round(each.start_delay * 1e6) for each in parts}
@@ -978,7 +978,7 @@ def _subtask(number: int, execution: Execution | None, metrics: SubtaskMetrics) 
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """Some entries in their order; ``next`` is the number to resume at, ``lost`` how many before them are not kept any more."""
+    """Some entries in order; ``next`` is the number to resume at, ``lost`` the number of dropped ones before."""
 
     records: list[dict[str, Any]]
     next: int

@@ -184,7 +184,7 @@ class FailureRecord:
 
 @dataclass(frozen=True, slots=True)
 class RestartRecord:
-    """A restart: after which attempt, why, and how long (ms) it was put off."""
+    """A restart: its attempt, its cause, and its delay (ms)."""
 
     time: Millis
     attempt: int

@@ -76,7 +76,7 @@ class StackSampler:
         return found
 
     def _ran(self) -> float | None:
-        """Return for how long (s) the thread has had a core; ``None`` where the system does not tell."""
+        """Return the time (s) that the thread has had a core; ``None`` where the system does not tell."""
         try:
             with open(self._schedule, encoding="ascii") as file:
                 return int(file.read().split()[0]) / 1e9

@@ -219,7 +219,7 @@ class Subtask:
             self._fast_factor = max(self._fast_factor, min(pieces_of_block, MIXED_FACTOR))
 
     def worked(self, seconds: float, records: int) -> None:
-        """A piece of so many records has taken so long: count that, and choose how many the next one has."""
+        """A piece of so many records has taken so long: count that, and choose the size of the next one."""
         self.metrics.busy += seconds
         if self._fast_factor > 1:
             self.factor = self._fast_factor if seconds < records * FAST_SECONDS else 1

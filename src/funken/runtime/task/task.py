@@ -691,7 +691,7 @@ class Mailbox(Protocol):
         """A block was processed."""
 
     def flushes(self) -> bool:
-        """Return True if the task flushes in this turn if no block is queued, whatever the buffer timeout."""
+        """Return True if the task flushes in this turn if no block is queued, with any buffer timeout."""
 
 
 class TaskLoop:
@@ -760,7 +760,7 @@ class TaskLoop:
             task.throttle.on_idle()
 
     def _work(self, due: int | None, blocks: int, may_poll: bool, seconds: float) -> float:
-        """Receive, process and poll; return for how long (ms) nothing is to be done."""
+        """Receive, process and poll; return the idle time that follows (ms)."""
         task, mailbox = self.task, self.mailbox
         worked = 0
         until = self._clock.monotonic() + seconds if seconds < math.inf else math.inf
@@ -802,7 +802,7 @@ class TaskLoop:
         return left <= 0
 
     def _still_fills(self, now: float) -> float:
-        """Return for how long (s) blocks are still filled by a task that has work, but not always a core, or may not read on.
+        """Return the time (s) for which a task that has work, but no core, or may not read on, still fills blocks.
 
         That time does not fill blocks, and there is the less of a core the more is spent on blocks.
         """
@@ -822,6 +822,6 @@ class TaskLoop:
         return 0.0
 
     def _kept_back(self) -> float | None:
-        """Return for how long (s) the task had no core, or its sources paused; ``None``: nobody knows."""
+        """Return the time (s) that the task had no core, or its sources paused; ``None``: nobody knows."""
         delay = self._clock.run_delay()
         return None if delay is None else delay + self._paused

@@ -91,7 +91,7 @@ class Channel:
             self._socket.sendall(data)
 
     def receive(self) -> Any:
-        """Wait for a message; raises ``HungUp`` at the end, ``MessageTooLarge``, and whatever unpickling raises."""
+        """Wait for a message; raises ``HungUp`` at the end, ``MessageTooLarge``, and exceptions of unpickling."""
         try:
             data = self._read()
         except (OSError, ValueError) as error:  # ValueError: closed by another thread
@@ -225,7 +225,7 @@ def answer_to(greeting: bytes, key: bytes, nonce: bytes | None = None) -> tuple[
 
 
 def authenticate(connection: socket.socket, key: bytes, left: Callable[[], float]) -> None:
-    """Do the worker's side on a connected socket; ``left`` returns how many seconds there are for the rest of it.
+    """Do the worker's side on a connected socket; ``left`` returns the remaining time (s).
 
     Raises ``AuthenticationError`` if one of the two has another key, ``OSError`` if the driver disconnects or on a timeout.
     """

@@ -66,7 +66,7 @@ class ObjectLimit:
         self._tables += 1
 
     def objects(self, size: float) -> int:
-        """Return how many objects a table may keep whose pickled size is ``size`` on average.
+        """Return the number of objects that a table may keep whose pickled size is ``size`` on average.
 
         >>> limit = ObjectLimit(64 * 2**20)
         >>> limit.join()

@@ -31,7 +31,7 @@ LEAST_FREE = 64 * 2**20
 
 
 def free_bytes(folder: str) -> int:
-    """Return how much this process may still write below a folder.
+    """Return the number of bytes that this process may still write below a folder.
 
     >>> free_bytes("/") > 0
     True

@@ -299,7 +299,7 @@ class BatchRecords(ArrowRecords):
         return [] if isinstance(batch, SkippedRows) else [batch]
 
     def position(self, taken: int) -> int:
-        """Return how many rows of the split are done."""
+        """Return the number of finished rows of the split."""
         return self._row + (self._size if taken else 0)
 
 

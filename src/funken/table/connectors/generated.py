@@ -244,7 +244,7 @@ class DatagenTable(ScanTable):
 
 
 def _rule(path: str, name: str, type_: Any, options: OptionValues) -> tuple[FieldRule, int | None]:
-    """Return the rule of a column, and how many rows it allows."""
+    """Return the rule of a column, and the number of rows it allows."""
     if options.of_field(name, "kind") == "sequence":
         start, end = options.of_field(name, "start"), options.of_field(name, "end")
         if start is None or end is None:

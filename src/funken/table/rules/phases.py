@@ -55,7 +55,7 @@ def in_mini_batches(roots: Sequence[ExecSink], config: Any) -> list[ExecSink]:
 
 
 def checked_bundle(config: Any) -> tuple[int, int]:
-    """Return how many rows a mini-batch has at most, and how long (ms) it lasts; raises ``InvalidConfiguration``."""
+    """Return the limits of a mini-batch, in rows and time (ms); raises ``InvalidConfiguration``."""
     size = config.option("table.exec.mini-batch.size")
     latency = config.option("table.exec.mini-batch.allow-latency")
     for key, value, example in (("size", size, "5000"), ("allow-latency", latency, "2 s")):

@@ -272,7 +272,7 @@ _AGGREGATES = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """Rows that an operator gives; rows that it and those below take; how many of these travel, and how many are kept."""
+    """Rows that an operator emits; rows that it and those below take; and how many of these travel, and are kept."""
 
     rows: float
     taken: float

@@ -128,7 +128,7 @@ class AggregateArrays:
     # ---- rows
 
     def add(self, block: TableBlock, times: Array | None) -> int:
-        """Take the rows of a block; return how many are late."""
+        """Take the rows of a block; return the number of late ones."""
         if self._sessions:
             assert times is not None
             late = self._keep(block, times, self._in_session(times))

@@ -168,7 +168,7 @@ class _Count:
 
 
 class _Sum:
-    """SUM and AVG: a sum, and how many values are in it."""
+    """SUM and AVG: a sum, and the number of its values."""
 
     def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
         self.args, self.filter = call.args, call.filter
@@ -263,7 +263,7 @@ def _added(values: Array, groups: Groups) -> pa.Array:
 
 
 class PartialCalls:
-    """The accumulators of several calls, in columns side by side; the first column says how many rows there are."""
+    """The accumulators of several calls, in columns side by side; the first column is the number of rows."""
 
     def __init__(self, calls: Sequence[AggregateCall], schema: BlockSchema) -> None:
         rows = _Count(AggregateCall("COUNT", (), None), schema)  # type: ignore[arg-type]
@@ -291,7 +291,7 @@ class PartialCalls:
         return [call.results(list(columns[part])) for call, part in self._each()][1:]
 
     def stored(self, columns: Sequence[pa.Array]) -> list[tuple[int, list[Any]]]:
-        """Return of each group how many rows there are, and accumulators as plain data."""
+        """Return the number of rows of each group, and accumulators as plain data."""
         counts, *rest = (call.stored(list(columns[part])) for call, part in self._each())
         lists: Any = zip(*rest, strict=True) if rest else [()] * len(counts)
         return [(count, list(each)) for count, each in zip(counts, lists, strict=True)]

@@ -34,7 +34,7 @@ class _Seen:
         self._numbers, self._bit = numbers, bit
 
     def get(self, value: Any, default: int) -> int:
-        """Return how often a value is there."""
+        """Return the number of occurrences of a value."""
         return 1 if self._numbers.get(value, 0) & self._bit else default
 
     def __setitem__(self, value: Any, count: int) -> None:
@@ -106,7 +106,7 @@ class GroupArrays:
         return results
 
     def set_counts(self, slots: Array, counts: Array, forgets: bool) -> None:
-        """Keep how many rows groups have; ``forgets``: those without rows are no more."""
+        """Keep the numbers of rows of groups; ``forgets``: those without rows are no more."""
         self.counts[slots] = counts
         if forgets:
             self._forget(slots[counts == 0])

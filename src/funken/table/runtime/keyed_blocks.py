@@ -73,7 +73,7 @@ def numbered(integers: Any) -> tuple[Any, int]:
 
 
 def dense(numbers: Any) -> tuple[Any, int]:
-    """Return numbers from 0 on in place of others, and how many there are.
+    """Return numbers from 0 on in place of others, and the number of different ones.
 
     >>> dense(np.array([7, 9, 7]))
     (array([0, 1, 0]), 2)

@@ -131,12 +131,12 @@ class TableOperator(Operator):
     # ---- the engine's side
 
     def process_block(self, block: Block) -> None:
-        """Handle a block in whatever form."""
+        """Handle a block in any form."""
         self.block(as_table(block, self.inputs[0].arrow))
         self.flush()
 
     def process_second_block(self, block: Block) -> None:
-        """Handle a block of the second input in whatever form."""
+        """Handle a block of the second input in any form."""
         self.second(as_table(block, self.inputs[1].arrow))
         self.flush()
 
@@ -171,7 +171,7 @@ class KeyedTableOperator(TableOperator):
     # ---- to be called
 
     def value_state(self, name: str, ttl: int = 0) -> Any:
-        """Return a value per key; ``ttl`` (ms): how long it lives after it was written, 0 for ever."""
+        """Return a value per key; ``ttl`` (ms): its lifetime after a write, 0 for ever."""
         return self._shared(self.store.state(living(ValueStateDescriptor(name), ttl)))
 
     def map_state(self, name: str, ttl: int = 0) -> Any:
@@ -203,12 +203,12 @@ class KeyedTableOperator(TableOperator):
     # ---- the engine's side
 
     def process_block(self, block: Block) -> None:
-        """Handle a block in whatever form."""
+        """Handle a block in any form."""
         super().process_block(block)
         self.store.current_key = NO_KEY
 
     def process_second_block(self, block: Block) -> None:
-        """Handle a block of the second input in whatever form."""
+        """Handle a block of the second input in any form."""
         super().process_second_block(block)
         self.store.current_key = NO_KEY
 

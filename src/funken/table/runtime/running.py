@@ -134,7 +134,7 @@ class _RunningCount(Running):
 
 
 class SumResults:
-    """Makes the results of SUM and AVG of sums, and how many values are in each."""
+    """Makes the results of SUM and AVG of sums, and the number of values in each."""
 
     def __init__(self, call: AggregateCall) -> None:
         self.whole = isinstance(call.type, IntegralType)
@@ -167,7 +167,7 @@ class SumResults:
 
 
 class _RunningSum(Running):
-    """A sum and how many values are in it; AVG, too."""
+    """A sum and the number of its values; AVG, too."""
 
     def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
         super().__init__(call, schema)

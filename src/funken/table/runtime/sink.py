@@ -280,7 +280,7 @@ class FinalRows(KeyedTableOperator):
         self._keys = tuple(keys)
 
     def open(self) -> None:
-        """Open the state: each row with how often it is there, in the order of arrival."""
+        """Open the state: each row with its number of occurrences, in the order of arrival."""
         self._state = self.map_state("rows")
 
     def block(self, block: TableBlock) -> None:

@@ -54,7 +54,7 @@ class MergedCalls(AggregateCalls):
 
 
 class LocalGroupAggregate(TableOperator):
-    """The rows of each group of a mini-batch as one row: its key, and how many rows there are with their accumulators.
+    """The rows of each group of a mini-batch as one row: its key, and the number of rows with their accumulators.
 
     ``bundle`` says when that is; without one it is with each block, for which the operator before has gathered rows. Where the
     functions allow it, a block is added at once (``partials.py``).

@@ -44,7 +44,7 @@ _EXAMPLES = {
 
 
 def lifetime(hints: Iterable[Hint], relation: ScopeRelation | None, tree: Any) -> int | None:
-    """Return for how long (ms) the state of a relation is kept, by the first hint that says so."""
+    """Return the lifetime (ms) of the state of a relation, by the first hint that names it."""
     for hint in hints:
         for name, value in hint.options if hint.name == "STATE_TTL" and relation is not None else ():
             if _is(relation, name):  # type: ignore[arg-type]
