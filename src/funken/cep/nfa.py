@@ -550,7 +550,7 @@ def _reaches_final(state: State, view: Any) -> bool:
 Match = dict[str, list[Any]]
 NEVER: int = MAX_WATERMARK + 1
 _MOST_LEAVES = 4096
-"""How many masks of a state are looked up."""
+"""Number of masks of a state that are looked up."""
 
 
 class Partial:

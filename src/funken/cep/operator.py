@@ -184,9 +184,9 @@ def callable_of(function: Any, method: str, role: str) -> Callable[..., Any]:
 
 STATE, EVENTS = "cep-matches", "cep-events"
 _MOST_WAITING = 100_000
-"""How many events wait in memory at most where state is in files."""
+"""Maximal number of events that wait in memory where state is in files."""
 _FLUSH = 4096
-"""How many results are held back at most."""
+"""Maximal number of results that are held back."""
 
 
 @dataclass(frozen=True)

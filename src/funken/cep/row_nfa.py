@@ -349,7 +349,7 @@ class _Code:
 
 
 NO_ROW: Any = None
-"""What is where there is no row; its columns are NULL."""
+"""The value where there is no row; its columns are NULL."""
 
 
 class MatchedRows:
@@ -597,9 +597,9 @@ def _fold(fact: Fact, column: Column) -> tuple[Any, Callable[[Any, Any], Any]]:
 
 
 END_OF_INPUT = MAX_WATERMARK - 1
-"""When what waits for the end of the input is decided; a timer of either clock fires then."""
+"""The time at which decisions fall that wait for the end of the input; a timer of either clock fires then."""
 ROWS, NAMES, BEFORE = "rows", "names", "before"
-"""What a match consists of: its rows, the variable of each, and rows before the first."""
+"""The parts of a match: its rows, the variable of each, and rows before the first."""
 
 Test = Callable[[MatchedRows], Any]
 Thread = tuple[int, Node]

@@ -187,7 +187,7 @@ class SourceReader:
     """
 
     pauses_splits = False
-    """Whether it can hold single splits back; one that reads a split after the other has no use for that."""
+    """True if it can hold single splits back; one that reads a split after the other has no use for that."""
 
     def __init__(self, context: ConnectorContext | None = None) -> None:
         self.context = context or ConnectorContext("source")
@@ -536,7 +536,7 @@ class Source(Generic[T_co]):
     max_parallelism: int | None = None
     """The most subtasks that can read it (1 for a collection); ``None``: any number."""
     never_waits: ClassVar[Any] = False
-    """Whether ``poll`` never waits, for a disk or a service, so that other subtasks may share a worker, and its thread."""
+    """True if ``poll`` never waits, for a disk or a service, so that other subtasks may share its worker and thread."""
 
     @property
     def index_columns(self) -> IndexColumns | None:

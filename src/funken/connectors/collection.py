@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns
 
 COLUMNS_FROM = 200_000
-"""So many elements are looked at. To load NumPy and Arrow takes 0.3 s: what 60,000 (sessions) to 1,000,000 cost more in rows."""
+"""So many elements are looked at: to load NumPy and Arrow takes 0.3 s, as much as 60,000 to 1,000,000 cost more in rows."""
 
 _LOOKED_AT = 1000
-"""In so many elements it is looked what the texts are, if the program parses them."""
+"""In so many elements the texts are looked at, if the program parses them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,7 @@ class DeltaSource(Source):
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     filesystem: Any = field(default=None, repr=False)
     keeps: Callable[[Mapping[str, Any]], bool] | None = field(default=None, repr=False)
-    """Which partitions are read, by the values of their columns; ``None``: all of them."""
+    """The partitions to read, by the values of their columns; ``None``: all of them."""
     boundedness: Boundedness = field(init=False)
 
     def __post_init__(self) -> None:

@@ -139,7 +139,7 @@ def _frame(spark: Any, input_format: str, where: str, columns: str, read: Any) -
 logger = logging.getLogger(__name__)
 
 _END_SECONDS = 60.0
-"""How long a program may run on when it has closed its output."""
+"""The time (s) that a program may run on when it has closed its output."""
 _AT_ONCE = 1 << 16
 _KEPT_LINES = 20
 _COUNTER = "reporter:counter:"

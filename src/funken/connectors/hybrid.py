@@ -34,7 +34,7 @@ from funken.io.shapes import dumps_by_value
 from funken.types.callables import Generic, T_co
 
 _SWITCH_MILLIS = 10
-"""How soon after the end of a source the next one is begun."""
+"""The delay (ms) between the end of a source and the next one."""
 
 
 @dataclass(frozen=True, slots=True)

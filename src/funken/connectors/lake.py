@@ -228,7 +228,7 @@ class TableWriter(SinkWriter):
     """Writes the records of a checkpoint to files; define ``parquet_files``, and ``location`` if paths are absolute."""
 
     location = ""
-    """What a table puts before the paths of its data files."""
+    """The prefix of a table's paths of its data files."""
 
     def parquet_files(self) -> ParquetFiles:
         """Read the table's schema, and return the collector of records."""
@@ -257,7 +257,7 @@ class TableCommitter(MarkingCommitter):
     """Adds the files of a checkpoint to a table, in one commit, with the marks of their subtasks."""
 
     transient: tuple[type[Exception], ...] = (OSError,)
-    """Errors after which the commit is tried again: it finds out what is in."""
+    """Errors after which the commit is tried again: it finds out which files are in."""
 
     def table(self) -> Any:
         """Return the table as it is now."""

@@ -24,10 +24,10 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 
 BURST_MS = 1000
-"""After a stall, at most what was due in this time is made up for."""
+"""After a stall, at most the records that were due in this time (ms) are made up for."""
 
 LONGEST_WAIT_MS = 1000
-"""A source is asked again after so long at the latest; a task that waits is woken by what arrives."""
+"""A source is asked again after so long (ms) at the latest; arrivals wake a task that waits."""
 
 
 class Pace:

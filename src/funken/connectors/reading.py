@@ -253,7 +253,7 @@ class SplitRecords(NamedTuple):
     records: Sequence[Any]
     following: Any
     size: int = 0
-    """How many bytes they had on their way."""
+    """Number of their bytes on the way."""
 
 
 class PolledReader(SourceReader):
@@ -285,9 +285,9 @@ class PolledReader(SourceReader):
 
     pauses_splits = True
     blocks_ahead = 4
-    """How many blocks may wait before the service is not asked for more."""
+    """Number of blocks that may wait before the service is not asked for more."""
     close_s = _JOIN_S
-    """How long ``close`` waits for the thread, which ends by itself in any case."""
+    """The longest wait (s) of ``close`` for the thread, which ends by itself in any case."""
 
     def __init__(self, context: ConnectorContext | None = None) -> None:
         super().__init__(context)

@@ -438,7 +438,7 @@ class RedisEnumerator(ListedSplits):
 
 
 NOTES = "funken:commits"
-"""What the keys of notes begin with: a hash for each job and operator, with a field for each subtask."""
+"""The beginning of the keys of notes: a hash for each job and operator, with a field for each subtask."""
 
 _PART, _PART_ARGUMENTS = 500, 4000
 """The most commands, and the most arguments of them, that one call of the script runs."""

@@ -46,7 +46,7 @@ class DeserializationSchema:
     charset: str | None = "UTF-8"
     """Of a format that is text, in which charset it is; ``None``: messages are bytes."""
     never_waits: ClassVar[bool] = False
-    """Whether a message is read without waiting, for a registry say; it is declared together with ``deserialize``."""
+    """True if a message is read without waiting, for a registry say; it is declared together with ``deserialize``."""
 
     def deserialize(self, message: bytes) -> Any:
         """Return the record of a message; ``None`` drops the message."""
@@ -154,7 +154,7 @@ class SerializationSchema:
         return [self.serialize(value) for value in values]
 
     takes_columns: bool = False
-    """Whether ``messages_of`` makes messages of columns, without their records."""
+    """True if ``messages_of`` makes messages of columns, without their records."""
 
     def messages_of(self, block: Block) -> list[bytes]:
         """Return the messages of a block, of records or of columns; called instead of ``serialize_block`` by sinks of columns.

@@ -238,7 +238,7 @@ class CommitRequest:
         self.subtask = subtask
         self.checkpoint_id = checkpoint_id
         self.retries = 0
-        """How many times it was to be retried later."""
+        """Number of answers that asked for a later retry."""
         self.outcome = CommitOutcome.COMMITTED
         self.reason = ""
         self.error: BaseException | None = None
@@ -409,14 +409,14 @@ class Sink(Generic[T_contra]):
     """
 
     takes_columns = False
-    """Whether ``write`` takes blocks of columns as they are; else it is given lists."""
+    """True if ``write`` takes blocks of columns as they are; else it is given lists."""
     grouped_by: Callable[[Any, Any], str] | None = None
     """Of a sink that takes columns: a method of a record and a context, of which it asks ``timestamp()`` only. If it can be
     computed of columns, ``write_groups`` is given them by its results; ``None``: ``write`` is given them as they are."""
     reads_only: bool = False
-    """Whether ``write`` neither changes records nor needs them when it has returned, so that nothing must be copied for it."""
+    """True if ``write`` neither changes records nor needs them when it has returned: then nothing is copied for it."""
     never_waits: bool = False
-    """Whether no method of the writer waits, for a disk or a service: then other subtasks may share a worker with it, and its
+    """True if no method of the writer waits, for a disk or a service: then other subtasks may share a worker and its
     thread."""
 
     def of_type(self, type_info: TypeInformation | None) -> Sink:

@@ -151,7 +151,7 @@ class Everything:
 
 
 Partitioning = Routed | Ranged | Everything
-"""What the consumers of an edge get."""
+"""The input of the consumers of an edge."""
 
 
 def full_block(queue: BlockQueue) -> Block:

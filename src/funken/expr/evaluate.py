@@ -26,7 +26,7 @@ class EvaluationContext:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """``query_start`` (milliseconds: the fixed time of a bounded query), ``database``, ``catalog``, ``legacy_cast``."""
     memory: dict[Any, Any] = field(default_factory=dict, compare=False)
-    """What calls keep from block to block: the generator of RAND with a seed."""
+    """State of calls from block to block: the generator of RAND with a seed."""
 
 
 def evaluate(nodes: Sequence[Node], batch: Any, context: EvaluationContext) -> list[Any]:

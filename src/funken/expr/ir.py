@@ -74,7 +74,7 @@ class Call(Node):
     args: tuple[Node, ...] = ()
     options: tuple[tuple[str, Any], ...] = ()
     handle: Any = field(default=None, compare=True, repr=False)
-    """What implements the call where no row of a table does: a user's function."""
+    """The implementation of the call where no row of a table has one: a user's function."""
 
     @cached_property
     def _hash(self) -> int:

@@ -65,7 +65,7 @@ class FunctionRule:
     nulls: Nulls = Nulls.PROPAGATE
     determinism: Determinism = Determinism.DETERMINISTIC
     raises: bool = False
-    """Whether a value may fail: then the arms of CASE compute it only where they are taken."""
+    """True if a value may fail: then the arms of CASE compute it only where they are taken."""
     group: str = ""
     aliases: tuple[str, ...] = ()
 
@@ -102,7 +102,7 @@ class AggregateRule:
     retracts: bool = True
     merges: bool = True
     over_only: bool = False
-    """Whether the function has a value in an OVER window only: LAG, ROW_NUMBER."""
+    """True if the function has a value in an OVER window only: LAG, ROW_NUMBER."""
     group: str = "aggregate"
     aliases: tuple[str, ...] = ()
 

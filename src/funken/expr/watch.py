@@ -22,7 +22,7 @@ _AGAIN = 64
 _AVERAGED = 8
 """About so many blocks say how large blocks are."""
 FEW = 400
-"""Of blocks that have fewer records on average, it is found out what they cost record by record.
+"""Of blocks that have fewer records on average, the cost record by record is measured.
 
 A block costs 0.15 to 0.6 ms, however few records it has: what 50 to 1,000 records cost one by one
 (``benchmarks/keyed_functions.py``, ``benchmarks/joins_on_columns.py``).
@@ -118,7 +118,7 @@ class StateWatch:
         self._rows = _Cost()
         self._left = 0
         self.in_rows = False
-        """Whether blocks go record by record, because that costs less, or to learn what it costs."""
+        """True if blocks go record by record, because that costs less, or to learn what it costs."""
 
     def way(self, records: int) -> Way:
         """Return the way of a block."""

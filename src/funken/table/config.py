@@ -101,7 +101,7 @@ class TableConfig:
         self._values: dict[str, str] = {}
         self._configuration = configuration if configuration is not None else Configuration()
         self.batch = False
-        """Whether queries run as batches."""
+        """True if queries run as batches."""
 
     @staticmethod
     def get_default() -> TableConfig:

@@ -192,7 +192,7 @@ _TAKEN: dict[str, Any] = {
     **dict.fromkeys(("FLOAT", "DOUBLE"), (numbers.Real, Decimal)),
     **dict.fromkeys(("CHAR", "VARCHAR"), str),
 }
-"""What values of a type may be in rows that a program holds; others are converted where they are read."""
+"""The types of values in rows that a program holds; others are converted where they are read."""
 
 
 def _checked(element: Any, columns: Sequence[tuple[str, LogicalType]], verify: bool) -> Any:

@@ -80,7 +80,7 @@ class ExecScan(ExecNode):
     filters: tuple[Any, ...] = field(default=(), compare=False)
     """The conditions that the source uses to read less; the filter above checks them again. No part of uids."""
     limit: int | None = field(default=None, compare=False)
-    """How many rows are enough; the limit above counts them."""
+    """Number of rows that are enough; the limit above counts them."""
 
 
 @dataclass(frozen=True)

@@ -204,7 +204,7 @@ _AFFINITIES: tuple[tuple[str, str], ...] = (
     (r"time", "TIME(0)"),
     (r"(datetime|timestamp).*", "TIMESTAMP(6)"),
 )
-"""SQLite's types are what their names contain."""
+"""SQLite's types follow from the parts of their names."""
 
 
 def column_type(declared: str, patterns: tuple[tuple[str, str], ...], where: str) -> LogicalType:

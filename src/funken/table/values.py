@@ -189,7 +189,7 @@ _AS_THEY_ARE = frozenset(
         "VARBINARY", "INTERVAL_YEAR_MONTH",
     }
 )  # fmt: skip
-"""Types whose internal values are what users see."""
+"""Types whose internal values are those that users see."""
 
 
 def to_python(array: Any, type_: LogicalType) -> list[Any]:
@@ -200,7 +200,7 @@ def to_python(array: Any, type_: LogicalType) -> list[Any]:
 
 
 _AS_GIVEN = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "CHAR", "VARCHAR"})
-"""Types whose internal values are what users give."""
+"""Types whose internal values are those that users pass."""
 
 
 def from_python(values: Iterable[Any], type_: LogicalType) -> Any:

@@ -11,7 +11,7 @@ from funken.table.catalog import InvalidTable
 F = TypeVar("F")
 
 JavaException = JobExecutionError
-"""What PyFlink raises for an error of Flink's; here, a job that failed."""
+"""PyFlink's exception for an error of Flink's; here, a job that failed."""
 
 
 class _Stability:

@@ -25,7 +25,7 @@ from typing import Any
 
 _HERE = "funken.compat.pyflink."
 _OF_ALL = f"{_HERE}type_variables"
-"""What has names that are in no ``__all__`` of PyFlink's, but in many of its modules."""
+"""The module of names that are in no ``__all__`` of PyFlink's, but in many of its modules."""
 _COMMON = (
     "times",
     "settings",

@@ -27,9 +27,9 @@ T = TypeVar("T")
 _SHORTEST_CHECKPOINT = 10
 """The shortest interval and timeout of checkpoints that Flink takes (ms)."""
 _ALIKE = 0.75
-"""How like an option's key a key must be to be taken for it (``difflib``'s ratio)."""
+"""The similarity from which a key is taken for an option's (``difflib``'s ratio)."""
 _REMEMBERED = "funken.compat."
-"""What begins the keys of settings that are remembered for the methods that ask for them."""
+"""The beginning of the keys of settings that are remembered for the methods that ask for them."""
 _OLDER = {
     "execution.buffer-timeout": options.BUFFER_TIMEOUT.key,
     "pipeline.operator-chaining": options.CHAINING.key,

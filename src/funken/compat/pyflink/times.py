@@ -10,7 +10,7 @@ from funken.types.row import Instant
 MAX_LONG_VALUE = MAX_WATERMARK
 MIN_LONG_VALUE = MIN_TIMESTAMP
 DEFAULT_OUTPUT_TAG = ""
-"""What PyFlink calls the main output of an operator."""
+"""PyFlink's name of the main output of an operator."""
 
 
 @dataclass(frozen=True, order=True, init=False)

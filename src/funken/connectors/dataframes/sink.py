@@ -264,7 +264,7 @@ def temporary_folder() -> str:
 
 
 Batch = Callable[[Any, int], object]
-"""What takes the DataFrame of a batch, and its number."""
+"""A consumer of the DataFrame of a batch, and its number."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class CsvReaderFormat(FileFormat):
     header: bool = False
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
     skip_first_row: bool = False
-    """Whether the first row of every file, after its header, is no record."""
+    """True if the first row of every file, after its header, is no record."""
     names: HeaderNames = HeaderNames.FIND
 
     @staticmethod

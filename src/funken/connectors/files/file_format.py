@@ -48,7 +48,7 @@ from funken.types.text import date_of, decimal_number, real_number, single_numbe
 _MODULES = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 _ARROW = {".zst": "zstd", ".zstd": "zstd"}
 NAMES = {"gzip": ".gz", "bz2": ".bz2", "xz": ".xz", "zstd": ".zst"}
-"""What sinks can compress with, and what the names of such files end with."""
+"""The compressions of sinks, with the ends of the names of such files."""
 _CHUNK = 1 << 17
 _XZ_MAGIC = b"\xfd7zXZ\0"
 _PADDING = 4
@@ -410,9 +410,9 @@ class FileFormat:
     """
 
     splittable = False
-    """Whether several readers can share a file."""
+    """True if several readers can share a file."""
     container = False
-    """Whether compression is inside the format, and not around the file."""
+    """True if compression is inside the format, and not around the file."""
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
         """Return the reader of a split; ``file`` is seekable unless the file is compressed."""
@@ -500,9 +500,9 @@ class BulkFormat:
     """A format of files that are more than one record after the other; subclass it and define ``create``."""
 
     suffix = ""
-    """What names of files end with, unless the sink says otherwise."""
+    """The end of the names of files, unless the sink says otherwise."""
     takes_columns = False
-    """Whether writers take blocks of columns (``funken.columnar.block.Block``) as well as lists."""
+    """True if writers take blocks of columns (``funken.columnar.block.Block``) as well as lists."""
 
     def create(self, file: IO[bytes]) -> BulkWriter:
         """Return the writer of a new file."""

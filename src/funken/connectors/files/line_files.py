@@ -52,7 +52,7 @@ from funken.types.info import TypeInformation
 CHUNK = 1 << 18
 """Bytes per read: few calls per line, and yet within the processor's cache (4 MiB cost 40 %)."""
 COLUMN_CHUNK = 1 << 20
-"""Bytes per read of what becomes columns: calling Arrow costs as much as 500 lines of CSV (benchmarks/text_columns.py)."""
+"""Bytes per read of text for columns: calling Arrow costs as much as 500 lines of CSV (benchmarks/text_columns.py)."""
 _SAMPLE_BYTES, _SAMPLE_LINES = 1 << 18, 1000
 
 

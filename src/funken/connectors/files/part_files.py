@@ -29,7 +29,7 @@ class Encoder:
     """
 
     takes_columns: bool = False
-    """Whether ``encode`` takes blocks of columns, too."""
+    """True if ``encode`` takes blocks of columns, too."""
 
     def encode(self, values: list[Any]) -> bytes:
         """Return the bytes of a block of records; blocks are written one after the other."""

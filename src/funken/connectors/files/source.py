@@ -58,7 +58,7 @@ from funken.io.durations import DurationLike, duration_ms
 from funken.io.filesystem import FileStatus, absolute, locate
 
 _NOT_THE_FILE = (FunkenError, NotVectorizable)
-"""Errors that say themselves what they are about."""
+"""Errors that name their cause themselves."""
 SPLIT_BYTES = 16 << 20
 LEAST_SPLIT_BYTES = 1 << 20
 

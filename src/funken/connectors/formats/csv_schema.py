@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
 
 _LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\0": "0"}
-"""What stands behind an escape for a character."""
+"""The letter behind an escape for a character."""
 _INSTEAD = {"\n": "\udc0a", "\r": "\udc0d"}
 _LONGEST_LOOKED_AT = 24
 """Longer text is quoted without a look at it, as by Flink."""
@@ -52,7 +52,7 @@ _JAVA_LOW, _JAVA_HIGH = 1e-3, 1e7
 """Java writes floats between these without an exponent."""
 _NAN_OF = re.compile(rb"nan\(", re.IGNORECASE)
 _OTHER_NAN = re.compile(rb"(?!NaN)(?i:nan)|[+-]NaN")
-"""What Arrow takes for NaN, and Java does not, or what may be that."""
+"""Texts that Arrow takes for NaN, and Java does not, or that may be such."""
 _TRUE, _FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 
 

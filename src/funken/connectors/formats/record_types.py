@@ -67,11 +67,11 @@ class RecordShape:
     required: frozenset[str] = frozenset()
     defaults: Callable[[str], Any] = lambda name: None
     into: tuple[Callable[[Any], Any], ...] = ()
-    """What ``make`` makes of the value of each field; nothing: they stay as they are."""
+    """The conversions of the values of fields in ``make``; nothing: they stay as they are."""
     build: Callable[[Sequence[Any]], Any] | None = None
-    """What makes records of values that are those of the type already."""
+    """The maker of records of values that are those of the type already."""
     out: tuple[Callable[[Any], Any], ...] = ()
-    """What ``values`` makes of the value of each field; nothing: they stay as they are."""
+    """The conversions of the values of fields in ``values``; nothing: they stay as they are."""
 
 
 _MISFITS = (ValueError, TypeError, ArithmeticError, AttributeError)
@@ -84,7 +84,7 @@ class Leaves:
     """
 
     is_strict = False
-    """Whether lists, maps and values of which nothing is declared are looked at, too."""
+    """True if lists, maps and values of which nothing is declared are looked at, too."""
 
     def into(self, declared: Any) -> Callable[[Any], Any] | None:
         """Return a converter from the format to a type; ``None``: the values are the same."""

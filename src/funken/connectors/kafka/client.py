@@ -15,7 +15,7 @@ from funken.errors import InvalidConfiguration
 logger = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 30.0
-"""How long the driver waits for an answer of the brokers."""
+"""The driver's longest wait (s) for an answer of the brokers."""
 
 SOURCE_PROPERTIES = ("partition.discovery.interval.ms", "commit.offsets.on.checkpoint", "client.id.prefix")
 """Properties of Flink's source that the source itself reads."""

@@ -113,7 +113,7 @@ _PASSING = frozenset({5, 6, 14, 15, 16, 74, 75, 78})
 ``LEADER_NOT_AVAILABLE``, ``NOT_LEADER_FOR_PARTITION``, ``COORDINATOR_LOAD_IN_PROGRESS``, ``COORDINATOR_NOT_AVAILABLE``,
 ``NOT_COORDINATOR``, ``FENCED_LEADER_EPOCH``, ``UNKNOWN_LEADER_EPOCH``, ``OFFSET_NOT_AVAILABLE``."""
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-"""How long to wait before they are asked again."""
+"""The pauses (s) before they are asked again."""
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,7 @@ logger = logging.getLogger(__name__)
 BROKERS_AWAY_MS = 300_000
 """A reader that has had no connection to any broker for so long fails."""
 _ASK_MS = 1000
-"""How often an unbounded reader asks for partitions that were discovered."""
+"""The interval (ms) of an unbounded reader's requests for partitions that were discovered."""
 _STATISTICS_MS = 2000
 
 

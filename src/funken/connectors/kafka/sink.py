@@ -193,12 +193,12 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 FLUSH_S = 300.0
-"""How long a writer waits for acknowledgements."""
+"""A writer's longest wait (s) for acknowledgements."""
 OPEN_S = 60.0
 _ABORT_S = 5.0
 _STATISTICS_MS = 25
 _RETENTION_MS = 7 * 24 * 3_600_000
-"""How long brokers keep records by default, by the records' own timestamps."""
+"""The brokers' default retention of records (ms), by the records' own timestamps."""
 
 
 class KafkaWriter(SinkWriter):

@@ -37,11 +37,11 @@ from funken.connectors.schemas import count_of
 Place = tuple[str, int]
 """A partition: topic and number."""
 Report = Callable[[Any], None]
-"""What takes errors of partitions; it may raise."""
+"""A consumer of errors of partitions; it may raise."""
 Run: TypeAlias = "MessageRun | NativeRun"
 """Messages of one partition."""
 Fetched: TypeAlias = "MessageBlock | NativeBlock"
-"""What one call of the client gives."""
+"""The result of one call of the client."""
 Messages: TypeAlias = "ConsumerMessages | NativeMessages"
 """The messages of a consumer."""
 

@@ -25,7 +25,7 @@ _SETTINGS = {
     "binlog_transaction_compression": ("OFF", "the log is compressed; SET GLOBAL binlog_transaction_compression = OFF"),
     "binlog_row_value_options": ("", "the log has only parts of JSON; SET GLOBAL binlog_row_value_options = ''"),
 }
-"""What a server has to have, where it knows the setting, and what else to say."""
+"""The required settings of a server, where it knows them, with further remedies."""
 
 _TABLES = """
 SELECT CONCAT(table_schema, '.', table_name), table_type, engine FROM information_schema.tables

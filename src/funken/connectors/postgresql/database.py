@@ -190,7 +190,7 @@ _DEFAULTS = {
 }
 _SHOWN = ("host", "hostaddr", "port", "dbname", "user", "sslmode")
 LOCK_TIMEOUT_S = 60
-"""How long a statement waits for a lock before it fails."""
+"""A statement's longest wait (s) for a lock before it fails."""
 
 _REMEDIES = {  # by SQLSTATE, or by its class
     "28P01": "correct user and password",

@@ -53,12 +53,12 @@ class CommittedTransaction(NamedTuple):
 
     xid: int
     end: int
-    """Where it ends in the log: the position after it."""
+    """Its end in the log: the position after it."""
     timestamp: int
-    """When it was committed (ms since 1970)."""
+    """The time of its commit (ms since 1970)."""
     changes: list[TableChange]
     columns: Mapping[str, int]
-    """How many columns each table has."""
+    """Number of columns of each table."""
 
 
 class ReplicatedColumn(NamedTuple):

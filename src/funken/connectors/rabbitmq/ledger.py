@@ -56,7 +56,7 @@ class MessageLedger:
         self._number = 0
         self._settled = False
         self.unacknowledged = 0
-        """How many messages of this channel were read and not acknowledged."""
+        """Number of messages of this channel that were read and not acknowledged."""
 
     def restore(self, ids: Iterable[str]) -> None:
         """Know these too, of another split: a complete checkpoint covers them."""

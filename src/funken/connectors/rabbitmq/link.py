@@ -50,9 +50,9 @@ class Link:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"funken-{name}", daemon=True)
         self.worked = True
-        """Whether the channel did what it is for, before it was lost."""
+        """True if the channel did what it is for, before it was lost."""
         self.failure: BaseException | None = None
-        """What has ended the link."""
+        """The error that has ended the link."""
         self.blocked = ""
         """Why the server takes no messages at present."""
 
@@ -186,11 +186,11 @@ class Consumer:
         #: numbers of acknowledgements that the server has seen: epoch and number
         self.confirmed: deque[tuple[int, int]] = deque()
         self.epoch = 0
-        """How many channels there were; messages of any but the last come again."""
+        """Number of channels so far; messages of any but the last come again."""
         self.waiting = 0
-        """How many messages were ready in the queue when the server was asked last."""
+        """Number of messages that were ready in the queue when the server was asked last."""
         self.lost = 0
-        """How often the channel was lost."""
+        """Number of times that the channel was lost."""
 
     # ---- from the reader
 
@@ -285,9 +285,9 @@ class Publisher:
         self._channel: Any = None
         self._refused: BaseException | None = None
         self.confirmed = 0
-        """How many messages were confirmed."""
+        """Number of confirmed messages."""
         self.lost = 0
-        """How often the channel was lost."""
+        """Number of times that the channel was lost."""
 
     # ---- from the writer
 

@@ -21,7 +21,7 @@ from funken.io.durations import DurationLike, duration_ms
 from funken.timing.clock import pause as wait_for
 
 PREFETCH = 10_000
-"""How many messages a reader may have that are not acknowledged, unless it is said otherwise."""
+"""Number of unacknowledged messages that a reader may have by default."""
 _MOST_PREFETCH = 65_535
 _PORTS = {"amqp": 5672, "amqps": 5671}
 _QUERY = ("cacertfile", "certfile", "keyfile", "verify", "server_name_indication")

@@ -46,7 +46,7 @@ class SqlDatabase:
     """A connection to a database, and its dialect; subclasses are frozen dataclasses."""
 
     placeholder = "?"
-    """What stands for a parameter in a statement."""
+    """The mark of a parameter in a statement."""
 
     def connect(self, name: str = "funken") -> Any:
         """Return a new DB-API connection, in which a transaction begins by itself; ``name`` is for people who look."""

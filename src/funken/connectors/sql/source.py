@@ -95,7 +95,7 @@ class SqlSource(Source):
 
 
 _MOST_INFINITE = 4
-"""How many infinite values a column has at most: NaN, infinity and -infinity."""
+"""Maximal number of infinite values of a column: NaN, infinity and -infinity."""
 
 
 class SqlEnumerator(ListedSplits):

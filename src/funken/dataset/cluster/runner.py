@@ -58,7 +58,7 @@ from funken.timing.clock import Clock, SystemClock
 
 
 _PEER_SECONDS = 5.0
-"""How long a worker that has lost a peer waits for what the driver hears of that peer."""
+"""The time (s) that a worker that has lost a peer waits for the driver's news of that peer."""
 
 Commands = Sequence[tuple[TaskId, TaskCommand]]
 

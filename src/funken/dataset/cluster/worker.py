@@ -487,7 +487,7 @@ class BatchProgram:
     checkpoints: str = ""
     """The folder for the checkpoints of this attempt."""
     restored: Mapping[int, IterationCheckpoint] = field(default_factory=dict)
-    """Where iterations go on, by number."""
+    """The checkpoints from which iterations go on, by number."""
 
 
 @dataclass(frozen=True, slots=True)

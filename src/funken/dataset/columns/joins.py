@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FAN_OUT = 16
 MAX_LEVEL = 6
-"""After so many levels the hashes have no bits left: what is together then has equal keys, or nearly so."""
+"""After so many levels the hashes have no bits left: records that are together then have equal keys, or nearly so."""
 
 _GATHERED = 4
 """The partitions together gather at most one of so many parts of their share before they write."""
@@ -122,7 +122,7 @@ class SpilledBlocks:
 
 
 Found = list[tuple[Any, Any]] | tuple["Columns | None", "Columns | None"]
-"""Pairs of probe and build records; or build records and probe records of pairs. What has no partner is with None."""
+"""Pairs of probe and build records; or both sides' records of pairs. Records without a partner are with None."""
 
 _EMITTED = 1 << 15
 """Pairs that are made at a time."""
@@ -337,7 +337,7 @@ _FEWER = 8
 """The side with that many times fewer records is the one that is indexed."""
 
 Sides = tuple[Column, Column]
-"""What extracts the keys of the build side and of the probe side."""
+"""The extractors of the keys of the build side and of the probe side."""
 
 
 class RowTable:

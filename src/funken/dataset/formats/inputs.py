@@ -395,7 +395,7 @@ _PARSERS: dict[type, Callable[[str], Any]] = {
     int: whole_number(None), float: real_number, decimal.Decimal: decimal_number, datetime.date: date_of, datetime.time: time_of,
     datetime.datetime: datetime_of, bool: lambda text: text != "" and boolean(text),
 }  # fmt: skip
-"""What is called for a type: of Python's own constructors some take more than numbers, and others anything."""
+"""The parsers of types: of Python's own constructors some take more than numbers, and others anything."""
 _DECLARED = {int: (Types.LONG(), INT), float: (Types.DOUBLE(), FLOAT), str: (Types.STRING(), STR)}
 
 

@@ -63,7 +63,7 @@ class OutputFormat:
     """
 
     travels = True
-    """Whether tasks have copies; a format that keeps results in this process has none."""
+    """True if tasks have copies; a format that keeps results in this process has none."""
 
     def begin(self, parallelism: int) -> None:
         """Prepare."""

@@ -39,7 +39,7 @@ MOST_ALTERNATIVES = 24
 
 
 Loops = Callable[["Enumeration", nodes.Iteration, Sequence[PhysicalNode]], Iterator[PhysicalNode]]
-"""Plans an iteration over plans of what it reads."""
+"""Plans an iteration over plans of its inputs."""
 
 
 class Enumeration:

@@ -143,7 +143,7 @@ class Reduce(_OfGroups):
 
     hint: CombineHint = CombineHint.OPTIMIZER_CHOOSES
     vectorized: bool = True
-    """Whether lists of records may be lifted into columns."""
+    """True if lists of records may be lifted into columns."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

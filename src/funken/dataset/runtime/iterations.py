@@ -207,7 +207,7 @@ class SolutionSet:
 
 
 FEEDBACK, SOLUTION, ACCUMULATORS = range(3)
-"""What a part of a snapshot belongs to: the partial solution or workset, the solution set, what the step has counted."""
+"""The owner of a part of a snapshot: the partial solution or workset, the solution set, the accumulators."""
 
 Part = tuple[int, Block]
 

@@ -64,19 +64,19 @@ class OperationRule:
     native: Signatures = field(default_factory=dict)
     infer: Inference | None = None
     target: Any = None
-    """The object that a program calls, if that is what it is known by: ``math.sqrt``."""
+    """The object that a program calls, if it is known by that: ``math.sqrt``."""
     builtin: bool = False
-    """Whether a program calls it by the name, which is built in."""
+    """True if a program calls it by the name, which is built in."""
     takes: Collection[int] = ()
-    """How many arguments a built-in function takes that works on items: others say it by their signatures."""
+    """Numbers of arguments of a built-in function that works on items: others have signatures."""
     items: bool = False
-    """Whether it works on the items of its only argument."""
+    """True if it works on the items of its only argument."""
     keeps: tuple[Type, ...] = ()
     """The types of values that are its result themselves."""
     native_with: int | None = None
     """The place of an argument that has to be a constant for the native ones."""
     raises: bool = False
-    """Whether a native one raises for some values."""
+    """True if a native one raises for some values."""
     binds: int | None = None
     """The place of the argument whose method ``function`` is: where that is constant, the bound method is called."""
     texts: str = ""
@@ -88,7 +88,7 @@ class OperationRule:
     lists: str = ""
     """The same of lists."""
     written: str = ""
-    """How a program writes it, with ``{0}``, ``{1}`` ... for its arguments; nothing: a program cannot."""
+    """Its form in a program, with ``{0}``, ``{1}`` ... for its arguments; nothing: a program cannot write it."""
     group: str = ""
     constants: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
     """Arguments that have to be constants, or are so usually, by their place: some to test with."""
@@ -416,7 +416,7 @@ _ITEM_ROWS = [
 
 AS_FLOAT_32 = "float of 32 bits"
 AS_INTS = {bits: f"int of {bits} bits" for bits in (8, 16, 32)}
-"""What declared types do with numbers."""
+"""The conversions of numbers by declared types."""
 _CONVERTERS = {8: Types.BYTE(), 16: Types.SHORT(), 32: Types.INT()}
 
 _NUMBERS = (INT, FLOAT)

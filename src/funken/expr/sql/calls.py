@@ -201,7 +201,7 @@ OPERATORS = {
         "OVERLAY",
     ),
 }
-"""Functions that are operators of Flink's parser, which says otherwise what it does not take."""
+"""Functions that are operators of Flink's parser, which has another message for wrong arguments."""
 _FORMS = {"<INTEGER_NUMERIC>": "<INTEGER>", "<CHARACTER_STRING> | <BINARY_STRING>": "<STRING>", "<UNIT>": "<ANY>"}
 
 

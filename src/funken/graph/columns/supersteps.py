@@ -357,7 +357,7 @@ class HubsAndAuthorities(PartProgram):
 
 
 PAIRS = 1 << 22
-"""How many pairs are made before they are summed."""
+"""Number of pairs that are made before they are summed."""
 
 
 def common_neighbors(graph: GraphBase, by_degree: bool) -> DataSet:

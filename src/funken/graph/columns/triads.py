@@ -31,9 +31,9 @@ UNDIRECTED = PartLayout(both=True, simple=True)
 WITH_WAYS = PartLayout(both=True, simple=True, ways=True)
 """The same, where each edge knows in which directions it was there."""
 WEDGES = 1 << 22
-"""How many paths of two edges are looked at together."""
+"""Number of paths of two edges that are looked at together."""
 BITS = 1024
-"""How many last vertices of paths are looked at together."""
+"""Number of last vertices of paths that are looked at together."""
 PATH_COST, EDGE_COST = 9, 92
 """Nanoseconds of a path in a sparse product, and of an edge for ``BITS`` columns."""
 _EDGES_AT_ONCE = 4096

@@ -355,7 +355,7 @@ Sent: TypeAlias = tuple[Job, int, Any, int, Any, int]
 
 
 PIECE = 32
-"""How many neighbours are one value of the state."""
+"""Number of neighbours in one value of the state."""
 
 
 class StreamingTriangles:

@@ -250,7 +250,7 @@ _SUMS, _STATE = "sums", "state"
 
 Sums = dict[str, Any]
 Place = tuple[int, int]
-"""The task of a block, and its number there: what random choices are seeded with."""
+"""The task of a block, and its number there: the seed of random choices."""
 
 
 class Solver(Protocol):
@@ -348,7 +348,7 @@ MAX_HESSIAN = 1500
 """With more coefficients, L-BFGS takes the place of Newton's method."""
 
 _CHUNK = 8192
-"""Rows that a pass takes at once: what it makes of them stays in the caches of a core."""
+"""Rows that a pass takes at once: its results stay in the caches of a core."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ from funken.ml.preprocessing.transformers import Moments
 from funken.ml.training.linear import Place, Sums, solve
 
 _ROWS = 1024
-"""Records that ask for neighbours together: so many times k neighbours are what a pair of blocks hands on."""
+"""Records that ask for neighbours together: a pair of blocks hands on so many times k neighbours."""
 
 Nearest = tuple[Any, Any, Any, Any]
 """Of records that ask: the distances, where the rows are, their labels (or None) and the rows themselves (or None)."""

@@ -220,12 +220,12 @@ class ScanTable:
 
     changelog_mode = ChangelogMode.insert_only()
     takes_watermarks = False
-    """Whether the source assigns watermarks itself, per split, by the strategy that ``assign_watermarks`` gives it."""
+    """True if the source assigns watermarks itself, per split, by the strategy that ``assign_watermarks`` gives it."""
     watermarks: WatermarkStrategy[Any] | None = None
     """The strategy that ``stream`` gives the source."""
     bounded = True
     deletes_by_key = False
-    """Whether rows that are deleted may have only their key."""
+    """True if rows that are deleted may have only their key."""
 
     def assign_watermarks(self, strategy: WatermarkStrategy[Any]) -> None:
         """Let the source assign watermarks; the generator of the strategy reads rows with all columns of the scan."""
@@ -254,11 +254,11 @@ class SinkTable:
     changelog_mode = ChangelogMode.all()
     """The kinds it takes."""
     deletes_by_key = False
-    """Whether deletions may come with only their key."""
+    """True if deletions may come with only their key."""
     supports_overwrite = False
-    """Whether ``overwriting`` gives a sink that replaces what is there, once all rows of a batch are written."""
+    """True if ``overwriting`` gives a sink that replaces what is there, once all rows of a batch are written."""
     overwrites_by_streams = False
-    """Whether streams may replace what is there too: the sink begins anew with each job."""
+    """True if streams may replace what is there too: the sink begins anew with each job."""
     block_sink: Any = None
     """A ``Sink`` whose writer takes ``TableBlock``s as the values of ``write``; ``None``: ``sink`` is given ``Row``s."""
 

@@ -393,9 +393,9 @@ class TableFiles(FileFormat):
     default_name: str
     csv: CsvTableRows | None = None
     limit: int | None = None
-    """How many rows of each split are read; ``None``: all."""
+    """Number of rows of each split that are read; ``None``: all."""
     conditions: tuple[SourceCondition, ...] = ()
-    """What partitions have to fulfil to be read."""
+    """The conditions that partitions have to fulfil to be read."""
 
     @property
     def splittable(self) -> bool:  # type: ignore[override]

@@ -200,7 +200,7 @@ _ENVELOPES: dict[str, tuple[Callable[[Any, Callable[[Any, Any], Any]], list[Chan
     "canal-json": (_canal, '{{"data":[{0}],"type":"INSERT"}}', '{{"data":[{0}],"type":"DELETE"}}'),
     "maxwell-json": (_maxwell, '{{"data":{0},"type":"insert"}}', '{{"data":{0},"type":"delete"}}'),
 }
-"""How the changes of an event are found, and how a row is written as an insertion and as a deletion."""
+"""The functions that find the changes of an event, and that write a row as an insertion and as a deletion."""
 
 
 def _overlaid(after: Any, old: Any) -> Any:
@@ -634,7 +634,7 @@ _MAKERS: dict[str, Callable[[TableFormat, Columns], Any]] = {
 
 
 _READERS = {"avro-confluent": _avro_confluent_reader}
-"""What reads messages, of formats that do not read them as they write them."""
+"""The readers of messages, of formats that do not read them as they write them."""
 
 
 def format_names() -> list[str]:

@@ -35,7 +35,7 @@ class JsonRules:
     """The options of the JSON format."""
 
     iso: bool = False
-    """Whether timestamps have a ``T`` between date and time."""
+    """True if timestamps have a ``T`` between date and time."""
     ignores_errors: bool = False
     fails_on_missing: bool = False
     null_keys: str = "fail"

@@ -19,7 +19,7 @@ from funken.table.types import parse_type
 
 _ACCUMULATORS = OutputColumn("accumulators", parse_type("BYTES NOT NULL"))
 _IN_ORDER = {"FIRST_VALUE", "LAST_VALUE", "SINGLE_VALUE"}
-"""What depends on the order of arrival cannot be merged from several tasks."""
+"""Aggregates that depend on the order of arrival cannot be merged from several tasks."""
 _STRATEGIES = ("AUTO", "ONE_PHASE", "TWO_PHASE")
 _GATHER = (nodes.ExecGroupAggregate, nodes.ExecLocalGroupAggregate, nodes.ExecDeduplicate)
 _BY_TIME = (

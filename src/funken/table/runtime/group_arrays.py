@@ -22,7 +22,7 @@ from funken.table.runtime.running import DistinctRows, GroupedRows, running
 Array = Any
 Tuple = tuple[Any, ...]
 Stored = tuple[int, list[Any]]
-"""How many rows a group has, and its accumulators."""
+"""The number of rows of a group, and its accumulators."""
 _FEWEST = 64
 _AT_ONCE = 256
 

@@ -36,7 +36,7 @@ from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFO
 from funken.table.runtime.exchange import hashable, key_tuples
 
 _FLUSH = 8192
-"""How many rows are held back at most."""
+"""Maximal number of rows that are held back."""
 Tuple = tuple[Any, ...]
 
 

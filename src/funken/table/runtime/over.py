@@ -30,7 +30,7 @@ _UNITS: dict[str, Any] = {
     "TIMESTAMP_LTZ": NANOS,
     "DATE": Fraction(1, 86_400_000),
 }
-"""How many units of a column's values a distance of one is: of times, distances are milliseconds."""
+"""Number of units of a column's values in a distance of one: of times, distances are milliseconds."""
 
 
 class _Frames:
