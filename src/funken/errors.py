@@ -31,7 +31,7 @@ def without_own_frames(text: str) -> str:
 
 
 FUNCTION_ERRORS = (Exception, SystemExit, GeneratorExit)
-"""What is a failure of the function that raises it; Ctrl-C is not."""
+"""Exceptions that are a failure of the function that raises them; Ctrl-C is not."""
 
 
 class Fault(enum.Flag):
@@ -42,7 +42,7 @@ class Fault(enum.Flag):
     """
 
     ENVIRONMENT = enum.auto()
-    """Not the program failed, but what it runs on: a machine, a process, the network, a storage."""
+    """Not the program failed, but its platform: a machine, a process, the network, a storage."""
     PERMANENT = enum.auto()
     """Of a kind that does not go away by itself (a missing file, a missing module): a job that never ran is not restarted."""
     FINAL = enum.auto()
@@ -114,7 +114,7 @@ class TooFewTaskSlots(EnvironmentNotReady):
     """The job needs more concurrent tasks than the cluster has."""
 
     available = 0
-    """How many there are, if that is known."""
+    """Number of slots, if it is known."""
 
     @classmethod
     def of(cls, text: str, available: int) -> TooFewTaskSlots:
@@ -164,7 +164,7 @@ class JobExecutionError(FunkenError):
     """
 
     fault = Fault.ENVIRONMENT
-    """What is known of the cause; it decides about restarts and about what becomes of the checkpoints."""
+    """The known cause; it decides about restarts and about the retention of the checkpoints."""
 
     def __init__(
         self, message: str, operator: str | None = None, subtask: int | None = None, traceback_text: str | None = None

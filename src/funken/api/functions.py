@@ -904,9 +904,9 @@ class ExtremeRecord(OfFields):
 
 
 Folds: TypeAlias = Mapping[int, str] | Mapping[str, str] | Mapping[int | str, str]
-"""Fields, by position or name, with what becomes of them."""
+"""Fields, by position or name, with their aggregates."""
 FOLDS = ("first", "last", "max", "min", "sum")
-"""What ``ReduceFields`` can make of a field."""
+"""The aggregates of ``ReduceFields``."""
 
 
 @dataclass(frozen=True)

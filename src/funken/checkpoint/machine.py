@@ -70,7 +70,7 @@ class Outcome(enum.Enum):
     FAILED = "failed"
     """Its program failed, and the restart strategy allows no more attempts."""
     LOST = "lost"
-    """What it runs on failed: Spark, a worker process, the network, a storage."""
+    """Its platform failed: Spark, a worker process, the network, a storage."""
     SUSPENDED = "suspended"
     """The program that runs it was told to end: SIGTERM, SIGHUP, Ctrl-C, the end of its main thread."""
 
@@ -373,7 +373,7 @@ class Policy:
     retained: int = 1
     kept_after: frozenset[Outcome] = frozenset()
     exclusive: bool = False
-    """Whether a savepoint, too, waits for what is under way: the barriers of unaligned checkpoints would overtake its own."""
+    """True if a savepoint, too, waits for others: the barriers of unaligned checkpoints would overtake its own."""
 
     @property
     def concurrent(self) -> int:

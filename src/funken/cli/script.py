@@ -44,7 +44,7 @@ class Loaded:
 
     code: types.CodeType
     argument: str
-    """What is ``sys.argv[0]``."""
+    """The value of ``sys.argv[0]``."""
     names: dict[str, Any]
 
 
@@ -192,7 +192,7 @@ def _names_of(spec: ModuleSpec, package: str | None) -> dict[str, Any]:
 
 _LOOK_SECONDS = 0.05
 _UNWIND_SECONDS = 2.0
-"""How long the main thread may take to learn from its job that it has ended, before it is interrupted."""
+"""The time (s) in which the main thread may learn from its job that it has ended, before it is interrupted."""
 
 
 def seconds_to_save(client: JobClient) -> float:
@@ -296,7 +296,7 @@ def _tell(line: str) -> None:
 
 _NUDGE = signal.SIGURG  # which is ignored unless it has a handler, and which nothing sends to a process by itself
 _AFTER_SECONDS = (0.05, 0.5, 2.0)
-"""When the main thread is interrupted after a signal: later once more, for a thread that had no core until then."""
+"""The times (s) of interrupts of the main thread after a signal: repeated for a thread without a core until then."""
 
 
 @contextmanager

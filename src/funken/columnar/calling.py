@@ -875,4 +875,4 @@ _LOWERED: dict[str, Callable[[Calls, str, list[Any], tuple[str, ...]], Any]] = {
     "min": Calls._extreme, "set": Calls._set, "len": Calls._of_set, "sorted": Calls._of_set, "range": Calls._range,
     "map": Calls._mapped, "filter": Calls._mapped, "divmod": Calls._divided, "enumerate": Calls._numbered, "dict": Calls._dict,
 }  # fmt: skip
-"""Calls that become other expressions, or objects on the stack; what gives ``None`` is called by its row."""
+"""Calls that become other expressions, or objects on the stack; a call that returns ``None`` goes by its row."""

@@ -117,7 +117,7 @@ class Conversion:
 
 
 BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
-"""How many bits the whole numbers of a type have."""
+"""Number of bits of the whole numbers of a type."""
 _NULLABLE = {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC}
 _Made = tuple[Type, list[Leaf]]
 
@@ -527,12 +527,12 @@ class Aggregate:
     schema: Type
     beginnings: tuple[Any, ...]
     result: Traced | None = None
-    """What ``get_result`` makes of an accumulator; ``None``: it is called for each."""
+    """The result of ``get_result`` for an accumulator; ``None``: it is called for each."""
     result_schema: Type | None = None
     reason: str = ""
     """Why it is."""
     listed: ListFold | None = None
-    """Which records it keeps in a list; ``None``: it has folds."""
+    """The records that it keeps in a list; ``None``: it has aggregates."""
 
 
 @reads

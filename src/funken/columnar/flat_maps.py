@@ -48,7 +48,7 @@ from funken.expr.types import INT, NONE, Tuple, Type
 
 _ITEM = Argument(1)
 _THROUGH = 1 << 30
-"""Where states are that are through with the body of a loop: behind all others."""
+"""The place of states that are through with the body of a loop: behind all others."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class Convention:
 
     arguments: tuple[Any, ...]
     methods: Mapping[tuple[Any, str], Any] = field(default_factory=dict)
-    """What methods without arguments return, by what they are of (the kind of a marker, or an argument) and their names."""
+    """The results of methods without arguments, by owner (the kind of a marker, or an argument) and name."""
     gives: str = "several"
     sides: bool = False
-    """Whether a pair of a tag and a value is a result for a side output."""
+    """True if a pair of a tag and a value is a result for a side output."""
 
 
 @reads
@@ -125,7 +125,7 @@ class FlatMapTracer(Tracer):
     """Follows one function; where it is, in which loop, and under which conditions, is an ``Emission`` to be."""
 
     meets = True
-    """Whether states that come to one operation become one."""
+    """True if states that come to one operation become one."""
 
     def __init__(self, function: FunctionType, convention: Convention, bound: bool, target: Any = None) -> None:
         if convention.gives != "several" and is_generator(function.__code__):

@@ -46,7 +46,7 @@ class Recurrence:
     how: str
     of: Expression
     own_first: bool = True
-    """Whether own comes first: on the left of ``+``, and of those that are equal, own stays. To ints it makes no difference."""
+    """True if own comes first: left of ``+``, and it stays among equal ones. To ints it makes no difference."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Comparison:
     strict: bool
     """Whether, of those that are equal, the old one stays."""
     negated: bool = False
-    """Whether it is taken where the comparison is false: with a NaN, that is another one."""
+    """True if it is taken where the comparison is false: with a NaN, that is another one."""
 
 
 def recurrence_of(value: Expression, is_own: IsOwn, plain: Plain = _as_it_is) -> Recurrence:

@@ -462,7 +462,7 @@ class State:
     dropped: tuple[Expression, ...] = ()
     when: PathCondition = ALWAYS
     given: ResultOfItem | None = None
-    """What the body of a loop has given for the item."""
+    """The result of the body of a loop for the item."""
     loops: tuple[tuple[int, int, int], ...] = ()
     """The loops over displays around it: where they begin, where they stop, and how many items they have behind them."""
 

@@ -99,12 +99,12 @@ class VariablesReader:
     _free: frozenset[str] = frozenset()
     _steps: Any
     raises = True
-    """Whether what raises an exception is followed; if not, the function is refused."""
+    """True if what raises an exception is followed; if not, the function is refused."""
     changes = True
-    """Whether records that are changed are followed; if not, the function is refused."""
+    """True if records that are changed are followed; if not, the function is refused."""
 
     methods: Mapping[tuple[Any, str], Any] = MappingProxyType({})
-    """What methods without arguments return, by what they are of (the kind of a marker, or an argument) and their names."""
+    """The results of methods without arguments, by owner (the kind of a marker, or an argument) and name."""
 
     def _follow(self, state: State, at: int | None = None, carried: tuple[str, ...] | None = None) -> Expression:
         raise NotImplementedError
@@ -607,7 +607,7 @@ class Traced:
     #: of a typed one, the paths of the fields of the first argument that it looks at, also if the result does not show them
     read: frozenset[tuple[int, ...]] = field(default=frozenset(), compare=False)
     catches: bool = False
-    """Whether it handles exceptions: that a record raises one is nothing unusual."""
+    """True if it handles exceptions: that a record raises one is nothing unusual."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Return True if everything the function uses is as it was when it was traced."""

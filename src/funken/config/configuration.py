@@ -114,7 +114,7 @@ T = TypeVar("T")
 
 _KeySet = set[str]
 _ALMOST, _SOMEWHAT = 0.88, 0.6
-"""How like a known key another one must be to be taken for it (``difflib``'s ratio)."""
+"""The similarities from which a key is taken for a known one (``difflib``'s ratio)."""
 
 
 def warn(message: str) -> None:

@@ -275,7 +275,7 @@ CHAOS_OPTIONS = {
     "restart-strategy.fixed-delay.attempts": "100",
     "restart-strategy.fixed-delay.delay": "0 s",
 }
-"""What the demonstration of recovery sets, where nothing else is said."""
+"""The defaults of the demonstration of recovery."""
 
 LIVE_WORDS = 10
 BAR_WIDTH = 40

@@ -32,7 +32,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # two letters at least: C:
 T = TypeVar("T")
 
 _ANSWER_SECONDS = 30.0
-"""How long a store may take until it answers for the first time: the clients of some try for minutes, or without end."""
+"""The time (s) in which a store has to answer for the first time: some clients try for minutes, or without end."""
 _CONNECT_SECONDS = 3.0
 
 

@@ -43,7 +43,7 @@ _BY_NAME = {NAMED, SLOTTED, ATTRS}
 
 _LISTING = {dataclasses._dataclass_getstate, quick._state}  # type: ignore[attr-defined]
 _MARK = b"S"
-"""What a pickle with shapes begins with, where another begins with 0x80."""
+"""The first byte of a pickle with shapes, where another begins with 0x80."""
 _CLASS = pickle.STACK_GLOBAL
 _ADAPTED: set[type] = set()
 _set = object.__setattr__

@@ -39,7 +39,7 @@ class ByteSpillSpace:
     """
 
     remedy = "raise execution.memory.managed"
-    """What else to do when the disk is full."""
+    """Another remedy when the disk is full."""
 
     def __init__(self, directories: Iterable[str] = ()) -> None:
         self._directories = [directory for directory in directories if directory] or [tempfile.gettempdir()]

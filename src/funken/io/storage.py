@@ -24,7 +24,7 @@ from funken.io.azure import move
 from funken.io.filesystem import absolute, open_uri, sync_folder
 
 Chunks: TypeAlias = bytes | Iterable[bytes]
-"""What a file is made of: all of it, or piece by piece."""
+"""The content of a file: all of it, or piece by piece."""
 
 DANGLING = -1
 _TEMPORARY = ".writing-"

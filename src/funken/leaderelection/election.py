@@ -193,7 +193,7 @@ class LeaderElection(Protocol):
     """One driver's part in an election."""
 
     name: str
-    """Which election it is; terms of one election can be compared."""
+    """The name of the election; terms of one election can be compared."""
     granted: threading.Event
     """Set when this driver leads."""
     term: int

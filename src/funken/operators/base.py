@@ -82,13 +82,13 @@ class Operator:
     output: Output
     current_watermark: int = MIN_TIMESTAMP
     keeps_output = False
-    """Whether the operator itself keeps records that it emits, as they are; chained operators are given copies then."""
+    """True if the operator itself keeps records that it emits, as they are; chained operators are given copies then."""
     changes_records = True
-    """Whether a function of the user sees the records, which may change them, or the operator passes them on."""
+    """True if a function of the user sees the records, which may change them, or the operator passes them on."""
     takes_fields = False
-    """Whether the operator has a ``process_block`` of its own that takes tuples field by field (``TupleBlock``)."""
+    """True if the operator has a ``process_block`` of its own that takes tuples field by field (``TupleBlock``)."""
     columnar = False
-    """Whether the operator has a ``process_block`` of its own: it takes and gives columns (``funken/columnar``) besides rows."""
+    """True if the operator has a ``process_block`` of its own: it takes and emits columns (``funken/columnar``) or rows."""
 
     @classmethod
     def build(cls) -> Self:
@@ -212,7 +212,7 @@ class OutputTag(Generic[T]):
 
 
 SideOutput: TypeAlias = tuple[OutputTag[Any], Any]
-"""What a function returns or yields among its results for a side output."""
+"""A function's result for a side output, among its other results."""
 
 
 # ---- The context of an operator: its place in the job, time, state, metrics.

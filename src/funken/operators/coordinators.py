@@ -197,14 +197,14 @@ class Collector:
 
     def __init__(self) -> None:
         self.limit: float = _COLLECT_BLOCKS
-        """How many blocks may wait, or as many records as so many blocks of 2000 have."""
+        """Number of blocks that may wait, or as many records as so many blocks of 2000 have."""
         self._blocks: deque[list[Any]] = deque()
         self._records = 0
         self._changed = threading.Condition()
         self._closed = False
         self._ended = False
         self.handed_on = False
-        """Whether there were records for the reader, who may have them."""
+        """True if there were records for the reader, who may have them."""
 
     def put(self, records: list[Any], given_up: Callable[[], bool] = bool) -> None:
         """Add a block; waits for room, unless the reader has closed or the attempt that it is from was abandoned."""

@@ -38,7 +38,7 @@ from funken.columnar.tracing import Traced, trace
 from funken.operators.codegen import expression_of, watched
 
 _MOST = 60
-"""How many bits a mask has at most."""
+"""Maximal number of bits of a mask."""
 
 
 class BlockPredicates:

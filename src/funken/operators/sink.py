@@ -22,7 +22,7 @@ from funken.types.info import TypeInformation
 from funken.types.text import printed
 
 WRITER_STATE = "writer"
-"""Where the states of writers are in the operator's state: they are redistributed as a list."""
+"""The name of the states of writers in the operator's state: they are redistributed as a list."""
 
 
 @dataclass(frozen=True)

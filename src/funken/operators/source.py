@@ -214,10 +214,10 @@ class TimestampsAndWatermarksLogic(Operator):
 
 
 _ASK_AGAIN_MILLIS = 100
-"""How soon a subtask requests splits again that has been told that there are none now, and has heard of none since."""
+"""The time (ms) after which a subtask requests splits again if there were none, and it has heard of none since."""
 
 _WOKEN_MILLIS, _UNWOKEN_MILLIS = 1000, 5
-"""How often a reader that wakes the task is polled all the same; where nothing can wake the task, it is polled often."""
+"""The interval (ms) of polls of a reader that wakes the task; where nothing can wake the task, it is polled often."""
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ class SourceOperator(Operator):
         self._paused: set[str] = set()
         self._checkpoint_id = 0
         self.records = 0
-        """How many records were read."""
+        """Number of records read."""
 
     def open(self) -> None:
         """Open the reader."""

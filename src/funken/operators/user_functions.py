@@ -438,25 +438,25 @@ class OperatorTraits:
     """The key selectors of the inputs of a keyed operator; ``None``: that input is not keyed."""
     batch_input: BatchInput = BatchInput.SORTED
     logic: str | None = None
-    """Which logic runs the operator, where the spec chooses among several."""
+    """The logic that runs the operator, where the spec chooses among several."""
     in_keyed_state: Callable[[], OperatorSpec] | None = None
     """Makes the same operator with all its state in keyed state; ``None``: it has no other state that grows."""
     columnar: bool = False
-    """Whether the operator takes columns."""
+    """True if the operator takes columns."""
     loop: tuple[LoopCall, ...] = ()
     """The functions of the operator's generated loop."""
     loop_if_read: bool = False
-    """Whether there is such a loop only if the body of each function can be read."""
+    """True if there is such a loop only if the body of each function can be read."""
     calls: tuple[LoopCall, ...] | None = None
     """All functions of the program that the operator calls, if it waits for nothing beside them; ``None``: that is not known."""
     fusable: bool = False
-    """Whether the loop may be one with those of its neighbours: the logic is a map, a filter or a flat_map."""
+    """True if the loop may be one with those of its neighbours: the logic is a map, a filter or a flat_map."""
     catching: Callable[[], OperatorSpec] | None = field(default=None, compare=False)
     """Makes the same operator so that it handles records whose function raises; ``None``: it has no function per record."""
     side_functions: tuple[UserFunction, ...] | None = None
     """The functions that write to side outputs; ``None``: that is not known."""
     event_time_windows: bool = False
-    """Whether windows end by event time."""
+    """True if windows end by event time."""
     late_tag: str | None = None
     """The side output of late records."""
     fields_read: tuple[int, ...] | None = None
@@ -464,11 +464,11 @@ class OperatorTraits:
     output_type: TypeInformation | None = None
     """The declared type of the results, where the operator itself sees to it."""
     keeps_type: bool = False
-    """Whether the results are of the type of the input."""
+    """True if the results are of the type of the input."""
     loop_head: bool = False
-    """Whether records come back to the operator: it is the head of a loop."""
+    """True if records come back to the operator: it is the head of a loop."""
     stays_with_input: bool = False
-    """Whether the operator, unless told otherwise, has the parallelism of its input: the order of records matters to it."""
+    """True if the operator has the parallelism of its input by default: the order of records matters to it."""
 
     @property
     def bounded(self) -> bool:

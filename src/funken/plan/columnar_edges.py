@@ -27,9 +27,9 @@ class ColumnarHash(Hash):
 
     traced: Traced
     pre_aggregation: PreAggregation | None = None
-    """How a block is folded before it is sent; ``None``: not at all."""
+    """The aggregation of a block before it is sent; ``None``: none."""
     to_records: bool = False
-    """Whether the operator behind it works record by record: then blocks are kept smaller."""
+    """True if the operator behind it works record by record: then blocks are kept smaller."""
 
     @property
     def label(self) -> str:
@@ -42,7 +42,7 @@ class _OfColumns:
     """The base of partitionings of columns: each has the label of the partitioning without columns."""
 
     to_records: bool = False
-    """Whether the operator behind it works record by record: then blocks are kept smaller."""
+    """True if the operator behind it works record by record: then blocks are kept smaller."""
 
     @property
     def label(self) -> str:
@@ -73,7 +73,7 @@ class ColumnarRescale(_OfColumns, Rescale):
 OF_COLUMNS: dict[type[Partitioning], Any] = {
     Forward: ColumnarForward, Global: ColumnarGlobal, Rebalance: ColumnarRebalance, Rescale: ColumnarRescale,
 }  # fmt: skip
-"""What carries columns in place of a partitioning that does not look at records."""
+"""The writers of columns in place of a partitioning that does not look at records."""
 
 
 def wants_columns(partitioning: Partitioning) -> bool:

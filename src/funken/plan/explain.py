@@ -123,7 +123,7 @@ def explain_json(plan: PhysicalPlan) -> str:
 
 _BOX, _GAP, _LINE, _PAD, _BETWEEN = 210, 120, 17, 10, 24
 _LETTERS = 29
-"""What fits into a box."""
+"""Number of letters that fit into a box."""
 _STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#1f2937}.head{font-weight:600}.dim{fill:#6b7280;font-size:11px}"
     ".box{fill:#eff6ff;stroke:#3b82f6}.edge{fill:none;stroke:#9ca3af;stroke-width:1.5}.tip{fill:#9ca3af}"

@@ -25,7 +25,7 @@ class StreamGraph:
     """The nodes of one program, in topological order."""
 
     unused = False
-    """Whether a program is built here that was neither executed nor explained."""
+    """True if a program is built here that was neither executed nor explained."""
 
     def __init__(self) -> None:
         self._nodes: dict[OperatorId, Node] = {}

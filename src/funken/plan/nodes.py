@@ -177,7 +177,7 @@ class NodeInput:
     index: int = 0
     side: str | None = None
     place: str = field(default="", compare=False)
-    """Where the program reads the side output."""
+    """The place at which the program reads the side output."""
 
 
 @dataclass(frozen=True)

@@ -100,9 +100,9 @@ class Edge:
     source_stage: int
     target_stage: int
     buffer_timeout: int | None = None
-    """How long (ms) records may wait for their block to fill, if the operator before has a say in it."""
+    """The longest wait (ms) of records for their block to fill, if the operator before has a say in it."""
     feedback: bool = False
-    """Whether the edge leads back to the head of a loop."""
+    """True if the edge leads back to the head of a loop."""
     loop: int | None = None
     """The loop that both of its ends are in; loops that share a vertex are one."""
 
@@ -182,9 +182,9 @@ class PhysicalPlan:
     rules: tuple[str, ...] = ()
     """The rules that were applied, in this order (``plan/rules/stage.py``)."""
     notes: tuple[RuleNote, ...] = ()
-    """What they decided, and why not otherwise; ``explain()`` prints it."""
+    """Their decisions, and reasons against others; ``explain()`` prints it."""
     subtasks_per_worker: tuple[int, ...] = ()
-    """How many tasks of each stage share a worker in continuous mode, at most; empty: none share one."""
+    """Maximal number of tasks of each stage that share a worker in continuous mode; empty: none share one."""
 
     @property
     def workers(self) -> tuple[int, ...]:

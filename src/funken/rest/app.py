@@ -174,9 +174,9 @@ def _responses(endpoint: Endpoint) -> dict[str, Any]:
 
 
 KNOW = "funken.know"
-"""What the scope of a request may have: a function to be called when the peer may ask; its connection is kept then."""
+"""The key in a request's scope of a function to be called when the peer may ask; its connection is kept then."""
 _CHANGING = ("/yarn-cancel", "/yarn-stop")
-"""How the paths end with which a GET changes a job: Flink's dashboard cancels so."""
+"""The ends of paths with which a GET changes a job: Flink's dashboard cancels so."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _POLICY = (

@@ -23,7 +23,7 @@ from funken.runtime.job.states import JobStatus
 _KEPT = 256
 _DISPOSAL = "savepoint-disposal"
 CANCEL = "cancel"
-"""The name of a cancellation among what was begun: its end is the state of the job."""
+"""The name of a cancellation among operations: its end is the state of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class TriggeredOperation:
     job: str
     future: Any
     shown: Callable[[Any], Json]
-    """What the API tells of the result."""
+    """The API's form of the result."""
 
     def status(self) -> Json:
         """Return it as ``.../savepoints/:triggerid``."""

@@ -146,18 +146,18 @@ class QueueDelayMonitor:
 
 
 FIRST_RECORDS = 100
-"""What may be in flight before anything is known."""
+"""The records that may be in flight before anything is known."""
 _LASTS, _AWAITS = 0.5, 5.0
-"""Tasks say what comes through for the first time (s) after the first record, and await that for the second."""
+"""Tasks report their throughput for the first time (s) after the first record, and await that for the second."""
 _ENDS = 1.0
 """A source asks for no more so long (s) after all had reported."""
 _PROVEN, _FRESH = 0.3, 0.1
 """If nothing was late for so long, and all tasks have said so within the second time, the sources need no window. After late
 records it does not grow for the second time."""
 DRAINED, _MEASURED = 0.2, 0.05
-"""The second: over how many seconds it is measured what comes through."""
+"""The second: the time (s) over which the throughput is measured."""
 QUEUED = 0.5
-"""A task that had to wait for a larger part of its blocks has no queue: what is late came late."""
+"""A task that had to wait for a larger part of its blocks has no queue: its late records came late."""
 
 
 class Beginning:
@@ -466,33 +466,33 @@ _SEEN = 0.1
 _MEMORY = 0.5
 """Older records do not count."""
 _SLACK = 0.05
-"""How much more may be in flight than the target and the least age: a window is as old as the report it is made of."""
+"""The time (s) that may be in flight beyond the target and the least age: a window is as old as its report."""
 _GROWTH, _FORGOTTEN = 0.2, 1.5
 """A window without reports grows e-fold in the first time, and is dropped after the second."""
 _FALL = 1.0
 """The rate that a window is made of falls at most e-fold in this time."""
 _DENSE_PIECE, _DENSE_REPORTS = 0.015, 2
-"""Reports further apart than a piece of work takes and so many times what a task waits between them: not all records are late."""
+"""Reports further apart than a piece of work takes and so many times a task's waits: not all records are late."""
 _FEW_RECORDS, _VERY_LATE, _UNPROVEN = 8, 1.0, 4.0
 """Unless fewer records came through than the first, or they were later than the second: a single record may take longer. Then
 the window keeps at most so many times what is measured."""
 _HELD = 1 / 3
-"""What waits for its block to fill is in flight as well, and comes through no sooner: so much of the window's time at most."""
+"""Records that wait for their block to fill are in flight as well: so much of the window's time at most."""
 _FAIRNESS = 0.5
 """By how much more the window of a source grows that no report is about."""
 _SHARE_SECONDS, _SHARE, _MOST_SHARE, _LONGEST_AGE = 1.0, 1.5, 0.75, 1.0
 """Over the first a source measures its share. It may have in flight what the mean source has (for the last at most), times so
 much of the part that it lacks, at most the third. Where every source is at that, queues still get shorter."""
 _YOUNG = 0.3
-"""What was measured over less may be far too much: the first piece of a block counts for all of it."""
+"""A measurement over less time may be far too high: the first piece of a block counts for all of it."""
 _MOST_RATE = 1e9
 """Records per second."""
 _QUANTUM, _LOOK_AGAIN = 0.01, 0.02
 """Sources read on when the first time's worth of records may be read, and look whether at least as often as the second."""
 _FIRST_RATE, _FIRST_GROWTH = 5_000.0, 0.1
-"""The window at the beginning, if it is not known what comes through: records per second, e-fold in so long."""
+"""The window at the beginning, if the throughput is not known: records per second, e-fold in so long."""
 _KEPT, _COARSE = 16_384, 0.001
-"""How many moments are remembered, and how far they are apart: it has to reach back to the oldest record in flight."""
+"""Number of moments that are remembered, and their distance: it has to reach back to the oldest record in flight."""
 
 _FIRST_FLUSH_DELAY, _MOST_FLUSH_DELAY, _NO_FLUSH_DELAY = 0.0005, 0.005, 0.0001
 _DOUBLED, _LOST, _LEFT = 0.1, 1.0, 0.95

@@ -15,7 +15,7 @@ from funken.dataclass import dataclass
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 LONGEST = 16 * 1024
-"""The most characters of one record; what is more is cut."""
+"""The most characters of one record; longer ones are cut."""
 
 _BURST_SECONDS = 5.0
 

@@ -83,9 +83,9 @@ class MetricsReport(TaskEvent):
 
     vertices: dict[int, VertexMetrics] = field(default_factory=dict)
     at: float = 0.0
-    """When it was made, by a clock of the task's that never steps back (s)."""
+    """The time of its making, by a clock of the task's that never steps back (s)."""
     process: ProcessStatus | None = None
-    """What its process used of the machine."""
+    """The resources that its process used of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +179,9 @@ class VertexMetrics:
     markers: dict[str, dict[str, float]] = field(default_factory=dict)
     """The ages (ms) of latency markers by where they come from, as ``latency_statistics`` has them; replaced, never changed."""
     queued: int = 0
-    """How many blocks have arrived and wait."""
+    """Number of blocks that have arrived and wait."""
     operators: dict[str, RecordCounts] = field(default_factory=dict)
-    """What each operator has read and emitted, by its stable id; replaced, never changed."""
+    """The records that each operator has read and emitted, by its stable id; replaced, never changed."""
 
     def copy(self) -> VertexMetrics:
         """Return the same numbers, in dicts of their own."""
@@ -320,7 +320,7 @@ class CheckpointAborted(TaskCommand):
 
     checkpoint: int
     rewrite: bool = False
-    """Whether snapshots are to be complete: what they build on was removed."""
+    """True if snapshots are to be complete: what they build on was removed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,9 +197,9 @@ class TaskSettings:
     attempt: int = 0
     batch: bool = False
     together: bool = False
-    """Whether all tasks run at the same time; then sources wait until all are open, and no record waits for a start-up."""
+    """True if all tasks run at the same time; then sources wait until all are open: no record waits for a start-up."""
     pausing: bool = False
-    """Whether this is one micro-batch of a job: unbounded sources end with it, and the job pauses instead of ending."""
+    """True if this is one micro-batch of a job: unbounded sources end with it, and the job pauses instead of ending."""
     object_reuse: bool = False
     inlining: bool = True
     block_records: int = 8000

@@ -76,7 +76,7 @@ class BarrierDeployment:
     heartbeat: HeartbeatSettings
     cancel_grace: int
     home: Home | None = None
-    """Where the program runs, if its workers begin elsewhere."""
+    """The place where the program runs, if its workers begin elsewhere."""
 
     def __repr__(self) -> str:
         return "BarrierDeployment(...)"  # the key must not reach a log

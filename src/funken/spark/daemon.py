@@ -38,7 +38,7 @@ PRELOADED = (
     "pyspark.sql",
     "pyspark.worker",
 )
-"""What workers need, besides the public names, and what starts no thread (``tests/spark/test_daemon.py``)."""
+"""The modules of workers, besides the public names, that start no thread (``tests/spark/test_daemon.py``)."""
 
 WITH_NUMPY = (
     "numpy",
@@ -47,10 +47,10 @@ WITH_NUMPY = (
     "funken.operators.columnar.rolling",
     "funken.operators.columnar.stateless",
 )
-"""What workers need for columns: 75 ms of each."""
+"""The modules of workers for columns: 75 ms of each."""
 
 WITH_ARROW = ("pyarrow", "pyarrow.compute", "funken.spark.worker")
-"""What workers need for blocks: 60 ms of each."""
+"""The modules of workers for blocks: 60 ms of each."""
 
 _POOL, _JEMALLOC = "ARROW_DEFAULT_MEMORY_POOL", "JE_ARROW_MALLOC_CONF"
 _NO_THREAD = "background_thread:false"

@@ -214,7 +214,7 @@ def _install(script: str, home: Path) -> bool:
 
 
 _KEPT = 2
-"""How many archives stay: those used last."""
+"""Number of archives that stay: those used last."""
 _WRITTEN_SECONDS = 30.0
 """A part file that has not changed for so long is complete."""
 _QUIET = "-Xlog:cds*=off"

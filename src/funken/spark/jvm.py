@@ -26,20 +26,20 @@ from funken.io.temporary import make_temporary_folder, remove_temporary_folder
 from funken.timing.clock import SystemClock
 
 GONE = (Py4JError, ConnectionError)
-"""What a call to a JVM raises that is not there any more."""
+"""The exceptions of a call to a JVM that is not there any more."""
 
 lock = threading.RLock()
 
 _STOP_SECONDS = 5.0
 _FORGET_SECONDS = 0.5
-"""How long ``SparkSession.stop`` may take for what it does once the context is stopped; not everybody calls it."""
+"""The time (s) that ``SparkSession.stop`` may take once the context is stopped; not everybody calls it."""
 _LOOK_SECONDS = 0.05
 _EXIT_SECONDS = 10.0
 _LONGEST_FOLDER = 64
 """Of the path of a JVM's folder (bytes): the sockets in it add 43, and the system allows 107."""
 
 _own: weakref.WeakKeyDictionary[SparkContext, list[str]] = weakref.WeakKeyDictionary()
-"""The contexts that Funken started, and what they added to ``sys.path``."""
+"""The contexts that Funken started, and their additions to ``sys.path``."""
 _joined: weakref.WeakSet[SparkContext] = weakref.WeakSet()
 _folders: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 """The gateways of the JVMs that Funken started, and the JVMs' folders."""

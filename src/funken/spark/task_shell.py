@@ -73,9 +73,9 @@ class Deployment:
     path: tuple[str, ...]
     continuous: bool
     rows: bool = False
-    """Whether stage 0 is carried by the rows of a DataFrame that the program reads."""
+    """True if stage 0 is carried by the rows of a DataFrame that the program reads."""
     home: Home | None = None
-    """Where the program runs, if its workers begin elsewhere."""
+    """The place where the program runs, if its workers begin elsewhere."""
 
     def __repr__(self) -> str:
         return "Deployment(...)"  # the key must not reach a log
@@ -96,11 +96,11 @@ class SharedWorker:
         """Wakes the thread that turns them."""
         self.done = threading.Event()
         self.shared = False
-        """Whether there is more than one."""
+        """True if there is more than one."""
         self.busy = 0.0
         """For how long (s) any of them was turned."""
         self.blocked = 0.0
-        """For how long (s) what they have sent was not taken; no other is turned meanwhile."""
+        """The time (s) that sent blocks were not taken; no other is turned meanwhile."""
 
 
 class TaskShell:
@@ -109,9 +109,9 @@ class TaskShell:
     def __init__(self, deployment: Deployment, task: TaskId, worker: SharedWorker) -> None:
         self.id = task
         self.stopped = False
-        """Whether the task is to be turned no more."""
+        """True if the task is to be turned no more."""
         self.due = 0.0
-        """When it is to be turned, if nothing arrives."""
+        """The time of its next turn, if nothing arrives."""
         self._deployment = deployment
         self._continuous = deployment.continuous
         self._worker = worker

@@ -98,7 +98,7 @@ class Fillers:
 
 _READ_SECONDS = 600.0
 _TOGETHER_SECONDS = 0.01
-"""What several tasks send goes together if it comes within this time."""
+"""Blocks of several tasks go together if they come within this time (s)."""
 
 _WATCH_SECONDS, _WAITS, _CROWDED = 10.0, 0.3, 0.5
 """A user is told if functions of tasks that share a worker wait for the first share of so long, or a worker waits for a core for

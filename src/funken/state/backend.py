@@ -27,13 +27,13 @@ Slot: TypeAlias = Hashable
 """A key, or ``(key, namespace)``."""
 
 Table: TypeAlias = MutableMapping[Slot, Any]
-"""What is stored of one state."""
+"""The values of one state."""
 
 BeforeWrite: TypeAlias = Callable[[Slot, Any], None]
-"""Called with a slot and what is stored there, before that may change."""
+"""Called with a slot and its value, before that may change."""
 
 ABSENT = object()
-"""Stands for what is stored in a slot that is not in the table."""
+"""Stands for the value of a slot that is not in the table."""
 
 
 class StateBackend(Protocol):

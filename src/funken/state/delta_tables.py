@@ -332,7 +332,7 @@ def snapshot_pane(
 
 
 CHUNK = 256
-"""How many entries a step has by default."""
+"""The default number of entries of a step."""
 
 _MANY = 5000
 _PLAIN = frozenset({int, str, float, bool, bytes, type(None)})

@@ -22,7 +22,7 @@ from funken.types.info import TypeInformation, TypeOf, declared
 
 
 DEFAULT_CLEANUP_SIZE = 5
-"""How many entries one access to a state with a lifetime looks at for cleaning up, as in Flink."""
+"""The number of entries that one access to a state with a lifetime looks at for cleaning up, as in Flink."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ class StateKind(Enum):
 
 
 _VALUES = (bytes, int, float, list, dict, set, tuple)
-"""What is no type, but may be taken for one."""
+"""The types of values that are no type, but may be taken for one."""
 
 
 class Reduces(Protocol[T]):

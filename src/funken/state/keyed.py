@@ -157,7 +157,7 @@ class _NoKey:
 
 
 NO_KEY = _NoKey()
-"""What ``current_key`` is while there is no key; it costs the hot path no check."""
+"""The value of ``current_key`` while there is no key; it costs the hot path no check."""
 
 _HANDLES: dict[StateKind, Any] = {
     handle.kind: handle for handle in (ValueState, ListState, MapState, ReducingState, AggregatingState)

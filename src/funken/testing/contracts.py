@@ -354,7 +354,7 @@ class _SinkRun:
         self._pending: list[PreparedCommittable] = []
         self._cuts_left = 4
         self._killed: list[SinkWriter] = []
-        """Writers whose processes are gone; what they hold is closed in the end."""
+        """Writers whose processes are gone; their resources are released in the end."""
         self._begin()
 
     def _cut(self, requests: int) -> int | None:

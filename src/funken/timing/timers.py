@@ -23,7 +23,7 @@ from funken.state.keygroups import KeyRouter, check_max_parallelism, restored_ke
 logger = logging.getLogger(__name__)
 
 Fire: TypeAlias = Callable[[int, Any, Any], None]
-"""What is called for a due timer: ``fire(timestamp, key, namespace)``."""
+"""The callback of a due timer: ``fire(timestamp, key, namespace)``."""
 
 Timer: TypeAlias = tuple[int, Any, Any]
 """``(timestamp, key, namespace)``."""

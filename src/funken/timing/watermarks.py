@@ -304,7 +304,7 @@ class WatermarkProgress:
         self._active_at: dict[str, int] = {}
         self.watermark: int = MIN_TIMESTAMP
         self.reached: int = MIN_TIMESTAMP
-        """What the watermark could have been, had one been due when splits ended that were read alone."""
+        """The possible watermark, had one been due when splits ended that were read alone."""
         self.idle = False
 
     def add(self, split: str, now: int) -> None:

@@ -59,7 +59,7 @@ _ARGUMENTS = {
     "apply_keyed": "the key, the window, the records",
     "apply_all": "the window, the records",
 }
-"""What a function is called with, by its method."""
+"""The arguments of a function, by its method."""
 _GROWS = ("append", "extend", "insert", "add", "update", "setdefault", "__setitem__", "put", "put_nowait")
 
 

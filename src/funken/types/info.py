@@ -42,7 +42,7 @@ class TypeInformation(Generic[T_co]):
 
 
 TypeOf: TypeAlias = type[T] | TypeInformation[T]
-"""How the type of values is said: a class, which is for type checkers only, or a declaration, which converts them."""
+"""The type of values: a class, which is for type checkers only, or a declaration, which converts them."""
 
 
 class BasicType(enum.Enum):

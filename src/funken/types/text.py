@@ -166,7 +166,7 @@ def _scientific(value: float, digits: str) -> str:
 
 
 _BLANKS = "".join(map(chr, range(33)))
-"""What Java's ``trim`` takes off."""
+"""The characters that Java's ``trim`` takes off."""
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 _WHOLE = re.compile(r"[+-]?\d+")
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")

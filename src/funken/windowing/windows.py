@@ -16,7 +16,7 @@ from funken.state.descriptors import StateDescriptor
 from funken.types.callables import Generic, T_contra, W_contra
 
 WINDOW_STATE = "_window."
-"""How the names of keyed states that hold windows begin, but for those of the fast logics: ``_windows.``"""
+"""The beginning of the names of keyed states that hold windows, but for those of the fast logics: ``_windows.``"""
 
 
 class Window:

@@ -67,7 +67,7 @@ logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
 _FIRST_SECONDS = 2.0
-"""How long a driver waits for leadership before it takes itself for a standby."""
+"""The time (s) that a driver waits for leadership before it takes itself for a standby."""
 _ENDS = {Outcome.FINISHED, Outcome.CANCELLED, Outcome.FAILED}
 
 
@@ -267,7 +267,7 @@ def reporting(configuration: Configuration, read: Read) -> Iterator[None]:
 
 _BEGIN_SECONDS = 60.0
 _INTERRUPT_SECONDS = 5.0
-"""How long user code of a cancelled job is interrupted again and again, once the grace period is over."""
+"""The time (s) that user code of a cancelled job is interrupted again and again, once the grace period is over."""
 _INTERRUPT_AGAIN_SECONDS = 0.2
 
 

@@ -63,9 +63,9 @@ class Reading:
     p50: float | None
     p99: float | None
     late: int = 0
-    """How many late records were dropped."""
+    """Number of late records that were dropped."""
     lag: int | None = None
-    """How far the watermark is behind the wall clock (ms), where it is of our time."""
+    """The lag (ms) of the watermark behind the wall clock, where it is of our time."""
 
     def at(self, wall: float) -> Reading:
         """Return the reading with its lag at a time of the wall clock (ms).
@@ -109,7 +109,7 @@ class JobMeter:
 
     plan: PhysicalPlan
     begin: tuple[float, int] | None = None
-    """When the first metrics came, and how many records had been read by then."""
+    """The time of the first metrics, and the records read by then."""
     _samples: deque[tuple[float, int, dict[int, int]]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
@@ -257,7 +257,7 @@ class OperatorProgress:
     records_out: int = 0
     seconds: float = 0.0
     state: str = "waiting"
-    """``waiting``, ``running`` or ``done``; what is part of an iteration begins again with every superstep."""
+    """``waiting``, ``running`` or ``done``; parts of an iteration begin again with every superstep."""
 
 
 @dataclass(frozen=True)
@@ -419,7 +419,7 @@ class WatchedJob(Protocol):
 
 
 BatchWatcher = Callable[[WatchedJob], AbstractContextManager[object]]
-"""Called with each program; what it returns is entered before anything runs, and left when all is over, with the error."""
+"""Called with each program; its result is entered before anything runs, and left when all is over, with the error."""
 
 _watchers: list[BatchWatcher] = []
 
@@ -478,7 +478,7 @@ class JobProgress:
     ending: str = ""
     """``finished``, ``cancelled``, ``failed`` or ``stopped``; empty while it runs."""
     url: str | None = None
-    """Where its dashboard is, if it has one."""
+    """The URL of its dashboard, if it has one."""
 
     def facts(self) -> str:
         """Return the figures as a sentence."""

@@ -134,7 +134,7 @@ def when_over(made: Future[str], over: Future[JobExecutionResult]) -> Future[str
 
 
 Watcher = Callable[["JobClient"], AbstractContextManager[object]]
-"""Called with each job; what it returns is entered before anything runs, and left when all is over, with the error."""
+"""Called with each job; its result is entered before anything runs, and left when all is over, with the error."""
 
 _watchers: list[Watcher] = []
 

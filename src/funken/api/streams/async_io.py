@@ -204,7 +204,7 @@ def cached(
 
 if TYPE_CHECKING:
     Requests: TypeAlias = Callable[[S], Awaitable[list[R]]] | AsyncFunction[S, R] | Cached[S, R]
-    """What makes a request for a record."""
+    """The maker of a record's request."""
 
 
 def _as_async(function: object) -> Any:

@@ -340,4 +340,4 @@ class IterativeStream(DataStream[T_co], Generic[T_co]):
 
 
 LoopStep = Callable[[IterativeStream[S]], tuple[DataStream[S], DataStream[R]]]
-"""From the stream of a loop to what enters it again, and what comes out."""
+"""From the stream of a loop to its feedback, and its output."""

@@ -46,7 +46,7 @@ _MODULES = {
     "KeyedStream": "funken.api.streams.keyed",
     "count_windows": "funken.api.streams.windowed",
 }
-"""Where each of them is defined."""
+"""The modules that define them."""
 
 
 @overload
@@ -117,7 +117,7 @@ _INSTEAD = {
     "write": "use sink_to() with a sink, or to_spark().write",
     "writeStream": "use sink_to() with a sink, or to_spark(...).writeStream",
 }
-"""What there is instead of methods that users of Spark and of Flink's other APIs look for."""
+"""Replacements of methods that users of Spark and of Flink's other APIs look for."""
 
 
 def missing(kind: type[Suggesting], name: str) -> str:
@@ -159,9 +159,9 @@ class Suggesting:
     """A part of a program that names an alternative for an attribute that it lacks."""
 
     _to_streams = ""
-    """How a stream is made of it, if it is none."""
+    """The way to make a stream of it, if it is none."""
     _in_order = False
-    """Whether its clauses have one order."""
+    """True if its clauses have one order."""
 
     if not TYPE_CHECKING:
 

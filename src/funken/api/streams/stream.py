@@ -57,7 +57,7 @@ STRATEGIES = (
     "Give WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda record, _: record.time), say, or "
     "for_bounded_out_of_orderness('5 s')."
 )
-"""What is said where a strategy is missing."""
+"""The message where a strategy is missing."""
 
 
 class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Generic[T_co]):

@@ -57,7 +57,7 @@ from funken.state.rocksdb.backend import DatabaseSnapshot
 
 
 INFLIGHT = "inflight"
-"""How the names of items begin that hold records in flight."""
+"""The beginning of the names of items that hold records in flight."""
 
 
 class RedistributeMode(enum.Enum):
@@ -168,7 +168,7 @@ class SubtaskHandle:
 
 
 TaskHandles: TypeAlias = Mapping[tuple[str, int], SubtaskHandle]
-"""What a task acknowledges with: a handle per operator (stable id) and subtask that it hosts."""
+"""A task's acknowledgement: a handle per operator (stable id) and subtask that it hosts."""
 
 
 class StopHandles(NamedTuple):
@@ -247,7 +247,7 @@ MAGIC = b"FNKS\x01"
 _FRAME_ROWS = 1000
 _WINDOW = 4 * 2**20
 SECTIONS = _STATE, _TIMERS, _OPERATOR = "state/", "timers/", "operator"
-"""How the names of tables begin."""
+"""The beginning of the names of tables."""
 
 ALL = "*"
 """In front of such a beginning: every table with it; such a frame only ever empties them."""

@@ -106,7 +106,7 @@ _SIMPLE: dict[How, tuple[Callable[[Any], Any], Callable[[Array], Array]]] = {
     How.AS_FLOAT: (float, lambda values: values.astype(np.float64)),
     How.ROUND: (lambda value: float(rounded(np.array(value))), rounded),
 }
-"""What is done with one value, and with an array."""
+"""The conversion of one value, and of an array."""
 
 
 def _one_by_one(column: Column, leaf: Leaf, length: int) -> Column:

@@ -52,7 +52,7 @@ from funken.expr.types import (
 )
 
 Value = Column | tuple["Value", ...]
-"""What an expression comes to: a column, or a tuple of such."""
+"""The value of an expression: a column, or a tuple of such."""
 
 _SAMPLE, _SHORTEST = 64, 2
 """A function is called once for a run of the same value, if runs have so many on average, also the first so many values."""

@@ -541,7 +541,7 @@ def _limit(most: list[Expression]) -> int | None:
 TextPart: TypeAlias = tuple[Atomic | str, str]
 """A part of a concatenation: ``(CONSTANT, its text)``, or ``(kind, "")`` of a column."""
 TextTest: TypeAlias = tuple[int, str, str]
-"""Which part, how, and the text to find there: ``in``, ``starts``, ``ends``, or ``is``."""
+"""The part, the test, and the text to find there: ``in``, ``starts``, ``ends``, or ``is``."""
 Alternatives: TypeAlias = tuple[frozenset[TextTest], ...]
 """One of these has to hold, and of that one everything."""
 

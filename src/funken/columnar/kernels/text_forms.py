@@ -19,9 +19,9 @@ from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic
 
 Form = Callable[..., Column | None]
 _SPACES = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
-"""What ``strip`` takes for white space in ASCII."""
+"""The white space of ``strip`` in ASCII."""
 _SEPARATORS = (0x1C, 0x1F)
-"""Of these, Python takes for white space what C does not."""
+"""Of these, the characters that are white space for Python and not for C."""
 _WIDEST = 1000
 _DIGITS = frozenset(b"0123456789-")
 _DECIMALS = _DIGITS | frozenset(b".eE+")

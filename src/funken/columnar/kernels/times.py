@@ -273,7 +273,7 @@ def date_from_iso(text: Column) -> Column | None:
 
 _FOUR_DIGITS = 1000
 _REPEATED = 2
-"""What days have is found out once for each of a range, if there are so many times as many values."""
+"""A property of days is computed once for each of a range, if there are so many times as many values."""
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 

@@ -20,7 +20,7 @@ from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, Type, atomic_fields
 
 
 LEAF_TYPES: dict[Atomic, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_, STR: np.object_}
-"""What a leaf is kept in, by its kind."""
+"""The type of the array of a field, by the field's type."""
 
 
 def grown(array: Array, size: int) -> Array:

@@ -48,7 +48,7 @@ class StateChange:
     how: str
     """One of those of ``recurrence.py``."""
     of: Expression
-    """What it is set to, what is added, with what it is compared or its bits are united; of ``KEEP``, nothing."""
+    """The new value, the summand, or the operand of the comparison or of the union of bits; of ``KEEP``, nothing."""
     whole: bool = False
     """Of a list: whether it is set to a list."""
 
@@ -242,7 +242,7 @@ class Write:
     state: int
     guards: tuple[Expression, ...]
     value: Expression | None
-    """Of a list: what is added to it."""
+    """Of a list: the added items."""
     whole: bool = False
     """Of a list: whether ``value`` is all that is in it from then on."""
 
@@ -297,19 +297,19 @@ class TracedState:
     map_keys: tuple[Expression | None, ...]
     """Of states that are maps, the one key that the function uses of them."""
     stamped: bool
-    """Whether it uses the timestamps of records."""
+    """True if it uses the timestamps of records."""
     attributes: tuple[tuple[str, Any], ...]
     """The attributes of its object that it uses as constants."""
     methods: tuple[tuple[str, Any], ...]
-    """The methods of its object that it calls, and what they were."""
+    """The methods of its object that it calls, with their code."""
     used: frozenset[int]
     """The states that it uses."""
     drops_none: bool
-    """Whether a result that is ``None`` is none."""
+    """True if a result that is ``None`` is none."""
     fills: tuple[Any, ...]
-    """Of each state, what is read where it has no value (``None``: it is asked whether it has one)."""
+    """Of each state, the value that is read where it has none (``None``: it is asked whether it has one)."""
     timers: tuple[TimerChange, ...] = ()
-    """What it does with timers, in order."""
+    """Its changes of timers, in order."""
     accesses: tuple[Access, ...] = ()
 
     def holds(self, target: Any, method: str | None = None) -> bool:
@@ -402,7 +402,7 @@ _GETS = {
     "get_reducing_state": StateKind.REDUCING, "get_aggregating_state": StateKind.AGGREGATING,
 }  # fmt: skip
 _OF_OBJECTS = (StateDescriptor, StateTtlConfig, TypeInformation, int, float, str, timedelta)
-"""Of which types the attributes of the object may be that are looked at; what they are, is compared in the job."""
+"""The types of attributes of the object that may be read; their values are compared in the job."""
 
 
 @dataclass(frozen=True)
@@ -414,13 +414,13 @@ class DeclaredState:
     kind: StateKind
     default: Any = None
     declared: Type | None = None
-    """The schema of what it keeps, if its descriptor has a type that says that."""
+    """The schema of its values, if its descriptor has a type that defines it."""
     type_info: TypeInformation | None = None
     """That type."""
     function: Any = field(default=None, compare=False)
-    """What a reducing state reduces with, or the ``AggregateFunction``."""
+    """The function of a reducing state, or the ``AggregateFunction``."""
     identity: Any = None
-    """What is equal for a function that does the same."""
+    """A value that is equal for a function that does the same."""
     lifetime: StateLifetime | None = None
 
     def is_in(self, target: Any) -> bool:
@@ -466,7 +466,7 @@ class _Given:
 
 
 _NULL, _UNKNOWN, _CONTEXT = object(), object(), object()
-"""On the stack: what stands below a callable, a value of no interest, and the runtime context. Its methods are state kinds."""
+"""On the stack: the placeholder below a callable, a value of no interest, and the runtime context."""
 _BUILTINS = {"max": max, "min": min}
 _BUILDS: dict[str, Any] = {"BUILD_TUPLE": tuple, "BUILD_LIST": list}
 

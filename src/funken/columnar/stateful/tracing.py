@@ -69,7 +69,7 @@ _METHODS = {
     StateKind.MAP: {"get": 1, "contains": 1, "put": 2, "remove": 1},
     **{kind: {"get": 0, "add": 1, "clear": 0} for kind in _COMBINES},
 }
-"""How many arguments the methods of handles have."""
+"""Numbers of arguments of the methods of handles."""
 
 
 def current(state: int) -> str:
@@ -291,7 +291,7 @@ _CONTEXT = {
     (_TIMERS, "register_event_time_timer"): Method("timer", "its timer service", False),
     (_TIMERS, "delete_event_time_timer"): Method("timer", "its timer service", True),
 }
-"""What a function may ask of its context; of what sets timers, whether it deletes one."""
+"""The questions of a function to its context; of setters of timers, whether they delete one."""
 
 
 @reads

@@ -378,7 +378,7 @@ class BestChanges:
 
     changes: tuple[StateChange, ...]
     own: tuple[Expression, ...]
-    """What decides, of the record that is kept."""
+    """The deciding values, of the record that is kept."""
     new: tuple[tuple[Expression, ...], ...]
     """The same, of the record of each change."""
     how: str
@@ -538,11 +538,11 @@ class Unit:
     """That of a leaf; or of a record that is only replaced, as a whole."""
     changes: tuple[StateChange, ...]
     used: bool = True
-    """Whether something depends on what it is before a record."""
+    """True if something depends on what it is before a record."""
     bits: int = 64
-    """How many bits an int has; one with more goes to the function."""
+    """Number of bits of an int; one with more goes to the function."""
     or_zero: bool = False
-    """Whether it may be read as ``state or 0``, which makes 0 of -0.0: with such a float, a block goes to the function."""
+    """True if it may be read as ``state or 0``, which makes 0 of -0.0: such a float's block goes to the function."""
 
     @property
     def leaf(self) -> Atomic:

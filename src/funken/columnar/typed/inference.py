@@ -162,7 +162,7 @@ def present(condition: Expression) -> tuple[tuple[Expression, ...], tuple[Expres
 
 
 NOT_KEPT = (MATCH, optional(MATCH), ListOf(MATCH), HASH, EMPTY)
-"""Kinds that can be changed, or do not travel, so they are not what a record holds."""
+"""Types that can be changed, or do not travel, so no record holds them."""
 _SIGNS = {"-": "negative", "~": "inverted"}
 _MOST_OPENED = 100
 """So many expressions are computed for each of the values that were chosen before."""
@@ -599,7 +599,7 @@ class Emission:
     side: str | None = None
     """The id of the side output that it gives to; ``None``: the main output."""
     outside: tuple[Expression, ...] = field(default=(), compare=False)
-    """What was there before the loop over items, until it is typed: each of the results may hold the same object."""
+    """The objects before the loop over items, until it is typed: each of the results may hold the same object."""
 
     def parts(self) -> tuple[Expression, ...]:
         """Return all that is computed."""
@@ -623,9 +623,9 @@ class TracedFlatMap:
     #: of a typed one, the paths of the fields of a record that it looks at
     read: frozenset[tuple[int, ...]] = field(default=frozenset(), compare=False)
     catches: bool = False
-    """Whether it handles exceptions."""
+    """True if it handles exceptions."""
     sides: tuple[tuple[str, Type], ...] = ()
-    """Of a typed one, the schemas of what it gives to side outputs, by their ids."""
+    """Of a typed one, the schemas of its side outputs, by their ids."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Return True if everything the function uses is as it was when it was traced."""

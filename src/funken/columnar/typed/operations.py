@@ -307,7 +307,7 @@ _EACH = -1
 """The number of the item in loops that are made here; those of functions have others, from ``FIRST_ITEM`` on."""
 FIRST_ITEM = 100
 DISTINCT = {"len": "count distinct", "sorted": "sorted distinct"}
-"""What may be asked of a set, and what that is of the list that it is made of."""
+"""The operations on a set, and those on the list that it is made of."""
 
 
 def listed(items: list[Typed]) -> Typed:
@@ -394,7 +394,7 @@ def called_with(name: str, found: list[Typed]) -> Typed:
 
 ALL, GREATEST, LEAST = "all", "greatest", "least"
 ADD, KEEP, BEGIN = "add", "keep", "begin"
-"""What becomes of a list with a record."""
+"""The changes of a list by a record."""
 _ACCUMULATOR = Argument(1)
 _CASES = {"greater": {">", ">=", "!="}, "alike": {">=", "<=", "=="}, "less": {"<", "<=", "!="}}
 """By how a new record compares with those of the list, the comparisons that are true."""

@@ -243,10 +243,10 @@ class Deadlines:
 
 
 _PATIENCE = 0.05
-"""How long to wait at once (s): then clocks that are not the machine's are looked at again."""
+"""The longest wait at once (s): then clocks that are not the machine's are looked at again."""
 
 _ROUNDING = 1e-6
-"""What a difference of two times may be too large by (ms)."""
+"""The rounding error (ms) of a difference of two times."""
 
 _CLOSE_SECONDS = 10.0
 
@@ -529,7 +529,7 @@ def _nothing(*arguments: Any) -> None:
 T = TypeVar("T")
 
 _GRACE_SECONDS = 5.0
-"""How long cancelled requests, and the loop itself, may take to end."""
+"""The time (s) in which cancelled requests, and the loop itself, have to end."""
 
 
 class AsyncRequest:

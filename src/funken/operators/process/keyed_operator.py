@@ -27,7 +27,7 @@ from funken.timing.instants import checked_time, timer_ms
 from funken.types.callables import Generic, K_co, S
 
 _FLUSH = 4096
-"""How many results of timers are held back at most."""
+"""Maximal number of results of timers that are held back."""
 
 
 class KeyedOperator(Operator):

@@ -129,7 +129,7 @@ def _letter(record: Any, at: int | None, context: OperatorContext, error: Except
 
 
 _FLUSH = 4096
-"""How many results of timers are held back at most: one that registers itself again may never come to an end."""
+"""Maximal number of results of timers that are held back: one that registers itself again may never come to an end."""
 
 
 class ProcessOperator(Operator):

@@ -383,7 +383,7 @@ class ListsBefore(Lists):
 
 
 AT_ONCE = 1 << 14
-"""How many timers fire in a block at most."""
+"""Maximal number of timers that fire in a block."""
 _MOST_WAVES = 16
 """So many timers of a key may be due at once if timers set others: each is a block of its own."""
 MOST_BLOCKS = 64

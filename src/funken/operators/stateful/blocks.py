@@ -562,7 +562,7 @@ def _comparable(column: Column) -> Column:
 
 Path = tuple[int, ...]
 _ROUNDS = {False: (4, 200), True: (1, 1000)}
-"""How many rounds there may be in any case, and for how many records one more: a round costs what these cost one by one.
+"""Number of rounds in any case, and the records for one more: a round costs as much as these one by one.
 
 By whether it is one of lists.
 """

@@ -30,7 +30,7 @@ from funken.plan.rules.base import Rewritten, Rule, RuleContext
 
 _NAME = "pre-aggregation"
 _MOST_ADDED = 1 << 31
-"""What is added per record has no more than so much, so that so much for each record of a block does not overflow."""
+"""The limit of a summand per record, so that one for each record of a block does not overflow."""
 
 
 def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:

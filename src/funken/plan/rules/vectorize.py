@@ -85,9 +85,9 @@ class _Found:
     spec: OperatorSpec
     shape: Type | None = None
     computes: bool = True
-    """Whether anything is gained by it, even if nothing after it is vectorized."""
+    """True if anything is gained by it, even if nothing after it is vectorized."""
     path: str = VECTORIZED
-    """What ``explain()`` says of it."""
+    """The text of ``explain()``."""
 
 
 def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:

@@ -252,7 +252,7 @@ def attempt_accumulators(job: JobSnapshot, vertex: str, subtask: int, attempt: i
 
 KINDS = ("FULL", "ON_CPU", "OFF_CPU")
 _OVER, _WAITING = -1, -3
-"""What Flink has in place of a time: the job is over, or nothing was sampled yet."""
+"""Flink's values in place of a time: the job is over, or nothing was sampled yet."""
 
 
 def tasks_of(info: VertexInfo, subtask: int | None = None) -> list[TaskId]:

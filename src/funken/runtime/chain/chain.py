@@ -98,11 +98,11 @@ class _Taker:
     emit: Emit
     emit_block: EmitBlock
     changes: bool
-    """Whether it may change the records."""
+    """True if it may change the records."""
     columns: bool
-    """Whether it is better off with columns."""
+    """True if it is better off with columns."""
     keeps: bool = False
-    """Whether it keeps them as they are: a writer does until they are pickled."""
+    """True if it keeps them as they are: a writer does until they are pickled."""
 
 
 def _share_out(takers: list[_Taker], kept: bool, reuse: bool) -> Emit:

@@ -213,9 +213,9 @@ class _LoopValue:
     name: str
     fields: list[str] = field(default_factory=list)
     made: bool = False
-    """Whether the tuple is in its variable, too."""
+    """True if the tuple is in its variable, too."""
     constants: dict[str, Any] = field(default_factory=dict)
-    """The variables that hold the same in all records, and what."""
+    """The variables that hold the same in all records, with their values."""
 
 
 def _bare(step: LoopStep) -> str:

@@ -48,7 +48,7 @@ class LogCapture(logging.Handler):
     ) -> None:  # fmt: skip
         super().__init__(settings.level)
         self.mask = mask
-        """Removes the secrets of the job from what is written to stderr."""
+        """Removes the secrets of the job from text that is written to stderr."""
         self.attempt = attempt
         self._settings = settings
         self._deliver = deliver

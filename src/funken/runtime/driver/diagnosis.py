@@ -54,7 +54,7 @@ _DROPPED = {
         "record{} skipped because the function raised",
     ),
 }
-"""By metric of what is lost: the kind of warning, the warning, and the sum at the end."""
+"""By metric of losses: the category of warning, the warning, and the sum at the end."""
 _LOSES_NONE = {
     True: "Nothing is late with execution.runtime-mode BATCH. Splits (files, say) that are read one after the other lose nothing "
     "with WatermarkStrategy.with_wait_for_all_splits(), given to from_source(), where each split has a watermark of its own. ",
@@ -64,7 +64,7 @@ _LOSES_LESS = (
     "Where one source or split is ahead of others, with_watermark_alignment() holds it back. Against disorder: a longer "
     "for_bounded_out_of_orderness(), allowed_lateness() of windows; side_output_late_data() takes what is late elsewhere."
 )
-"""What is said with the sum of late records, the first part by whether the input ends."""
+"""The texts beside the sum of late records, the first part by whether the input ends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -506,15 +506,15 @@ class Job:
     frame: Any = None
     """The Spark DataFrame whose rows the program reads, if it reads one."""
     cancelled: threading.Event = field(default_factory=threading.Event)
-    """What runners wait for: the machine has commanded to stop the attempt."""
+    """The event that runners wait for: the machine has commanded to stop the attempt."""
     interruption: Interruption = field(default_factory=Interruption)
     machine: JobMachine = field(init=False)
     stage: RewriteStage = field(kw_only=True)
-    """What makes the plan of an attempt."""
+    """The stage that plans an attempt."""
     recompile: Recompile | None = field(default=None, kw_only=True)
-    """What makes a stage for another parallelism, if the job can change it."""
+    """The maker of a stage for another parallelism, if the job can change it."""
     slots: Callable[[], int] | None = field(default=None, kw_only=True)
-    """How many tasks can run at the same time where the job runs, if that is bounded; the runner's."""
+    """Number of tasks that can run at the same time where the job runs, if that is bounded; the runner's."""
 
     def __post_init__(self) -> None:
         """Make its machine."""

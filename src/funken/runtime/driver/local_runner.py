@@ -66,7 +66,7 @@ _TURN_SECONDS = 0.1
 """But it ends after this time, so that commands, checkpoints and metrics do not wait for 16 blocks of slow records."""
 _LONGEST_WAIT = 1000
 _LOOK_SECONDS = 0.2
-"""How often it is seen whether a function returns."""
+"""The interval (s) of checks whether a function returns."""
 
 
 class LocalRunner:
@@ -231,9 +231,9 @@ class LocalLoop:
         job.master.send = self._take  # from any thread
         job.master.now = clock.monotonic
         self.turns = 0
-        """How many rounds there were."""
+        """Number of rounds so far."""
         self.quiet = False
-        """Whether no task had anything to do in the last round: then they flush."""
+        """True if no task had anything to do in the last round: then they flush."""
         self._inbox: dict[TaskId, deque[bytes]] = {}
         self._lanes = {
             task: FeedbackLane.of(job.settings.feedback, name) for task, name in job.plan.head_tasks().items()

@@ -226,11 +226,11 @@ class JobMaster:
         self.error: JobExecutionError | None = None
         self.ended = threading.Event()
         self.over = False
-        """Whether everything the job did is safe; with checkpoints that comes after the end of the last task."""
+        """True if everything the job did is safe; with checkpoints that comes after the end of the last task."""
         self.all_started = threading.Event()
         self.metrics: dict[TaskId, MetricsReport] = {}
         self.collectors = collectors or Collectors()
-        """Where the records of collecting sinks arrive: those of the job."""
+        """The targets of the records of collecting sinks: those of the job."""
         self.checkpoints: CheckpointObserver | None = None
         self.send: Callable[[TaskId, TaskCommand], None] = lambda task, command: None
         self.now: Callable[[], float] = SystemClock().monotonic
@@ -238,7 +238,7 @@ class JobMaster:
         """Called with every event, before it is handled; without the lock."""
         self.buffers_output = hold
         self.spark_retries = False
-        """Whether Spark retries failed tasks; then a failure ends the job only when Spark stops retrying."""
+        """True if Spark retries failed tasks; then a failure ends the job only when Spark stops retrying."""
         self._attempt_outputs = AttemptOutputs()
         self._progress = progress
         self._source_rates = SourceRates(plan.vertices)

@@ -189,4 +189,4 @@ COLUMNAR: dict[type, type[EdgeWriter]] = {
     ColumnarHash: ColumnarHashWriter, ColumnarGlobal: ColumnarOneTargetWriter, ColumnarForward: ColumnarOneTargetWriter,
     ColumnarRebalance: ColumnarRebalanceWriter, ColumnarRescale: ColumnarRescaleWriter,
 }  # fmt: skip
-"""Which writer the partitionings of columns get."""
+"""The writers of the partitionings of columns."""

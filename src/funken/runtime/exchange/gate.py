@@ -131,9 +131,9 @@ _FIELDS = struct.Struct("<BHHHIqd")
 _SIZE = _CHECKSUM.size + _FIELDS.size
 _PROTOCOL = 5
 COLUMNS = 0xC0
-"""What the content of a block of columns begins with (``columnar/keyed/codec.py``); no pickle begins so."""
+"""The first byte of a block of columns (``columnar/keyed/codec.py``); no pickle begins so."""
 ITSELF = 0xC1
-"""What the content of a block begins with whose own pickle follows: of a form that rooms above this one brought."""
+"""The first byte of a block whose own pickle follows: of a form of rooms above this one."""
 
 
 class BlockKind(enum.IntEnum):
@@ -400,7 +400,7 @@ class InputGate:
         }
         self.combined: int = MIN_TIMESTAMP
         self.records = 0
-        """How many records were passed on."""
+        """Number of records that were passed on."""
         self._idle = False
         self.finished = False
         self._pauses = False
@@ -532,11 +532,11 @@ class LoopGate(InputGate):
         self.root = root
         self.inputs_ended = False
         self.came_back = 0
-        """How many records came back since the last round."""
+        """Number of records that came back since the last round."""
         self.too_late = 0
-        """How many came back when the loop had ended."""
+        """Number of records that came back when the loop had ended."""
         self.over = False
-        """Whether the subtask had finished when the checkpoint was made that it starts from: its operators do not run."""
+        """True if the subtask had finished in the checkpoint that it starts from: its operators do not run."""
         self._feedback = set(self.feedback)
         self._event_time_ends = False
 
@@ -629,7 +629,7 @@ class FeedbackLane:
     def __init__(self, queue: FeedbackQueue) -> None:
         self._queue = queue
         self.due = 0
-        """How many blocks are taken before new input is."""
+        """Number of blocks that are taken before new input is."""
 
     @staticmethod
     def of(settings: FeedbackSettings, head: str) -> FeedbackLane:

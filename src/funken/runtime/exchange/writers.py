@@ -50,9 +50,9 @@ class EdgeWriter:
         self._max_bytes = size
         self._stamped = False
         self.records = 0
-        """How many records were sent."""
+        """Number of records sent."""
         self.bytes = 0
-        """How many bytes of records were sent."""
+        """Number of bytes of records sent."""
         self._sequence = [0] * self.targets
         self._values: list[Values] = [[] for _ in range(self.targets)]
         self._stamps: list[list[int]] = [[] for _ in range(self.targets)]
@@ -386,7 +386,7 @@ class FieldRouter(KeyRouter):
         super().__init__(max_parallelism, parallelism, choose, limit)
         self.one_text = one_text
         self.texts = False
-        """Whether any key was a text."""
+        """True if any key was a text."""
 
     def choice(self, key: Any) -> Any:
         """Return them."""

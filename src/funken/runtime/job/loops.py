@@ -47,7 +47,7 @@ class _Loop:
     records: int = 0
     busy: bool = False
     due: int | None = None
-    """When the next round begins, if it is to wait; 0: a pause after now."""
+    """The beginning of the next round, if it is to wait; 0: a pause after now."""
 
     def expected(self) -> set[Place]:
         """Return where reports come from."""

@@ -123,11 +123,11 @@ class SubtaskMetrics:
     markers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The ages (ms) of the newest latency markers, by where they come from."""
     queued: int = 0
-    """How many blocks wait for it in its task."""
+    """Number of blocks that wait for it in its task."""
     process: ProcessStatus | None = None
-    """What the process that the subtask is in uses of its machine."""
+    """The resources that the subtask's process uses of its machine."""
     operators: Mapping[str, OperatorRecords] = field(default_factory=dict)
-    """What each of its operators has read and emitted, by the operator's stable id."""
+    """The records that each of its operators has read and emitted, by the operator's stable id."""
 
     @property
     def true_processing_rate(self) -> float | None:
@@ -365,7 +365,7 @@ class CheckpointStats:
     failure: str = ""
     subtasks: tuple[SubtaskCheckpointStats, ...] = ()
     discarded: bool = False
-    """Whether its files are deleted, or about to be: nothing can start from it. A savepoint is the user's and stays."""
+    """True if its files are deleted, or about to be: nothing can start from it. A savepoint is the user's and stays."""
     held_up_by: tuple[tuple[int, int], ...] = ()
     """The vertices and subtasks that have not acknowledged it although everything before them has; of a failed one, then."""
 
@@ -673,7 +673,7 @@ def job_graph(plan: PhysicalPlan) -> JobGraph:
 
 _STUCK_MILLIS = 10_000
 _NAMED = 4
-"""How many subtasks of a vertex are named in a sentence."""
+"""Number of subtasks of a vertex that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -746,9 +746,9 @@ class JobSnapshot:
     restart_history: tuple[RestartRecord, ...]
     """The newest restarts, newest first."""
     configuration: Mapping[str, Any]
-    """What was set, with secrets masked."""
+    """The options that were set, with secrets masked."""
     commits: Mapping[str, int | float] = field(default_factory=dict)
-    """What became of the committables of its sinks, and how long (ms) the last commit took; empty before the first one."""
+    """The outcomes of its sinks' committables, and the time (ms) of the last commit; empty before the first one."""
     bottlenecks: tuple[Bottleneck, ...] = ()
     """The vertices that hold sources back, the one that holds back most first."""
     coordinators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -32,7 +32,7 @@ class JobStatus(enum.Enum):
     RUNNING = 1
     """An attempt runs, or is being started."""
     FAILING = 2
-    """It has failed for good; what is left of it is cleaned up."""
+    """It has failed for good; its rest is cleaned up."""
     FAILED = 3
     CANCELLING = 4
     """A client has cancelled it, or its program ends; tasks are being stopped."""
@@ -397,9 +397,9 @@ class EndJob(JobCommand):
 HELD_BACK = 0.1
 """From which share of time on a source counts as held back; Flink's bound between "ok" and "low"."""
 _BUSY_SOURCE = 0.8
-"""From which share of time on a source that nobody holds back is what the job waits for."""
+"""The share of time from which on a source that nobody holds back is the job's bottleneck."""
 _BUSY = 0.3
-"""A vertex that is less busy is nobody's bottleneck: what holds the source back is outside of the job, or only passing."""
+"""A vertex that is less busy is nobody's bottleneck: the source's wait has a cause outside of the job, or passes."""
 
 
 @dataclass(frozen=True, slots=True)

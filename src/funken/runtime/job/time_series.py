@@ -32,7 +32,7 @@ class TimeSeries(Generic[K]):
     def __init__(self, span: int, interval: int, max_values: int) -> None:
         self.interval = interval
         self.left_out = 0
-        """How many series were not kept, because even two values of each would be too many."""
+        """Number of series that were not kept, because even two values of each would be too many."""
         self._span = span
         self._max_values = max_values
         self._times = array("q", [_NEVER]) * self._slots

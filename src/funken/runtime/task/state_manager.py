@@ -145,7 +145,7 @@ class Materializer:
         self._fixed = rows
         self._rows = rows or _FIRST_ROWS
         self.open: dict[OperatorSubtaskId, Materialization] = {}
-        """What is left to materialize; read once per block."""
+        """The rest to materialize; read once per block."""
         self._not_before = 0.0
         #: whether records were processed since the last step
         self.worked = False
@@ -208,10 +208,10 @@ class Materializer:
 
 
 _DEALT = 100
-"""How many records that came back are dealt out together to the subtasks of another parallelism."""
+"""Number of feedback records that are dealt out together to the subtasks of another parallelism."""
 
 UNALIGNED = b"!"
-"""What an unaligned barrier's block contains."""
+"""The content of an unaligned barrier's block."""
 
 
 def may_overtake(partitioning: Partitioning) -> bool:

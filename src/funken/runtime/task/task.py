@@ -104,9 +104,9 @@ class TaskMeter:
         #: for how long (s) the vertices had been busy when ``waited`` was last called
         self._before: dict[int, float] = {}
         self.blocked = 0.0
-        """How long (s) the output has waited until it was taken."""
+        """The time (s) that the output has waited until it was taken."""
         self.held = 0.0
-        """How long (s) the sources have paused because of what is behind them."""
+        """The time (s) that the sources have paused because of the tasks behind them."""
 
     def hold(self) -> None:
         """The sources pause from now on, if they do not yet."""
@@ -669,13 +669,13 @@ class Task:
 IDLE_FLUSH_SECONDS = 0.001
 """Sources that have nothing more to read flush no more often than this,"""
 _COSTS = 5
-"""nor than so many times what a flush takes,"""
+"""nor than so many times the time of a flush,"""
 _DELAYS = 4
 """nor than so many times by how much they are woken too late: cores that are busy have no time for more blocks."""
 _MOST_TIMEOUTS = 20
 """A task that is kept from its core flushes after so many buffer timeouts, whatever it had of them."""
 MEASURE_SECONDS = 0.5
-"""How often a task reports its metrics."""
+"""The interval (s) of a task's reports of its metrics."""
 
 
 class Mailbox(Protocol):

@@ -164,7 +164,7 @@ def _packed(message: Any) -> bytes:
 
 PROTOCOL = b"funken-control 1"
 HANDSHAKE_SECONDS = 5.0
-"""How long a handshake may take in all, on either side."""
+"""The time limit (s) of a handshake in all, on either side."""
 _NONCE = 32
 _PROOF = 32
 GREETING = len(PROTOCOL) + _NONCE

@@ -155,7 +155,7 @@ class _Reader(io.RawIOBase):
 Connection = socket.socket | TlsConnection
 
 TLS_SECONDS = 10.0
-"""How long the TLS handshake may take."""
+"""The time limit (s) of the TLS handshake."""
 _YEARS = 100
 
 

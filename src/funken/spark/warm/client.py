@@ -191,7 +191,7 @@ def ask(
 _VARIABLES = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
 _leases: list[socket.socket] = []
-"""What keeps the leases of this process."""
+"""The sockets that keep the leases of this process."""
 
 
 def join(name: str) -> SparkSession | None:
@@ -238,7 +238,7 @@ def _connected(port: int, secret: str) -> SparkSession:
 
 
 _SPARKS = ("SPARK", "PYSPARK", "PYTHON", "_PYSPARK")
-"""How variables begin that Spark has set for its workers, and that Python has read already."""
+"""The beginnings of variables that Spark has set for its workers, and that Python has read already."""
 
 
 def _is_sparks(name: str) -> bool:

@@ -677,7 +677,7 @@ _BASES: tuple[tuple[Any, Form], ...] = (
     (types.EllipsisType, _singleton),
     (types.NotImplementedType, _singleton),
 )
-"""Classes, and what gives the form of keys that are compared as theirs; a class before those it derives from."""
+"""Classes, with functions to the form of keys that are compared as theirs; a class before those it derives from."""
 
 _forms.update({kind: _itself for kind in EXACT - {float, complex, decimal.Decimal}})
 _forms[float] = float_form

@@ -40,7 +40,7 @@ Each = Callable[[Any], Any]
 Change = Callable[[Any, Each], Any]
 
 _changes: dict[type, Change | None] = {}
-"""What makes keys of a class normal; ``None``: they are."""
+"""Functions that normalize keys of a class; ``None``: they are normal."""
 _one: dict[Any, Any] = {}
 """The one object for equal keys that are not equal to themselves, by their form."""
 _one_while_used: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()

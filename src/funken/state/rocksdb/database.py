@@ -168,9 +168,9 @@ def plain_options() -> Any:
 
 
 KEYS_VERSION = b"2"
-"""How keys are encoded today (``keys.py``)."""
+"""The version of today's encoding of keys (``keys.py``)."""
 _VERSION_ROW = b"\xff\xff"
-"""Where that is noted: behind all key groups."""
+"""The row with the version: behind all key groups."""
 
 
 class Database:
