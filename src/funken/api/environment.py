@@ -62,7 +62,7 @@ class ProgramDisplay:
     def explain(self, format: str = "text") -> str:
         """Return the plan: stages, vertices, edges, decisions of rules; as ``text``, ``json``, or drawn as ``svg``.
 
-        After ``execute()`` it is the plan of what was executed, until something is added.
+        After ``execute()`` it is the plan of the executed program, until something is added.
 
         >>> from funken import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
@@ -120,7 +120,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
     B
     A
 
-    Most of what can be said about how a program runs is an option of its configuration, and has a method too:
+    Most settings of a program's execution are options of its configuration, and have a method too:
 
     >>> env = env.set_parallelism(2).set_max_parallelism(64).set_buffer_timeout(5).disable_operator_chaining()
     >>> env.get_parallelism(), env.get_max_parallelism(), env.get_buffer_timeout(), env.is_chaining_enabled()
@@ -197,7 +197,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
     ) -> DataStream[S]:
         """Read a source, with timestamps and watermarks by a strategy, per split; none by default.
 
-        ``type_info`` declares the type of the records. Raises ``TypeError`` for what is no ``Source``.
+        ``type_info`` declares the type of the records. Raises ``TypeError`` for an object that is no ``Source``.
 
         >>> from funken import NumberSequenceSource
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
@@ -231,7 +231,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         Name ``execution.checkpointing.dir`` and ``execution.job-id`` to go on after the program was stopped or died;
         ``execution.micro-batch.interval`` and ``.available-now`` say when batches begin and whether it ends by itself.
 
-        Raises ``InvalidProgram`` for what is no DataFrame of PySpark's classic (not Connect) kind, or for a second one.
+        Raises ``InvalidProgram`` for other objects than DataFrames of classic (not Connect) PySpark, or for a second one.
 
         >>> StreamExecutionEnvironment.get_execution_environment().from_spark("words")
         Traceback (most recent call last):
@@ -431,7 +431,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
     def execute_async(self, job_name: str | None = None) -> JobClient:
         """Start the program and return at once, with a client to watch and cancel it.
 
-        What makes the job fail is raised where its result is asked for.
+        The job's failure is raised where its result is asked for.
 
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
         >>> _ = env.from_collection(["b", "a"]).print()

@@ -595,7 +595,7 @@ class FlatJoinFunction(Function, Generic[IN1_contra, IN2_contra, OUT_co]):
 class CoGroupFunction(Function, Generic[T1, T2, OUT_co]):
     """Sees the records of a key and window in both streams (``stream.co_group``); one of the lists may be empty.
 
-    So it can say what has no partner, as an outer join does:
+    So it can report records without a partner, as an outer join does:
 
     >>> class Missing(CoGroupFunction):
     ...     def co_group(self, first, second):

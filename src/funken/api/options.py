@@ -76,7 +76,7 @@ class ExecutionConfig(Suggesting):
     >>> env.from_collection(["ann"]).map(Greet()).execute_and_collect(limit=1)
     ['hej ann']
 
-    Functions in a chain do not see what others do to a record, unless they are to share their records:
+    Functions in a chain do not see the changes that others make to a record, unless they are to share their records:
 
     >>> def changed_by_one_of_two(env):
     ...     records = env.from_collection([[]]).map(lambda record: [*record, 1])

@@ -612,7 +612,7 @@ thread goes on from there, whether the match may end there, and whether conditio
 class RowPlan:
     """A PATTERN clause with its conditions: ``own`` are those that look at their own row, and at rows before it in the partition.
 
-    ``facts`` has what each of the others asks of the rows that its search has taken.
+    ``facts`` are the values that the others need of the rows that its search has taken.
     """
 
     program: RowProgram

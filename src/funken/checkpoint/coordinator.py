@@ -69,7 +69,7 @@ class CoordinatorContext(Protocol):
     def trigger(self, command: TriggerSources) -> Mapping[str, bytes]:
         """Snapshot the enumerators, send the command to its tasks, and return the pickled snapshots by operator id.
 
-        What was given to a source before is sent before, what is given to it later is sent later; nothing in between.
+        Earlier messages to a source are sent before, later ones after it; nothing in between.
         """
 
     def commit(self, manifest: Manifest) -> None:

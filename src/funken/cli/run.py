@@ -318,7 +318,7 @@ def explain(
 ) -> None:
     """Print the plan of a job without running it.
 
-    The script runs up to its first execute(), or collect() of a batch program, which ends it; what it prints goes to stderr.
+    The script runs up to its first execute(), or collect() of a batch program, which ends it; its output goes to stderr.
     """
     plans: list[str] = []
 

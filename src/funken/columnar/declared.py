@@ -502,7 +502,7 @@ def reduce_folds(
 ) -> tuple[Traced, tuple[Fold, ...]]:
     """Return the aggregates of ``reduce(so_far, record)``, one per atomic field; raise ``NotVectorizable``.
 
-    ``type_info`` is what results are converted to, if that is declared.
+    ``type_info`` is the declared type of results, if there is one.
 
     >>> from funken.expr.types import Tuple
     >>> [fold.how for fold in reduce_folds(lambda a, b: (a[0], a[1] + b[1]), None, Tuple((STR, INT)))[1]]
@@ -539,7 +539,7 @@ class Aggregate:
 def aggregate_folds(target: Any, schema: Type, type_info: TypeInformation | None = None) -> Aggregate:
     """Return the aggregates of an ``AggregateFunction`` over records of a shape; raise ``NotVectorizable``.
 
-    ``type_info`` is the declared type of what ``get_result`` makes.
+    ``type_info`` is the declared type of the results of ``get_result``.
     """
     begun, added = trace(target, "create_accumulator", 0), trace(target, "add", 2, changes=True)
     if begun.result == Listed(()):

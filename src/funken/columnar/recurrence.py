@@ -251,7 +251,7 @@ def contains(expression: Expression, wanted: frozenset[int]) -> bool:
 def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeholders: frozenset[int]) -> Expression:
     """Return the value of a variable behind a loop; raise ``NotVectorizable`` if it is none of the known aggregates.
 
-    ``place`` is its place among those that are carried, ``loop`` has the items, ``before`` is what the variable has had.
+    ``place`` is its place among those that are carried, ``loop`` has the items, ``before`` is the variable's value before.
     """
     hows: set[str] = set()
     own = loop.number + 1 + place

@@ -135,7 +135,7 @@ class Configuration:
     >>> conf.contains_key("parallelism.default"), sorted(conf.key_set()), conf.to_dict()["parallelism.default"]
     (True, ['execution.buffer-timeout.interval', 'parallelism.default'], 2)
 
-    The getters of PyFlink read what was set, or the default that they are given:
+    The getters of PyFlink read the set value, or their default:
 
     >>> conf.get_integer("parallelism.default", 1), conf.get_string("pipeline.name", "a job")
     (2, 'a job')
@@ -300,7 +300,7 @@ _defaults = Configuration()
 def set_default_configuration(configuration: Configuration) -> Configuration:
     """Set the base of ``get_execution_environment()`` in this process, and return the former one.
 
-    This is how the options of the command line reach a program; what the program sets itself wins, as in Flink.
+    This is how the options of the command line reach a program; the program's own settings win, as in Flink.
 
     >>> before = set_default_configuration(Configuration({"parallelism.default": 3}))
     >>> default_configuration()

@@ -214,7 +214,7 @@ class SourceReader:
         """Return up to about ``limit`` records of one split, or why there are none.
 
         ``now`` is processing time (ms). ``Wait`` means that there may be some later, ``NEED_SPLITS`` that all splits are
-        read; what is raised fails the job.
+        read; an exception fails the job.
         """
         raise NotImplementedError
 
@@ -352,7 +352,7 @@ class SplitEnumerator:
 
     Its methods are called one at a time, with the driver's lock: they have to be quick. Only ``discover`` runs beside the
     others, in a thread of its own, and may take long; so it reads, returns what it found, and leaves it to ``add_discovered`` to
-    take that over. What it found and nobody took over is not in a snapshot, so it has to be found again after ``restore``.
+    take that over. A result that nobody took over is not in a snapshot, so it has to be found again after ``restore``.
 
     ``StaticSplits`` is one for splits that are known beforehand. This one finds new ones as they come:
 
@@ -433,7 +433,7 @@ class SplitEnumerator:
 class StaticSplits(SplitEnumerator):
     """Splits known beforehand: subtask ``i`` gets ``splits[i::parallelism]`` at its first request, and then no more.
 
-    The snapshot is what was not handed out, so that it can be restored at another parallelism.
+    The snapshot has the splits that were not handed out, so that they can be restored at another parallelism.
 
     >>> splits = StaticSplits(["a", "b", "c"], parallelism=2)
     >>> splits.next_splits(subtask=0), splits.next_splits(subtask=0), splits.snapshot()
@@ -554,7 +554,7 @@ class Source(Generic[T_co]):
         """Return the schema of the records, if the readers can make columns of them; raise ``NotVectorizable`` with the reason.
 
         A source that declares it has readers with ``read_record_columns``, which the plan calls where columns are of use. It
-        is called on the driver, also by ``explain()``, and may look at what is read.
+        is called on the driver, also by ``explain()``, and may look at the data.
 
         >>> from funken import CollectionSource
         >>> CollectionSource([1]).record_schema()

@@ -152,7 +152,7 @@ class HybridSourceBuilder(Generic[T_co]):
         """Read this one next: a source, or a function that makes it when all before it is read.
 
         ``boundedness`` is that of the source that a function makes. The function runs on the driver, beside the job, and may
-        take its time. If an attempt fails at the switch, it is called again. What it makes has to be picklable.
+        take its time. If an attempt fails at the switch, it is called again. Its result has to be picklable.
 
         >>> from funken import NumberSequenceSource, StreamExecutionEnvironment
         >>> def rest(switch):

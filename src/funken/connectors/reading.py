@@ -50,7 +50,7 @@ class MalformedRecord:
 class MessageDecoder:
     """Applies a schema and a policy to blocks of messages; ``payload`` returns the bytes of a message for errors.
 
-    ``remedy`` says what else to do about some malformed messages than to correct the schema.
+    ``remedy`` is another remedy for some malformed messages than to correct the schema.
 
     >>> from funken.connectors.formats.json_schema import JsonSchema
     >>> decoder = MessageDecoder(JsonSchema(), MalformedRecordPolicy.SKIP, Counter())

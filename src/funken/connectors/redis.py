@@ -52,7 +52,7 @@ def redis(module: str = "redis") -> Any:
 class RedisServer:
     """A server by its URL, ``redis://[user:password@]host:port/database``; ``rediss://`` is over TLS, ``unix://`` a socket.
 
-    What redis-py takes as parameters of the URL, it takes here (``?ssl_ca_certs=...``). A password is not shown.
+    It takes redis-py's parameters of the URL (``?ssl_ca_certs=...``). A password is not shown.
 
     >>> RedisServer("redis://ada:secret@cache.example:6380/2")
     RedisServer('redis://cache.example:6380/2')
@@ -144,7 +144,7 @@ RecordOf = Callable[["RedisStreamSplit", Entry], Any]
 class RedisStreamSplit:
     """A stream: ``last`` is the id of the last entry that was read, ``until`` of the last one to be read, if it is bounded.
 
-    ``read`` is how many entries were added to the stream up to that one, if it is known: so what was deleted unread is noticed.
+    ``read`` is the number of entries up to that one, if it is known: so entries that were deleted unread are noticed.
     """
 
     id: str

@@ -525,7 +525,7 @@ def _state_reader(cls: Any, shape: Shape, plan: _Plan) -> Any:
 def is_changed(shape: Shape) -> bool:
     """Return whether objects of a shape are made by name; raise ``ClassChanged`` if they cannot be.
 
-    What cannot be imported here is left to whoever reads an object of it.
+    Classes that cannot be imported here are left to the readers of their objects.
     """
     try:
         found = _find(shape.module, shape.name)

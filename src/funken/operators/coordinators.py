@@ -156,7 +156,7 @@ class OperatorCoordinator:
     def checkpoint(self, checkpoint_id: int) -> Any:
         """Return the state at the beginning of a checkpoint as plain data; ``None``: there is none.
 
-        What was sent to a subtask before arrives there before the barrier, and what is sent later after it.
+        Earlier messages to a subtask arrive there before the barrier, and later ones after it.
         """
         return None
 

@@ -223,7 +223,7 @@ class SlowStart:
     def on_report(self, task: Hashable, arrived: int, now: float, excess: float = 0.0, waited: float = 0.0) -> bool:
         """A task has reported that so many of the source's records have come through, and their delay (s), if any.
 
-        ``waited``: for what part of its blocks it had to wait. Return whether the window is known, and the job begins still.
+        ``waited``: the part of its blocks for which it had to wait. Return whether the window is known, and the job begins still.
         """
         self._arrived[task] = max(arrived, self._arrived.get(task, 0))
         self._heard[task] = now

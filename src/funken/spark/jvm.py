@@ -90,7 +90,7 @@ def start(
 ) -> SparkSession:
     """Make a session that counts as Funken's own, in a new JVM unless one is alive; ``options`` are the JVM's.
 
-    A JVM that is not ``wanted`` any more while it starts is killed, and what PySpark raises then is raised.
+    A JVM that is not ``wanted`` any more while it starts is killed, and PySpark's exception is raised.
     """
     _forget_leftovers()
     if (context := next(filter(lives, list(_own)), None)) is not None:

@@ -274,7 +274,7 @@ def _start(configuration: Configuration, slots: int, wanted: Callable[[], bool])
 def _import_path() -> str | None:
     """Return where a fresh interpreter has to look for Funken; ``None`` if it is installed.
 
-    What ``PYTHONPATH`` names comes before the standard library, so a folder of installed packages must not be in it.
+    Folders of ``PYTHONPATH`` come before the standard library, so a folder of installed packages must not be in it.
     """
     place = Path(__file__).resolve().parents[2]
     installed = [*site.getsitepackages(), site.getusersitepackages()]
@@ -317,7 +317,7 @@ def settings_of(spark: SparkSession) -> Iterator[None]:
 def this_python(spark: SparkSession) -> Iterator[None]:
     """Let plans made here run on the driver's interpreter, as ``python3`` on the PATH may be another one.
 
-    Leaves alone what ``PYSPARK_PYTHON`` says, and clusters, where this interpreter's path means nothing.
+    Leaves alone an interpreter of ``PYSPARK_PYTHON``, and clusters, where this interpreter's path means nothing.
     """
     context = spark.sparkContext
     before = context.pythonExec

@@ -372,7 +372,7 @@ class TaskShell:
     def _admit(self, task: Task) -> None:
         """Give credit for blocks that are worked off, and for all while barriers of an unaligned checkpoint are awaited.
 
-        Those barriers are behind what Spark holds: that is received at once, and becomes part of the checkpoint.
+        Those barriers are behind blocks that Spark holds: these are received at once, and become part of the checkpoint.
         """
         most = task.backlog if task.looks_ahead and not task.awaits_barriers else 0
         while self._owed > most:

@@ -371,7 +371,7 @@ def is_immutable(value: Any) -> bool:
 class GroupedSnapshot:
     """A snapshot of keyed state: rows by key group and table; of changes, also the slots that are empty now.
 
-    ``deleted`` is ``None`` in a complete snapshot: what it does not mention is not there.
+    ``deleted`` is ``None`` in a complete snapshot: slots that it does not mention are empty.
 
     >>> GroupedSnapshot(128, {7: {"n": [("a", None, 1)]}}).complete, GroupedSnapshot(128, {}, {}).complete
     (True, False)
@@ -399,7 +399,7 @@ class OperatorStates:
     """The operator state of one subtask, by name: values that are dealt out after a rescale in one of three ways.
 
     Lists in ``split`` are dealt out round robin, of those in ``union`` every subtask gets all elements, and ``broadcast``
-    state is equal in all subtasks. At work it is the state, and in a snapshot what is restored.
+    state is equal in all subtasks. At work it is the state, and in a snapshot the state to restore.
     """
 
     split: dict[str, list[Any]] = field(default_factory=dict)
@@ -417,7 +417,7 @@ class OperatorStates:
 class SnapshotWriter:
     """Buffers rows of a snapshot, and removed slots, until they are taken.
 
-    ``spill`` is called with the writer when many rows were preserved; ``dumps`` pickles what is about to change.
+    ``spill`` is called with the writer when many rows were preserved; ``dumps`` pickles values that are about to change.
     """
 
     dumps: Dumps = lambda value, state: pickle.dumps(value)

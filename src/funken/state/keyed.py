@@ -317,7 +317,7 @@ class KeyedStateStore:
     def snapshot(self) -> KeyedSnapshot:
         """Return all state as plain data: a header, and rows ``(key, namespace, stored)`` by key group and state.
 
-        Lists and maps are copied, what the user stored in them is not: pickle the snapshot before the next record.
+        Lists and maps are copied, the user's objects in them are not: pickle the snapshot before the next record.
         """
         for name, declared in self._states.items():
             self._find_tables(name, declared)

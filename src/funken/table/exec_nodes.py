@@ -101,7 +101,7 @@ class ExecValues(ExecNode):
 class ExecWatermark(ExecNode):
     """Assigns watermarks from ``expression``; ``time`` is the rowtime column.
 
-    ``pushed``: the source assigns them; what is left is that ``time`` is a time attribute.
+    ``pushed``: the source assigns them; then ``time`` only is a time attribute.
     """
 
     input: ExecNode

@@ -852,7 +852,7 @@ def translate(
 ) -> list[Any]:
     """Add the operators of sinks and of all below them to the program of an environment; ``uids`` pins or notes their uids.
 
-    Returns what each sink came to: a ``DataStreamSink`` of a table, the stream of ``Row``s with kinds of a sink of the API.
+    Returns the result of each sink: a ``DataStreamSink`` of a table, the stream of ``Row``s with row kinds of a sink of the API.
     """
     translation = Translation(env, config, batch, uids)
     translation.touches = any(root.table is None or any(map(_has_sessions, walk(root))) for root in roots)

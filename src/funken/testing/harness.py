@@ -58,7 +58,7 @@ class OperatorHarness:
     >>> harness.output_with_timestamps
     [(('a', 2), 100)]
 
-    What it would have written to a checkpoint starts another one, also at another parallelism:
+    Its snapshot starts another one, also at another parallelism:
 
     >>> again = OperatorHarness.restored(spec, harness.snapshot(), keyed=True)
     >>> again.feed("a", 101)

@@ -223,7 +223,7 @@ class WatermarkStrategy(Generic[T_contra]):
         """Take timestamps from ``timestamp_assigner(value, record_timestamp)`` or a ``TimestampAssigner``.
 
         They are milliseconds, or all ``datetime`` with a time zone; one without fails the job, because its instant depends
-        on the machine. Raises ``TypeError`` for what is no function.
+        on the machine. Raises ``TypeError`` for an object that is no function.
 
         >>> from datetime import datetime
         >>> from funken.testing import local

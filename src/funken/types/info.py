@@ -220,8 +220,8 @@ def _checked(kind: str, types: Sequence[Any]) -> tuple[TypeInformation, ...]:
 class Types:
     """The types of declarations (PyFlink's ``Types``).
 
-    A function's declared output makes of its values what Flink's serializers would: numbers wrap and round, tuples become
-    rows, and what does not fit fails the job with ``ValueDoesNotFit``.
+    A function's declared output converts its values as Flink's serializers would: numbers wrap and round, tuples become
+    rows, and a value that does not fit fails the job with ``ValueDoesNotFit``.
 
     >>> from funken.testing import local
     >>> def declared_as(type_info, *values):
@@ -236,7 +236,7 @@ class Types:
     >>> declared_as(Types.FLOAT(), 0.1), declared_as(Types.DOUBLE(), 0.1, 1), declared_as(Types.BOOLEAN(), True, 0)
     ([0.10000000149011612], [0.1, 1.0], [True, False])
 
-    Text, decimals and points in time stay what they are; a ``datetime`` becomes the date of its day:
+    Text, decimals and points in time stay as they are; a ``datetime`` becomes the date of its day:
 
     >>> from datetime import date, datetime, time
     >>> from decimal import Decimal

@@ -680,7 +680,7 @@ class _Blocked(JobExecutionError):
 class CloseableIterator(Generic[T]):
     """The records of ``execute_and_collect``, as they come; closing it stops the job.
 
-    Iterate, call ``next()``, or use it in a ``with`` block, which closes it. What makes the job fail is raised by it.
+    Iterate, call ``next()``, or use it in a ``with`` block, which closes it. It raises the job's failure.
 
     >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
     >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)

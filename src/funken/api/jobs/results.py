@@ -147,7 +147,7 @@ class NotToRun(BaseException):
 def watch_jobs(watcher: Watcher) -> Iterator[None]:
     """Show ``watcher`` every job that starts while the ``with`` block lasts, in the thread that runs the job.
 
-    A watcher that raises keeps its job from running; the job then fails with what it raised.
+    A watcher that raises keeps its job from running; the job then fails with its exception.
 
     >>> from funken.testing import local
     >>> @contextmanager

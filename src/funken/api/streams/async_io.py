@@ -186,7 +186,7 @@ def cached(
     Records with equal keys (``key(value)``, by default the value itself) get the result of the first one, also while
     its request is still under way; ``combine(value, results)`` makes each record's own of it. Each subtask has a cache
     of its own: key the stream to ask once in all. When there are more than ``max_size`` results, the oldest goes.
-    Exceptions and what ``timeout`` returns are not kept.
+    Exceptions and results of ``timeout`` are not kept.
 
     >>> from funken import AsyncDataStream
     >>> from funken.testing import local

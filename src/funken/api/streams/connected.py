@@ -62,7 +62,7 @@ def join_two(first: DataStream[Any], second: DataStream[Any], name: str, spec: A
 class ConnectedStreams(OfStreams, Generic[T1_co, T2_co]):
     """Two streams, to be handled by one function with two methods, that shares its state between them.
 
-    Keyed, a record of one stream finds what records of the other with its key have left behind:
+    Keyed, a record of one stream finds the state that records of the other with its key have left behind:
 
     >>> from funken import StreamExecutionEnvironment, ValueStateDescriptor
     >>> class Discount(CoFlatMapFunction):

@@ -347,7 +347,7 @@ class CompletedCheckpointStore:
         """Read an earlier driver's folder: the complete checkpoints that are whole, and the faults of others.
 
         Blobs are compared by size, with ``check_contents`` byte by byte. A manifest of a newer version of Funken raises
-        ``CheckpointIncompatible``: to resume from an older one would silently undo what was done since.
+        ``CheckpointIncompatible``: to resume from an older one would silently undo later work.
         """
         sizes, noted = Found.scan(self.storage)
         self.complete, self.rejected = {}, {}
@@ -644,7 +644,7 @@ class CompletedCheckpointStore:
     def settle(self) -> bool:
         """Make sure that no failed manifest exists; false if that cannot be determined now.
 
-        An attempt that starts aborts what sinks prepared before, so no later one may start from such a checkpoint.
+        An attempt that starts aborts earlier output of sinks, so no later one may start from such a checkpoint.
         """
         self.refusal = ""
         if self._unsure and self._may_delete():

@@ -244,7 +244,7 @@ def write_files(
 ) -> dict[str, Blob]:
     """Write the files of a snapshot that are not ``known``; return all of them, by the database's own names.
 
-    ``table_name`` and ``own_name`` are what the names of new files begin with: those that later checkpoints share, and those
+    ``table_name`` and ``own_name`` are the beginnings of the names of new files: those that later checkpoints share, and those
     that belong to this one alone.
     """
     written: dict[str, Blob] = {}
@@ -379,7 +379,7 @@ def rows_of(
 ) -> Iterator[tuple[int, str, GroupRow]]:
     """Yield the rows of some key groups, each with its group and state, in order, without those expired by ``now``.
 
-    ``lenient``: shells stand for what cannot be made again.
+    ``lenient``: shells stand for objects that cannot be made again.
     """
     for group in groups:
         last: tuple[str, Any, dict[Any, Any]] | None = None  # a map whose entries continue

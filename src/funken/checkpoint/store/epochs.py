@@ -165,7 +165,7 @@ class Found:
     def newest(storage: Storage, names: Iterable[str]) -> Found:
         """Read the newest one among the names of a folder's files; raises ``CheckpointNotFound`` if a driver begins now.
 
-        The driver of one that is torn has not begun: it would have removed what is of earlier epochs.
+        The driver of one that is torn has not begun: it would have removed the files of earlier epochs.
         """
         files = [found for name in names if (found := _FILE.fullmatch(name)) is not None]
         oldest = min((int(file[1]) for file in files), default=0)

@@ -158,7 +158,7 @@ def _each(function: Callable[..., Any], columns: list[Column], kind: Atomic, len
 def _runs(columns: list[Column], length: int) -> tuple[Array, Array] | None:
     """Return the places where the values of one column change, and the counts, if it does so for few records.
 
-    Streams have many records of one millisecond, and what is computed of it is the same for all of them.
+    Streams have many records of one millisecond, and a value computed of it is the same for all of them.
     """
     varying = [column for column in columns if not column.constant]
     if len(varying) > 1 or varying[0].kind == STR or isinstance(varying[0], Lists) or length < _SAMPLE:

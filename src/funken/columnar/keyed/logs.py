@@ -309,7 +309,7 @@ class KeyedTimes:
     def sorted(self, numbers: Array, stamps: Array) -> tuple[Array, Array]:
         """Return the codes of new records in order, and their positions; raise ``FallBackToRows`` if there are none.
 
-        What is kept does not change by it.
+        The stored records do not change by it.
         """
         least, most = int(stamps.min()), int(stamps.max())
         if self._base is None or least < self._base or most >= self._base + _SPAN:

@@ -600,7 +600,7 @@ def all_steps(
 ) -> tuple[tuple[bool, ...], list[tuple[Step, ...]]]:
     """Return which states are whole: records that are only replaced; and the steps of each function.
 
-    Of each state: its schema, what stands where it has no value, and of ints with fewer than 64 ``bits`` how many they have.
+    Of each state: its schema, its default value, and of ints with fewer than 64 ``bits`` their number.
     """
     whole = [
         not isinstance(kind, Atomic) and not any(leaf == INT and path in few for path, leaf in atomic_fields(kind))

@@ -251,7 +251,7 @@ def loaded(given: Sequence[tuple[Expression, Type]]) -> tuple[Expression, Type]:
 def with_wanted(expressions: Sequence[Expression]) -> list[Expression]:
     """Return expressions whose documents have the fields only that are taken out of them, in any of these.
 
-    What is alike in them has to be one object (``sharing.py``).
+    Equal parts of them have to be one object (``sharing.py``).
     """
     wanted: dict[int, set[int]] = {}
     seen: set[int] = set()

@@ -91,7 +91,7 @@ def binary(name: str, left: Typed, right: Typed) -> Typed | None:
 def may_raise(expression: Expression, known: dict[int, bool] | None = None) -> bool:
     """Return True if evaluating an expression may raise, or calls a function for each value.
 
-    ``known`` is what was found before, by the numbers of expressions that are kept.
+    ``known`` are the results so far, by the numbers of expressions that are kept.
 
     >>> from funken.columnar.expressions import Argument
     >>> quotient = Binary("//", Argument(0), Argument(1))

@@ -68,7 +68,7 @@ def compression_of(path: str) -> str | None:
 def decompressed(file: IO[bytes], ending: str) -> IO[bytes]:
     r"""Return the content of a compressed file, as a stream; closing it leaves the file open.
 
-    Reading raises ``OSError`` for what is damaged, ``EOFError`` for what is cut off.
+    Reading raises ``OSError`` for damaged content, ``EOFError`` for truncated content.
 
     >>> two = bz2.compress(b"to be") + bz2.compress(b" or not")
     >>> decompressed(io.BytesIO(two), ".bz2").read()

@@ -263,7 +263,7 @@ class FileSink(Sink):
     ...     [file.read_text() for file in Path(folder).glob("part-*")]
     ['to\nbe\n']
 
-    What the job does with it: files are written hidden, and get their names when they are committed.
+    The job writes files hidden, and they get their names when they are committed.
 
     >>> from funken.connectors.sink import CommitRequest
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -323,7 +323,7 @@ class FileSink(Sink):
     def check(self) -> None:
         """Find out whether files can be created below the base path, without creating any.
 
-        Raises ``SinkNotWritable`` if not: the message names the path and what the system said.
+        Raises ``SinkNotWritable`` if not: the message names the path and the system's error.
         """
         if isinstance(self.encoder, BulkFormat):
             self.encoder.check()

@@ -327,7 +327,7 @@ def _converted(name: str, column: Any, wanted: Any) -> Any:
 def places_of(schema: Type, record_type: Any, names: Sequence[str]) -> list[int] | None:
     """Return which field of a record goes to each column; ``None`` if that takes more than its schema.
 
-    ``record_type`` is what the file has been declared to hold; without one, columns have the names of fields.
+    ``record_type`` is the declared type of the file's records; without one, columns have the names of fields.
 
     >>> from funken.expr.types import Tuple
     >>> from funken import Types
@@ -362,7 +362,7 @@ def _is_class(record_type: Any) -> bool:
 def batch_of_columns(block: Columns, record_type: Any, schema: Any) -> Any:
     """Return a block as a batch of a schema of Arrow (``None``: of its columns' types); ``None`` if records have to be made.
 
-    Raises what Arrow raises for values that a type has no place for.
+    Raises Arrow's errors for values that a type has no place for.
 
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.columnar.records import DICT, Record

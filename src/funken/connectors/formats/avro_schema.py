@@ -522,7 +522,7 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
     r"""Single Avro records, both ways, of a schema in JSON; records are dicts, or of ``record_type`` (its fields by their names).
 
     ``writer_schema`` is what messages were written with, if it is another one: fields that are new have the defaults of
-    ``schema``, fields that are gone are dropped. Raises ``InvalidConfiguration`` for what is no schema of Avro.
+    ``schema``, fields that are gone are dropped. Raises ``InvalidConfiguration`` for text that is no schema of Avro.
 
     >>> schema = AvroSchema('{"type": "record", "name": "Sale", "fields": [{"name": "item", "type": "string"}, '
     ...                     '{"name": "n", "type": "int", "default": 1}]}')

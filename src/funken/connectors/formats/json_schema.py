@@ -72,7 +72,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
     >>> JsonSchema(Count).deserialize(b'{"word": "to"}'), JsonSchema(Count).serialize(Count("be", 2))
     (Count(word='to', n=0), b'{"word": "be", "n": 2}')
 
-    A document that does not fit raises ``ValueError``; what becomes of it is decided by the source's policy:
+    A document that does not fit raises ``ValueError``; the source's policy decides about it:
 
     >>> JsonSchema(Count).deserialize(b'{"n": 1}')
     Traceback (most recent call last):

@@ -573,7 +573,7 @@ _OTHER_THAN_ARROWS = (Types.INSTANT(), Types.BIG_INT())
 def schema_of_records(record_type: Any, shape: RecordShape, of_type: Callable[[Any], Type] | None = None) -> Composite:
     """Return the schema of records of a declared type; raise ``NotVectorizable`` if they are no more than their fields.
 
-    ``of_type`` returns the schema of the values of a type of Arrow, where that is what is declared.
+    ``of_type`` returns the schema of the values of a type of Arrow, where that is declared.
 
     >>> from funken import Types
     >>> sale = Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.INT()])

@@ -43,7 +43,7 @@ class SchemaRegistryClient:
 
     ``user`` and ``password`` are sent as HTTP basic authentication and never printed. ``ca_file`` trusts another authority
     for TLS, ``certificate_file`` and ``key_file`` identify this client. ``timeout`` is in seconds, for each of ``tries``.
-    Raises ``InvalidConfiguration`` for an address that is not of HTTP, ``SchemaRegistryFailed`` for what cannot be answered.
+    Raises ``InvalidConfiguration`` for an address that is not of HTTP, ``SchemaRegistryFailed`` for failed requests.
 
     >>> client = SchemaRegistryClient("https://registry:8081", user="ada", password="secret")
     >>> client

@@ -608,7 +608,7 @@ class KafkaCommitter(Committer):
     def _lingering(self, named: set[str], late: Callable[[], bool] = lambda: False) -> tuple[int, str]:
         """Fence transactions of the sink that are not named; return the number of failures, and the reason.
 
-        What is open is found again until it is aborted; ids that were only initialized are fenced once.
+        Open transactions are found again until they are aborted; ids that were only initialized are fenced once.
         """
         left, reason = 0, ""
         try:

@@ -111,7 +111,7 @@ class KafkaSource(Source):
     def record_schema(self) -> Type:
         """Return the schema of the records, where the deserializer of values makes columns.
 
-        If only messages show what they have, the newest of some partitions are looked at.
+        If only messages show their fields, the newest of some partitions are looked at.
 
         >>> from funken import Types
         >>> from funken.connectors import JsonSchema

@@ -399,7 +399,7 @@ class ChangesInPages:
     >>> seen.unseen(insert, at) is insert, seen.unseen(insert._replace(after={"id": 7}), at)
     (True, None)
 
-    Of an update that moves a row into a page that has it, what is left is that it is gone from where it was:
+    An update that moves a row into a page that has it leaves the deletion of the row at its old place:
 
     >>> seen.unseen(TableChange(ChangeKind.UPDATE, "s.t", {"id": 3}, {"id": 7}), at).kind
     <ChangeKind.DELETE: 'd'>

@@ -79,7 +79,7 @@ class SeenChanges:
     >>> seen.unseen(insert, xid=11) is insert, seen.unseen(insert._replace(after={"id": 7}), xid=11)
     (True, None)
 
-    Of an update that moves a row into a page that has it, what is left is that it is gone from where it was:
+    An update that moves a row into a page that has it leaves the deletion of the row at its old place:
 
     >>> seen.unseen(TableChange(ChangeKind.UPDATE, "t", {"id": 3}, {"id": 7}), xid=11)
     TableChange(kind=<ChangeKind.DELETE: 'd'>, table='t', before={'id': 3}, after=None, lsn=0, timestamp=0)

@@ -224,7 +224,7 @@ class RMQSource(Source):
 
     The queue has to be there, unless ``declare_queue`` makes it, durable. ``malformed`` decides about messages that the schema
     cannot read. ``remember`` is how many ids of acknowledged messages are kept, since a server that is killed may deliver again
-    what it had confirmed.
+    the messages that it had confirmed.
 
     Raises ``SourceNotReadable``, before anything runs, if the server or the queue is not there, or refuses the user.
 

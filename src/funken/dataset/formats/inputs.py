@@ -50,7 +50,7 @@ class InputFormat:
     >>> ExecutionEnvironment.create_local_environment(parallelism=2).create_input(Squares()).collect()
     [0, 1, 4, 9, 16]
 
-    What is not overridden is not known:
+    Methods that are not overridden mean that a fact is not known:
 
     >>> Squares().statistics().records, str(Squares().record_type()), list(Squares().blocks(range(2)))
     (None, 'unknown', [[0, 1]])

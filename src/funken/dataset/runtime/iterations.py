@@ -229,7 +229,7 @@ class Supersteps(Protocol):
     def end(self, reports: Sequence[Report], snapshot: Callable[[], Iterator[Part]]) -> Next | StopSupersteps:
         """Report the subtasks of this process; return the decision when those of all others have reported.
 
-        ``snapshot`` returns what they have, if that is to be written first.
+        ``snapshot`` returns their parts, if these are to be written first.
         """
 
 

@@ -116,7 +116,7 @@ class Outputs:
 def drain(pipeline: Pipeline, sinks: Sequence[PhysicalNode], part: Callable[[int, int], Any]) -> None:
     """Read the sinks of this process in turn, a block each.
 
-    ``part`` returns what takes the blocks of a sink, by its place, and a subtask if the format keeps them in the driver.
+    ``part`` returns a consumer of a sink's blocks, by its place, and a subtask if the format keeps them in the driver.
     """
     running = []
     for place, sink in enumerate(sinks):

@@ -510,7 +510,7 @@ class EdgeStream:
     >>> edges.get_degrees().execute_and_collect(limit=6)
     [(1, 1), (2, 1), (1, 2), (3, 1), (2, 2), (3, 2)]
 
-    What is made of it is another stream of edges, or a ``DataStream`` of results:
+    Its methods return another stream of edges, or a ``DataStream`` of results:
 
     >>> from funken.testing import local
     >>> pairs = local([("a", "b"), ("b", "a"), ("a", "b"), ("c", "d")])

@@ -437,7 +437,7 @@ def _least_by_row(some: Any, doubled: Any, lengths: Any) -> tuple[Any, Any]:
 class Drawn:
     """Rows that were drawn with chances by weight, without replacement: of all rows of the tasks, those with the highest keys.
 
-    Keys are ``log(u) / weight`` (Efraimidis and Spirakis 2006), so what two tasks have drawn can be merged.
+    Keys are ``log(u) / weight`` (Efraimidis and Spirakis 2006), so the draws of two tasks can be merged.
 
     >>> random = np.random.default_rng(1)
     >>> one, other = (Drawn.of(2, np.array([[at]]), np.array([weight]), random) for at, weight in ((1.0, 1e-9), (2.0, 5.0)))

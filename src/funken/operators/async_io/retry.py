@@ -243,7 +243,7 @@ def _positive(strategy: Any, *names: str) -> None:
 class CacheSpec:
     """The settings of a cache: lifetime (ms), maximal number of results, and the key of a value (``None``: itself).
 
-    ``combine(value, result)`` makes a record's result of what is kept for its key (``None``: it is the result).
+    ``combine(value, result)`` makes a record's result of the result of its key (``None``: the result itself).
     """
 
     ttl_ms: int

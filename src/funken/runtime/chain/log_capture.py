@@ -71,7 +71,7 @@ class LogCapture(logging.Handler):
     def install(self, set_level: bool, prints: bool = False) -> None:
         """Listen to the root logger, with ``set_level`` at the level of the settings.
 
-        With ``prints``, what no handler of the program takes is written to stderr, as it is where nobody listens.
+        With ``prints``, records that no handler of the program takes are written to stderr, as it is where nobody listens.
         """
         root = logging.getLogger()
         if prints:

@@ -425,7 +425,7 @@ class JobExecution:
     def end(self, error: BaseException | None = None) -> BaseException | None:
         """Clean up; return the exception of the job's result: its failure, ``JobCancelled``, or nothing.
 
-        ``error`` is what ``run``, or what is around it, raised. May be called again if it is interrupted itself.
+        ``error`` is the exception of ``run``, or of the code around it. May be called again if it is interrupted itself.
         """
         job = self._job
         if error is not None and error is not self._raised:

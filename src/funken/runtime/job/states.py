@@ -357,7 +357,7 @@ class StopAttempt(JobCommand):
 class SettleAttempt(JobCommand):
     """Abandon the attempt and settle the start of the next one; answer ``AttemptSettled`` or ``RunRaised``.
 
-    With ``reject`` that is not what this attempt started from.
+    With ``reject`` that is not the start of this attempt.
     """
 
     reason: str

@@ -269,7 +269,7 @@ class ChannelState:
     def to_state(self) -> SubtaskState:
         """Return it as plain data; the unkeyed part is one element, so that it all goes to the same subtask, in order.
 
-        Of what is dealt out, each part is an element.
+        Of the part that is dealt out, each item is an element.
         """
         received, keyed, sent, dealt = (
             [(tuple(entry[0]), *entry[1:]) for entry in entries]

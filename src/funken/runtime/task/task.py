@@ -122,7 +122,7 @@ class TaskMeter:
     def waited(self, seconds: float) -> None:
         """The task had something to do, but its thread turned other tasks for so long (s), since the last call.
 
-        What it was busy with since then took so much longer, as if the other tasks had had threads of their own.
+        Its work since then took so much longer, as if the other tasks had had threads of their own.
         """
         before, self._before = self._before, {}
         grown = {number: each.metrics.busy - before.get(number, 0.0) for number, each in self._subtasks.items()}
@@ -697,7 +697,7 @@ class Mailbox(Protocol):
 class TaskLoop:
     """Turns one task; ``timeout`` is the buffer timeout (s), negative: only full blocks are sent.
 
-    ``reports_delay``: whether the driver is to throttle the sources by what queues here.
+    ``reports_delay``: whether the driver is to throttle the sources by the queues here.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ class ObjectLimit:
 class Rows:
     """The rows of one state by their parts, with two generations of objects in front of them.
 
-    What is used is young. When there are too many young ones, the old ones are discarded, and the young are the old.
+    Used objects are young. When there are too many young ones, the old ones are discarded, and the young are the old.
     """
 
     __slots__ = ("_database", "_dirty", "_dumps", "_limit", "_most", "_old", "_size", "_young", "layout")

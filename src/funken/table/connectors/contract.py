@@ -158,7 +158,7 @@ def fulfilled(
 ) -> list[bool]:
     """Return for each row of some columns, as values of Python, whether it may fulfil the conditions.
 
-    A condition that cannot be computed here is left to the query, which says what is wrong with it.
+    A condition that cannot be computed here is left to the query, which reports the fault.
     """
     import pyarrow as pa  # noqa: PLC0415 - only where something is left out
 
