@@ -379,7 +379,7 @@ def _unless(condition: Condition, untils: tuple[Condition, ...]) -> Condition:
 
 
 def _ignored(part: Part, contiguity: Contiguity, untils: tuple[Condition, ...]) -> Condition | None:
-    """Return which events may be skipped before the part takes one; ``None``: none."""
+    """Return a condition on events that may be skipped before the part takes one; ``None``: none."""
     if contiguity is Contiguity.STRICT:
         return None
     return _unless(ALWAYS if contiguity is Contiguity.ANY else Not(part.test), untils)
@@ -534,7 +534,7 @@ def _outcome(state: State, view: Any, started: bool) -> Leaf:
 
 
 def _reaches_final(state: State, view: Any) -> bool:
-    """Return whether a match in this state is complete without a further event."""
+    """Return True if a match in this state is complete without a further event."""
     stack, seen = [state], {state.index}
     while stack:
         at = stack.pop()
@@ -768,7 +768,7 @@ class Nfa:
         return state, matches, expired
 
     def deadline(self, state: NfaState) -> int:
-        """Return when the next partial match times out; ``NEVER`` if none does."""
+        """Return the time-out of the next partial match; ``NEVER`` if none has one."""
         found = state.deadline
         if found is None:
             partials = state.partials

@@ -137,7 +137,7 @@ class SimpleCondition:
         """Prepare; runs in the worker before the first event."""
 
     def filter(self, event: Any) -> Any:
-        """Return whether the condition holds for the event."""
+        """Return True if the condition holds for the event."""
         return self._function(event)
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class IterativeCondition:
         """Prepare; runs in the worker before the first event."""
 
     def filter(self, event: Any, ctx: ConditionContext) -> Any:
-        """Return whether the pattern takes the event."""
+        """Return True if the pattern takes the event."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -248,7 +248,7 @@ class Condition:
     """An expression over conditions."""
 
     def evaluate(self, view: View) -> bool:
-        """Return whether it holds for the event and the partial match of the view."""
+        """Return True if it holds for the event and the partial match of the view."""
         raise NotImplementedError
 
     def tests(self) -> Iterator[Test]:

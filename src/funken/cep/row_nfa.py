@@ -762,7 +762,7 @@ class RowNfa:
         """Return that there is no condition without which a row begins no search."""
 
     def deadline(self, state: RowState) -> int:
-        """Return when the next search ends for lack of time."""
+        """Return the time at which the next search ends for lack of time."""
         return state.deadline
 
     def begin(self, value: Any, timestamp: int, now: int, passed: Any = None, mask: Any = None) -> Any:
@@ -851,7 +851,7 @@ class RowNfa:
         return None
 
     def _is_new(self, state: int, node: Node, seen: dict[int, Any]) -> bool:
-        """Return whether the facts of a thread differ from those of all that came to its state before."""
+        """Return True if the facts of a thread differ from those of all that came to its state before."""
         rivals, facts = seen[state], self._facts
         if type(rivals) is not set:
             rivals = seen[state] = {facts.of(state, rivals)}

@@ -57,17 +57,17 @@ _GENERATORS = inspect.CO_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
 def is_generator(code: CodeType) -> bool:
-    """Return whether a function yields."""
+    """Return True if a function yields."""
     return bool(code.co_flags & _GENERATORS)
 
 
 def is_plain_generator(code: CodeType) -> bool:
-    """Return whether a function is one that is followed, or would be if it did not yield."""
+    """Return True if a function is one that is followed, or would be if it did not yield."""
     return is_followed(code.replace(co_flags=code.co_flags & ~_GENERATORS))
 
 
 def is_followed(code: CodeType) -> bool:
-    """Return whether a function is plain, but for its handlers of exceptions.
+    """Return True if a function is plain, but for its handlers of exceptions.
 
     Where nothing is raised, nothing of a handler runs. Where something is, the kernels do not know the result: the block goes to
     the function itself, with its handlers.
@@ -76,12 +76,12 @@ def is_followed(code: CodeType) -> bool:
 
 
 def catches(code: CodeType) -> bool:
-    """Return whether a function has a ``try``; the cleanup after comprehensions and generators is none."""
+    """Return True if a function has a ``try``; the cleanup after comprehensions and generators is none."""
     return any(each.opname == "PUSH_EXC_INFO" for each in dis.get_instructions(code))
 
 
 def is_plain(code: CodeType) -> bool:
-    """Return whether a function has positional arguments only, handles no exceptions, and is no generator or coroutine."""
+    """Return True if a function has positional arguments only, handles no exceptions, and is no coroutine."""
     return not (code.co_flags & _REFUSED_FLAGS or code.co_kwonlyargcount or code.co_exceptiontable)
 
 
@@ -129,7 +129,7 @@ def returns_only_none(code: CodeType) -> bool:
 
 
 def positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
-    """Return where in its file each operation of a function is: first and last line, first and last column."""
+    """Return the place of each operation of a function in its file: first and last line, first and last column."""
     found: list[tuple[int | None, int | None, int | None, int | None]] = []
     for at in dis.get_instructions(code):
         place = at.positions or dis.Positions()
@@ -316,12 +316,12 @@ def _container(found: list[dis.Instruction], number: int) -> dis.Instruction | N
 
 
 def goes_on(code: CodeType, offset: int) -> bool:
-    """Return whether an instruction decides where a function goes on, by a truth or by the next item of a loop."""
+    """Return True if an instruction decides where a function goes on, by a truth or by the next item of a loop."""
     return dis.opname[code.co_code[offset]].startswith(("POP_JUMP", "FOR_ITER"))
 
 
 def always_raises(found: list[Operation], number: int) -> bool:
-    """Return whether the code from an operation on, to the next jump, ends with an exception that is raised.
+    """Return True if the code from an operation on, to the next jump, ends with an exception that is raised.
 
     >>> def checked(n):
     ...     raise ValueError(n)
@@ -337,7 +337,7 @@ def always_raises(found: list[Operation], number: int) -> bool:
 
 
 def ends_loops_twice() -> bool:
-    """Return whether ``END_FOR`` takes one value off the stack, and a ``POP_TOP`` behind it the iterator."""
+    """Return True if ``END_FOR`` takes one value off the stack, and a ``POP_TOP`` behind it the iterator."""
     return sys.version_info >= (3, 13)
 
 
@@ -359,5 +359,5 @@ _REASONS = {
 
 
 def reason_of(name: str, value: Any) -> str:
-    """Return why a function is not followed that has an operation."""
+    """Return the reason for which a function with an operation is not followed."""
     return _REASONS.get(name, "does what has no kernel: {1}").format(value, name.lower().replace("_", " "))

@@ -388,7 +388,7 @@ class Outside(Marker):
 
 
 def said(found: Outside) -> str:
-    """Return how a message names a value."""
+    """Return the name of a value in messages."""
     if found.kind == "attribute":
         return f"self.{found.name}"
     if found.kind == "global":

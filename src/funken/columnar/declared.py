@@ -206,7 +206,7 @@ def _of_width(schema: Any, type_info: TypeInformation, width: int) -> Any:
 
 
 def _places(schema: Any, type_info: RowTypeInfo, names: tuple[str, ...]) -> list[int]:
-    """Return which fields of a record become those of a row."""
+    """Return the fields of a record that become those of a row."""
     form = getattr(schema, "form", NAMED_TUPLE)
     if form == NAMED_TUPLE:
         _of_width(schema, type_info, len(names))

@@ -401,7 +401,7 @@ class EmissionWalk(Walk):
             stack.push(Constant(None))
 
     def after_yield_from(self, number: int) -> int:
-        """Return where it goes on after ``yield from``: where its loop of instructions ends."""
+        """Return the place behind ``yield from``: the end of its loop of instructions."""
         if [each.name for each in self.operations[number : number + 2]] != ["LOAD_CONST", "SEND"]:
             raise NotVectorizable("yields in a way that is not known")
         target: int = self.operations[number + 1].argument

@@ -110,7 +110,7 @@ class VariablesReader:
         raise NotImplementedError
 
     def _unknown(self, owner: Marker, method: str) -> str:
-        """Return why a method of a marker is not followed."""
+        """Return the reason for which a method of a marker is not followed."""
         return f"asks its {owner.kind} for {method}()"
 
     def names_of(self, found: Any) -> tuple[str, ...] | None:
@@ -515,7 +515,7 @@ class Walk:
     # ---- loops, and what they give
 
     def _gives(self, operation: Operation, stack: Stack) -> bool:
-        """Return whether an operation of the body of a loop gives a result for the item."""
+        """Return True if an operation of the body of a loop gives a result for the item."""
         if operation.name == "CALL" and operation.argument == 1 and stack.peek(2, "append"):
             return True
         return self._at is not None and (operation.name == "YIELD_VALUE" or _appends(operation, stack))
@@ -624,7 +624,7 @@ class Traced:
 
     @reads
     def condition(self, schema: Type) -> Traced:
-        """Return where it is true of records of a schema, as kernels compute it; raise ``NotVectorizable``."""
+        """Return it as a test of records of a schema, as kernels compute it; raise ``NotVectorizable``."""
         (result, _), read = typed_and_read(Unary("bool", self.result), schema)
         return replace(self, result=result, read=read)
 

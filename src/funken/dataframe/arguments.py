@@ -22,7 +22,7 @@ def listed(given: Any) -> list[Any]:
 
 
 def is_none(given: Any) -> bool:
-    """Return whether nothing is given: ``None``, or an empty list or tuple."""
+    """Return True if the argument is empty: ``None``, or an empty list or tuple."""
     return given is None or (isinstance(given, list | tuple) and not given)
 
 

@@ -104,7 +104,7 @@ def _bound(environment: TableEnvironment, bindings: Mapping[str, Any], automatic
 
 
 def _why_not(name: str, value: Any, environment: TableEnvironment, tables: set[str], functions: set[str]) -> str:
-    """Return why a variable is not bound; nothing if it is."""
+    """Return the reason for which a variable is not bound; nothing if it is."""
     if not name.isascii() or name.startswith("_"):
         return "it is no name of SQL"
     if isinstance(value, DataFrame):

@@ -136,7 +136,7 @@ class Operator:
         self.output.idle(idle)
 
     def next_tick(self) -> int | None:
-        """Return when ``tick`` is due (ms, processing time); ``None``: never."""
+        """Return the time of the next ``tick`` (ms, processing time); ``None``: never."""
         return None
 
     def tick(self, now: int) -> None:

@@ -127,7 +127,7 @@ _NULL: Any = _Null()
 
 
 def watched() -> bool:
-    """Return whether a tracer or debugger is active, which would miss the frames.
+    """Return True if a tracer or debugger is active, which would miss the frames.
 
     >>> watched() or expression_of(lambda pair: pair[0], ["value"])
     'value[0]'

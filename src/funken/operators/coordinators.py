@@ -575,7 +575,7 @@ class CommitCoordinator(OperatorCoordinator):
 
 
 def of_operator(context: OperatorCoordinatorContext) -> str:
-    """Return how messages name the operator."""
+    """Return the operator's name in messages."""
     return f"operator {context.operator!r}"
 
 

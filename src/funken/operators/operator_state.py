@@ -168,7 +168,7 @@ class FunctionSnapshotContext:
         return self._store
 
     def is_restored(self) -> bool:
-        """Return whether the subtask was restored from a snapshot."""
+        """Return True if the subtask was restored from a snapshot."""
         return self._restored
 
 

@@ -120,7 +120,7 @@ class WatermarkEmitter:
         self._operator.output.watermark(self.progress.watermark)
 
     def next_tick(self) -> int | None:
-        """Return when the generators are due."""
+        """Return the time at which the generators are due."""
         return self._due
 
     def tick(self, now: int) -> None:
@@ -205,7 +205,7 @@ class TimestampsAndWatermarksLogic(Operator):
         self._emitter.settle()
 
     def next_tick(self) -> int | None:
-        """Return when the generator is due."""
+        """Return the time at which the generator is due."""
         return self._emitter.next_tick()
 
     def tick(self, now: int) -> None:
@@ -399,7 +399,7 @@ class SourceOperator(Operator):
             self.context.send_event(ReportWatermark(watermark))
 
     def next_tick(self) -> int | None:
-        """Return when watermarks are due, to be emitted or reported to the alignment group."""
+        """Return the time at which watermarks are due, to be emitted or reported to the alignment group."""
         dues = [due for due in (self._emitter.next_tick(), self._align_due) if due is not None]
         return min(dues) if dues else None
 

@@ -77,7 +77,7 @@ OF_COLUMNS: dict[type[Partitioning], Any] = {
 
 
 def wants_columns(partitioning: Partitioning) -> bool:
-    """Return whether an edge carries columns, and the operator behind it takes them.
+    """Return True if an edge carries columns, and the operator behind it takes them.
 
     >>> wants_columns(ColumnarRebalance()), wants_columns(ColumnarRebalance(to_records=True)), wants_columns(Rebalance())
     (True, False, False)

@@ -36,7 +36,7 @@ def explain_text(plan: PhysicalPlan, ways: Mapping[OperatorId, str] | None = Non
 
 
 def ways_taken(plan: PhysicalPlan, metrics: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[OperatorId, str]:
-    """Return which way the records of operators took, by the metrics that subtasks have of each operator's stable id."""
+    """Return the ways of operators' records, by the metrics that subtasks have of each operator's stable id."""
     on_columns, in_rows = Counter[str](), dict[str, Counter[str]]()
     for of_subtask in metrics:
         for stable, found in of_subtask.items():

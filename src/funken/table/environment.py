@@ -122,7 +122,7 @@ class EnvironmentSettings:
         return EnvironmentSettings(False)
 
     def is_streaming_mode(self) -> bool:
-        """Return whether queries run as streams."""
+        """Return True if queries run as streams."""
         return self._streaming
 
     def get_configuration(self) -> Configuration:
@@ -515,7 +515,7 @@ class TableEnvironment:
     # ---- jobs
 
     def job_environment(self, sinks: Iterable[LogicalNode]) -> StreamExecutionEnvironment:
-        """Return where sinks become a job: of its own, unless they read streams of the program."""
+        """Return the environment that executes sinks: one of its own, unless they read streams of the program."""
         if any(
             isinstance(node, LogicalStream) and node.source.environment is not None
             for sink in sinks

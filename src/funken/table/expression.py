@@ -358,12 +358,12 @@ class Expression:
 
     @property
     def start(self) -> Expression:
-        """Return where the window of a group begins."""
+        """Return the beginning of the window of a group."""
         return self._property("start", "START")
 
     @property
     def end(self) -> Expression:
-        """Return where the window of a group ends."""
+        """Return the end of the window of a group."""
         return self._property("end", "END")
 
     @property
@@ -429,7 +429,7 @@ class Expression:
         return _template("similar", "({0} SIMILAR TO {1})", self, pattern)
 
     def position(self, haystack: Any = None) -> Expression:
-        """Return where the text is in another, from 1; 0 if it is not."""
+        """Return the position of the text in another, from 1; 0 if it is not there."""
         return _template("position", "POSITION({0} IN {1})", self, haystack)
 
     def overlay(self, new_string: Any, starting: Any, length: Any = None) -> Expression:

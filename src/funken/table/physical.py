@@ -253,7 +253,7 @@ class Translation:
     # ---- options
 
     def bundle(self) -> Bundle | None:
-        """Return how operators gather rows, if they do."""
+        """Return the bundles of operators that gather rows, if they do."""
         if self.batch:
             return Bundle(0, 0)
         if not self.config.option("table.exec.mini-batch.enabled"):

@@ -131,7 +131,7 @@ class TableResult:
         return self._job
 
     def get_result_kind(self) -> ResultKind:
-        """Return whether there is more than success."""
+        """Return True if there is more than success."""
         return self._kind
 
     def get_resolved_schema(self) -> Any:
@@ -195,7 +195,7 @@ class TableResult:
 
 
 def _least_width(type_: LogicalType, longest: int) -> int:
-    """Return how wide values of a type may be, as Flink reserves for them."""
+    """Return the width of values of a type, as Flink reserves it for them."""
     if isinstance(type_, IntegralType):
         return type_.digits + 1
     if isinstance(type_, DecimalType):

@@ -53,7 +53,7 @@ class FunctionContext:
         self._operator = operator
 
     def get_metric_group(self) -> Any:
-        """Return where metrics of the function are registered."""
+        """Return the group in which metrics of the function are registered."""
         return None if self._operator is None else self._operator.metrics
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
@@ -99,7 +99,7 @@ class UserDefinedFunction:
         """Release the resources of ``open``."""
 
     def is_deterministic(self) -> bool:
-        """Return whether equal arguments give equal results."""
+        """Return True if equal arguments give equal results."""
         return True
 
 

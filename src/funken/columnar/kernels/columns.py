@@ -302,7 +302,7 @@ def _list_kind(column: Column) -> ListOf:
 
 
 def offsets_of(counts: Array) -> Array:
-    """Return where lists with so many items begin and end."""
+    """Return the offsets of lists with so many items."""
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     return offsets

@@ -201,7 +201,7 @@ def _narrowed(bits: int) -> Form:
 
 
 def is_whole(number: Column) -> Column:
-    """Return whether floats are whole numbers."""
+    """Return True if floats are whole numbers."""
     return Column(BOOL, np.isfinite(number.data) & (np.trunc(number.data) == number.data))
 
 
@@ -249,12 +249,12 @@ def is_digits(text: str) -> bool:
 
 
 def equals(column: Column, text: str) -> Mask:
-    """Return where ``str(number) == text``."""
+    """Return a mask of ``str(number) == text``."""
     return _between(column, int(text), int(text)) if is_decimal(text) else False
 
 
 def starts(column: Column, text: str) -> Mask:
-    """Return where ``str(number).startswith(text)``; the text is not empty."""
+    """Return a mask of ``str(number).startswith(text)``; the text is not empty."""
     if text == "-":
         return _between(column, -(2**63), -1)
     if text == "0":
@@ -271,7 +271,7 @@ def starts(column: Column, text: str) -> Mask:
 
 
 def ends(column: Column, text: str) -> Mask:
-    """Return where ``str(number).endswith(text)``; the text is not empty."""
+    """Return a mask of ``str(number).endswith(text)``; the text is not empty."""
     if not is_digits(text):
         return equals(column, text)  # a sign has nothing before it
     if len(text) >= _LONGEST:
@@ -294,7 +294,7 @@ def ends(column: Column, text: str) -> Mask:
 
 
 def has(column: Column, text: str) -> Mask:
-    """Return where ``text in str(number)``; the text is not empty."""
+    """Return a mask of ``text in str(number)``; the text is not empty."""
     if not is_digits(text):
         return starts(column, text)
     if len(text) > _LONGEST:
@@ -373,19 +373,19 @@ def _sizes(numbers: Array) -> Array:
 
 
 def both(one: Mask, other: Mask) -> Mask:
-    """Return where two masks are true."""
+    """Return the conjunction of two masks."""
     if one is True or other is False:
         return other
     return one if other is True or one is False else one & other
 
 
 def either(one: Mask, other: Mask) -> Mask:
-    """Return where one of two masks is true."""
+    """Return the disjunction of two masks."""
     if one is False or other is True:
         return other
     return one if other is False or one is True else one | other
 
 
 def opposite(mask: Mask) -> Mask:
-    """Return where a mask is false."""
+    """Return the negation of a mask."""
     return not mask if isinstance(mask, bool) else ~mask

@@ -171,7 +171,7 @@ def _runs(columns: list[Column], length: int) -> tuple[Array, Array] | None:
 
 
 def _changes(data: Array) -> Array:
-    """Return which values are others than those before them, by their bits; objects are the same if they are one.
+    """Return a mask of values that differ from those before them, by their bits; objects by their identity.
 
     >>> _changes(np.array([1.0, 1.0, 0.0, -0.0])).tolist()
     [True, False, True, True]
@@ -328,7 +328,7 @@ def _as_lists(column: Column) -> Lists:
 
 
 def _starts(lists: Lists) -> Array:
-    """Return where the lists begin in their content."""
+    """Return the beginnings of the lists in their content."""
     return lists.offsets[:-1] - lists.offsets[0]
 
 

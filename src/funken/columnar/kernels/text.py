@@ -30,7 +30,7 @@ def parts_of(array: Any) -> tuple[Array, Array]:
 
 
 def contains(array: Any, part: str) -> Array:
-    """Return where values contain a text, which is not empty.
+    """Return a mask of the values that contain a text, which is not empty.
 
     >>> contains(pa.array(["abc", "ab", "cab"]), "bc").tolist()
     [True, False, False]
@@ -43,7 +43,7 @@ def contains(array: Any, part: str) -> Array:
 
 
 def places_of(array: Any, part: str) -> Array:
-    """Return where a text, which is not empty, is in the values of an array: its places in the buffer, in ascending order.
+    """Return the places of a text, which is not empty, in the buffer of an array, in ascending order.
 
     >>> places_of(pa.array(["abab", "b", "ab"]), "ab").tolist()
     [0, 2, 5]
@@ -52,7 +52,7 @@ def places_of(array: Any, part: str) -> Array:
 
 
 def _found(array: Any, part: str) -> tuple[Array, Array | None]:
-    """Return where a text begins, and in which values that is, if this had to be found out."""
+    """Return the places of a text, and the values that have them, if these had to be computed."""
     pattern = part.encode()
     offsets, content = parts_of(array)
     first, last = int(offsets[0]), int(offsets[-1])
@@ -88,7 +88,7 @@ def is_ascii(array: Any) -> bool:
 
 
 def find(how: str, array: Any, text: str) -> Array | bool:
-    """Return where a text is ``in`` values, ``starts`` or ``ends`` them, or ``is`` them; one bool if that is so of all.
+    """Return a mask of values that a text is ``in``, ``starts``, ``ends``, or ``is``; one bool if all are alike.
 
     >>> [find(how, pa.array(["abc", "bc", "ab"]), "bc").tolist() for how in ("in", "starts", "ends", "is")]
     [[True, True, False], [False, True, False], [True, True, False], [False, True, False]]
@@ -559,7 +559,7 @@ class _TooManyError(Exception):
 
 @lru_cache(maxsize=512)
 def alternatives(how: str, pieces: tuple[TextPart, ...], text: str) -> Alternatives | None:
-    """Return when ``text`` is ``in`` a concatenation, ``starts`` or ``ends`` it, or ``is`` it; ``None``: better look.
+    """Return the condition of ``text`` for a concatenation (``in``, ``starts``, ``ends``, ``is``), or ``None``.
 
     >>> line = ((CONSTANT, "line "), (INT, ""), (CONSTANT, " of"))
     >>> alternatives("in", line, "999 ")
@@ -591,19 +591,19 @@ class _Pattern:
         return _or(found for number in range(last + 1) for found in self._beginning_in(number, text))
 
     def _beginning_in(self, number: int, text: str) -> Iterator[Alternatives]:
-        """Return when a text begins in a piece, and ends in it or in a later one."""
+        """Return the condition for a text that begins in a piece, and ends in it or in a later one."""
         yield self._test(number, "in", text)
         for cut in range(1, len(text)):
             yield self._both(self._test(number, "ends", text[:cut]), "starts", number + 1, text[cut:])
 
     def _both(self, test: Alternatives, how: str, number: int, rest: str) -> Alternatives:
-        """Return when a test holds, and the rest of the text is where it has to be."""
+        """Return the condition for a test, and the rest of the text at its place."""
         if not test:
             return ()
         return _or((left | right,) for left in test for right in self._rest(how, number, rest))
 
     def _rest(self, how: str, number: int, text: str) -> Alternatives:
-        """Return when the pieces from one on (``ends``: up to one) begin with a text, end with it, or are it."""
+        """Return the condition for pieces from one on (``ends``: up to one) that begin or end with a text, or are it."""
         known = self._known.get((how, number, text))
         if known is None:
             known = self._known[how, number, text] = self._found(how, number, text)
@@ -655,7 +655,7 @@ _OF_NUMBER: dict[str, Callable[[str], bool]] = {
 
 
 def _or(found: Iterable[Alternatives]) -> Alternatives:
-    """Return when one of some holds."""
+    """Return the disjunction of some conditions."""
     made: dict[frozenset[TextTest], None] = {}
     for each in found:
         made.update(dict.fromkeys(each))
@@ -758,7 +758,7 @@ class Rope(MadeLater):
         return Rope(tuple(part if isinstance(part, str) else change(part) for part in self.parts))
 
     def find(self, how: str, text: str) -> Mask | None:
-        """Return where a text is ``in`` the values, ``starts`` or ``ends`` them, or ``is`` them; ``None``: look for it."""
+        """Return a mask of values that a text is ``in``, ``starts``, ``ends``, or ``is``; ``None``: look for it."""
         if self.made:
             return None
         found = alternatives(how, self.pieces, text)

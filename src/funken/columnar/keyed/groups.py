@@ -113,7 +113,7 @@ class NumberedGroups:
 
 
 def other_than_negative_zero(values: Array) -> Array | None:
-    """Return which values are not -0.0; ``None``: all of them. Kernels add to 0.0, but a sum of nothing but -0.0 is -0.0.
+    """Return a mask of values that are not -0.0; ``None``: all. Kernels add to 0.0, but a sum of only -0.0 is -0.0.
 
     >>> other_than_negative_zero(np.array([0.0, -0.0])).tolist(), other_than_negative_zero(np.array([0.0, -1.5, 2]))
     ([True, False], None)

@@ -102,7 +102,7 @@ def merged(changes: Sequence[StateChange]) -> tuple[StateChange, ...]:
 
 
 def _differ(changes: list[tuple[StateChange, _Guards, int]], one: int, other: int) -> int | None:
-    """Return where the guards of two changes that do the same are opposite, and nowhere else; ``None``: they cannot be one."""
+    """Return the place of the only opposite guards of two changes that do the same; ``None``: they cannot be one."""
     (first, guards, of), (second, others, same) = changes[one], changes[other]
     if (first.how, of) != (second.how, same) or len(guards) != len(others):
         return None
@@ -226,7 +226,7 @@ FIRST_STATE = 4
 
 
 def held(number: int) -> Argument:
-    """Return whether a state has a value."""
+    """Return True if a state has a value."""
     return Argument(0, (FIRST_STATE + number, 0))
 
 

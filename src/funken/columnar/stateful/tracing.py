@@ -100,7 +100,7 @@ class StateUses(FlatMapTracer):
         self.fills: list[Any] = [each.default for each in states]
 
     def _filled(self, followed: list[Operation], number: int, state: int, method: str) -> int | None:
-        """Return where ``state or constant`` is through, if where there is no state the constant can stand in its place."""
+        """Return the place behind ``state or constant``, if the constant can stand for a missing state."""
         if method not in ("value", "get") or self._declared[state].kind not in (StateKind.VALUE, StateKind.MAP):
             return None
         operations = [each for each in followed[number : number + 5] if each.name != "TO_BOOL"]

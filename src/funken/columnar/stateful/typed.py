@@ -598,7 +598,7 @@ def all_steps(
     fills: Sequence[object],
     bits: Sequence[Mapping[Path, int]],
 ) -> tuple[tuple[bool, ...], list[tuple[Step, ...]]]:
-    """Return which states are whole: records that are only replaced; and the steps of each function.
+    """Return the whole states: records that are only replaced; and the steps of each function.
 
     Of each state: its schema, its default value, and of ints with fewer than 64 ``bits`` their number.
     """

@@ -102,7 +102,7 @@ _MOST_COMPARED = 16
 
 
 def contained(needle: Expression, container: Expression, of: _Of) -> Expression:
-    """Return where a value is in a container."""
+    """Return a test of a value for presence in a container."""
     made, kind = of(needle)
     items: list[Expression] | None = None
     if isinstance(container, Make):
@@ -136,7 +136,7 @@ def contained(needle: Expression, container: Expression, of: _Of) -> Expression:
 
 
 def negated(condition: Expression) -> Expression:
-    """Return where a condition is not true."""
+    """Return the negation of a condition."""
     match condition:
         case Constant(value):
             return Constant(not value)
@@ -385,7 +385,7 @@ class Inference:
     # ---- decisions
 
     def truth_of(self, expression: Expression) -> Expression:
-        """Return where an expression is true, as kernels compute it: a bool."""
+        """Return the truth of an expression, as kernels compute it: a bool."""
         expression = self._sharing.of(expression)
         key = self._key(expression)
         if key not in self._truths:
@@ -780,7 +780,7 @@ def _begins(whole: tuple[Expression, ...], part: tuple[Expression, ...]) -> bool
 
 
 def paths_of(expressions: Iterable[Expression], argument: int) -> set[tuple[int, ...]]:
-    """Return which fields of an argument expressions use; the empty path is all of it.
+    """Return the fields of an argument that expressions use; the empty path is all of it.
 
     >>> from funken.expr.types import STR
     >>> from funken.columnar.expressions import Rowwise

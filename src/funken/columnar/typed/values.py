@@ -109,7 +109,7 @@ def check_known(schema: Type) -> None:
 
 
 def truth(made: Expression, schema: Type) -> Expression:
-    """Return where values are true."""
+    """Return the truth of values."""
     made, schema = number_as_float(made, schema)
     check_known(schema)
     if schema == BOOL:
@@ -142,13 +142,13 @@ def found_text(made: Expression) -> Expression | None:
 
 
 def is_none(made: Expression) -> Expression:
-    """Return where values are ``None``."""
+    """Return a test of values for ``None``."""
     found = found_text(made)
     return Rowwise("is None", (made,), BOOL) if found is None else Unary("not", found)
 
 
 def type_tested(operand: Typed, classes: tuple[type, ...], exact: bool) -> Expression:
-    """Return where values are of one of the classes, as kernels compute it."""
+    """Return a test of values for one of the classes, as kernels compute it."""
     made, schema = operand
     check_known(schema)
     maybe = schema.is_optional

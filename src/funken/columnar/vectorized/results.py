@@ -511,7 +511,7 @@ def _column(values: list[Any], kind: Atomic) -> Column:
 
 
 def _structure(record: Any) -> Any:
-    """Return how a record is put together, without the types of its fields."""
+    """Return the structure of a record, without the types of its fields."""
     cls: Any = type(record)
     if cls is tuple:
         return record

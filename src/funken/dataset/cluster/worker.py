@@ -423,7 +423,7 @@ class IterationCheckpoint:
 
 
 def folder_of(root: str, iteration: int, superstep: int) -> str:
-    """Return where a checkpoint is, below the folder of an attempt.
+    """Return the folder of a checkpoint, below the folder of an attempt.
 
     >>> folder_of("/checkpoints/job/1", 0, 12)
     '/checkpoints/job/1/iteration-0/superstep-12'
@@ -689,7 +689,7 @@ class _DriverDecides:
         self._asked = False
 
     def restored(self) -> Restored | None:
-        """Return where the iteration goes on, if an earlier attempt had a checkpoint of it."""
+        """Return the start of the iteration, if an earlier attempt had a checkpoint of it."""
         if self._checkpoint is None:
             return None
         return Restored(self._checkpoint.decision, read_parts(self._checkpoint.folder, self._index))

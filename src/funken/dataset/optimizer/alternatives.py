@@ -82,7 +82,7 @@ def joins(context: Context, node: nodes.Join, inputs: Sequence[PhysicalNode]) ->
 
 
 def _streamed(context: Context, node: nodes.Join, source: PhysicalNode, side: int) -> Iterator[PlanChannel]:
-    """Return how the side that is not replicated may travel: as it is, or to where a consumer wishes to have it."""
+    """Return the ways of the side that is not replicated: as it is, or to where a consumer wishes to have it."""
     yield context.ship(source)
     for wish in context.interests.of(node) if context.parallelism > 1 else ():
         key = backward_key(wish, node.forwarded, side)
@@ -91,7 +91,7 @@ def _streamed(context: Context, node: nodes.Join, source: PhysicalNode, side: in
 
 
 def _looked_up(inputs: Sequence[PhysicalNode]) -> tuple[int] | None:
-    """Return which side is the solution set of a delta iteration, if one is."""
+    """Return the side that is the solution set of a delta iteration, if there is one."""
     for side, source in enumerate(inputs):
         if isinstance(source.node, nodes.Placeholder) and source.node.role is nodes.Role.SOLUTION_SET:
             return (side,)
@@ -310,7 +310,7 @@ class Context:
         return PlanChannel(source, Ship.PARTITION_HASH, key)
 
     def spread_of(self, channel: PlanChannel) -> GlobalProperties:
-        """Return how records lie behind a channel."""
+        """Return the distribution of records behind a channel."""
         match channel.ship:
             case Ship.FORWARD:
                 return channel.source.spread

@@ -427,7 +427,7 @@ def _path(text: str, records: RecordType, operator: str) -> tuple[Path, ...]:
 
 
 def forward(path: Path, forwarded: Forwarded, side: int = 0) -> Path | None:
-    """Return where a field of an input is in the output; None if it is lost, or may have changed.
+    """Return the place of an input's field in the output; None if it is lost, or may have changed.
 
     >>> forward((2, 5), Forwarded([(0, (2,), (1,))]))
     (1, 5)
@@ -439,7 +439,7 @@ def forward(path: Path, forwarded: Forwarded, side: int = 0) -> Path | None:
 
 
 def backward(path: Path, forwarded: Forwarded, side: int = 0) -> Path | None:
-    """Return where a field of the output was in an input.
+    """Return the place of an output's field in an input.
 
     >>> backward((1,), Forwarded([(0, (2,), (1,))]))
     (2,)

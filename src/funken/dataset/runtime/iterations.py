@@ -224,7 +224,7 @@ class Supersteps(Protocol):
     """Ends the supersteps of one iteration."""
 
     def restored(self) -> Restored | None:
-        """Return where the iteration goes on; None: it begins."""
+        """Return the start of a restored iteration; None: it begins."""
 
     def end(self, reports: Sequence[Report], snapshot: Callable[[], Iterator[Part]]) -> Next | StopSupersteps:
         """Report the subtasks of this process; return the decision when those of all others have reported.

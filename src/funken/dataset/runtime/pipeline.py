@@ -149,7 +149,7 @@ class RunningProgram:
         return self._explained(as_json)
 
     def progress(self) -> BatchProgress:
-        """Return where the program stands."""
+        """Return the progress of the program."""
         counts, spilled, iterations, restarts = self.figures()
         seconds = self._seconds
         if seconds is None:
@@ -207,7 +207,7 @@ class BatchJob:
         return self.memories[subtask % len(self.memories)]
 
     def hosted(self, parallelism: int) -> Sequence[int]:
-        """Return which subtasks of an operator are in this process."""
+        """Return the subtasks of an operator that are in this process."""
         if self.index is None:
             return range(parallelism)
         return (self.index,) if self.index < parallelism else ()

@@ -257,7 +257,7 @@ def _one_more(values: Any, _: Any) -> Any:
 
 
 def _places(ids: Any, wanted: Any) -> Any:
-    """Return where the ids are the wanted one."""
+    """Return a mask of the wanted id."""
     if ids.dtype == np.int64:
         return ids == wanted if isinstance(wanted, (int, float)) else np.zeros(len(ids), bool)
     return np.fromiter((each == wanted for each in ids.tolist()), bool, len(ids))

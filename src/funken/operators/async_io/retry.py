@@ -82,7 +82,7 @@ class AsyncRetryStrategy:
     """
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Return whether there may be another attempt after so many.
+        """Return True if there may be another attempt after so many.
 
         >>> class Once(AsyncRetryStrategy):
         ...     def can_retry(self, current_attempts):
@@ -186,7 +186,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy):
         _positive(self, "max_attempts", "backoff_time_millis")
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Return whether there may be another attempt after so many."""
+        """Return True if there may be another attempt after so many."""
         return current_attempts <= self.max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
@@ -212,7 +212,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
         _positive(self, "max_attempts", "initial_delay", "max_retry_delay", "multiplier")
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Return whether there may be another attempt after so many."""
+        """Return True if there may be another attempt after so many."""
         return current_attempts <= self.max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:

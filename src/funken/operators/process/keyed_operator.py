@@ -192,7 +192,7 @@ class KeyedOperator(Operator):
         self.__timers.advance_processing_time(timestamp, self.__fire_processing_time)
 
     def next_tick(self) -> int | None:
-        """Return when the next processing-time timer is due."""
+        """Return the time of the next processing-time timer."""
         return None if self.context.batch else self.__timers.next_processing_time()
 
     def tick(self, now: int) -> None:
@@ -482,7 +482,7 @@ class OnTimerContext(KeyedContext[K_co]):
         self.domain = TimeDomain.EVENT_TIME
 
     def time_domain(self) -> TimeDomain:
-        """Return whether event time or processing time has come."""
+        """Return True if event time or processing time has come."""
         return self.domain
 
     def output(self, output_tag: OutputTag[S], value: S) -> None:

@@ -200,11 +200,11 @@ class ReadOnlyBroadcastState(Generic[K, V]):
         return self._state.get(key)
 
     def contains(self, key: object) -> bool:
-        """Return whether the map has a key."""
+        """Return True if the map has a key."""
         return self._state.contains(key)
 
     def is_empty(self) -> bool:
-        """Return whether the map has no entries."""
+        """Return True if the map has no entries."""
         return self._state.is_empty()
 
     def keys(self) -> Iterator[K]:

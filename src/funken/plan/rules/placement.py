@@ -46,7 +46,7 @@ def _chain(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
 
 def _why_unchained(node: Node, upstream: Node) -> str | None:
-    """Return why a node is not chained to the one it reads by a forward edge; ``None``: it is."""
+    """Return the reason against chaining a node to its input by a forward edge; ``None``: it is chained."""
     if len(node.inputs) > 1:
         return "has several inputs"
     if node.feedback:

@@ -106,7 +106,7 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
 
 def _reasons(notes: Iterable[RuleNote]) -> dict[OperatorId, str]:
-    """Return why operators work per record; without the source's columns, each would say only that."""
+    """Return the reasons for work per record; without the source's columns, each would be only that."""
     found = {note.operator: note.text.removeprefix(_PER_RECORD) for note in notes if note.text.startswith(_PER_RECORD)}
     return {operator: reason for operator, reason in found.items() if operator is not None and reason != _USELESS}
 

@@ -83,7 +83,7 @@ class FieldComparison:
         )
 
     def may_hold(self, least: Any, greatest: Any) -> bool:
-        """Return whether a value between two others may fulfil it.
+        """Return True if a value between two others may fulfil it.
 
         >>> from funken.table.types import DataTypes
         >>> FieldComparison("n", "IN", (3, 9), DataTypes.INT()).may_hold(4, 8)

@@ -193,7 +193,7 @@ def context_of(
 
 
 def watermark_settings(table: ResolvedTable, config: TableConfig, options: Hint = ()) -> WatermarkSettings:
-    """Return how a table emits watermarks: its own options, then those of the query; raises ``InvalidProgram``."""
+    """Return a table's rules for watermarks: its own options, then those of the query; raises ``InvalidProgram``."""
     keys = {option.key for option in WATERMARK_OPTIONS}
     path = str(table.path)
     given = {key: value for key, value in {**table.options, **dict(options)}.items() if key in keys}

@@ -225,7 +225,7 @@ def files_below(path: str) -> tuple[str, ...]:
 
 
 def is_empty(path: str) -> bool:
-    """Return whether a folder is there and holds no files, as INSERT OVERWRITE by nothing leaves it."""
+    """Return True if a folder is there and holds no files, as INSERT OVERWRITE by nothing leaves it."""
     files, base = locate(absolute(path))
     return files.exists(base) and not files_below(path)
 

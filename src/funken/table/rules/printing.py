@@ -729,7 +729,7 @@ class AccumulatorNames:
 
 
 def _lookup_settings(node: nodes.ExecLookupJoin) -> list[str]:
-    """Return how a table outside is asked, as far as a hint says so."""
+    """Return the lookup settings of a table outside, as far as a hint has them."""
     settings = node.settings
     parts = []
     if settings is not None and settings.asynchronous:

@@ -141,7 +141,7 @@ class AggregateArrays:
         return late
 
     def _in_session(self, times: Array) -> Array | None:
-        """Return which rows begin a session that is not over; wait for its end."""
+        """Return the rows that begin a session that is not over; wait for its end."""
         fires = self._wall.instants(times + (self._window.gap - 1))
         reached = self.reached
         there = None if reached is None or int(fires.min()) > reached else fires > reached
@@ -227,7 +227,7 @@ class AggregateArrays:
     # ---- windows that are over
 
     def next(self) -> int | None:
-        """Return when to look for windows that are over."""
+        """Return the time of the next look for windows that are over."""
         due: int | None = self.table.next()
         return due
 

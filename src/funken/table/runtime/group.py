@@ -85,7 +85,7 @@ class Bundled(KeyedTableOperator):
         super().watermark(watermark)
 
     def next_tick(self) -> int | None:
-        """Return when the bundle is due, or a timer."""
+        """Return the time at which the bundle is due, or a timer."""
         due = [at for at in (super().next_tick(), self._due) if at is not None]
         return min(due) if due else None
 
@@ -213,7 +213,7 @@ class GroupAggregate(Bundled):
 
     @staticmethod
     def _differ(results: list[pa.Array], before: Any, after: Any) -> Any:
-        """Return of which rows a result behind it is another one than before."""
+        """Return a mask of rows behind which a result is another one than before."""
         found = np.zeros(len(before), np.bool_)
         one, other = pa.array(before), pa.array(after)
         for each in results:

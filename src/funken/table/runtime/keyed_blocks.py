@@ -83,7 +83,7 @@ def dense(numbers: Any) -> tuple[Any, int]:
 
 
 def firsts_of(codes: Any, count: int) -> Any:
-    """Return where each number stands first; all of them occur.
+    """Return the first place of each number; all of them occur.
 
     >>> firsts_of(np.array([1, 0, 1]), 2).tolist()
     [1, 0]

@@ -184,7 +184,7 @@ class LookupJoin(TableOperator):
     # ---- rows that wait
 
     def next_tick(self) -> int | None:
-        """Return when a key is asked for again."""
+        """Return the time of the next request for a key."""
         return min((each.due for each in self._waiting if each.left), default=None)
 
     def tick(self, now: int) -> None:

@@ -230,7 +230,7 @@ class KeyedTableOperator(TableOperator):
         return watermark
 
     def next_tick(self) -> int | None:
-        """Return when the next processing-time timer is due."""
+        """Return the time of the next processing-time timer."""
         return self.timers.next_processing_time()
 
     def tick(self, now: int) -> None:

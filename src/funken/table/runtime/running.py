@@ -37,7 +37,7 @@ class GroupedRows:
         self._values: dict[Any, tuple[list[Any], list[int]]] = {}
 
     def counted(self, columns: Sequence[int], filter_column: int | None) -> Array:
-        """Return which rows have all of some values, and pass a filter; not to be changed."""
+        """Return a mask of rows that have all of some values, and pass a filter; not to be changed."""
         mask = self.passing(filter_column)
         for place in columns:
             column = self.batch.column(place)
@@ -46,7 +46,7 @@ class GroupedRows:
         return mask
 
     def passing(self, filter_column: int | None) -> Array:
-        """Return which rows pass a filter; not to be changed."""
+        """Return a mask of rows that pass a filter; not to be changed."""
         found = self._passing.get(filter_column)
         if found is None:
             if filter_column is None:

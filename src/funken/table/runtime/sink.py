@@ -124,7 +124,7 @@ class Nesting:
         return any(found(part) or self.has(part, found) for part in self.inner(kind))
 
     def null_in(self, kind: LogicalType, value: Any) -> str | None:
-        """Return where a part is NULL and must not be.
+        """Return the place of a part that is NULL and must not be.
 
         >>> rows = RowType.of(("a", ArrayType(CharType(2).not_null())))
         >>> Nesting("ROWS_AND_COLLECTIONS").null_in(rows, (["x", None],))

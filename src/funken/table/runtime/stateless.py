@@ -126,7 +126,7 @@ class Expressions:
         return [_whole(evaluator.column(node)) for node in self.nodes]
 
     def mask(self, batch: pa.RecordBatch) -> Any:
-        """Return where the first expression is TRUE."""
+        """Return a mask of rows for which the first expression is TRUE."""
         return pc.fill_null(self.arrays(batch)[0], False)
 
 

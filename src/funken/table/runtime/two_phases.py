@@ -172,7 +172,7 @@ class LocalGroupAggregate(TableOperator):
         self.output.watermark(watermark)
 
     def next_tick(self) -> int | None:
-        """Return when the bundle is due."""
+        """Return the time at which the bundle is due."""
         return self._due
 
     def tick(self, now: int) -> None:

@@ -215,7 +215,7 @@ class WatermarkAssigner(TableOperator):
         """Ignore the marker: the operator derives idleness from the records."""
 
     def next_tick(self) -> int | None:
-        """Return when to look next."""
+        """Return the time of the next look."""
         return self._due
 
     def tick(self, now: int) -> None:

@@ -240,7 +240,7 @@ class Aggregation:
         return [change(node, replaced) for node in self.nodes]
 
     def tree_of(self, name: str) -> Any:
-        """Return where a column is named, for messages."""
+        """Return the place of a column's name, for messages."""
         for column in self.select.tree.find_all(exp.Column):
             if column.name == name:
                 return column
