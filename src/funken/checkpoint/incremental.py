@@ -421,7 +421,7 @@ class IncrementalSnapshots:
 
 
 def is_complete(state: SubtaskState, changes: dict[int, dict[str, Change]]) -> bool:
-    """Return whether a state is complete, and not only changes."""
+    """Return True if a state is complete, and not only changes."""
     parts: tuple[GroupedSnapshot | None, ...] = (state.keyed, state.timers)
     pending = (part for section, part in zip(SECTIONS, parts, strict=False) if section in state.held)
     return all(change.whole for tables in changes.values() for change in tables.values()) and not any(

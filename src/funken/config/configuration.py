@@ -55,7 +55,7 @@ def _reasons() -> tuple[dict[str, str], dict[str, str]]:
 
 
 def no_effect(name: str) -> str | None:
-    """Return why an option of Flink has no effect here, ``None`` if it is no such option.
+    """Return the reason for which an option of Flink has no effect here, ``None`` if it is no such option.
 
     >>> no_effect("jobmanager.memory.heap.size")
     'Spark, not a JobManager and TaskManagers, starts and places the tasks; its own options say how'

@@ -92,7 +92,7 @@ class RowsReader(SourceReader):
         self._fed.append((list(map(self._new, *lists)), done))
 
     def _numbers(self, given: int) -> Sequence[int]:
-        """Return which columns are given."""
+        """Return the columns to read."""
         return self._wanted if given == len(self._wanted) else range(given)
 
     def end(self) -> None:

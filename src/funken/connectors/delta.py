@@ -121,7 +121,7 @@ def _instant(text: str) -> datetime:
 
 
 def text_of(value: Any) -> str | None:
-    """Return how a value of a partition column is written in the log.
+    """Return the text of a partition column's value in the log.
 
     >>> text_of(True), text_of(7), text_of(None), text_of(datetime(2026, 1, 1, tzinfo=UTC))
     ('true', '7', None, '2026-01-01 00:00:00')

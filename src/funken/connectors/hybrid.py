@@ -258,7 +258,7 @@ class HybridEnumerator(SplitEnumerator):
         return index == self._index and self._current.add_discovered(splits)
 
     def snapshot(self) -> Any:
-        """Return which source is read, the sources that were made, and the state of the current enumerator."""
+        """Return the current source, the sources that were made, and the state of the current enumerator."""
         return self._index, dict(self._made), self._current.snapshot()
 
     def restore(self, snapshot: Any) -> None:

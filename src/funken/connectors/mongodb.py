@@ -120,7 +120,7 @@ def _document_value(value: Any) -> Any:
 
 @cache
 def codec_options() -> Any:
-    """Return how documents are read and written: aware times, ``Decimal``, ``UUID``, and records within records."""
+    """Return the options for reading and writing: aware times, ``Decimal``, ``UUID``, and records within records."""
     codec, decimals = pymongo("bson.codec_options"), pymongo("bson.decimal128")
 
     class DecimalCodec(codec.TypeCodec):  # type: ignore[misc, name-defined]

@@ -324,7 +324,7 @@ class PolledReader(SourceReader):
         return Batch(list(records), split=split.id)
 
     def end_of_batch(self, records: Sequence[Any], end: int) -> int:
-        """Return where a batch may end that has all records before ``end``, for positions that several records share."""
+        """Return the end of a batch that has all records before ``end``, for positions that several records share."""
         return end
 
     def explain(self, error: Exception) -> Exception:

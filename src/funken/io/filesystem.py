@@ -46,7 +46,7 @@ class FileStatus:
 
 
 def is_hidden(path: str) -> bool:
-    """Return whether a relative path has a part that begins with ``.`` or ``_``.
+    """Return True if a relative path has a part that begins with ``.`` or ``_``.
 
     >>> is_hidden("2024/part-0"), is_hidden("_temporary/0/part-0"), is_hidden("2024/.part-0.inprogress")
     (False, True, True)
@@ -121,7 +121,7 @@ class Files:
             sync_folder(folder)
 
     def exists(self, path: str) -> bool:
-        """Return whether there is a file or folder."""
+        """Return True if there is a file or folder."""
         return os.path.exists(path)
 
     def remove(self, path: str) -> None:
@@ -204,7 +204,7 @@ class ArrowFiles(Files):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
     def exists(self, path: str) -> bool:
-        """Return whether there is a file or folder."""
+        """Return True if there is a file or folder."""
         return bool(self._fs.get_file_info(path).type != self._arrow.FileType.NotFound)
 
 

@@ -119,7 +119,7 @@ def fields_of(cls: Any) -> ClassFields | None:
 
 
 def _is_plain(cls: Any) -> bool:
-    """Return whether objects of a class are pickled as Python does it unasked: made anew, then given their state."""
+    """Return True if objects of a class are pickled as Python does it unasked: made anew, then given their state."""
     made = cls.__reduce_ex__ is object.__reduce_ex__ and cls.__reduce__ is object.__reduce__
     if issubclass(cls, tuple):
         return made and getattr(getattr(cls, "__getnewargs__", None), "__code__", None) is _NEW_ARGUMENTS
@@ -128,7 +128,7 @@ def _is_plain(cls: Any) -> bool:
 
 
 def _is_default(cls: Any) -> bool:
-    """Return whether Python takes the state of an object, and sets it, in its default way."""
+    """Return True if Python takes the state of an object, and sets it, in its default way."""
     return cls.__getstate__ is object.__getstate__ and not hasattr(cls, "__setstate__")
 
 
@@ -483,7 +483,7 @@ def _tuple_reader(cls: Any, plan: _Plan) -> Any:
 
 
 def _watches_subclasses(cls: Any) -> bool:
-    """Return whether a class acts when another derives from it, which a reader of state must not trigger."""
+    """Return True if a class acts when another derives from it, which a reader of state must not trigger."""
     hook = getattr(cls.__init_subclass__, "__func__", None)
     return hook is not None and hook.__module__ != "typing"
 
@@ -523,7 +523,7 @@ def _state_reader(cls: Any, shape: Shape, plan: _Plan) -> Any:
 
 
 def is_changed(shape: Shape) -> bool:
-    """Return whether objects of a shape are made by name; raise ``ClassChanged`` if they cannot be.
+    """Return True if objects of a shape are made by name; raise ``ClassChanged`` if they cannot be.
 
     Classes that cannot be imported here are left to the readers of their objects.
     """
@@ -535,12 +535,12 @@ def is_changed(shape: Shape) -> bool:
 
 
 def any_adapted() -> bool:
-    """Return whether a class has been read by name in this process."""
+    """Return True if a class has been read by name in this process."""
     return bool(_ADAPTED)
 
 
 def is_adapted(key: Any) -> bool:
-    """Return whether a key has objects of a class that was read by name."""
+    """Return True if a key has objects of a class that was read by name."""
     return type(key) in _ADAPTED or (isinstance(key, tuple) and any(map(is_adapted, key)))
 
 

@@ -56,7 +56,7 @@ class JobResultEntry:
 
 
 def result_of_job(storage: Storage) -> JobResultEntry | None:
-    """Return how the job has ended; ``None`` if it has not.
+    """Return the end of the job; ``None`` if it has not ended.
 
     >>> from funken.testing.memory_storage import MemoryStorage
     >>> storage = MemoryStorage()

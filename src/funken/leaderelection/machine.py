@@ -156,7 +156,7 @@ class LeaseMachine:
         self._next = 0.0
 
     def valid(self, now: float) -> bool:
-        """Return whether this driver may act as the leader at this moment."""
+        """Return True if this driver may act as the leader at this moment."""
         return self.role is LeaseRole.LEADER and now < self._until
 
     def due(self, now: float) -> float:

@@ -111,7 +111,7 @@ class ZooKeeperElection:
             self._client.close()
 
     def _reason(self) -> str:
-        """Return why this driver, which leads, does not any more."""
+        """Return the reason for which this driver, which leads, does not any more."""
         self._ask(0.0)
         silent = self._session * _SHARE
         if self._clock.monotonic() - self._answered >= silent and not self._expired:

@@ -123,7 +123,7 @@ class Operations:
         return number
 
     def disposal(self, trigger: str) -> Json:
-        """Return how the deletion of a savepoint is going; raises ``RequestRejected`` (404) if it is not known."""
+        """Return the progress of the deletion of a savepoint; raises ``RequestRejected`` (404) if it is not known."""
         found = self._find(_DISPOSAL, trigger)
         if found is None:
             raise RequestRejected(f"There is no disposal {trigger}. The newest {_KEPT} operations are kept.", 404)
@@ -152,7 +152,7 @@ class Operations:
             raise RequestRejected(f"Job {entry.id} is {state.name}; it cannot be cancelled any more.", 409)
 
     def status(self, job_id: str, trigger: str) -> Json:
-        """Return how an operation of a job is going; raises ``RequestRejected`` (404) if it is not known."""
+        """Return the progress of an operation of a job; raises ``RequestRejected`` (404) if it is not known."""
         found = self._find(job_id, trigger)
         if found is None:
             raise RequestRejected(

@@ -186,7 +186,7 @@ class Beginning:
             self._end = min(self._end, now + _LASTS)
 
     def lasts(self, now: float) -> bool:
-        """Return whether it is the job's beginning still."""
+        """Return True if it is the job's beginning still."""
         return self._end - _AWAITS <= now < self._end
 
 
@@ -240,7 +240,7 @@ class SlowStart:
         return now < self._since + _ENDS
 
     def is_late(self, now: float) -> bool:
-        """Return whether records were late just now."""
+        """Return True if records were late just now."""
         return now <= self._late + _FRESH
 
     def _rate(self, through: int, now: float) -> float:
@@ -253,7 +253,7 @@ class SlowStart:
         return (through - before) / (now - at) if now - at >= _MEASURED else 0.0
 
     def proven(self, now: float) -> bool:
-        """Return whether the tasks keep up with their input, so that no window is needed."""
+        """Return True if the tasks keep up with their input, so that no window is needed."""
         if self._since is None or now < max(self._since, self._late) + _PROVEN:
             return False
         return min(self._heard.values()) > now - _FRESH
@@ -314,7 +314,7 @@ class PieceSize:
         self._delay: float | None = None
 
     def begin(self) -> float:
-        """Return when a piece begins (``Clock.monotonic``)."""
+        """Return the beginning of a piece (``Clock.monotonic``)."""
         if self._watches:
             # Hot: 1 us and where the thread waits often 10, twice a piece, but only in the 200 pieces after one of over 20 ms
             self._usage = self._clock.thread_usage()
@@ -841,7 +841,7 @@ class SourceThrottle:
             self._beginning.start(self._clock.wall())
 
     def begins(self) -> bool:
-        """Return whether the task reports its throughput, also if it has nothing to do."""
+        """Return True if the task reports its throughput, also if it has nothing to do."""
         return self._reports_beginning and self._beginning.lasts(self._clock.wall())
 
     def on_block(self, ingested_at: float, age: float) -> None:
@@ -878,7 +878,7 @@ class SourceThrottle:
         return millis
 
     def must_send(self, oldest: float) -> bool:
-        """Return whether records read at a time (s) wait too long for a full block while the sources pause."""
+        """Return True if records read at a time (s) wait too long for a full block while the sources pause."""
         return self._clock.wall() - oldest >= self._window.holds
 
     def room(self, now: float, most: int) -> int:

@@ -272,7 +272,7 @@ def _start(configuration: Configuration, slots: int, wanted: Callable[[], bool])
 
 
 def _import_path() -> str | None:
-    """Return where a fresh interpreter has to look for Funken; ``None`` if it is installed.
+    """Return the path in which a fresh interpreter has to look for Funken; ``None`` if it is installed.
 
     Folders of ``PYTHONPATH`` come before the standard library, so a folder of installed packages must not be in it.
     """
@@ -363,7 +363,7 @@ def control_host(spark: SparkSession) -> tuple[str, str]:
 
 
 def home_of_workers(spark: SparkSession) -> Home | None:
-    """Return where this program runs, if its workers begin elsewhere: in the process of a warm session."""
+    """Return the place of this program, if its workers begin elsewhere: in the process of a warm session."""
     return Home.here() if jvm.is_warm(spark.sparkContext) else None
 
 

@@ -247,7 +247,7 @@ class SparkRunner:
 
 
 def too_few_slots(wanted: int, available: int, said: str) -> JobExecutionError | TooFewTaskSlots:
-    """Return why Spark has refused a job that had enough slots just before: an executor was lost since, or others use some.
+    """Return the cause of Spark's refusal of a job that had enough slots just before: a lost executor, or other jobs.
 
     The first is over when another executor is there, for which the next attempt waits.
 
@@ -452,7 +452,7 @@ class MicroBatchRunner(BatchRunner):
 
 
 def log_beside(folder: str, job_id: str) -> str:
-    """Return where Spark's log of offsets goes, in the spelling that Spark has for the scheme.
+    """Return the target of Spark's log of offsets, in the spelling that Spark has for the scheme.
 
     >>> log_beside("/checkpoints/", "orders"), log_beside("s3://bucket/checkpoints", "orders")
     ('/checkpoints/orders.spark', 's3a://bucket/checkpoints/orders.spark')

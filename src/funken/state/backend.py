@@ -82,7 +82,7 @@ def slots_of(table: Table) -> Iterable[Slot]:
 
 
 def may_hold(table: Table) -> bool:
-    """Return whether a table may have entries: to count those in files takes long."""
+    """Return True if a table may have entries: to count those in files takes long."""
     return not isinstance(table, dict) or bool(table)
 
 

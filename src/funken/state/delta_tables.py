@@ -359,7 +359,7 @@ class Pickled:
 
 
 def is_immutable(value: Any) -> bool:
-    """Return whether a value is known to be immutable; false for all that would need a closer look.
+    """Return True if a value is known to be immutable; false for all that would need a closer look.
 
     >>> is_immutable(1), is_immutable(("a", 1.5)), is_immutable([1]), is_immutable(("a", [1]))
     (True, True, False, False)

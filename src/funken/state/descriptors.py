@@ -51,7 +51,7 @@ class CleanupStrategies:
     cleanup_size: int
 
     def is_cleanup_in_background(self) -> bool:
-        """Return whether an access looks at other entries."""
+        """Return True if an access looks at other entries."""
         return self.cleanup_size > 0
 
     def in_full_snapshot(self) -> bool:
@@ -134,7 +134,7 @@ class StateTtlConfig:
         return self._update_type
 
     def get_state_visibility(self) -> StateVisibility:
-        """Return whether an expired value may be seen."""
+        """Return True if an expired value may be seen."""
         return self._visibility
 
     def get_ttl(self) -> DurationLike:
@@ -146,11 +146,11 @@ class StateTtlConfig:
         return self._characteristic
 
     def get_cleanup_strategies(self) -> CleanupStrategies:
-        """Return how expired entries are removed that nobody reads."""
+        """Return the removal of expired entries that nobody reads."""
         return CleanupStrategies(self.cleanup_size)
 
     def is_enabled(self) -> bool:
-        """Return whether values expire at all."""
+        """Return True if values expire at all."""
         return self._update_type is not self.UpdateType.Disabled
 
     def __repr__(self) -> str:

@@ -163,11 +163,11 @@ class MapState(State, Generic[K, V]):
             del table[slot]
 
     def contains(self, key: object) -> bool:
-        """Return whether the map has a key."""
+        """Return True if the map has a key."""
         return (key if type(key) in PLAIN else one_nan(key)) in self.table.get(self.slot(), ())
 
     def is_empty(self) -> bool:
-        """Return whether the map has no entries."""
+        """Return True if the map has no entries."""
         return next(iter(self._live()), self) is self
 
     def clear(self) -> None:

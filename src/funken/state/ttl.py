@@ -279,7 +279,7 @@ class TtlMapState(_Expiring, MapState):
         super().put(key, (value, at))
 
     def contains(self, key: Any) -> bool:
-        """Return whether the map has a key; that is a read."""
+        """Return True if the map has a key; that is a read."""
         return self._live_value(key, self) is not self
 
     def current(self, slot: Slot, key: Any) -> Any:

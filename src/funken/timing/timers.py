@@ -246,7 +246,7 @@ class InternalTimerService:
         return self._processing.timestamps
 
     def next_processing_time(self) -> int | None:
-        """Return when the next processing-time timer is due."""
+        """Return the time of the next processing-time timer."""
         return self._processing.next()
 
     def drain(self, fire_event: Fire, fire_processing: Fire) -> None:

@@ -254,7 +254,7 @@ def _fields_maker(checks: tuple[str, ...], shape: str) -> Callable[..., Any]:
 
 
 def _kept_if(type_info: TypeInformation) -> str:
-    """Return when a field ``v`` of a type is certainly kept as it is; nothing if that is left to the converter."""
+    """Return a test that a field ``v`` of a type is certainly kept as it is; nothing if the converter decides."""
     match type_info:
         case BasicTypeInfo(BasicType.STRING | BasicType.CHAR):
             return "type(v) is str"

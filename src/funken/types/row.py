@@ -91,7 +91,7 @@ class Row(_Parts):
     # ---- names and kind
 
     def get_row_kind(self) -> RowKind:
-        """Return which change the row stands for; an insertion unless said otherwise.
+        """Return the kind of change; an insertion by default.
 
         >>> Row("Ada", 36).get_row_kind()
         <RowKind.INSERT: 0>

@@ -44,7 +44,7 @@ _FLOAT = struct.Struct("f")
 
 
 def plain_text(value: Any) -> str:
-    """Return how a record without a declared type is printed.
+    """Return the text of a record without a declared type.
 
     >>> plain_text(("a", 1)), plain_text("a"), plain_text(None)
     ("('a', 1)", 'a', 'null')
@@ -53,7 +53,7 @@ def plain_text(value: Any) -> str:
 
 
 def printed(type_info: TypeInformation | None) -> Show:
-    """Return how ``print()`` writes records of a type.
+    """Return the writer of ``print()`` for records of a type.
 
     >>> from funken.types import Row, Types
     >>> printed(Types.TUPLE([Types.STRING(), Types.BOOLEAN()]))(("a", True))
@@ -69,7 +69,7 @@ def printed(type_info: TypeInformation | None) -> Show:
 
 
 def written(type_info: TypeInformation | None) -> Show:
-    """Return how sinks write records of a type as text.
+    """Return the writer of sinks for records of a type as text.
 
     >>> from funken.types import Row, Types
     >>> written(Types.ROW([Types.FLOAT(), Types.LIST(Types.INT()), Types.STRING()]))(Row(0.10000000149011612, [1], None))

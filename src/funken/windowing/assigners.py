@@ -77,7 +77,7 @@ class WindowAssigner(Generic[T_contra, W_co]):
         return None
 
     def is_event_time(self) -> bool:
-        """Return whether windows end in event time (then records can be late) or not."""
+        """Return True if windows end in event time (then records can be late)."""
         raise NotImplementedError
 
 

@@ -64,7 +64,7 @@ class TimeWindow(_Bounds, Window):
         return self.end - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Return whether the windows overlap or touch.
+        """Return True if the windows overlap or touch.
 
         >>> TimeWindow(0, 5).intersects(TimeWindow(5, 10)), TimeWindow(0, 5).intersects(TimeWindow(6, 10))
         (True, False)
@@ -197,11 +197,11 @@ class TriggerResult(enum.Enum):
     FIRE_AND_PURGE = (True, True)
 
     def is_fire(self) -> bool:
-        """Return whether the window's function is to run."""
+        """Return True if the window's function is to run."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Return whether the window's contents are to go."""
+        """Return True if the window's contents are to go."""
         return self.value[1]
 
 
@@ -314,7 +314,7 @@ class Trigger(Generic[T_contra, W_contra]):
         return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
-        """Return whether ``on_merge`` is implemented, which merging windows (sessions) need."""
+        """Return True if ``on_merge`` is implemented, which merging windows (sessions) need."""
         return False
 
     def on_merge(self, window: W_contra, ctx: Any) -> None:

@@ -83,7 +83,7 @@ class Leadership:
         self._ended: JobResultEntry | None = None
 
     def wait(self, begun: Callable[[], None], url: str | None = None) -> None:
-        """Return when this driver leads, or its job is cancelled; ``begun`` is called before. ``url``: where it answers requests.
+        """Wait until this driver leads, or its job is cancelled; ``begun`` is called before. ``url``: its address.
 
         Raises ``EnvironmentNotReady`` if kazoo is needed and missing, ``InvalidConfiguration`` for a job without checkpoints.
         """
@@ -617,7 +617,7 @@ class JobClient(JobDisplay):
         return CompletableFuture(self._result)
 
     def _collector(self, sink: str) -> Collector:
-        """Return where the records of a collecting sink arrive."""
+        """Return the collector of a collecting sink's records."""
         self._wanted.add(sink)
         return self._job.master.collectors[sink]
 

@@ -296,7 +296,7 @@ class IterationProgress:
     reason: str = ""
 
     def line(self) -> str:
-        """Return where the iteration stands."""
+        """Return the progress of the iteration."""
         if not self.supersteps:
             return f"{self.name}: superstep 1 of at most {self.maximum:,}"
         last = self.supersteps[-1]
@@ -412,7 +412,7 @@ class WatchedJob(Protocol):
         """The name of the job."""
 
     def progress(self) -> BatchProgress:
-        """Return where it stands now."""
+        """Return the present progress."""
 
     def explain(self, as_json: bool = False) -> str:
         """Return its plan."""
@@ -524,7 +524,7 @@ class LiveJob:
         self._since = self._clock.monotonic()
 
     def progress(self) -> JobProgress:
-        """Return where the job stands; the figures are those of the last seconds."""
+        """Return the state of the job; the figures are those of the last seconds."""
         now = self._clock.monotonic()
         return self._picture(self._reader.read(now, self._clock.now()), now, "")
 

@@ -113,7 +113,7 @@ class Blob:
     data: bytes | None = None
 
     def fits(self, content: bytes) -> bool:
-        """Return whether this content is the one written."""
+        """Return True if this content is the one written."""
         return len(content) == self.length and hashlib.sha256(content).hexdigest() == self.sha256
 
 
@@ -319,7 +319,7 @@ def changes_of(state: SubtaskState) -> dict[int, dict[str, Change]]:
 
 
 def is_grouped(value: Any) -> bool:
-    """Return whether an operator's snapshot is by key group."""
+    """Return True if an operator's snapshot is by key group."""
     return isinstance(value, dict) and all(
         isinstance(group, int) and isinstance(rows, list) for group, rows in value.items()
     )

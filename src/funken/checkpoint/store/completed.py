@@ -288,7 +288,7 @@ def write_manifest(storage: Storage, manifest: Manifest) -> None:
 
 
 def _outdated(storage: Storage, epoch: int) -> bool:
-    """Return whether the manifest that is there is of an earlier epoch: this driver's scan has not found it."""
+    """Return True if the manifest that is there is of an earlier epoch: this driver's scan has not found it."""
     try:
         return Manifest.from_bytes(storage.read(METADATA), storage.uri).epoch < epoch
     except CheckpointError:

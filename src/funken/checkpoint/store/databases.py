@@ -223,7 +223,7 @@ class DatabaseFiles(Protocol):
 
 
 def is_table(name: str) -> bool:
-    """Return whether a file has rows and never changes; the others of a database are written for each checkpoint.
+    """Return True if a file has rows and never changes; the others of a database are written for each checkpoint.
 
     >>> is_table("000007.sst"), is_table("CURRENT")
     (True, False)

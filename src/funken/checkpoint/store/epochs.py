@@ -101,7 +101,7 @@ class Epoch:
         )
 
     def status(self, storage: Storage) -> EpochStatus:
-        """Return whether another driver has claimed the folder since, or somebody has removed it."""
+        """Return True if another driver has claimed the folder since, or somebody has removed it."""
         for _ in range(_TRIES):
             numbers = _numbers(storage)
             if not numbers:
@@ -117,7 +117,7 @@ class Epoch:
         return EpochStatus.REPLACED
 
     def held(self, storage: Storage) -> bool:
-        """Return whether the folder is this driver's."""
+        """Return True if the folder is this driver's."""
         return self.status(storage) is EpochStatus.HELD
 
     def renew(self, storage: Storage) -> None:
@@ -183,7 +183,7 @@ class Found:
         return Found()
 
     def counts(self, checkpoint: CheckpointId, epoch: int) -> bool:
-        """Return whether a manifest counts: one by a driver that had been replaced does not."""
+        """Return True if a manifest counts: one by a driver that had been replaced does not."""
         return epoch >= self.epoch or self.checkpoints.get(checkpoint) == epoch
 
 

@@ -268,7 +268,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
         return {**of_checkpoints, **super().options()}
 
     def get_checkpoint_backend(self) -> StateBackend | None:
-        """Return where checkpoints are."""
+        """Return the place of checkpoints."""
         return self._checkpoints
 
     get_number_of_transfering_threads = EmbeddedRocksDBStateBackend.get_number_of_transfer_threads

@@ -214,7 +214,7 @@ class CatalogBaseTable(_Kept):
         return _schema(self.schema)
 
     def is_partitioned(self) -> bool:
-        """Return whether there are partition keys."""
+        """Return True if there are partition keys."""
         return bool(self.partition_keys)
 
 
@@ -233,7 +233,7 @@ class CatalogFunction(_Kept):
         return CatalogFunction(class_name, function_language.upper())
 
     def get_class_name(self) -> str:
-        """Return where the code is."""
+        """Return the name of the class or function with the code."""
         return self.class_name
 
     def get_function_language(self) -> str:
@@ -373,7 +373,7 @@ class Catalog:
         return CatalogDatabase(dict(found.properties), found.comment)
 
     def database_exists(self, database_name: str) -> bool:
-        """Return whether there is a database."""
+        """Return True if there is a database."""
         return database_name in self.catalog.databases()
 
     def create_database(self, name: str, database: CatalogDatabase, ignore_if_exists: bool) -> None:
@@ -476,7 +476,7 @@ class Catalog:
         return []
 
     def table_exists(self, table_path: ObjectPath) -> bool:
-        """Return whether there is a table or view."""
+        """Return True if there is a table or view."""
         return self._find(table_path, "table") is not None
 
     def get_table(self, table_path: ObjectPath) -> CatalogBaseTable:
@@ -511,7 +511,7 @@ class Catalog:
         return []
 
     def function_exists(self, function_path: ObjectPath) -> bool:
-        """Return whether there is a function."""
+        """Return True if there is a function."""
         return self._find(function_path, "function") is not None
 
     def get_function(self, function_path: ObjectPath) -> CatalogFunction:
@@ -540,7 +540,7 @@ class Catalog:
         return self._names(database_name, "model")
 
     def model_exists(self, model_path: ObjectPath) -> bool:
-        """Return whether there is a model."""
+        """Return True if there is a model."""
         return self._find(model_path, "model") is not None
 
     def get_model(self, model_path: ObjectPath) -> CatalogModel:
@@ -593,7 +593,7 @@ class Catalog:
         return [spec for spec in kept if given.items() <= spec.get_partition_spec().items()]
 
     def partition_exists(self, table_path: ObjectPath, partition_spec: CatalogPartitionSpec) -> bool:
-        """Return whether there is a partition."""
+        """Return True if there is a partition."""
         return self.table_exists(table_path) and partition_spec in self._kept_partitions().get(str(table_path), {})
 
     def get_partition(self, table_path: ObjectPath, partition_spec: CatalogPartitionSpec) -> CatalogPartition:

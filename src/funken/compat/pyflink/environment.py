@@ -175,7 +175,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
-        """Return where savepoints go."""
+        """Return the place of savepoints."""
         path: str | None = self._configuration.to_dict().get("execution.checkpointing.savepoint-dir")
         return path
 

@@ -151,7 +151,7 @@ def sources(name: str) -> list[str] | None:
 
 
 def refusal(name: str) -> str | None:
-    """Return why a PyFlink module cannot be there, if it is one of those.
+    """Return the reason for which a PyFlink module cannot be there, if it is one of those.
 
     >>> refusal("pyflink.ml.core").split(";")[0]
     'This is another package'

@@ -458,7 +458,7 @@ class CheckpointConfig(native.CheckpointConfig):
         return self
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
-        """Return where checkpoints are, if that was set."""
+        """Return the place of checkpoints, if it was set."""
         path = self._configuration.to_dict().get("execution.checkpointing.dir")
         return None if path is None else FileSystemCheckpointStorage(path)
 

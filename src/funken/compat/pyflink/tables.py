@@ -90,7 +90,7 @@ class ModuleEntry:
         return self._name
 
     def used(self) -> bool:
-        """Return whether the module is in use."""
+        """Return True if the module is in use."""
         return self._used
 
 

@@ -190,7 +190,7 @@ def _blocks(file: IO[bytes], split: FileSplit, schema: Any) -> Iterator[Any]:
 
 
 def _find(file: IO[bytes], marker: bytes, start: int, end: int) -> int:
-    """Return where the first marker in a range begins; -1 if there is none."""
+    """Return the place of the first marker in a range; -1 if there is none."""
     file.seek(start)
     at, rest = start, b""
     while at < end and (more := file.read(_SEARCHED)):

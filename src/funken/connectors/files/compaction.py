@@ -78,7 +78,7 @@ class FileCompactStrategy:
         return FileCompactStrategyBuilder()
 
     def is_due(self, size: int, checkpoints: int) -> bool:
-        """Return whether files of this size (bytes) that have waited for so many checkpoints are to be put together.
+        """Return True if files of this size (bytes) that have waited for so many checkpoints are to be put together.
 
         >>> strategy = FileCompactStrategy(size_threshold=100, num_checkpoints=3)
         >>> strategy.is_due(99, 2), strategy.is_due(100, 1), strategy.is_due(1, 3)

@@ -241,7 +241,7 @@ def split_pattern(root: str) -> tuple[str, str | None]:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Return whether a path below the folder matches; a folder that matches stands for all below it.
+    """Return True if a path below the folder matches; a folder that matches stands for all below it.
 
     >>> [matches("dt=*/part-?", path) for path in ("dt=1/part-0", "dt=1/x/part-0", "dt=1/part-0/x")]
     [True, False, True]
@@ -373,7 +373,7 @@ class RecordReader(Protocol):
         ...
 
     def position(self, taken: int) -> int | tuple[int, int]:
-        """Return where to go on if ``taken`` of the last chunk's records are done."""
+        """Return the position to resume at if ``taken`` of the last chunk's records are done."""
         ...
 
 

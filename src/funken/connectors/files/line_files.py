@@ -88,7 +88,7 @@ class Charset:
 
 @lru_cache
 def newline_is_a_byte(charset: str) -> bool:
-    """Return whether in ``charset`` the byte 10 always means line feed.
+    """Return True if in ``charset`` the byte 10 always means line feed.
 
     >>> [newline_is_a_byte(name) for name in ("UTF-8", "ISO-8859-1", "windows-1252", "UTF-16", "gb18030", "cp037")]
     [True, True, True, False, False, False]

@@ -144,7 +144,7 @@ class RollingPolicy:
         return RollingPolicy()
 
     def is_full(self, size: int) -> bool:
-        """Return whether a file of this size (bytes) is to be closed.
+        """Return True if a file of this size (bytes) is to be closed.
 
         >>> policy = RollingPolicy.default_rolling_policy(part_size=1 << 20)
         >>> policy.is_full((1 << 20) - 1), policy.is_full(1 << 20)
@@ -153,7 +153,7 @@ class RollingPolicy:
         return self.part_size is not None and size >= self.part_size
 
     def is_old(self, age: int, inactivity: int) -> bool:
-        """Return whether a file of this age, and this long not written to (ms), is to be closed.
+        """Return True if a file of this age, and this long not written to (ms), is to be closed.
 
         >>> policy = RollingPolicy.default_rolling_policy(rollover_interval=60_000, inactivity_interval=5_000)
         >>> policy.is_old(age=10_000, inactivity=100), policy.is_old(age=10_000, inactivity=5_000)

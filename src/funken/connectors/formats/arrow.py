@@ -325,7 +325,7 @@ def _converted(name: str, column: Any, wanted: Any) -> Any:
 
 
 def places_of(schema: Type, record_type: Any, names: Sequence[str]) -> list[int] | None:
-    """Return which field of a record goes to each column; ``None`` if that takes more than its schema.
+    """Return the field of a record for each column; ``None`` if that takes more than its schema.
 
     ``record_type`` is the declared type of the file's records; without one, columns have the names of fields.
 

@@ -472,7 +472,7 @@ def _has(letters: re.Pattern[str], content: Any) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _table_of(letters: re.Pattern[str]) -> Any:
-    """Return which bytes are, or may belong to, one of some letters."""
+    """Return a mask of the bytes that are, or may belong to, one of some letters."""
     numpy = extras.load("numpy")
     return numpy.array([code >= _ASCII or letters.search(chr(code)) is not None for code in range(256)])
 
@@ -522,7 +522,7 @@ class Delimiters:
     quote: str | None
 
     def ends(self, data: bytes, complete: bool = True) -> Any:
-        """Return where records end (an array), if no quote before the last end is a doubtful one; else ``None``.
+        """Return the ends of records (an array), if no quote before the last end is a doubtful one; else ``None``.
 
         ``complete``: no byte comes after these, so an open quote is doubtful, too.
         """

@@ -63,7 +63,7 @@ _WITHOUT = ("text", "boolean", "double", *_WHOLE)
 
 
 def single_of(declared: Any) -> str:
-    """Return which single value a declared type is; nothing if it is none, or nothing is known of it.
+    """Return the name of a declared single type; nothing if it is none, or nothing is known of it.
 
     >>> from funken import Types
     >>> single_of(Types.INT()), single_of(int | None), single_of(Types.PRIMITIVE_ARRAY(Types.BYTE())), single_of(list[int])

@@ -532,7 +532,7 @@ class BrokerTransactionAdmin:
     # ---- which broker
 
     def _coordinators_of(self, probes: Sequence[str], brokers: Iterable[tuple[str, int]]) -> dict[str, tuple[str, int]]:
-        """Return which broker coordinates each probe and has loaded it; an ``OSError`` if one has none."""
+        """Return the broker that coordinates each probe and has loaded it; an ``OSError`` if one has none."""
         found: dict[str, tuple[str, int]] = {}
         left = probes
         for address in brokers:

@@ -401,7 +401,7 @@ class ReplicationStream:
         return _ASK_S if self.asks else _REPORT_S
 
     def _ended(self, connection: Any) -> Exception:
-        """Return why the server has ended the stream; a reader that was ended by another one must not come back."""
+        """Return the cause of the server's end of the stream; a reader ended by another one must not come back."""
         result = connection.get_result()
         state = _state_of(result) if result is not None else ""
         message = connection.get_error_message().strip() or "the server has ended the replication"

@@ -195,11 +195,11 @@ class RMQConnectionConfig:
         return self.network_recovery_interval
 
     def is_automatic_recovery(self) -> bool:
-        """Return whether a lost connection is made again; if not, the job fails."""
+        """Return True if a lost connection is made again; if not, the job fails."""
         return self.automatic_recovery
 
     def is_topology_recovery(self) -> bool:
-        """Return whether consumers are made again with a connection; they always are."""
+        """Return True if consumers are made again with a connection; they always are."""
         return self.topology_recovery
 
     def get_connection_timeout(self) -> int:

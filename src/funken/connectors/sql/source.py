@@ -178,7 +178,7 @@ def ranges(lower: Any, upper: Any, count: int) -> list[SqlSplit]:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Return whether two values of the column are the same to the database: NaN is, as in its order.
+    """Return True if two values of the column are the same to the database: NaN is, as in its order.
 
     >>> is_same(Decimal("NaN"), Decimal("NaN")), is_same(1, 2)
     (True, False)
@@ -187,7 +187,7 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def is_finite(value: Any) -> bool:
-    """Return whether ranges can be cut from a value.
+    """Return True if ranges can be cut from a value.
 
     >>> is_finite(Decimal("NaN")), is_finite(float("inf")), is_finite(date.max), is_finite(7)
     (False, False, False, True)
@@ -198,7 +198,7 @@ def is_finite(value: Any) -> bool:
 
 
 def position_of(column: str, names: Sequence[str]) -> int:
-    """Return where a column is among those of the query; SQLite does not tell if there is no such column.
+    """Return the place of a column among those of the query; SQLite does not tell if there is no such column.
 
     >>> position_of("ID", ["item", "id"])
     1

@@ -38,7 +38,7 @@ def setting(job: JobSnapshot, option: Option[T]) -> T:
 
 
 def ended(job: JobSnapshot) -> int:
-    """Return when the job ended; -1 if it has not."""
+    """Return the end of the job; -1 if it has not ended."""
     return _NO_RESULT if job.end_time is None else job.end_time
 
 

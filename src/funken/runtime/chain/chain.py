@@ -317,7 +317,7 @@ class OperatorChain:
         return any(operator.awaits_results() for operator in self._order)
 
     def next_tick(self) -> int | None:
-        """Return when the first operator is due for a tick."""
+        """Return the time at which the first operator is due for a tick."""
         due: int | None = None
         for operator in self._timed:
             at = operator.next_tick()

@@ -265,7 +265,7 @@ class Elasticity:
             return self._machine.handle(event, self._now())
 
     def due(self) -> bool:
-        """Return whether it is time to look again."""
+        """Return True if it is time to look again."""
         now = self._now()
         if now < self._next:
             return False

@@ -71,7 +71,7 @@ class AttemptOutputs:
         return [event for task in list(self._held) for event in self.take(task)]
 
     def first_to_finish(self, task: TaskId) -> bool:
-        """Return whether no attempt of the task has finished before this one."""
+        """Return True if no attempt of the task has finished before this one."""
         first = task not in self._finished
         self._finished.add(task)
         return first

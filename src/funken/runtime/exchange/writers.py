@@ -647,7 +647,7 @@ class FlushTimers:
         self._urgent = True
 
     def take_urgent_flush(self) -> bool:
-        """Return whether an urgent flush was requested since the last call."""
+        """Return True if an urgent flush was requested since the last call."""
         pressed, self._urgent = self._urgent, False
         return pressed
 

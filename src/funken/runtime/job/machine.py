@@ -410,7 +410,7 @@ class JobMachine:
 
 
 def _would_repeat(error: Exception) -> JobExecutionError:
-    """Return why a job is not restarted that its strategy would restart after ``error``."""
+    """Return the reason against a restart that the job's strategy would make after ``error``."""
     found = JobExecutionError(
         "the job failed and is not restarted: the program has records of execute_and_collect() already, and without "
         "checkpoints another attempt would give it them again. Call env.enable_checkpointing(interval), or write to a sink. "

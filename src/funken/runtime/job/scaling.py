@@ -194,7 +194,7 @@ class ScalingMachine:
         return None
 
     def _possible(self, now: Millis) -> int:
-        """Return for which parallelism there have been slots for long enough; 0 if that is not known yet."""
+        """Return the parallelism for which slots have been there for long enough; 0 if it is not known yet."""
         covered = self._slots and now - self._slots[0][0] >= self.settings.slots_for
         return min(possible for _, possible in self._slots) if covered else 0
 

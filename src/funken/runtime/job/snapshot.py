@@ -586,7 +586,7 @@ class CheckpointHistory:
 
 
 def _reason(event: Event) -> str:
-    """Return why an event ends a checkpoint of which no task is notified any more."""
+    """Return the reason for which an event ends a checkpoint of which no task is notified any more."""
     if isinstance(event, JobStopped):
         return f"the job has ended ({event.outcome.value})"
     return str(getattr(event, "reason", "")) or "aborted"

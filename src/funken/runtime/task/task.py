@@ -599,7 +599,7 @@ class Task:
             self.flushing.request_urgent_flush()
 
     def take_urgent_flush(self) -> bool:
-        """Return whether an urgent flush was requested since the last call."""
+        """Return True if an urgent flush was requested since the last call."""
         return self.flushing.take_urgent_flush()
 
     def handle_command(self, command: TaskCommand) -> None:

@@ -60,7 +60,7 @@ def name_of(settings: Mapping[str, str], options: str) -> str:
 
 
 def changed(package: Path) -> int:
-    """Return when the newest module of a package was changed (ns); 10 ms for a thousand modules."""
+    """Return the time of the newest change of a module of a package (ns); 10 ms for a thousand modules."""
     newest = 0
     for place, _, names in os.walk(package):
         for name in names:
@@ -82,12 +82,12 @@ def folder() -> Path | None:
 
 
 def socket_of(place: Path, name: str) -> Path:
-    """Return where the process of a session listens."""
+    """Return the path of a session's socket."""
     return place / f"warm-{name}.sock"
 
 
 def token_of(place: Path, name: str) -> Path:
-    """Return where its token is."""
+    """Return the path of its token."""
     return place / f"warm-{name}.token"
 
 

@@ -352,7 +352,7 @@ class MapView(MutableMapping[Any, Any]):
         return _Pairs(self)
 
     def is_empty(self) -> bool:
-        """Return whether there are no entries."""
+        """Return True if there are no entries."""
         return next(self.pairs(), None) is None
 
     def copy(self) -> dict[Any, Any]:

@@ -139,7 +139,7 @@ def encode_pickled(key: Any) -> bytes:
 
 
 def decodes_exactly(key: Any) -> bool:
-    """Return whether decoding gives the identical value: of these types, and not of types that are equal to them."""
+    """Return True if decoding gives the identical value: of these types, and not of types that are equal to them."""
     kind = type(key)
     if kind is int:
         return bool(-(1 << 8 * _LONGEST) < key < 1 << 8 * _LONGEST)
@@ -208,7 +208,7 @@ class Layout:
         return group.to_bytes(2, "big") + self._tail
 
     def row(self, parts: Parts, writes: bool = False) -> bytes:
-        """Return where something is, or ``writes`` will be before ``written`` is called."""
+        """Return the place of a row; ``writes``: it will be written before ``written`` is called."""
         place = self.prefix(self._group_of(parts[0]))
         try:
             return place + b"".join(map(encode_key, parts))
