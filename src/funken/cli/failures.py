@@ -84,7 +84,7 @@ class Signals:
 
     @contextmanager
     def watch(self, client: JobClient) -> Iterator[None]:
-        """Take the next signal for the first one: a job begins. At its end, raise the exception of the delayed signal."""
+        """Take the next signal for the first one: a job begins. At its end, raise the delayed exception."""
         if not self._saved_for:
             self._told = False
         if self._saving is None and seconds_to_save(client):

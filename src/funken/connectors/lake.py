@@ -84,7 +84,7 @@ class ParquetFiles:
         return self._collect(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
     def _batch_of(self, block: Any) -> Any:
-        """Return a block of columns as a batch; ``None``: records have to be made, also to name values that do not fit."""
+        """Return a block of columns as a batch; ``None``: records have to be made, or name a value that does not fit."""
         names = getattr(block.schema, "names", None)
         if isinstance(block.schema, Atomic):
             return None

@@ -88,7 +88,7 @@ class Operator:
     takes_fields = False
     """True if the operator has a ``process_block`` of its own that takes tuples field by field (``TupleBlock``)."""
     columnar = False
-    """True if the operator has a ``process_block`` of its own: it takes and emits columns (``funken/columnar``) or rows."""
+    """True if the operator has a ``process_block`` of its own: it takes and emits columns (``funken/columnar``), too."""
 
     @classmethod
     def build(cls) -> Self:

@@ -603,7 +603,7 @@ class _Pattern:
         return _or((left | right,) for left in test for right in self._rest(how, number, rest))
 
     def _rest(self, how: str, number: int, text: str) -> Alternatives:
-        """Return the condition for pieces from one on (``ends``: up to one) that begin or end with a text, or are it."""
+        """Return the condition for pieces from one on (``ends``: up to one) that begin or end with a text, or equal it."""
         known = self._known.get((how, number, text))
         if known is None:
             known = self._known[how, number, text] = self._found(how, number, text)

@@ -52,7 +52,7 @@ class _ColumnarFormat(FileFormat, BulkFormat):
     _name = ""
 
     def __post_init__(self) -> None:
-        """Refuse objects other than record types, before the job runs; raises ``EnvironmentNotReady`` without PyArrow."""
+        """Refuse other objects than record types before the job runs; raises ``EnvironmentNotReady`` without PyArrow."""
         extras.need("columns", self._name)
         if self.record_type is not None and self.fields is not None:
             raise InvalidConfiguration(f"{self._name} takes a record type or the names of fields, not both.")

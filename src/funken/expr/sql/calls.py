@@ -514,7 +514,7 @@ def function(
     aliases: Sequence[str] = (),
     signatures: Sequence[str] = (),
 ) -> FunctionRule:
-    """Return a row of the table. ``kernel``: a Python function over values, or a result of ``bound`` or ``per_value``."""
+    """Return a row of the table. ``kernel``: a Python function over values, or made by ``bound`` or ``per_value``."""
     alternatives = [params] if isinstance(params, str) else list(params)
     made = kernel if kernel is None or getattr(kernel, "__name__", "") == "kernel" else None
     if made is None and kernel is not None:

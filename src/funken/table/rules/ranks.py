@@ -41,7 +41,7 @@ _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
 class Bounds:
-    """The positions that a filter keeps: from ``start`` to ``end`` or a column's value; ``rest``: its other conditions."""
+    """The positions that a filter keeps: from ``start`` to ``end`` or a column's value; ``rest``: other conditions."""
 
     def __init__(self, conditions: list[Node], rank: int) -> None:
         self.start = 1

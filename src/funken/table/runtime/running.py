@@ -229,7 +229,7 @@ class _RunningExtreme(Running):
         return results.cast(self.arrow), [left]
 
     def _by_rank(self, every: pa.Array) -> tuple[Array, Callable[[Array], pa.Array], int]:
-        """Return the rank of each value in the order of all, from 1 on, a function back to values, and the last rank."""
+        """Return the rank of each value in the order of all, from 1, a function back to values, and the last rank."""
         encoded = every.dictionary_encode("mask")
         order = "ascending" if self.greatest else "descending"
         ranks = pc.rank(encoded.dictionary, order, tiebreaker="dense").to_numpy()
