@@ -216,7 +216,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class MatchPattern:
-    """Finds the matches of a pattern among the events of each key, and gives them to a ``PatternProcessFunction``."""
+    """Finds the matches of a pattern among the events of each key, and passes them to a ``PatternProcessFunction``."""
 
     function: PatternProcessFunction
     pattern: Pattern
@@ -473,7 +473,7 @@ class MatchPatternLogic(KeyedOperator):
     def _give(
         self, key: Any, matches: list[Match], expired: Iterable[Any], at: int, now: int, stamp: int, shared: bool
     ) -> None:
-        """Call the function; ``shared``: events of the matches are kept, so it is given copies of those it could change."""
+        """Call the function; ``shared``: events of the matches are kept, so it gets copies of those it could change."""
         user, own = self._user, self.own if shared or len(matches) > 1 or expired else None
         self.current_key = key
         event_time = self._settings.event_time

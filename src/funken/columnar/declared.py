@@ -368,7 +368,7 @@ def seen(value: Expression, type_info: TypeInformation | None) -> Expression:
 
 
 def named(value: Expression, type_info: TypeInformation) -> Expression:
-    """Return a value whose rows have the names that a type gives them, as far as they are made in it."""
+    """Return a value whose rows have the names of a type, as far as they are made in it."""
     return _shaped(value, type_info, _as_it_is)
 
 
@@ -460,7 +460,7 @@ def named_rows(traced: Traced, type_info: TypeInformation | None) -> Traced:
 
 
 def named_rows_of_all(traced: TracedFlatMap, type_info: TypeInformation | None) -> TracedFlatMap:
-    """Return a function that gives any number of results, in the same way; side outputs have types of their own."""
+    """Return a function with any number of results, in the same way; side outputs have types of their own."""
     if type_info is None:
         return traced
     emissions = (

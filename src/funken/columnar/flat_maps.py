@@ -206,7 +206,7 @@ class FlatMapTracer(Tracer):
                 self.give_one(value, at)
 
     def give(self, value: Any, at: Emission) -> None:
-        """Give all that is in a value."""
+        """Emit all that is in a value."""
         if isinstance(value, Marker) and value.kind == "several":
             segment = self.log.segment()
             for each in value.value:
@@ -227,14 +227,14 @@ class FlatMapTracer(Tracer):
             self.log.add(replace(at, items=expression_on(value), result=_ITEM, segment=self.log.segment()))
 
     def give_one(self, value: Any, at: Emission) -> None:
-        """Give one result."""
+        """Emit one result."""
         side = None
         if isinstance(value, Marker) and value.kind == "side":
             side, value = value.value
         self.log.add(replace(at, result=expression_on(value), side=side))
 
     def give_to_side(self, stack: Stack, at: Emission) -> None:
-        """Call the context's method that gives a value for a side output."""
+        """Call the context's method that emits a value to a side output."""
         tag = self._tag(stack.item(2))
         if tag is None:
             raise NotVectorizable("gives a side output whose tag is not constant")
@@ -446,7 +446,7 @@ class EmissionWalk(Walk):
         return items_displayed(iterator)
 
     def _loop_over(self, here: int, stop: int, iterator: Marker, state: State) -> None:
-        """Follow the body once for any item of a list; a loop that gives nothing may carry variables."""
+        """Follow the body once for any item of a list; a loop that emits nothing may carry variables."""
         reader, at, variables = self._reader, self.at(state), state.variables
         inner = self.operations[here + 1 : stop]
         stored = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}

@@ -154,7 +154,7 @@ class ResultOfItem(Expression):
 
 
 def conditions_of(tree: Expression) -> tuple[Expression, ...]:
-    """Return the conditions, tested one after the other, under which something is given.
+    """Return the conditions, tested one after the other, of a result.
 
     >>> from funken.columnar.expressions import Argument
     >>> conditions_of(Choose(Argument(0), ResultOfItem(Argument(1)), ResultOfItem(None)))
@@ -288,7 +288,7 @@ def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeh
 
 
 def _apart(tree: Expression, place: int) -> Expression:
-    """Return the ends of a body with one value of a variable each, where paths have met that give it several."""
+    """Return the ends of a body with one value of a variable each, where paths with several have met."""
     match tree:
         case Choose(condition, then, otherwise):
             return Choose(condition, _apart(then, place), _apart(otherwise, place))

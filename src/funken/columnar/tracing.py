@@ -515,7 +515,7 @@ class Walk:
     # ---- loops, and what they give
 
     def _gives(self, operation: Operation, stack: Stack) -> bool:
-        """Return True if an operation of the body of a loop gives a result for the item."""
+        """Return True if an operation of the body of a loop emits a result for the item."""
         if operation.name == "CALL" and operation.argument == 1 and stack.peek(2, "append"):
             return True
         return self._at is not None and (operation.name == "YIELD_VALUE" or _appends(operation, stack))

@@ -125,7 +125,7 @@ def sort_keys(given: Any, columns: Sequence[str], what: str) -> list[Expression]
 
 
 def flags(given: Flags, keys: Sequence[Any], what: str) -> list[Any]:
-    """Return a flag per key: of one for all, or of a list; ``None`` for each if none is given."""
+    """Return a flag per key: of one for all, or of a list; ``None`` for each if there is none."""
     found = list(given) if isinstance(given, list | tuple) else [given] * len(keys)
     for one in found:
         if one is not None and not isinstance(one, bool):
@@ -215,7 +215,7 @@ def field_names(type_: LogicalType) -> list[str]:
 
 
 def output_names(call: Any) -> list[str]:
-    """Return the names of the columns that the call of a table function gives, if its declaration knows them."""
+    """Return the names of the columns of a table function's call, if its declaration knows them."""
     if not isinstance(call, Expression):
         raise TypeError(f"join_lateral() takes a call of a table function, f(col('text')) say, but got {call!r}.")
     dtype = getattr(call._function, "return_dtype", None)

@@ -41,7 +41,7 @@ def col(name: str) -> Expression:
 
 
 def lit(value: Any, data_type: DataType | None = None) -> Expression:
-    """Return a constant, of a type if one is given.
+    """Return a constant, of a type if one is named.
 
     >>> str(lit("active"))
     "'active'"
@@ -324,7 +324,7 @@ class DataFrame:
         return DataFrame(joined(self._table, other._table, on, how, left_on, right_on))
 
     def join_lateral(self, table_function_call: Expression, how: str = "inner") -> DataFrame:
-        """Join each row with the rows that a table function gives for it; ``how="left"`` keeps rows for which it gives none."""
+        """Join each row with a table function's rows for it; ``how="left"`` keeps rows for which there are none."""
         if how not in ("inner", "left"):
             raise ValueError(f"how must be 'inner' or 'left' for join_lateral(), but got {how!r}.")
         call = table_function_call

@@ -32,7 +32,7 @@ Router = Callable[[Block], Sequence[Block]]
 
 
 def to_all(consumers: int) -> Router:
-    """Return a router that gives every consumer everything."""
+    """Return a router that sends everything to every consumer."""
     return lambda block: [block] * consumers
 
 
@@ -175,7 +175,7 @@ class EdgeReceiver(Protocol):
 
 
 class Exchanges(Protocol):
-    """Connects the producers of an edge with its consumers; only those of this process are given."""
+    """Connects the producers of an edge with its consumers; it knows those of this process only."""
 
     def connect(
         self,

@@ -139,7 +139,7 @@ def _whole(column: Any) -> Any:
 
 
 def is_deterministic(node: Node, functions: FunctionTable) -> bool:
-    """Return True if an expression gives the same value whenever it is computed."""
+    """Return True if an expression has the same value whenever it is computed."""
     for each in walk(node):
         if not isinstance(each, Call):
             continue

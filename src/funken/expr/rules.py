@@ -91,7 +91,7 @@ class Accumulation(Protocol):
 
 @dataclass(frozen=True)
 class AggregateRule:
-    """An aggregate function. ``make(arguments' types, options, result type)`` gives its accumulation."""
+    """An aggregate function. ``make(arguments' types, options, result type)`` returns its accumulation."""
 
     name: str
     signatures: tuple[str, ...]

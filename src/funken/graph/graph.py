@@ -304,7 +304,7 @@ class Graph(GraphBase):
         return self._new(self._vertices, mapped.with_forwarded_fields("f0; f1"))
 
     def translate_graph_ids(self, function: Any) -> Self:
-        """Replace each id by ``function(id)``, which must give different ids for different ones."""
+        """Replace each id by ``function(id)``, which must return different ids for different ones."""
         vertices = self._vertices.map(lambda vertex: (function(vertex[0]), vertex[1]))
         return self._new(vertices, self._edges.map(lambda edge: (function(edge[0]), function(edge[1]), edge[2])))
 

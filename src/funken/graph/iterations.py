@@ -76,7 +76,7 @@ class IterationConfiguration:
         return self
 
     def add_broadcast_set(self, function: str, name: str, data_set: DataSet) -> IterationConfiguration:
-        """Give all records of a data set to a function: ``"compute"``, ``"scatter"``, ``"gather"``, ``"sum"`` or ``"apply"``."""
+        """Pass a data set's records to a function: ``"compute"``, ``"scatter"``, ``"gather"``, ``"sum"`` or ``"apply"``."""
         if function not in {"compute", "scatter", "gather", "sum", "apply"}:
             raise InvalidProgram(
                 f"add_broadcast_set(): there is no function {function!r}; use compute, scatter, gather, sum or apply."
@@ -182,7 +182,7 @@ class SuperstepCall:
         self.arity = arity
 
     def open(self, context: DataSetRuntimeContext) -> None:
-        """Give the user's function its context; begin a superstep."""
+        """Set the context of the user's function; begin a superstep."""
         if isinstance(self.function, GraphFunction):
             self.function._runtime = context
             self.function.pre_superstep()
@@ -590,7 +590,7 @@ class ApplyFunction(GraphFunction):
 
 class _GatherNeighbor(SuperstepCall):
     def join(self, active: Any, edge: Any) -> Iterator[Any]:
-        """Yield the partial value that an active vertex gives its neighbour."""
+        """Yield an active vertex's partial value for its neighbour."""
         gather = self.function.gather if isinstance(self.function, NeighborGatherFunction) else self.function
         yield edge[1], gather(Neighbor(active[1], edge[2]))
 

@@ -38,7 +38,7 @@ class PlanOperator:
 
 @dataclass
 class PlanUids:
-    """Gives operators their uids, in the order in which a plan is translated: pinned ones, or new ones that it notes."""
+    """Assigns uids to operators, in the order in which a plan is translated: pinned ones, or new ones that it notes."""
 
     pinned: Sequence[PlanOperator] | None = None
     operators: list[PlanOperator] = field(default_factory=list)

@@ -221,7 +221,7 @@ class ExecGlobalGroupAggregate(ExecNode):
 
 @dataclass(frozen=True)
 class ExecIncrementalGroupAggregate(ExecNode):
-    """Merges the accumulators of buckets, and gives how the groups of the buckets change as accumulators of these.
+    """Merges the accumulators of buckets, and emits the changes of the groups of the buckets as accumulators of these.
 
     It is the global aggregate of the buckets (``keys``, ``calls``, ``partial``: its result) and the local aggregate over
     that (``final_keys``, ``final_calls``: of the result) in one.

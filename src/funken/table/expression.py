@@ -674,7 +674,7 @@ def _of_interval(unit: str) -> Callable[[Expression], Expression]:
 
 
 def _with_all() -> None:
-    """Give ``Expression`` the members that are one function of SQL each."""
+    """Add the members that are one function of SQL each to ``Expression``."""
     functions = {**{name: name.upper() for name in _UNARY}, **_RENAMED}
     for name, sql in functions.items():
         _with_property(name, _of_function(_camel(name), sql), f"Call ``{sql}``.")
@@ -771,7 +771,7 @@ def col(name: str) -> Expression:
 
 
 def lit(v: Any, data_type: Any = None) -> Expression:
-    """Return a constant, of a type if one is given.
+    """Return a constant, of a type if one is named.
 
     >>> str(lit("a")), str(lit(None, "INT"))
     ("'a'", 'null')

@@ -231,7 +231,7 @@ class Translation:
         return self.add(node, logic, schema_of(node.row_type), self.of(node.input), keyed=keyed, **arguments)
 
     def adopt(self, uid: str, before: set[OperatorId]) -> None:
-        """Give uids to the nodes that a connector added, and the parallelism of the node above where changes pass in order."""
+        """Set uids of nodes that a connector added, and the parallelism of the node above where changes pass in order."""
         graph = self.env.graph
         for place, node in enumerate([node for node in graph if node.id not in before]):
             if node.uid is None:

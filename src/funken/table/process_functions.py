@@ -118,7 +118,7 @@ class ProcessDefinition:
         return any(one.name == name and "pass_columns" in one.traits for one in self.signature)
 
     def columns(self, tables: Mapping[str, Any], scalars: Mapping[str, Any]) -> list[tuple[str, LogicalType]]:
-        """Return the names and types of the columns that the function gives."""
+        """Return the names and types of the columns of the function's result."""
         type_ = as_type(self.function.result_type)
         if isinstance(type_, RowType):
             return [(field.name, field.type) for field in type_.fields]

@@ -99,7 +99,7 @@ class UserDefinedFunction:
         """Release the resources of ``open``."""
 
     def is_deterministic(self) -> bool:
-        """Return True if equal arguments give equal results."""
+        """Return True if equal arguments have equal results."""
         return True
 
 
@@ -662,12 +662,12 @@ def _rows_of(found: Any) -> Iterable[Any]:
 
 
 def internal_row(row: Any, types: Sequence[LogicalType]) -> tuple[Any, ...]:
-    """Return the internal values of a row that a function gave."""
+    """Return the internal values of a function's row."""
     return tuple(internal_value(value, type_) for value, type_ in zip(row_values(row, types), types, strict=True))
 
 
 def row_values(row: Any, types: Sequence[LogicalType]) -> list[Any]:
-    """Return the values of a row that a function gave: a ``Row``, tuple, dict, or a single value."""
+    """Return the values of a function's row: a ``Row``, tuple, dict, or a single value."""
     if isinstance(row, Mapping):
         values = list(row.values())
     elif isinstance(row, Row | tuple | list) and not (len(types) == 1 and isinstance(types[0], RowType | ArrayType)):
@@ -827,7 +827,7 @@ class TableAggregateDefinition(AggregateDefinition):
 
 
 class _RowsOfGroup(AggregateDefinition):
-    """Gives the rows of a table aggregate function as one value."""
+    """Returns the rows of a table aggregate function as one value."""
 
     gives_rows = True
 

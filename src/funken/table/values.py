@@ -218,7 +218,7 @@ _ONE_SECOND = datetime.timedelta(seconds=1)
 
 
 def java_row(row: Row, types: Iterable[Any] = ()) -> str:
-    """Return the text of a row as Flink's ``Row.toString()`` gives it; ``types`` tell FLOAT from DOUBLE.
+    """Return the text of a row by Flink's ``Row.toString()``; ``types`` tell FLOAT from DOUBLE.
 
     >>> java_row(Row("a", None, 1.0, [True], {"k": datetime.date(2024, 2, 3)}))
     '+I[a, null, 1.0, [true], {k=2024-02-03}]'
@@ -229,7 +229,7 @@ def java_row(row: Row, types: Iterable[Any] = ()) -> str:
 
 
 def java_text(value: Any, type_: Any = None) -> str:
-    """Return the text of a value as Java's ``toString`` gives it.
+    """Return the text of a value by Java's ``toString``.
 
     >>> java_text(datetime.datetime(2024, 2, 3, 4, 5)), java_text(1e7), java_text(b"a")
     ('2024-02-03T04:05', '1.0E7', '[97]')

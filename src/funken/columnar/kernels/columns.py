@@ -264,7 +264,7 @@ class Lists(MadeLater):
         return self.items if last - first == self.items.length else self.items[first:last]
 
     def to_list(self, length: int) -> list[Any]:
-        """Return the lists: new ones each time, for who is given one may change it."""
+        """Return the lists: new ones each time, for the caller may change it."""
         values = self.content().to_list()
         return [values[start:stop] for start, stop in pairwise((self.offsets - self.offsets[0]).tolist())]
 

@@ -491,7 +491,7 @@ class PairSlots:
         return found, np.sort(np.concatenate(missing)) if missing else left
 
     def _add(self, pairs: Array) -> None:
-        """Give numbers to pairs that have none, each of which is given once."""
+        """Assign numbers to pairs that have none, each of which comes once."""
         begin, self._count = self._count, self._count + len(pairs)
         if self._count > len(self._known):
             larger: Any = np.empty(2 * self._count, np.int64)

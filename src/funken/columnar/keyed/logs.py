@@ -135,7 +135,7 @@ class ListLog:
         return self._items
 
     def append(self, slots: Array, counts: Array, items: Columns, stored: bool = False) -> None:
-        """Add ``counts`` items to the lists at ``slots``, each of which is given once."""
+        """Add ``counts`` items to the lists at ``slots``, each of which comes once."""
         if not len(slots):
             return
         self._reserve(int(slots.max()) + 1)

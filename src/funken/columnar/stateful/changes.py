@@ -342,7 +342,7 @@ class StateLifetime:
 
 
 def lifetime_in(handle: Any) -> StateLifetime | None:
-    """Return the lifetime that a handle gives to values; ``None`` if they do not expire."""
+    """Return the lifetime of the values of a handle; ``None`` if they do not expire."""
     rules = getattr(handle, "life", None)
     return None if rules is None else StateLifetime(rules.ttl, rules.renews)
 
@@ -458,7 +458,7 @@ def declared_states(target: Any) -> tuple[DeclaredState, ...]:
 
 @dataclass(frozen=True)
 class _Given:
-    """A state that the runtime context gives, and the lifetime that its descriptor has then."""
+    """A state of the runtime context, with its descriptor's lifetime at that time."""
 
     kind: StateKind
     descriptor: Any

@@ -616,7 +616,7 @@ class Emission:
 
 @dataclass(frozen=True)
 class TracedFlatMap:
-    """A function, and all it gives, in order."""
+    """A function, and all its results, in order."""
 
     emissions: tuple[Emission, ...]
     dependencies: tuple[Dependency, ...] = ()

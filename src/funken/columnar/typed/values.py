@@ -480,7 +480,7 @@ def _inner(schema: Type) -> Iterable[Type]:
 
 @dataclass(frozen=True)
 class Given:
-    """A result, the schemas of its parts, the conditions under which it is given, and the list for whose items, argument 1."""
+    """A result, the schemas of its parts, its conditions, and the list for whose items, argument 1."""
 
     result: Expression
     schema_of: _SchemaOf

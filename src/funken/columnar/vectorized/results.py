@@ -74,7 +74,7 @@ def _by_content(values: list[Any]) -> Column:
 
 
 def argument_of(block: Columns, form: BatchFormat) -> Any:
-    """Return a block as a function is given it."""
+    """Return a block in the form of a function's argument."""
     leaves = [
         leaf if leaf.kind in ARRAYS else _by_content(leaf.to_list(block.length)) for leaf in block.leaves
     ]  # fmt: skip

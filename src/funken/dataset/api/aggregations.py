@@ -347,7 +347,7 @@ def sampler(with_replacement: bool, fraction: float, seed: int | None) -> MapPar
 
 
 class _Draw(_Seeded):
-    """Gives each record a random weight and keeps those with the greatest: a part of a global sample."""
+    """Assigns each record a random weight and keeps those with the greatest: a part of a global sample."""
 
     def __init__(self, size: int, seed: int | None) -> None:
         super().__init__(seed)

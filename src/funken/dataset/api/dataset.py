@@ -241,7 +241,7 @@ class DataSet:
         return self._change("set_parallelism", parallelism=parallelism)
 
     def with_broadcast_set(self, data_set: DataSet, name: str) -> Self:
-        """Give the operator's function all records of another data set, as ``get_broadcast_variable(name)``.
+        """Pass all records of another data set to the operator's function, as ``get_broadcast_variable(name)``.
 
         >>> from funken import MapFunction
         >>> from funken.dataset import ExecutionEnvironment
@@ -269,7 +269,7 @@ class DataSet:
         return self._change("with_broadcast_set", broadcasts=broadcasts)
 
     def with_forwarded_fields(self, *fields: str) -> Self:
-        """Promise that the function copies these fields unchanged: ``"f0; f2->f1"``. A wrong promise gives wrong results.
+        """Promise that the function copies these fields unchanged: ``"f0; f2->f1"``. Wrong promises lead to wrong results.
 
         >>> from funken.dataset import ExecutionEnvironment
         >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)

@@ -39,7 +39,7 @@ MARK = "\ufeff"
 
 
 class InputFormat:
-    """A format of one's own derives from this, and is given to ``create_input``.
+    """A format of one's own derives from this, and is the argument of ``create_input``.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> class Squares(InputFormat):

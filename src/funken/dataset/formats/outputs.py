@@ -34,7 +34,7 @@ class WriteMode(enum.Enum):
 
 
 class OutputFormat:
-    """A format of one's own derives from this, and is given to ``output``. Each task has a copy of it.
+    """A format of one's own derives from this, and is the argument of ``output``. Each task has a copy of it.
 
     The copy is opened, given blocks of records, and closed, in the task; ``begin``, ``commit`` and ``abort`` run once, where the
     program runs: before the first task, after the last one, and after a failure.

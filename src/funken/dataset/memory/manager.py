@@ -260,7 +260,7 @@ class Share:
 
     @property
     def in_use(self) -> bool:
-        """True if it has memory or disk space to give back."""
+        """True if it has memory or disk space to release."""
         return self.used > 0 or self._file is not None
 
     def fits(self, size: int) -> bool:
@@ -278,7 +278,7 @@ class Share:
         self._manager.count(size)
 
     def release(self, size: int | None = None) -> None:
-        """Count off dropped memory; everything, if no size is given."""
+        """Count off dropped memory; everything by default."""
         size = self.used if size is None else min(size, self.used)
         self.used -= size
         self._manager.count(-size)

@@ -163,7 +163,7 @@ class Enumeration:
 
 
 def _for_combiners(plan: PhysicalNode, broadcasts: tuple[tuple[str, PlanChannel], ...]) -> PhysicalNode:
-    """Give a combiner the broadcast sets of its operator: it has the same function."""
+    """Add its operator's broadcast sets to a combiner: it has the same function."""
     for place, channel in enumerate(plan.inputs if broadcasts else ()):
         if channel.source.combiner and channel.source.node is plan.node:
             plan = plan.with_input(place, source=replace(channel.source, broadcasts=broadcasts))

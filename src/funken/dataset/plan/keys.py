@@ -378,7 +378,7 @@ def _short(value: Any) -> str:
 
 
 class FieldColumn:
-    """Extracts fields from blocks: one path gives the values, several give tuples.
+    """Extracts fields from blocks: one path extracts the values, several extract tuples.
 
     >>> FieldColumn(((1,), (0,)), "group_by")([(1, "a"), (2, "b")])
     [('a', 1), ('b', 2)]

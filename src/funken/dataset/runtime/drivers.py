@@ -125,7 +125,7 @@ class DriverTask:
         return self._columns[id(key)]
 
     def share(self) -> Share:
-        """Return a share of memory that is given back when the task is closed."""
+        """Return a share of memory that is released when the task is closed."""
         share = self.context.share()
         self._shares.append(share)
         return share

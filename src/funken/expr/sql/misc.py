@@ -209,7 +209,7 @@ def _sha2(text: str, bits: int) -> str:
 
 
 def _hash_code(call: Call, evaluator: Any) -> Callable[..., int]:
-    """Return the hash that Java gives a value."""
+    """Return Java's hash of a value."""
     type_ = call.args[0].type
     if is_text(type_):
         return java_hash

@@ -241,7 +241,7 @@ class SpannerEdges:
 
 
 class StreamingConnectedComponents:
-    """Gives the vertices of each connected component of all edges so far, by the least of them.
+    """Computes the vertices of each connected component of all edges so far, by the least of them.
 
     ``window`` and ``degree`` are those of ``EdgeStream.aggregate``.
 
@@ -359,7 +359,7 @@ PIECE = 32
 
 
 class StreamingTriangles:
-    """Gives each triangle once, as ``(id, id, id)``, in order if ids have one, when the last of its edges comes.
+    """Lists each triangle once, as ``(id, id, id)``, in order if ids have one, when the last of its edges comes.
 
     Directions, loops and repeated edges do not count. The state holds every edge ``parts`` times; None: a number of parts
     that keeps all tasks busy.
@@ -410,7 +410,7 @@ class WindowTriangles(NamedTuple):
 
 
 class WindowTriangleCount:
-    """Gives the number of triangles among the edges of each tumbling window of event time, late edges left out.
+    """Counts the triangles among the edges of each tumbling window of event time, late edges left out.
 
     >>> from funken import WatermarkStrategy
     >>> from funken.testing import local

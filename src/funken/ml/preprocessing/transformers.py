@@ -103,7 +103,7 @@ def added_counts(one: list[Counter[Any]], other: list[Counter[Any]]) -> list[Cou
 
 @dataclass
 class Quantiles:
-    """A summary of every feature that gives quantiles: exact up to ``POINTS`` rows.
+    """A summary of every feature for quantiles: exact up to ``POINTS`` rows.
 
     With more, two summaries of a level become one of the next, of which every second point is kept; so a rank is wrong by
     at most ``levels / (2 * POINTS)`` of the rows: 0.03 % with 2^27 rows.

@@ -101,7 +101,7 @@ class Asking(OfTask):
 
 
 class Numbered(OfTask):
-    """Gives each block of rows its place among all rows, the same in every run."""
+    """Numbers the rows of all blocks, the same in every run."""
 
     block_records = 4
 

@@ -108,7 +108,7 @@ class FieldComparison:
         return list(self.values)
 
     def sql(self, column: str, decimals: bool) -> str | None:
-        """Return the comparison for a database whose quoted column is given; ``None`` if it may compare otherwise.
+        """Return the comparison for a database, of a quoted column; ``None`` if it may compare otherwise.
 
         Texts are compared for equality only, since their order is a matter of collations; ``decimals`` says whether the database
         keeps decimals exactly.

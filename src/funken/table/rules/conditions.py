@@ -50,7 +50,7 @@ def factored(node: Node) -> list[Node]:
 
 
 def is_deterministic(node: Node) -> bool:
-    """Return True if an expression gives the same value whenever it is computed."""
+    """Return True if an expression has the same value whenever it is computed."""
     return evaluate.is_deterministic(node, FUNCTIONS)
 
 

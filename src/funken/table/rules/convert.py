@@ -101,7 +101,7 @@ class Converter:
         return self.normalized(self.raw_scan(node))
 
     def raw_scan(self, node: LogicalScan) -> nodes.ExecScan:
-        """Read a table as its connector gives it."""
+        """Read a table in its connector's form."""
         names = node.row_type.names
         scan = scan_of(node.table, list(names), self.config, node.options)
         columns = {column.name: column for column in node.table.table.columns}

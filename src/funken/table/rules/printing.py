@@ -743,7 +743,7 @@ def _lookup_settings(node: nodes.ExecLookupJoin) -> list[str]:
 
 
 def _lifetimes(given: Sequence[tuple[str, int | None]]) -> list[str]:
-    """Return the lifetimes (ms) that a STATE_TTL hint gives."""
+    """Return the lifetimes (ms) of a STATE_TTL hint."""
     shown = [f"{name}={length_text(ttl).replace(' ', '') if ttl else '0s'}" for name, ttl in given if ttl is not None]
     return [f"stateTtlHints=[[[STATE_TTL options:{{{', '.join(shown)}}}]]]"] if shown else []
 

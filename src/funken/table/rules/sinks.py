@@ -76,7 +76,7 @@ def _check_overwrite(node: LogicalSink, table: Any, batch: bool) -> None:
 
 
 def _first(settler: Settler, node: ExecNode, needs: list[Need], partial: bool) -> ExecNode:
-    """Return a relation that gives the first of several needs that it can."""
+    """Return a relation that fulfils the first possible one of several needs."""
     found = (settler.of(node, need, partial) for need in needs)
     return next(each for each in found if each is not None)
 

@@ -196,7 +196,7 @@ def _plain_maps(array: pa.Array) -> list[Any]:
 
 
 def _cut(array: pa.Array, items: list[Any]) -> list[Any]:
-    """Return lists of the items that ``flatten`` gave: those of NULLs are not among them."""
+    """Return lists of the items of ``flatten``: those of NULLs are not among them."""
     found: list[Any] = []
     at = 0
     maps = pa.types.is_map(array.type)

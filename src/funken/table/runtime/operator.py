@@ -251,7 +251,7 @@ class KeyedTableOperator(TableOperator):
 
 
 def living(descriptor: StateDescriptor[Any], ttl: int) -> StateDescriptor[Any]:
-    """Give a state a lifetime (ms); 0: it lives for ever."""
+    """Add a lifetime (ms) to a state; 0: it lives for ever."""
     if ttl > 0:
         descriptor.enable_time_to_live(StateTtlConfig.new_builder(ttl).build())
     return descriptor

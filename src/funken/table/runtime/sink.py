@@ -35,7 +35,7 @@ from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_
 
 @dataclass(frozen=True)
 class TableSink(WriterSink):
-    """A sink whose ``write`` is given a ``TableBlock`` as its values."""
+    """A sink whose ``write`` takes a ``TableBlock`` as its values."""
 
     schema: BlockSchema
 

@@ -247,7 +247,7 @@ def _kept(values: Any, mask: pa.Array) -> Any:
 
 
 def _cast(arrays: Sequence[pa.Array], schema: BlockSchema) -> list[pa.Array]:
-    """Give columns the Arrow types that are declared; values stay the same."""
+    """Cast columns to the declared Arrow types; values stay the same."""
     return [
         array if array.type == field.type else array.cast(field.type) if not pa.types.is_null(array.type)
         else pa.nulls(len(array), field.type)

@@ -142,7 +142,7 @@ class SubQueryRef(Node):
 
 
 def change(node: Node, replaced: Callable[[Node], Node | None]) -> Node:
-    """Replace nodes from the top down: where ``replaced`` gives a node it stands for the whole tree below."""
+    """Replace nodes from the top down: a result of ``replaced`` stands for the whole tree below."""
     found = replaced(node)
     if found is not None:
         return found
