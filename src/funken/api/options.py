@@ -130,7 +130,7 @@ class ExecutionConfig(Suggesting):
         return self._configuration.get(config.JOB_PARAMETERS)
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Hand records on within a chain without copies: faster, if no function changes a record that it was given or emitted."""
+        """Pass records within a chain without copies: faster, if no function changes its input or emitted records."""
         self._configuration.set(config.OBJECT_REUSE, True)
         return self
 

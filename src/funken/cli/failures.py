@@ -210,7 +210,7 @@ conf_option = click.option(
 
 
 def job_options(default_target: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options of every job: ``--target``, ``--parallelism``, ``--conf``."""
+    """Add the options of every job to a command: ``--target``, ``--parallelism``, ``--conf``."""
     options = (
         click.option(
             "--target",

@@ -60,7 +60,7 @@ _Answer: TypeAlias = list[FoundJob] | ServerNotReached | RequestRejected
 
 
 def remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command ``--url``, ``--token-file`` and ``--certificate``."""
+    """Add ``--url``, ``--token-file`` and ``--certificate`` to a command."""
     for option in (
         click.option(
             "--certificate", type=click.Path(exists=True, dir_okay=False), help="Trust this certificate (PEM)."
@@ -168,7 +168,7 @@ def job_command(name: str, optional: bool = False) -> Callable[[Callable[..., No
 
 
 def as_json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command ``--json``."""
+    """Add ``--json`` to a command."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 

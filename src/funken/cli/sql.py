@@ -173,7 +173,7 @@ def _ended_by_ctrl_c(result: Any) -> Iterator[None]:
 
 
 def read_statements(lines: Callable[[str], str]) -> Iterator[str]:
-    """Read statements line by line, each to its semicolon; ``lines`` is given the prompt, and raises ``EOFError`` at the end."""
+    """Read statements line by line, to a semicolon; ``lines`` takes the prompt, and raises ``EOFError`` at the end."""
     from funken.table.sql import parser  # noqa: PLC0415 - only where statements run
 
     text = ""

@@ -118,7 +118,7 @@ _ALMOST, _SOMEWHAT = 0.88, 0.6
 
 
 def warn(message: str) -> None:
-    """Give a warning that names the line of the program, not one of Funken's."""
+    """Warn with the line of the program, not one of Funken's."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("funken."):
         level, frame = level + 1, frame.f_back

@@ -397,7 +397,7 @@ class SplitEnumerator:
         raise NotImplementedError
 
     def splits_read(self, subtask: int) -> None:
-        """A subtask has read all splits that it was given; called before it is asked for more.
+        """A subtask has read all its splits; called before it is asked for more.
 
         >>> StaticSplits([], parallelism=1).splits_read(subtask=0)
         """

@@ -150,7 +150,7 @@ Line = str | tuple[str, str]
 
 
 class StreamingProgram:
-    """A program that is given the records of a partition as lines, and gives records as lines.
+    """A program that reads the records of a partition as lines, and writes records as lines.
 
     ``command``: words, or text that is split as a shell would; there is no shell. It has to be there on every machine.
     ``separator`` is between key and value.

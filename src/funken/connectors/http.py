@@ -367,7 +367,7 @@ class WebhookWriter(SinkWriter):
 
 
 class StagedBodiesWriter(StagedWriter):
-    """Keeps the records of a checkpoint, and gives their bodies away as the committable, with a random part for their keys."""
+    """Keeps the records of a checkpoint, and returns their bodies as the committable, with a random key part."""
 
     def __init__(self, sink: WebhookSink, context: ConnectorContext) -> None:
         super().__init__(context)

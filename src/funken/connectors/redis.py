@@ -580,7 +580,7 @@ class RedisWriter(SinkWriter):
 
 
 class StagedCommandsWriter(StagedWriter):
-    """Keeps the commands of a checkpoint, and gives them away as the committable."""
+    """Keeps the commands of a checkpoint, and returns them as the committable."""
 
     def __init__(self, sink: RedisSink, context: ConnectorContext) -> None:
         super().__init__(context)

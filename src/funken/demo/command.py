@@ -132,7 +132,7 @@ class TimedSplit:
 
 @dataclass(frozen=True)
 class TimedLines(Source):
-    """A bounded source with event time by line number, read by one subtask, at ``per_second`` lines if that is given.
+    """A bounded source with event time by line number, read by one subtask, optionally at ``per_second`` lines.
 
     >>> from funken import CollectionSource
     >>> source = TimedLines(CollectionSource(["a", "b", "c"]), per_second=100)

@@ -489,7 +489,7 @@ def _watches_subclasses(cls: Any) -> bool:
 
 
 def _state_reader(cls: Any, shape: Shape, plan: _Plan) -> Any:
-    """Return a subclass whose objects become objects of the class when they are given their state."""
+    """Return a subclass whose objects become objects of the class when their state is set."""
 
     def given(self: Any, state: Any) -> None:
         _set(self, "__class__", cls)

@@ -148,7 +148,7 @@ class ByteSpill:
         self._handle.close()
 
     def close(self) -> None:
-        """Give the space back."""
+        """Release the space."""
         self._handle.close()
 
 

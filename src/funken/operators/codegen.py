@@ -480,7 +480,7 @@ def _not_constant(node: ast.expr) -> ast.expr:
 
 
 def _constant(value: Any) -> ast.expr:
-    """Return a constant as an expression that gives an equal one of the same type."""
+    """Return a constant as an expression with an equal value of the same type."""
     if type(value) is tuple:
         return ast.Tuple([_constant(item) for item in value])
     if type(value) is float and not math.isfinite(value):
@@ -552,7 +552,7 @@ class LoopText:
         self._inlining = inlining
 
     def step(self, operator: Operator, function: Callable[..., Any], *arguments: str) -> LoopStep:
-        """Return the step that gives ``function(*arguments)``."""
+        """Return the step that computes ``function(*arguments)``."""
         expression = expression_of(function, arguments, self._outside) if self._inlining else None
         if expression is not None:
             return LoopStep(operator, function, arguments, True, f"({expression})")

@@ -306,7 +306,7 @@ class Collectors:
 
     @property
     def handed_on(self) -> bool:
-        """True if some reader may have records, which another attempt from the beginning would give it again."""
+        """True if some reader may have records, which another attempt from the beginning would return again."""
         return any(collector.handed_on for collector in self._all())
 
     def end(self) -> None:
@@ -592,7 +592,7 @@ def of_operator(context: OperatorCoordinatorContext) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RequestSplits:
-    """To the coordinator: the subtask requests more splits; ``all_read``: it has read those that it was given."""
+    """To the coordinator: the subtask requests more splits; ``all_read``: it has read its own."""
 
     all_read: bool = True
 

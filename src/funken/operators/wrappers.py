@@ -190,7 +190,7 @@ class SortedInputLogic(Operator):
         self._kept: dict[Any, _Records] = {}
 
     def setup(self, context: OperatorContext, output: Output) -> None:
-        """Give the inner operator an output that gathers its results, and passes no watermark: there is one, at the end."""
+        """Set an output of the inner operator that gathers its results, and passes no watermark: it comes at the end."""
         super().setup(context, output)
         self._gathered = _Gathered(output)
         self._inner.setup(context, self._gathered.output)

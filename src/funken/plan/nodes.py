@@ -88,7 +88,7 @@ def program_bytes(plan: Any) -> bytes:
 
 
 def load_program(program: bytes, path: Iterable[str], home: ProgramHome | None = None) -> Any:
-    """Unpickle the plan; make the driver's modules and classes findable first, in the program's ``home`` if it is given."""
+    """Unpickle the plan; make the driver's modules and classes findable first, in the program's ``home`` if any."""
     if home is not None:
         home.enter()
     for place in path:

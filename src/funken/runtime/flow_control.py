@@ -180,7 +180,7 @@ class Beginning:
         self._began = False
 
     def on_block(self, now: float) -> None:
-        """The task was given a block."""
+        """The task has taken a block."""
         if not self._began:
             self._began = True
             self._end = min(self._end, now + _LASTS)

@@ -90,7 +90,7 @@ class MetricsReport(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class OperatorWarning(TaskEvent):
-    """Something that a user ought to know of, found by an operator; ``kind`` is given once per operator."""
+    """Something that a user ought to know of, found by an operator; each ``kind`` comes once per operator."""
 
     kind: str = ""
     text: str = ""

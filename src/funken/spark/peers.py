@@ -276,7 +276,7 @@ class HeadMailbox:
         return self._inner.empty() and (self._task.work or not len(self._lane))
 
     def deliver(self) -> bool:
-        """Give something to the task; return whether the turn goes on."""
+        """Deliver something to the task; return whether the turn goes on."""
         if not self._task.work and (self._lane.due or (len(self._lane) and self._inner.empty())):
             self._task.receive(self._lane.take())
             return True

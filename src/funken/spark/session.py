@@ -159,7 +159,7 @@ def losing(spark: SparkSession, replaceable: bool = True) -> Iterator[None]:
 
 
 def living(given: Any) -> SparkSession | None:
-    """Return a session that was given; ``None`` if there is none, or one of Funken's own that has ended.
+    """Return the session of the argument; ``None`` if there is none, or one of Funken's own that has ended.
 
     Raises ``SessionStopped`` if it has ended and is the user's.
     """

@@ -370,7 +370,7 @@ class TaskShell:
             raise TaskLost(f"the input of {self.id} ended before its data did: a task before it was lost{why}.")
 
     def _admit(self, task: Task) -> None:
-        """Give credit for blocks that are worked off, and for all while barriers of an unaligned checkpoint are awaited.
+        """Grant credit for finished blocks, and for all while barriers of an unaligned checkpoint are awaited.
 
         Those barriers are behind blocks that Spark holds: these are received at once, and become part of the checkpoint.
         """

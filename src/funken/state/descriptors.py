@@ -121,7 +121,7 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: DurationLike) -> StateTtlConfigBuilder:
-        """Return a builder whose ``build()`` gives the configuration.
+        """Return a builder whose ``build()`` returns the configuration.
 
         >>> builder = StateTtlConfig.new_builder(60_000).return_expired_if_not_cleaned_up().cleanup_incrementally(100)
         >>> builder.build()
@@ -138,7 +138,7 @@ class StateTtlConfig:
         return self._visibility
 
     def get_ttl(self) -> DurationLike:
-        """Return the duration as it was given; ``ttl_millis`` is the same in milliseconds."""
+        """Return the duration in its original form; ``ttl_millis`` is the same in milliseconds."""
         return self._ttl
 
     def get_ttl_time_characteristic(self) -> TtlTimeCharacteristic:

@@ -170,7 +170,7 @@ def rows_by_key(rows: Iterable[tuple[Any, ...]], group: int, max_parallelism: in
 
 
 class KeyRouter:
-    """A cache from key to whatever ``choose(subtask)`` gave for the subtask that owns it.
+    """A cache from key to the result of ``choose(subtask)`` for the subtask that owns it.
 
     A lookup of a known key costs one dict access instead of a stable hash (about 0.4 us);
     forgets everything beyond ``limit`` keys, so that unbounded key spaces do not grow it.

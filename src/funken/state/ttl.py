@@ -33,7 +33,7 @@ def sweep(kind: StateKind, stored: Any, horizon: int) -> Any:
 
 
 def wrap(kind: StateKind, stored: Any, now: int) -> Any:
-    """Give a lifetime that begins now to a value that was stored without one."""
+    """Add a lifetime that begins now to a value that was stored without one."""
     if kind is StateKind.LIST:
         return [(value, now) for value in stored]
     if kind is StateKind.MAP:

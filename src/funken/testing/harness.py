@@ -177,11 +177,11 @@ class OperatorHarness:
     # ---- input
 
     def feed(self, value: Any, timestamp: int | None = None) -> None:
-        """Give the operator one record."""
+        """Feed one record to the operator."""
         self.feed_block([value], None if timestamp is None else [timestamp])
 
     def feed_block(self, values: Values, timestamps: Timestamps = None) -> None:
-        """Give the operator a block of records, as a job does.
+        """Feed a block of records to the operator, as a job does.
 
         >>> from funken.operators.user_functions import UserFunction
         >>> from funken.operators.stateless import Map
@@ -193,7 +193,7 @@ class OperatorHarness:
         self._give(self.operator.process, values, timestamps)
 
     def feed_second(self, value: Any, timestamp: int | None = None) -> None:
-        """Give the operator one record on its second input.
+        """Feed one record to the operator on its second input.
 
         >>> from funken import CoMapFunction
         >>> from funken.operators.user_functions import UserFunction
@@ -212,7 +212,7 @@ class OperatorHarness:
         self.feed_second_block([value], None if timestamp is None else [timestamp])
 
     def feed_second_block(self, values: Values, timestamps: Timestamps = None) -> None:
-        """Give the operator a block of records on its second input.
+        """Feed a block of records to the operator on its second input.
 
         >>> from funken import CoFlatMapFunction
         >>> from funken.operators.user_functions import UserFunction

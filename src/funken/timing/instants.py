@@ -102,7 +102,7 @@ def _ms(at: Any, role: str, place: str, **remedies: str) -> Millis:
 
 
 def timestamps_ms(assigned: list[Any], records: Iterable[Any]) -> list[int]:
-    """Return the timestamps that an assigner gave to ``records`` as ms; see ``timestamp_ms``.
+    """Return the timestamps of an assigner for ``records`` as ms; see ``timestamp_ms``.
 
     >>> timestamps_ms([5, datetime(1970, 1, 1, tzinfo=UTC)], "ab")
     [5, 0]

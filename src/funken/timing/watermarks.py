@@ -121,7 +121,7 @@ class BoundedOutOfOrdernessSpec:
 
 
 class TimestampAssigner(Generic[T_contra]):
-    """Extracts a record's event time; subclass it, or give a function ``(value, record_timestamp) -> ms``.
+    """Extracts a record's event time; subclass it, or pass a function ``(value, record_timestamp) -> ms``.
 
     >>> class Created(TimestampAssigner):
     ...     def extract_timestamp(self, value, record_timestamp):

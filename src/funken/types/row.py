@@ -49,7 +49,7 @@ _set_fields, _set_values, _set_kind = (_SET[name].__set__ for name in ("_fields"
 
 
 class Row(_Parts):
-    """A record of values by position, and by name where names were given.
+    """A record of values by position, and by name if it has names.
 
     An unknown name raises ``KeyError`` as an item and ``AttributeError`` as an attribute.
 

@@ -177,7 +177,7 @@ def watchers() -> tuple[Watcher, ...]:
 
 @contextmanager
 def ending() -> Iterator[list[str]]:
-    """Give a list whose only word says how the ``with`` block has ended: finished, cancelled, failed, or stopped.
+    """Yield a list whose only word is the end of the ``with`` block: finished, cancelled, failed, or stopped.
 
     >>> with ending() as how:
     ...     pass

@@ -83,7 +83,7 @@ class OperatorSettings:
         return self._change("name()", name=name)
 
     def uid(self, uid: str) -> Self:
-        """Give the operator the id its state is kept under: set it on everything with state.
+        """Set the id of the operator's state: set it on everything with state.
 
         Without one the id follows from the operator's place in the program, and is another when the program changes.
         Raises ``InvalidProgram`` (when the job starts) if two operators have the same.

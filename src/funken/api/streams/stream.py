@@ -305,7 +305,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         return DataStream(self._environment, (NodeInput(node.id, side=output_tag.tag_id, place=place_of_program()),))
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy[T_co]) -> DataStream[T_co]:
-        """Give records timestamps (ms) and the stream watermarks; overrides earlier ones.
+        """Assign timestamps (ms) to records and watermarks to the stream; overrides earlier ones.
 
         >>> from funken import WatermarkStrategy
         >>> from funken.testing import local

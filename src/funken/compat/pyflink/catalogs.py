@@ -496,7 +496,7 @@ class Catalog:
         self._drop(table_path, "table", ignore_if_not_exists)
 
     def rename_table(self, table_path: ObjectPath, new_table_name: str, ignore_if_not_exists: bool) -> None:
-        """Give a table or view another name."""
+        """Rename a table or view."""
         self._rename(table_path, "table", new_table_name, ignore_if_not_exists)
 
     # -- functions
@@ -562,7 +562,7 @@ class Catalog:
         self._drop(model_path, "model", ignore_if_not_exists)
 
     def rename_model(self, model_path: ObjectPath, new_model_name: str, ignore_if_not_exists: bool) -> None:
-        """Give a model another name."""
+        """Rename a model."""
         self._rename(model_path, "model", new_model_name, ignore_if_not_exists)
 
     # -- partitions: kept for programs that ask for them; tables of files find theirs in the names of folders

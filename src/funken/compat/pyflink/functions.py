@@ -87,7 +87,7 @@ class KeySelector(Subscriptable, native.KeySelector):
 
 
 class NullByteKeySelector(KeySelector):
-    """Gives all records the same key.
+    """A selector that returns the same key for all records.
 
     >>> from funken.testing import local
     >>> local([1, 2, 3]).key_by(NullByteKeySelector()).reduce(lambda a, b: a + b).execute_and_collect(limit=3)

@@ -44,7 +44,7 @@ class KinesisShardAssigner:
 
 
 class KinesisDeserializationSchema(DeserializationSchema):
-    """A schema of records of Kinesis; it is given the bytes."""
+    """A schema of records of Kinesis; its input is their bytes."""
 
 
 class WatermarkTracker:

@@ -428,7 +428,7 @@ class Json(_Options):
             self.ignore_parse_errors(True)
 
     def fail_on_missing_field(self, fail_on_missing_field: bool = True) -> Json:
-        """Fail for documents without a field, or give NULL."""
+        """Fail for documents without a field, or return NULL."""
         self._properties["fail-on-missing-field"] = str(bool(fail_on_missing_field)).lower()
         return self
 

@@ -52,7 +52,7 @@ def _backend(value: Any) -> Any:
 
 
 class Configuration(NativeConfiguration):
-    """A set of option values; a key of the program itself is kept, and an environment that is given it warns.
+    """A set of option values; a key of the program itself is kept, and an environment with it warns.
 
     >>> conf = Configuration().set_string("pipeline.operator-chaining", "false").set_integer("my.option", 3)
     >>> conf.get_boolean("pipeline.operator-chaining", True), conf.get_integer("my.option", 0)

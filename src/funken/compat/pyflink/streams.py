@@ -118,7 +118,7 @@ class DataStream(stream.DataStream):
         return self.window_all(_time_windows(self, size, slide))
 
     def set_uid_hash(self, uid_hash: str) -> DataStream:
-        """Give the operator the id its state is kept under."""
+        """Set the id of the operator's state."""
         self.uid(uid_hash)
         return self
 
@@ -206,7 +206,7 @@ class KeyAndValue:
 
 @adopting(keyed.KeyedStream)
 class KeyedStream(keyed.KeyedStream, DataStream):
-    """A stream partitioned by key; collected as it is, it gives rows of key and value, as PyFlink's does.
+    """A stream partitioned by key; collected as it is, it returns rows of key and value, as PyFlink's does.
 
     >>> from funken.compat.pyflink.environment import StreamExecutionEnvironment
     >>> env = StreamExecutionEnvironment.create_local_environment(1)
@@ -324,7 +324,7 @@ class DataStreamSink(sinks.DataStreamSink):
     """The end of a stream."""
 
     def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
-        """Give the sink the id its state is kept under."""
+        """Set the id of the sink's state."""
         self.uid(uid_hash)
         return self
 

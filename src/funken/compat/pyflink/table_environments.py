@@ -101,22 +101,22 @@ class TableEnvironment(native.TableEnvironment):
         return ConnectTableDescriptor(self, connector_descriptor)
 
     def register_function(self, name: str, function: Any) -> None:
-        """Give a function a name."""
+        """Register a function by a name."""
         removed("register_function()", "use create_temporary_system_function().")
         self.create_temporary_system_function(name, function)
 
     def register_table(self, name: str, table: Any) -> None:
-        """Give a table a name."""
+        """Register a table by a name."""
         removed("register_table()", "use create_temporary_view().")
         self.create_temporary_view(name, table)
 
     def register_table_source(self, name: str, table_source: TableSource) -> None:
-        """Give a source a name."""
+        """Register a source by a name."""
         removed("register_table_source()", "use CREATE TABLE.")
         self.create_temporary_table(name, table_source.descriptor())
 
     def register_table_sink(self, name: str, *sink: Any) -> None:
-        """Give a sink a name."""
+        """Register a sink by a name."""
         removed("register_table_sink()", "use CREATE TABLE.")
         self.create_temporary_table(name, sink[-1].descriptor())
 
@@ -345,7 +345,7 @@ def info_of(type_: Any) -> TypeInformation:
 
 @dataclass(frozen=True)
 class ToNamedPairs:
-    """Gives names to the rows of pairs."""
+    """Adds names to the rows of pairs."""
 
     names: tuple[str, ...]
 
@@ -357,7 +357,7 @@ class ToNamedPairs:
 
 @dataclass(frozen=True)
 class WithNames:
-    """Gives names to rows."""
+    """Adds names to rows."""
 
     names: tuple[str, ...]
 

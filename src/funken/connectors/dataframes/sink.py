@@ -233,7 +233,7 @@ class StagingSink(Sink):
         return StagedRowsWriter(self.files, self.schema, context)
 
     def committer(self, context: CommitterContext) -> Committer:
-        """Make the committer that gives the files their names."""
+        """Make the committer that renames the files."""
         return FileCommitter(self.files.base_path)
 
 

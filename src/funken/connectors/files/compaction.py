@@ -285,7 +285,7 @@ class FileCommitter(Committer):
         self._base_path = base_path
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
-        """Give pending files their names."""
+        """Rename pending files to their final names."""
         for request in requests:
             file: PendingFile | CompactedFile = request.committable
             with explained(self._base_path, file.final):

@@ -413,7 +413,7 @@ class NativeBlock:
         return bytes(self.text)
 
     def runs(self, keys: Collection[Place], several: bool, report: Report) -> Iterator[NativeRun]:
-        """Give the runs of these partitions."""
+        """Return the runs of these partitions."""
         known = {(key[0], key[1]): key for key in keys}
         ends = [*self._begins[1:], len(self)]
         for begin, end, topic in zip(self._begins, ends, self._names, strict=True):
@@ -506,5 +506,5 @@ class NativeRun:
 
     @property
     def messages(self) -> list[Any]:
-        """There are no objects: who wants keys and headers is given ``MessageRun``s."""
+        """There are no objects: consumers of keys and headers get ``MessageRun``s."""
         raise NotImplementedError

@@ -142,7 +142,7 @@ def _text(value: Any) -> str:
 
 
 def _date(value: Any) -> Any:
-    """The client gives a text for a date that there is not, such as 0000-00-00."""
+    """The client returns a text for a date that there is not, such as 0000-00-00."""
     return None if isinstance(value, str) else value
 
 

@@ -389,7 +389,7 @@ def _extended(pages: tuple[MySqlPage, ...], page: MySqlPage) -> tuple[MySqlPage,
 
 
 class ChangesInPages:
-    """Drops changes that pages have already; ``weights`` gives the bytes that order the texts of a key.
+    """Drops changes that pages have already; ``weights`` returns the bytes that order the texts of a key.
 
     >>> early, late = LogPosition("b.1", 100), LogPosition("b.1", 200)
     >>> pages = [MySqlPage("s.t", (5,), early), MySqlPage("s.t", None, late)]

@@ -320,7 +320,7 @@ class PostgresDatabase(SqlDatabase):
         return SqlProblem(f"{self!r}: {text} ({state})", remedy, state.startswith(_TRANSIENT))
 
     def _of_connection(self, error: Exception, text: str) -> tuple[str, str, bool]:
-        """Read the text of an error that has no SQLSTATE: libpq gives none while it connects."""
+        """Read the text of an error that has no SQLSTATE: libpq has none while it connects."""
         operational = isinstance(error, psycopg().OperationalError)
         for part, state in (
             ("password authentication failed", "28P01"),

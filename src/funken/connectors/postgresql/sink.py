@@ -43,7 +43,7 @@ _GONE, _BUSY = "42704", "55000"
 
 
 class PreparedRows(NamedTuple):
-    """A prepared transaction: its name, and the number that the server gave it."""
+    """A prepared transaction: its name, and its number in the server."""
 
     name: str
     number: int

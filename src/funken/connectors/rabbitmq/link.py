@@ -73,7 +73,7 @@ class Link:
         self.worked = True
 
     def end_channel(self, error: BaseException) -> None:
-        """Give the connection up, in the thread, for a reason that is not the client's."""
+        """Abandon the connection, in the thread, for a reason that is not the client's."""
         self._lost = self._lost or error
         if self._connection is not None and self._connection.is_open:
             self._connection.close()
@@ -165,7 +165,7 @@ logger = logging.getLogger(__name__)
 
 
 class Delivery(NamedTuple):
-    """A message as the client gives it, and on which channel it came; without a method: that channel was opened."""
+    """A message of the client, and its channel; without a method: that channel was opened."""
 
     epoch: int
     method: Any

@@ -187,7 +187,7 @@ class RMQConnectionConfig:
         return self.password
 
     def get_uri(self) -> str:
-        """Return the URI as it was given, with its password; empty if there is none."""
+        """Return the original URI, with its password; empty if there is none."""
         return self.uri
 
     def get_network_recovery_interval(self) -> int:

@@ -272,7 +272,7 @@ class RMQSource(Source):
 
 
 class _Consumers(SplitEnumerator):
-    """Gives each subtask a share of the queue, once; those that were restored do not ask."""
+    """Assigns each subtask a share of the queue, once; those that were restored do not ask."""
 
     def __init__(self, source: RMQSource) -> None:
         self._source = source

@@ -106,7 +106,7 @@ class SqlEnumerator(ListedSplits):
         self._source = source
 
     def list_splits(self) -> Sequence[SqlSplit]:
-        """Reach the database, look for nulls, and for the bounds unless they are given."""
+        """Reach the database, look for nulls, and for the bounds unless they are set."""
         source, session = self._source, SqlSession(self._source.database, "funken")
         column = source.database.quote(source.column)
 

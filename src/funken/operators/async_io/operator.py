@@ -107,7 +107,7 @@ class OrderedQueue:
         self._items.append(mark)
 
     def complete(self, entry: QueueEntry, result: Iterable[Any]) -> None:
-        """Give a record its result."""
+        """Set the result of a record."""
         entry.result = result
 
     def emit(self, output: Output) -> None:
@@ -173,7 +173,7 @@ class UnorderedQueue:
         self._segments.append(Segment())
 
     def complete(self, entry: QueueEntry, result: Iterable[Any]) -> None:
-        """Give a record its result."""
+        """Set the result of a record."""
         entry.result = result
         assert entry.segment is not None
         del entry.segment.waiting[entry]

@@ -429,7 +429,7 @@ class DueTimers:
         return True
 
     def put_back(self) -> None:
-        """Give those to the service again that were not fired."""
+        """Return the timers to the service that were not fired."""
         set_timers(self._timers, zip(self._times, self._keys, repeat(False)))
 
     def __len__(self) -> int:

@@ -32,7 +32,7 @@ def type_made(node: Node, nodes: Mapping[OperatorId, Node]) -> TypeInformation |
 
 
 def type_given(node: Node, nodes: Mapping[OperatorId, Node]) -> TypeInformation | None:
-    """Return the declared type to which the records that an operator is given were converted; ``None``: to none."""
+    """Return the declared type to which an operator's input records were converted; ``None``: to none."""
     if any(each.side is not None for each in node.inputs):
         return None
     types = [type_made(nodes[each.upstream], nodes) for each in node.inputs]

@@ -254,7 +254,7 @@ def columnar_flat_map(
 def columnar_process_function(
     spec: Process, schema: Type, declared: TypeInformation | None = None
 ) -> tuple[ColumnarProcess, Type | None]:
-    """Return the operator of a function without a key, and the schema of its main output (``None``: it gives nothing to it)."""
+    """Return the operator of a function without a key, and the schema of its main output (``None``: it is empty)."""
     called = process_call(spec.function)
     given = named_rows_of_all(trace_process(called.target, called.method), declared)
     traced, result = given.typed_or_nothing(Tuple((schema, INT)))
@@ -345,7 +345,7 @@ _GIVES = {ResultKind.MAP: "one", ResultKind.FLAT_MAP: "several", ResultKind.FILT
 def columnar_process(
     spec: KeyedProcess, schema: Type, declared: TypeInformation | None = None
 ) -> tuple[ColumnarKeyedProcess, Type | None]:
-    """Return the operator of a ``KeyedProcessFunction``, and the schema of its results (``None``: it gives none)."""
+    """Return the operator of a ``KeyedProcessFunction``, and the schema of its results (``None``: there are none)."""
     made = _made(spec.function, [("process_element", True, "several")], [spec.key], [schema], declared)
     return ColumnarKeyedProcess(spec.function, spec.key, made), made.results
 
@@ -353,7 +353,7 @@ def columnar_process(
 def columnar_keyed_map(
     spec: KeyedMap, schema: Type, declared: TypeInformation | None = None
 ) -> tuple[ColumnarKeyedMap, Type | None]:
-    """Return the operator of a function with ``open()``, and the schema of its results (``None``: it gives none)."""
+    """Return the operator of a function with ``open()``, and the schema of its results (``None``: there are none)."""
     method = spec.function.method
     if method is None:
         raise NotVectorizable("calls a function with open(), which is no object with methods")
@@ -364,7 +364,7 @@ def columnar_keyed_map(
 def columnar_of_two(
     spec: KeyedCoProcess | CoMap | CoFlatMap, schemas: Sequence[Type], declared: TypeInformation | None = None
 ) -> tuple[OperatorSpec, Type | None]:
-    """Return the operator of a function over two keyed streams, and the schema of its results (``None``: it gives none)."""
+    """Return the operator of a function over two keyed streams, and the schema of its results (``None``: none)."""
     if spec.key1 is None or spec.key2 is None:
         raise NotVectorizable("has two inputs without keys")
     names, context, gives = _OF_TWO[type(spec)]

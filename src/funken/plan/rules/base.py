@@ -39,7 +39,7 @@ class RuleContext:
 
     @staticmethod
     def of(configuration: Configuration, batch: bool, cores: int | None = None) -> RuleContext:
-        """Read the options; ``batch``: each result is given once.
+        """Read the options; ``batch``: each result is emitted once.
 
         >>> RuleContext.of(Configuration({"state.backend.type": "rocksdb"}), batch=True).state_in_files
         False

@@ -69,7 +69,7 @@ class RewriteStage:
 
     @staticmethod
     def of(compiled: PhysicalPlan, configuration: Configuration, batch: bool, cores: int | None = None) -> RewriteStage:
-        """Read the options; ``batch``: each result is given once; ``cores``: of the machine that workers share, if it is one."""
+        """Read the options; ``batch``: each result is emitted once; ``cores``: of the machine of all workers, if any."""
         return RewriteStage(compiled, RuleContext.of(configuration, batch, cores))
 
     def plan(self, restored_in_keyed_state: frozenset[str] = frozenset()) -> PhysicalPlan:

@@ -327,13 +327,13 @@ class _Vectorizer:
         return _Found(replace(spec, gives_columns=shape is not None), shape, path=path)
 
     def _input(self, vertex: Vertex, node: Node) -> Type:
-        """Return the shape of the columns that a node is given."""
+        """Return the shape of a node's input columns."""
         if len({each.index for each in node.inputs}) != 1:
             raise NotVectorizable("has several inputs")
         return self._united(vertex, node, node.inputs[0].index)
 
     def _united(self, vertex: Vertex, node: Node, index: int) -> Type:
-        """Return the shape of the columns that a node is given as one of its inputs, which may be a union."""
+        """Return the shape of the columns of one of a node's inputs, which may be a union."""
         schema, *others = (self._given(vertex, node, each) for each in node.inputs if each.index == index)
         for other in others:
             if other != schema:
@@ -341,7 +341,7 @@ class _Vectorizer:
         return schema
 
     def _given(self, vertex: Vertex, node: Node, of: NodeInput) -> Type:
-        """Return the shape of the columns that an input of a node is given."""
+        """Return the shape of the columns of an input of a node."""
         if of.side is not None:
             raise NotVectorizable("reads a side output")
         upstream = self._nodes[of.upstream]

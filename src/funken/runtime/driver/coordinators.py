@@ -69,7 +69,7 @@ class BackgroundWorker:
                 self._thread.start()
 
     def close(self, seconds: float) -> bool:
-        """Wait until all is done that was given, at most so long; returns whether it is."""
+        """Wait until all work is done, at most so long; return whether it is."""
         with self._lock:
             if not self._closed:
                 self._closed = True

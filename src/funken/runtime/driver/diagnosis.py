@@ -69,7 +69,7 @@ _LOSES_LESS = (
 
 @dataclass(frozen=True, slots=True)
 class JobWarning:
-    """A warning of a job: a text without the job's name; ``kind`` is given once per ``operator``."""
+    """A warning of a job: a text without the job's name; each ``kind`` comes once per ``operator``."""
 
     kind: str
     operator: str
@@ -284,7 +284,7 @@ def _without_watermarks(plan: PhysicalPlan) -> list[str]:
 
 
 def _late_names(plan: PhysicalPlan) -> Iterator[tuple[str, str]]:
-    """Yield the operators whose function reads a name that has changed since it was given: it sees the new value."""
+    """Yield the operators whose function reads a name that has changed since the call: it sees the new value."""
     for node in (node for vertex in plan.vertices for node in vertex.nodes):
         for call in traits_of(node.spec).calls or ():
             for name, before, now in changed_names(call.function.target):

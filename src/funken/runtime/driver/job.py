@@ -155,7 +155,7 @@ class Rescaling:
                 )
 
     def saved(self, rescale: RescaleRequest, made: Future[str], fail: Callable[[JobExecutionError], None]) -> None:
-        """The checkpoint is complete, or has failed: let the attempt end, or give the change up."""
+        """The checkpoint is complete, or has failed: let the attempt end, or abandon the change."""
         error = made.exception()
         if error is not None:
             self.give_up(JobExecutionError(f"job {self._name!r} is not rescaled: {error}"))

@@ -175,7 +175,7 @@ class Inbox:
         return not self.blocks
 
     def deliver(self) -> bool:
-        """Give the oldest block to the task."""
+        """Deliver the oldest block to the task."""
         self._task.receive(self.blocks.popleft())
         return True
 
@@ -199,7 +199,7 @@ class HeadInbox(Inbox):
         return not self.blocks and (self._task.work or not self._lane.due)
 
     def deliver(self) -> bool:
-        """Give a block to the task."""
+        """Deliver a block to the task."""
         if self._lane.due and not self._task.work:
             self._task.receive(self._lane.take())
             return True

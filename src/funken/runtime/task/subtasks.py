@@ -539,11 +539,11 @@ class TaskCheckpoints:
             self.handle(BarrierReceived(subtask.vertex.id, channel, head.number, unaligned, savepoint))
 
     def barrier(self, vertex: int, channel: ChannelId, checkpoint: int, unaligned: bool) -> None:
-        """A gate was given a barrier."""
+        """A barrier arrived at a gate."""
         self.handle(BarrierProcessed(vertex, channel, checkpoint, unaligned))
 
     def end(self, vertex: int, channel: ChannelId) -> None:
-        """A gate was given the end of a channel."""
+        """The end of a channel arrived at a gate."""
         self.handle(ChannelEnded(vertex, channel))
 
     def record(self, subtask: Subtask, head: BlockHeader, block: Block) -> None:
@@ -650,7 +650,7 @@ class TaskCheckpoints:
             subtask.chain.notify_checkpoint_complete(checkpoint)
 
     def abort(self, command: CheckpointAborted, is_open: bool = True) -> None:
-        """A checkpoint is aborted: give it up, and notify the operators if they are open."""
+        """A checkpoint is aborted: abandon it, and notify the operators if they are open."""
         self.handle(command)
         if command.rewrite and self._state_manager is not None:
             self._state_manager.rewrite()

@@ -478,7 +478,7 @@ class Task:
             self._check_finished()
 
     def _tick_if_due(self, subtask: Subtask) -> None:
-        """Tick the operators of a vertex whose time has come by now, before they are given something else."""
+        """Tick the operators of a vertex whose time has come by now, before they process anything else."""
         at = subtask.chain.next_tick()
         if at is not None and subtask.vertex.id not in self.machine.stopped and not self._has_finished(subtask):
             now = self._clock.now()
@@ -685,7 +685,7 @@ class Mailbox(Protocol):
         """Return True if nothing has arrived."""
 
     def deliver(self) -> bool:
-        """Give the oldest to the task; return whether the turn goes on, or the task is to advance first."""
+        """Deliver the oldest to the task; return whether the turn goes on, or the task is to advance first."""
 
     def processed(self) -> None:
         """A block was processed."""

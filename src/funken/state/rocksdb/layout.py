@@ -79,7 +79,7 @@ class OwnHash(Exception):
 
 
 def encode_with(before: bytes, key: Any, own: Callable[[bytes, Any], bytes]) -> bytes:
-    """Return a prefix, and a key; ``own(before, object)`` gives the bytes of one with ``__stable_hash__``."""
+    """Return a prefix, and a key; ``own(before, object)`` returns the bytes of one with ``__stable_hash__``."""
     form = form_of(key)
     kind = type(form)
     if kind is tuple or kind is Named:
@@ -139,7 +139,7 @@ def encode_pickled(key: Any) -> bytes:
 
 
 def decodes_exactly(key: Any) -> bool:
-    """Return True if decoding gives the identical value: of these types, and not of types that are equal to them."""
+    """Return True if decoding returns the identical value: of these types, and not of types that are equal to them."""
     kind = type(key)
     if kind is int:
         return bool(-(1 << 8 * _LONGEST) < key < 1 << 8 * _LONGEST)
