@@ -7,6 +7,7 @@ usage: prose.py [FILE ...]; ends with 1 if it has something to say
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -103,6 +104,22 @@ def hard_sentences(text: str) -> Iterator[tuple[int, str]]:
             yield line, f"{words} words, and {MOST_WORDS} are enough: {sentence[:60]!r}..."
         if not sentence.startswith("**What.**") and (clause := _CLAUSE.search(sentence)):
             yield line, f"a clause with {clause[0]!r} in the place of a noun: {sentence[:60]!r}"
+
+
+_QUESTION = re.compile(r"(?:What|Which|Whether|How|Where|Who|When)\b")
+
+
+def questions(source: str) -> Iterator[tuple[int, str]]:
+    r"""Yield docstrings of classes and functions that begin with a clause: no noun phrase, and no imperative.
+
+    >>> list(questions("class A:\n    'What is read.'\n\n    def f(self):\n        'Return it.'\n"))
+    [(2, 'What is read.')]
+    """
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = (ast.get_docstring(node) or "").partition("\n")[0]
+            if _QUESTION.match(first):
+                yield node.body[0].lineno, first
 
 
 def proselint(pages: list[Path]) -> Iterator[tuple[Path, int, str]]:

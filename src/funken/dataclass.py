@@ -126,7 +126,7 @@ def _init(cls: type, fields: tuple[dataclasses.Field[Any], ...], frozen: bool, s
 
 
 def _values(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what reads some fields of an object; ``attrgetter`` gives a tuple for two names and more."""
+    """Return a function that reads some fields of an object; ``attrgetter`` returns a tuple for two names and more."""
     if len(names) > 1:
         return attrgetter(*names)
     if not names:

@@ -31,18 +31,18 @@ def without_own_frames(text: str) -> str:
 
 
 FUNCTION_ERRORS = (Exception, SystemExit, GeneratorExit)
-"""What is a failure of the function that raises it; Ctrl-C is not."""
+"""Exceptions that are a failure of the function that raises them; Ctrl-C is not."""
 
 
 class Fault(enum.Flag):
-    """What is known of the cause of a failure; nothing (``Fault(0)``): the program's, and it may go away.
+    """The known cause of a failure; nothing (``Fault(0)``): the program's, and it may go away.
 
     >>> Fault.ENVIRONMENT in Fault.ENVIRONMENT | Fault.PERMANENT
     True
     """
 
     ENVIRONMENT = enum.auto()
-    """Not the program failed, but what it runs on: a machine, a process, the network, a storage."""
+    """Not the program failed, but its platform: a machine, a process, the network, a storage."""
     PERMANENT = enum.auto()
     """Of a kind that does not go away by itself (a missing file, a missing module): a job that never ran is not restarted."""
     FINAL = enum.auto()
@@ -61,7 +61,7 @@ class FunkenError(Exception):
     """
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython, and so a notebook, shows: what the command line shows of an error."""
+        """Return the lines for IPython, and so a notebook: those of an error on the command line."""
         text = without_own_frames(f"{type(self).__name__}: {self}")
         frames = [
             frame for frame in traceback.extract_tb(self.__traceback__)
@@ -114,11 +114,11 @@ class TooFewTaskSlots(EnvironmentNotReady):
     """The job needs more concurrent tasks than the cluster has."""
 
     available = 0
-    """How many there are, if that is known."""
+    """Number of slots, if it is known."""
 
     @classmethod
     def of(cls, text: str, available: int) -> TooFewTaskSlots:
-        """Return one that knows how many slots there are."""
+        """Return an error that knows the number of slots."""
         made = cls(text)
         made.available = available
         return made
@@ -164,7 +164,7 @@ class JobExecutionError(FunkenError):
     """
 
     fault = Fault.ENVIRONMENT
-    """What is known of the cause; it decides about restarts and about what becomes of the checkpoints."""
+    """The known cause; it decides about restarts and about the retention of the checkpoints."""
 
     def __init__(
         self, message: str, operator: str | None = None, subtask: int | None = None, traceback_text: str | None = None
@@ -225,7 +225,7 @@ class SinkNotWritable(JobExecutionError):
 
 
 class CommitError(JobExecutionError):
-    """What a sink prepared cannot be committed: its committer failed it, did not return in time, or retried too often."""
+    """The output of a sink cannot be committed: the committer failed it, took too long, or retried too often."""
 
 
 class TaskLost(JobExecutionError):
@@ -241,7 +241,7 @@ class SessionLost(JobExecutionError):
 
 
 class SuppressRestarts(FunkenError):
-    """Raise it where no restart helps: the job fails for good, whatever its restart strategy says.
+    """Raise it where no restart helps: the job fails for good, with any restart strategy.
 
     It may also be the cause of what is raised (``raise ... from SuppressRestarts(...)``). Its checkpoints stay as after
     any other failure of the program.
@@ -261,7 +261,7 @@ class SuppressRestarts(FunkenError):
 
 
 class TransferCorrupted(JobExecutionError):
-    """Bytes that arrived from another process of the job are not what was sent."""
+    """Bytes that arrived from another process of the job differ from those sent."""
 
 
 class RescaleDue(JobExecutionError):
@@ -300,7 +300,7 @@ class DiskFull(StateError):
 
 
 class RestoreFailed(JobExecutionError):
-    """What a job was to start from turned out to be broken when a task read it."""
+    """The snapshot to start from turned out to be broken when a task read it."""
 
 
 class CheckpointError(FunkenError):
@@ -312,7 +312,7 @@ class CheckpointNotFound(CheckpointError):
 
 
 class CheckpointCorrupted(CheckpointError):
-    """A checkpoint is truncated, or not what was written."""
+    """A checkpoint is truncated, or has other content than written."""
 
 
 class CheckpointIncompatible(CheckpointError):
@@ -332,7 +332,7 @@ class LeadershipLost(StorageFailed):
 
 
 class RequestRejected(FunkenError):
-    """A REST request was rejected: it is malformed, what it names is unknown, or the job refuses it.
+    """A REST request was rejected: it is malformed, its object is unknown, or the job refuses it.
 
     ``status`` is the HTTP status.
 

@@ -49,7 +49,7 @@ def absent(extra: str) -> list[str]:
 
 
 def has_spark() -> bool:
-    """Return True if there is a PySpark, of whatever version."""
+    """Return True if there is a PySpark, of any version."""
     return _is_installed("pyspark")
 
 

@@ -11,7 +11,7 @@ Millis = NewType("Millis", int)
 """A point in time or a duration in milliseconds; points are since the Unix epoch, UTC."""
 
 OperatorId = NewType("OperatorId", int)
-"""The position of an operator in its job graph; a ``uid`` is what survives a change of the program."""
+"""The position of an operator in its job graph; a ``uid`` survives a change of the program."""
 
 EdgeId = NewType("EdgeId", int)
 """An edge of the physical plan: from one vertex to one input of another."""

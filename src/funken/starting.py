@@ -34,7 +34,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def hand_over() -> None:
-    """Give Ctrl-C back to Python: a command begins, and has a handler of its own or takes ``KeyboardInterrupt``."""
+    """Return Ctrl-C to Python: a command begins, and has a handler of its own or takes ``KeyboardInterrupt``."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

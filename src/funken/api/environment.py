@@ -60,9 +60,9 @@ class ProgramDisplay:
         return self._executed if self._executed is not None and not len(self.graph) else self.compile()
 
     def explain(self, format: str = "text") -> str:
-        """Return the plan: stages, vertices, edges, and what each rule decided; as ``text`` or ``json``, or drawn as ``svg``.
+        """Return the plan: stages, vertices, edges, decisions of rules; as ``text``, ``json``, or drawn as ``svg``.
 
-        After ``execute()`` it is the plan of what was executed, until something is added.
+        After ``execute()`` it is the plan of the executed program, until something is added.
 
         >>> from funken import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
@@ -112,7 +112,7 @@ class ProgramDisplay:
 
 
 class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
-    """Where a program begins and ends.
+    """An environment in which a program begins and is executed.
 
     >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
     >>> _ = env.from_collection(["b", "a"]).map(str.upper).print()
@@ -120,7 +120,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
     B
     A
 
-    Most of what can be said about how a program runs is an option of its configuration, and has a method too:
+    Most settings of a program's execution are options of its configuration, and have a method too:
 
     >>> env = env.set_parallelism(2).set_max_parallelism(64).set_buffer_timeout(5).disable_operator_chaining()
     >>> env.get_parallelism(), env.get_max_parallelism(), env.get_buffer_timeout(), env.is_chaining_enabled()
@@ -197,7 +197,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
     ) -> DataStream[S]:
         """Read a source, with timestamps and watermarks by a strategy, per split; none by default.
 
-        ``type_info`` declares the type of the records. Raises ``TypeError`` for what is no ``Source``.
+        ``type_info`` declares the type of the records. Raises ``TypeError`` for an object that is no ``Source``.
 
         >>> from funken import NumberSequenceSource
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
@@ -231,7 +231,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         Name ``execution.checkpointing.dir`` and ``execution.job-id`` to go on after the program was stopped or died;
         ``execution.micro-batch.interval`` and ``.available-now`` say when batches begin and whether it ends by itself.
 
-        Raises ``InvalidProgram`` for what is no DataFrame of PySpark's classic (not Connect) kind, or for a second one.
+        Raises ``InvalidProgram`` for other objects than DataFrames of classic (not Connect) PySpark, or for a second one.
 
         >>> StreamExecutionEnvironment.get_execution_environment().from_spark("words")
         Traceback (most recent call last):
@@ -286,7 +286,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         return CheckpointConfig(self._configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Set how many subtasks an operator has unless it says otherwise; raises ``InvalidProgram`` below 1."""
+        """Set the default number of subtasks of an operator; raises ``InvalidProgram`` below 1."""
         self._configuration.set(config.PARALLELISM, positive(parallelism, "parallelism"))
         return self
 
@@ -319,12 +319,12 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         return self
 
     def set_buffer_timeout(self, timeout_millis: DurationLike) -> StreamExecutionEnvironment:
-        """Set how long a record may wait for its block to fill (a duration, or ms; 0: not at all; -1: until it is full)."""
+        """Set the longest wait of a record for its block to fill (a duration, or ms; 0: none; -1: until it is full)."""
         self._configuration.set(config.BUFFER_TIMEOUT, duration_ms(timeout_millis))
         return self
 
     def get_buffer_timeout(self) -> int:
-        """Return how long a record may wait for its block to fill (ms)."""
+        """Return the longest wait of a record for its block to fill (ms)."""
         return self._configuration.get(config.BUFFER_TIMEOUT)
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
@@ -379,7 +379,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         return plan
 
     def _shape_of(self, operator: OperatorId) -> Type | None:
-        """Return the shape of what an operator emits, if it can be traced in the functions of the program."""
+        """Return the shape of an operator's results, if it can be traced in the functions of the program."""
         return self._submission("").shape_of(operator)
 
     def _in_a_function(self) -> str:
@@ -431,7 +431,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
     def execute_async(self, job_name: str | None = None) -> JobClient:
         """Start the program and return at once, with a client to watch and cancel it.
 
-        What makes the job fail is raised where its result is asked for.
+        The job's failure is raised where its result is asked for.
 
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
         >>> _ = env.from_collection(["b", "a"]).print()

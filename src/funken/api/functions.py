@@ -49,7 +49,7 @@ from funken.types.callables import (
 
 
 class Function:
-    """Base of all function objects: what is made once and used for every record is made in ``open``.
+    """Base of all function objects: ``open`` makes the objects that all records share.
 
     >>> from funken.testing import local
     >>> class Price(MapFunction):
@@ -68,7 +68,7 @@ class Function:
         """Prepare; runs in the worker before the first record of an attempt, when state can already be had."""
 
     def close(self) -> None:
-        """Release what ``open`` took; runs after the last record, and after a failure, also one of ``open``."""
+        """Release the resources of ``open``; runs after the last record, and after a failure, also one of ``open``."""
 
 
 class CheckpointedFunction:
@@ -96,7 +96,7 @@ class CheckpointedFunction:
         raise NotImplementedError
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Put into state what is held elsewhere; runs before each snapshot, between two records."""
+        """Copy state that is held elsewhere into Funken's; runs before each snapshot, between two records."""
 
 
 class MapFunction(Function, Generic[IN_contra, OUT_co]):
@@ -167,7 +167,7 @@ class ReduceFunction(Function, Generic[T]):
     """
 
     def reduce(self, value1: T, value2: T) -> T:
-        """Return one record for two: what was so far, and a new one."""
+        """Return one record for two: the result so far, and a new record."""
         raise NotImplementedError
 
 
@@ -303,7 +303,7 @@ class KeyedProcessFunction(Function, Generic[K_contra, IN_contra, OUT_co]):
 
 
 def as_user_function(function: object, method: str, role: str) -> UserFunction:
-    """Turn what the user gave into a ``UserFunction``; raise ``TypeError`` if it is neither callable nor has the method.
+    """Turn a user's function into a ``UserFunction``; raise ``TypeError`` if it is neither callable nor has the method.
 
     Raises ``InvalidProgram`` for a function over whole blocks.
     """
@@ -595,7 +595,7 @@ class FlatJoinFunction(Function, Generic[IN1_contra, IN2_contra, OUT_co]):
 class CoGroupFunction(Function, Generic[T1, T2, OUT_co]):
     """Sees the records of a key and window in both streams (``stream.co_group``); one of the lists may be empty.
 
-    So it can say what has no partner, as an outer join does:
+    So it can report records without a partner, as an outer join does:
 
     >>> class Missing(CoGroupFunction):
     ...     def co_group(self, first, second):
@@ -813,7 +813,7 @@ class OfFields:
 
     @property
     def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
-        """What becomes of each field, also for the vectorized path."""
+        """The aggregate of each field, also for the vectorized path."""
         raise NotImplementedError
 
     def check_record(self, value: object) -> None:
@@ -849,7 +849,7 @@ class SumField(OfFields):
 
     @property
     def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
-        """What the function does, for the vectorized path."""
+        """The aggregate of the function, for the vectorized path."""
         return (("sum", self.position),)
 
     def __call__(self, a: Any, b: Any) -> Any:
@@ -875,7 +875,7 @@ class ExtremeField(OfFields):
 
     @property
     def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
-        """What the function does, for the vectorized path."""
+        """The aggregate of the function, for the vectorized path."""
         return (("max" if self.largest else "min", self.position),)
 
     def __call__(self, a: Any, b: Any) -> Any:
@@ -894,7 +894,7 @@ class ExtremeRecord(OfFields):
 
     @property
     def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
-        """What the function does, for the vectorized path."""
+        """The aggregate of the function, for the vectorized path."""
         return (("max_by" if self.largest else "min_by", self.position),)
 
     def __call__(self, a: Any, b: Any) -> Any:
@@ -904,14 +904,14 @@ class ExtremeRecord(OfFields):
 
 
 Folds: TypeAlias = Mapping[int, str] | Mapping[str, str] | Mapping[int | str, str]
-"""Fields, by position or name, with what becomes of them."""
+"""Fields, by position or name, with their aggregates."""
 FOLDS = ("first", "last", "max", "min", "sum")
-"""What ``ReduceFields`` can make of a field."""
+"""The aggregates of ``ReduceFields``."""
 
 
 @dataclass(frozen=True)
 class ReduceFields(OfFields):
-    """Reduce each named field by its fold; the other fields are those of the first record.
+    """Reduce each named field by its aggregate; the other fields are those of the first record.
 
     >>> of_orders = ReduceFields.of({"amount": "sum", "at": "max"})
     >>> of_orders({"item": "tea", "amount": 3, "at": 5}, {"item": "jam", "amount": 4, "at": 2})
@@ -922,7 +922,7 @@ class ReduceFields(OfFields):
 
     @staticmethod
     def of(folds: Folds) -> ReduceFields:
-        """Return the function for folds by field; raise ``InvalidProgram`` for an unknown fold or for none."""
+        """Return the function for aggregates by field; raise ``InvalidProgram`` for an unknown one or for none."""
         for position, fold in folds.items():
             check_position(position)
             if fold not in FOLDS:
@@ -936,7 +936,7 @@ class ReduceFields(OfFields):
 
     @property
     def columns_folds(self) -> tuple[tuple[str, int | str], ...]:
-        """What the function does, for the vectorized path."""
+        """The aggregate of each field, for the vectorized path."""
         return tuple((fold, position) for position, fold in self.fields)
 
     def __call__(self, a: R, b: R) -> R:

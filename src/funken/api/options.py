@@ -12,7 +12,7 @@ from funken.io.durations import DurationLike, duration_ms
 
 
 class RuntimeExecutionMode(enum.Enum):
-    """Whether results come as they develop (STREAMING), or once; AUTOMATIC is BATCH if every source is bounded.
+    """The execution mode: results as they develop (STREAMING), or once; AUTOMATIC is BATCH if all sources are bounded.
 
     >>> from funken import StreamExecutionEnvironment
     >>> def totals(mode):
@@ -29,7 +29,7 @@ class RuntimeExecutionMode(enum.Enum):
 
 
 class CheckpointingMode(enum.Enum):
-    """How often a record may count in the state after a failure.
+    """The guarantee of state after a failure: each record counts exactly once, or at least once.
 
     >>> from funken import StreamExecutionEnvironment
     >>> env = StreamExecutionEnvironment.create_local_environment()
@@ -43,7 +43,7 @@ class CheckpointingMode(enum.Enum):
 
 
 class ExternalizedCheckpointRetention(enum.Enum):
-    """When the checkpoints of a job that is over are kept: if it failed for good, if it was cancelled too, or never.
+    """The retention of checkpoints after a job's end: if it failed for good, if it was cancelled too, or never.
 
     It is the value of an option:
 
@@ -76,7 +76,7 @@ class ExecutionConfig(Suggesting):
     >>> env.from_collection(["ann"]).map(Greet()).execute_and_collect(limit=1)
     ['hej ann']
 
-    Functions in a chain do not see what others do to a record, unless they are to share their records:
+    Functions in a chain do not see the changes that others make to a record, unless they are to share their records:
 
     >>> def changed_by_one_of_two(env):
     ...     records = env.from_collection([[]]).map(lambda record: [*record, 1])
@@ -94,12 +94,12 @@ class ExecutionConfig(Suggesting):
         self._configuration = configuration
 
     def set_auto_watermark_interval(self, interval: DurationLike) -> ExecutionConfig:
-        """Set how often periodic watermarks are emitted (ms; 0: never)."""
+        """Set the interval of periodic watermarks (ms; 0: never)."""
         self._configuration.set(config.AUTO_WATERMARK_INTERVAL, duration_ms(interval))
         return self
 
     def get_auto_watermark_interval(self) -> int:
-        """Return how often periodic watermarks are emitted (ms)."""
+        """Return the interval of periodic watermarks (ms)."""
         return self._configuration.get(config.AUTO_WATERMARK_INTERVAL)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
@@ -121,21 +121,21 @@ class ExecutionConfig(Suggesting):
         return self._configuration.get(config.MAX_PARALLELISM)
 
     def set_global_job_parameters(self, global_job_parameters_dict: dict[str, Any]) -> ExecutionConfig:
-        """Set what functions can ask their ``RuntimeContext`` for."""
+        """Set the parameters that functions can read in their ``RuntimeContext``."""
         self._configuration.set(config.JOB_PARAMETERS, global_job_parameters_dict)
         return self
 
     def get_global_job_parameters(self) -> dict[str, str]:
-        """Return what functions can ask for."""
+        """Return the parameters that functions can read."""
         return self._configuration.get(config.JOB_PARAMETERS)
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Hand records on within a chain without copies: faster, if no function changes a record that it was given or emitted."""
+        """Pass records within a chain without copies: faster, if no function changes its input or emitted records."""
         self._configuration.set(config.OBJECT_REUSE, True)
         return self
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Copy records that can be changed where several operators get them, or one keeps what it emits: the default."""
+        """Copy records that can be changed where several operators get them, or one keeps its output: the default."""
         self._configuration.set(config.OBJECT_REUSE, False)
         return self
 
@@ -199,11 +199,11 @@ class CheckpointConfig(Suggesting):
         return CheckpointingMode[self._configuration.get(config.CHECKPOINT_MODE).upper()]
 
     def set_checkpoint_timeout(self, checkpoint_timeout: DurationLike) -> CheckpointConfig:
-        """Set how long a checkpoint may take (``timedelta``, ``"5 s"`` or ms)."""
+        """Set the time limit of a checkpoint (``timedelta``, ``"5 s"`` or ms)."""
         return self._set("timeout", duration_ms(checkpoint_timeout))
 
     def get_checkpoint_timeout(self) -> int:
-        """Return how long a checkpoint may take (ms)."""
+        """Return the time limit of a checkpoint (ms)."""
         return self._get("timeout", 600_000)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: DurationLike) -> CheckpointConfig:
@@ -223,7 +223,7 @@ class CheckpointConfig(Suggesting):
         return str(self._configuration.to_dict().get("execution.checkpointing.unaligned.enabled")).lower() == "true"
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: DurationLike) -> CheckpointConfig:
-        """Set how long a task waits for all barriers before they overtake (``timedelta``, ``"5 s"`` or ms)."""
+        """Set a task's longest wait for all barriers before they overtake (``timedelta``, ``"5 s"`` or ms)."""
         return self._set("aligned-checkpoint-timeout", duration_ms(alignment_timeout))
 
     def get_min_pause_between_checkpoints(self) -> int:

@@ -51,7 +51,7 @@ class OfSide(Generic[T, K]):
         self._key = key
 
     def __call__(self, record: T) -> tuple[int, K, T]:
-        """Return the record with what ``JoinAll`` needs to know of it."""
+        """Return the record with its side and key, for ``JoinAll``."""
         return self._side, self._key(record), record
 
 
@@ -81,7 +81,7 @@ class JoinAll(KeyedProcessFunction[K, tuple[int, K, object], tuple[object, ...]]
         self._newest = runtime_context.get_map_state(described)
 
     def process_element(self, value: tuple[int, K, object], ctx: KeyedContext[K]) -> Iterable[tuple[object, ...]]:
-        """Keep a record; yield what the key has then, if it is to be emitted."""
+        """Keep a record; yield the newest records of the key, if they are to be emitted."""
         side, key, record = value
         self._newest.put(side, record)
         found = tuple(self._newest.get(each) for each in self._sides)

@@ -64,7 +64,7 @@ class Submission:
         return RewriteStage.of(compiled, self.configuration, batch, self._cores(compiled))
 
     def _cores(self, compiled: PhysicalPlan) -> int | None:
-        """Return how many cores workers that run at the same time share, if that is known."""
+        """Return the number of cores that simultaneous workers share, if it is known."""
         try:
             continuous = target_of(self.configuration, compiled, self.frame, self.session) == "continuous"
         except InvalidProgram:  # said where it is run
@@ -108,7 +108,7 @@ def _say_without_spark() -> None:
 
 
 def wants_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
-    """Whether a program is to give each result once; one with a loop cannot, for it never has all input of an operator."""
+    """Return True if a program emits each result once; a loop cannot, for it never has all input of an operator."""
     mode = configuration.get(config.RUNTIME_MODE)
     if plan.has_loop:
         _check_loop(configuration, plan)
@@ -129,7 +129,7 @@ def _check_loop(configuration: Configuration, plan: PhysicalPlan) -> None:
 
 
 def is_batch(configuration: Configuration, plan: PhysicalPlan) -> bool:
-    """Whether a program gives each result once; raises ``InvalidProgram`` if that was asked for and it never ends."""
+    """Return True if a program emits each result once; raises ``InvalidProgram`` if it should but never ends."""
     batch = wants_batch(configuration, plan)
     if batch and not plan.bounded:
         names = [node.name for node in plan.nodes if not traits_of(node.spec).bounded]
@@ -195,7 +195,7 @@ def _spark_context(session: object) -> object:
 
 
 def _is_continuous(session: object) -> bool:
-    """Whether continuous operators can run in the session that there is: one of Funken's has the settings.
+    """Return True if continuous operators can run in the session that there is: one of Funken's has the settings.
 
     >>> from types import SimpleNamespace
     >>> def having(**settings):
@@ -223,7 +223,7 @@ def shared_cores(configuration: Configuration, session: object) -> int | None:
 
 
 def recompiler(graph: StreamGraph, name: str, configuration: Configuration, cores: int | None) -> Recompile:
-    """Return what compiles a program again, for another parallelism."""
+    """Return a function that compiles a program again, for another parallelism."""
 
     def recompile(parallelism: int) -> RewriteStage:
         compiled = compile_plan(graph, name, parallelism, configuration.get(config.MAX_PARALLELISM))

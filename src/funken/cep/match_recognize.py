@@ -125,7 +125,7 @@ class MatchRowPattern(MatchPattern):
     plan: RowPlan
 
     def machine(self) -> RowNfa:
-        """Return what finds the matches, ready to run."""
+        """Return the machine that finds the matches, ready to run."""
         return RowNfa(self.plan)
 
 
@@ -169,7 +169,7 @@ class _Measures(PatternProcessFunction):
 
 
 class _Clause:
-    """What a MATCH_RECOGNIZE clause says."""
+    """A parsed MATCH_RECOGNIZE clause."""
 
     def __init__(self, query: str, column: _Columns) -> None:
         self.column = column
@@ -228,7 +228,7 @@ class _Clause:
     # ---- PATTERN, DEFINE, AFTER MATCH
 
     def plan(self) -> RowPlan:
-        """Return what finds matches; after ``measures``, which say how many rows before a match are needed."""
+        """Return the plan of the search, and, after ``measures``, the number of rows it needs before a match."""
         own, others, facts = self._conditions()
         skip, targets = self._skip()
         return RowPlan(
@@ -246,7 +246,7 @@ class _Clause:
         )
 
     def _conditions(self) -> tuple[dict[str, Compiled], dict[str, Compiled], dict[str, tuple[Fact, ...]]]:
-        """Return the conditions that look at their own row and those before it, the others, and what these ask for."""
+        """Return the conditions on their own row and those before it, the others, and the facts that these need."""
         from funken.cep.sql_expressions import Compiler  # noqa: PLC0415 - needs sqlglot
 
         own: dict[str, Compiled] = {}
@@ -285,7 +285,7 @@ class _Clause:
     # ---- MEASURES
 
     def measures(self) -> PatternProcessFunction:
-        """Return what makes rows of matches."""
+        """Return the function that makes rows of matches."""
         from funken.cep.sql_expressions import Compiler  # noqa: PLC0415
 
         compiler = Compiler("MEASURES", [*self.variables, *self.subsets], self.column)

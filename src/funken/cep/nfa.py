@@ -65,7 +65,7 @@ class Edge:
 
 @dataclass(eq=False)
 class State:
-    """What a partial match waits for."""
+    """A state of the automaton of a pattern, with the edges that leave it."""
 
     index: int
     label: str
@@ -165,7 +165,7 @@ After = Callable[[Nots], State]
 
 @dataclass(frozen=True)
 class _Place:
-    """How a part is entered: contiguity, NOTs in force, and the ways past it; and the ``until`` of the groups around."""
+    """The surroundings of a part: contiguity, NOTs in force, ways past it, and the ``until`` of the groups around."""
 
     contiguity: Contiguity
     nots: Nots
@@ -379,7 +379,7 @@ def _unless(condition: Condition, untils: tuple[Condition, ...]) -> Condition:
 
 
 def _ignored(part: Part, contiguity: Contiguity, untils: tuple[Condition, ...]) -> Condition | None:
-    """Return which events may be skipped before the part takes one; ``None``: none."""
+    """Return a condition on events that may be skipped before the part takes one; ``None``: none."""
     if contiguity is Contiguity.STRICT:
         return None
     return _unless(ALWAYS if contiguity is Contiguity.ANY else Not(part.test), untils)
@@ -419,7 +419,7 @@ Leaf = tuple[Action, ...]
 
 
 class Branch:
-    """A condition, and what comes next where it does not hold and where it does; ``None``: not known yet."""
+    """A condition, and the branches where it does not hold and where it does; ``None``: not known yet."""
 
     __slots__ = ("bit", "function", "high", "iterative", "known", "low", "slot", "started", "state")
 
@@ -446,7 +446,7 @@ class _Unknown(Exception):
 
 
 class _Known:
-    """What is assumed of conditions; to be evaluated as if it were an event."""
+    """Assumed results of conditions; to be evaluated as if it were an event."""
 
     def __init__(self, results: dict[Test, bool]) -> None:
         self.results = results
@@ -534,7 +534,7 @@ def _outcome(state: State, view: Any, started: bool) -> Leaf:
 
 
 def _reaches_final(state: State, view: Any) -> bool:
-    """Return whether a match in this state is complete without a further event."""
+    """Return True if a match in this state is complete without a further event."""
     stack, seen = [state], {state.index}
     while stack:
         at = stack.pop()
@@ -550,7 +550,7 @@ def _reaches_final(state: State, view: Any) -> bool:
 Match = dict[str, list[Any]]
 NEVER: int = MAX_WATERMARK + 1
 _MOST_LEAVES = 4096
-"""How many masks of a state are looked up."""
+"""Number of masks of a state that are looked up."""
 
 
 class Partial:
@@ -566,7 +566,7 @@ class Partial:
 
 @immutable
 class NfaState:
-    """What is kept for one key: partial matches, and finished ones that a skip strategy holds back."""
+    """The state of one key: partial matches, and finished ones that a skip strategy holds back."""
 
     __slots__ = ("deadline", "finished", "next_position", "partials", "shape")
 
@@ -582,7 +582,7 @@ class NfaState:
 
     @property
     def empty(self) -> bool:
-        """Whether only the start state is left, so that nothing need be kept."""
+        """True if only the start state is left, so that nothing need be kept."""
         return not self.partials and not self.finished
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -601,7 +601,7 @@ def _restored(shape: int, next_position: int, table: Packed, states: list[int], 
 
 
 class Nfa:
-    """An automaton, ready to run; of what it was given it keeps nothing from one call to the next."""
+    """An automaton, ready to run; it keeps none of its arguments from one call to the next."""
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
@@ -717,7 +717,7 @@ class Nfa:
                 finished.append(tail)
 
     def _start(self, value: Any, timestamp: int, now: int, results: dict[int, bool], mask: int | None) -> Leaf:
-        """Return what an event does as the first of a match."""
+        """Return the effect of an event as the first of a match."""
         return self._decide(self.decisions.start, self.starts, value, None, timestamp, now, results, mask)
 
     def _decide(
@@ -746,7 +746,7 @@ class Nfa:
         return leaf
 
     def advance(self, state: NfaState, timestamp: int) -> tuple[NfaState, list[Match], list[tuple[Match, int]]]:
-        """Let time reach ``timestamp``; return the matches that this completes, and what timed out and when."""
+        """Let time reach ``timestamp``; return the matches that this completes, and the time-outs with their times."""
         if state.shape != self.shape:
             self._check(state)
         if not self.windowed or self.deadline(state) > timestamp:
@@ -768,7 +768,7 @@ class Nfa:
         return state, matches, expired
 
     def deadline(self, state: NfaState) -> int:
-        """Return when the next partial match times out; ``NEVER`` if none does."""
+        """Return the time-out of the next partial match; ``NEVER`` if none has one."""
         found = state.deadline
         if found is None:
             partials = state.partials

@@ -46,7 +46,7 @@ from funken.sdk import (
 
 
 class PatternContext:
-    """What a function may ask while it handles a match, and its way to side outputs.
+    """The context of a function that handles a match: times, rule, and side outputs.
 
     >>> from funken import OutputTag
     >>> from funken.cep import CEP, Pattern, PatternProcessFunction
@@ -107,7 +107,7 @@ class PatternProcessFunction:
         """Prepare, before the first match."""
 
     def close(self) -> None:
-        """Release what ``open`` took."""
+        """Release the resources of ``open``."""
 
     def process_match(self, match: Match, ctx: PatternContext) -> Iterable[Any] | None:
         """Return or yield records; ``(OutputTag, record)`` goes to a side output."""
@@ -147,7 +147,7 @@ class Selecting(PatternProcessFunction):
         self.flat = flat
 
     def process_match(self, match: Match, ctx: PatternContext) -> Iterable[Any] | None:
-        """Emit what the function returns."""
+        """Emit the function's result."""
         found = self.function(match)
         if self.flat and found is not None:
             check_several(found, tuples=False)
@@ -155,7 +155,7 @@ class Selecting(PatternProcessFunction):
 
 
 class SelectingTimeouts(Selecting, TimedOutPartialMatchHandler):
-    """The same, and another function's results for what timed out go to a side output."""
+    """The same, and another function's results for time-outs go to a side output."""
 
     def __init__(self, function: Callable[[Match], Any], flat: bool, tag: OutputTag, timeout: Any) -> None:
         super().__init__(function, flat)
@@ -163,7 +163,7 @@ class SelectingTimeouts(Selecting, TimedOutPartialMatchHandler):
         self.timeout = timeout
 
     def process_timed_out_match(self, match: Match, ctx: PatternContext) -> Iterable[Any] | None:
-        """Emit what the function returns for the match and the time at which it timed out."""
+        """Emit the function's result for the match and the time at which it timed out."""
         found = self.timeout(match, ctx.timestamp())
         for each in (found if found is not None else ()) if self.flat else (found,):
             ctx.output(self.tag, each)
@@ -184,14 +184,14 @@ def callable_of(function: Any, method: str, role: str) -> Callable[..., Any]:
 
 STATE, EVENTS = "cep-matches", "cep-events"
 _MOST_WAITING = 100_000
-"""How many events wait in memory at most where state is in files."""
+"""Maximal number of events that wait in memory where state is in files."""
 _FLUSH = 4096
-"""How many results are held back at most."""
+"""Maximal number of results that are held back."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a pattern stream was told besides the pattern."""
+    """The settings of a pattern stream besides the pattern."""
 
     comparator: Callable[[Any, Any], int] | None = None
     event_time: bool = True
@@ -216,7 +216,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class MatchPattern:
-    """Finds the matches of a pattern among the events of each key, and gives them to a ``PatternProcessFunction``."""
+    """Finds the matches of a pattern among the events of each key, and passes them to a ``PatternProcessFunction``."""
 
     function: PatternProcessFunction
     pattern: Pattern
@@ -227,12 +227,12 @@ class MatchPattern:
         return MatchPatternLogic(self)
 
     def machine(self) -> Any:
-        """Return what finds the matches, ready to run: ``Nfa``, or what has its methods."""
+        """Return the machine that finds the matches, ready to run: an ``Nfa``, or an object with its methods."""
         return Nfa(compile_pattern(self.pattern))
 
 
 class MatchPatternLogic(KeyedOperator):
-    """One automaton, and a table from keys to what is kept of their events."""
+    """One automaton, and a table from keys to the state of their events."""
 
     keeps_output = False
 
@@ -454,7 +454,7 @@ class MatchPatternLogic(KeyedOperator):
         self, key: Any, before: NfaState | None, state: NfaState, matches: list[Match], expired: Iterable[Any], at: int,
         now: int, stamp: int,
     ) -> None:  # fmt: skip
-        """Write the state if it changed, and give matches and what timed out to the function."""
+        """Write the state if it changed, and pass matches and time-outs to the function."""
         if state is self._nfa.initial:
             if before is not None:
                 del self._states[key]
@@ -473,7 +473,7 @@ class MatchPatternLogic(KeyedOperator):
     def _give(
         self, key: Any, matches: list[Match], expired: Iterable[Any], at: int, now: int, stamp: int, shared: bool
     ) -> None:
-        """Call the function; ``shared``: events of the matches are kept, so it is given copies of those it could change."""
+        """Call the function; ``shared``: events of the matches are kept, so it gets copies of those it could change."""
         user, own = self._user, self.own if shared or len(matches) > 1 or expired else None
         self.current_key = key
         event_time = self._settings.event_time
@@ -520,7 +520,7 @@ def too_many(what: str, count: int, bound: int, key: Any) -> StateTooLarge:
 
 
 def side_outputs(made: Iterable[Any] | None) -> list[Any]:
-    """Return what was made for a time-out; raise ``InvalidProgram`` if it is not for side outputs."""
+    """Return the results of a time-out; raise ``InvalidProgram`` if they are not for side outputs."""
     found = list(made or ())
     for each in found:
         if not (isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], OutputTag)):

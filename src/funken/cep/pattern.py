@@ -137,11 +137,11 @@ class SimpleCondition:
         """Prepare; runs in the worker before the first event."""
 
     def filter(self, event: Any) -> Any:
-        """Return whether the condition holds for the event."""
+        """Return True if the condition holds for the event."""
         return self._function(event)
 
     def close(self) -> None:
-        """Release what ``open`` took."""
+        """Release the resources of ``open``."""
 
     @staticmethod
     def of(function: Callable[[Any], Any]) -> SimpleCondition:
@@ -166,11 +166,11 @@ class IterativeCondition:
         """Prepare; runs in the worker before the first event."""
 
     def filter(self, event: Any, ctx: ConditionContext) -> Any:
-        """Return whether the pattern takes the event."""
+        """Return True if the pattern takes the event."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Release what ``open`` took."""
+        """Release the resources of ``open``."""
 
 
 class RichIterativeCondition(IterativeCondition):
@@ -199,7 +199,7 @@ class RichIterativeCondition(IterativeCondition):
 
 
 class ConditionContext:
-    """What an iterative condition may ask about the partial match that the event would extend.
+    """The context of an iterative condition: the partial match that the event would extend, and times.
 
     >>> from funken.cep import Pattern, matches_of
     >>> def soon(event, ctx):
@@ -237,7 +237,7 @@ class ConditionContext:
 
 
 class View(Protocol):
-    """What knows the results of the functions of an expression."""
+    """A provider of the results of the functions of an expression."""
 
     def holds(self, test: Test) -> bool:
         """Return the result of a function."""
@@ -248,7 +248,7 @@ class Condition:
     """An expression over conditions."""
 
     def evaluate(self, view: View) -> bool:
-        """Return whether it holds for the event and the partial match of the view."""
+        """Return True if it holds for the event and the partial match of the view."""
         raise NotImplementedError
 
     def tests(self) -> Iterator[Test]:
@@ -362,7 +362,7 @@ def both(left: Condition, right: Condition) -> Condition:
 
 
 def as_condition(given: Any, pattern: str) -> Condition:
-    """Turn what a program gave as a condition into an expression; raise ``InvalidProgram`` for what is none."""
+    """Turn a program's condition into an expression; raise ``InvalidProgram`` for other objects."""
     if isinstance(given, Condition):
         return given
     if isinstance(given, SimpleCondition):
@@ -422,7 +422,7 @@ class NoSuchSkipTarget(InvalidProgram):
 
 
 class SkipKind(Enum):
-    """Where the search goes on after a match."""
+    """The event at which the search goes on after a match."""
 
     NONE = "no skip"
     NEXT = "skip to next"
@@ -433,7 +433,7 @@ class SkipKind(Enum):
 
 @dataclass(frozen=True)
 class AfterMatchSkipStrategy:
-    """Where the search goes on after a match; ``no_skip`` is the default.
+    """A rule for the event at which the search goes on after a match; ``no_skip`` is the default.
 
     >>> from funken.cep import Pattern, matches_of
     >>> def runs(skip):
@@ -510,7 +510,7 @@ class AfterMatchSkipStrategy:
 
 
 class WithinType(Enum):
-    """Which two events of a match ``within`` bounds.
+    """The two events of a match whose distance ``within`` bounds.
 
     >>> WithinType.FIRST_AND_LAST.name
     'FIRST_AND_LAST'
@@ -521,7 +521,7 @@ class WithinType(Enum):
 
 
 class Contiguity(Enum):
-    """What may lie between an event and the one before; the values are what ``explain`` prints."""
+    """Events that may lie between an event and the one before; the values are the texts of ``explain``."""
 
     STRICT = "next"
     RELAXED = "followed by"
@@ -531,7 +531,7 @@ class Contiguity(Enum):
 
     @property
     def negative(self) -> bool:
-        """Whether the part forbids an event instead of taking one."""
+        """True if the part forbids an event instead of taking one."""
         return self in {Contiguity.NOT_NEXT, Contiguity.NOT_FOLLOW}
 
 
@@ -557,7 +557,7 @@ class Part:
 
     @property
     def loop(self) -> bool:
-        """Whether any number of events may be taken."""
+        """True if the part takes any number of events."""
         return self.maximum is None
 
     @property
@@ -753,7 +753,7 @@ class Pattern:
         return [each.name for each in _all_parts(self.parts) if each.loop and each.until is None]
 
     def validate(self) -> None:
-        """Raise ``MalformedPattern`` for what is contradictory in the whole."""
+        """Raise ``MalformedPattern`` for contradictions in the whole."""
         window, last = self.window, self.parts[-1]
         if last.contiguity is Contiguity.NOT_FOLLOW and not (window or last.gap):
             raise MalformedPattern(

@@ -222,7 +222,7 @@ class RowProgram:
 
     @property
     def anchored(self) -> bool:
-        """Whether it matters which row is the first of its partition."""
+        """True if it matters which row is the first of its partition."""
         return self.first != self.opening
 
 
@@ -349,7 +349,7 @@ class _Code:
 
 
 NO_ROW: Any = None
-"""What is where there is no row; its columns are NULL."""
+"""The value where there is no row; its columns are NULL."""
 
 
 class MatchedRows:
@@ -460,7 +460,7 @@ Column = Callable[[Any, str], Any]
 
 @dataclass(frozen=True)
 class Fact:
-    """What a condition knows of the rows of a variable or SUBSET.
+    """A value that a condition reads of the rows of a variable or SUBSET.
 
     ``kind`` is ``first`` or ``last`` (the first or last ``count`` rows), ``rows`` (how many), or ``values``, ``sum``,
     ``min`` and ``max`` (how many values that are not NULL, their sum, the least and the greatest) of ``column``.
@@ -514,7 +514,7 @@ class Facts:
         ]
 
     def of(self, state: int, tail: Node) -> tuple[Any, ...]:
-        """Return what matters of the rows that end with ``tail`` to a thread in a state."""
+        """Return the facts of the rows that end with ``tail`` that matter to a thread in a state."""
         values = self._of_rows(tail)
         return tuple(values[at] for at in self.asked[state])
 
@@ -597,9 +597,9 @@ def _fold(fact: Fact, column: Column) -> tuple[Any, Callable[[Any, Any], Any]]:
 
 
 END_OF_INPUT = MAX_WATERMARK - 1
-"""When what waits for the end of the input is decided; a timer of either clock fires then."""
+"""The time at which decisions fall that wait for the end of the input; a timer of either clock fires then."""
 ROWS, NAMES, BEFORE = "rows", "names", "before"
-"""What a match consists of: its rows, the variable of each, and rows before the first."""
+"""The parts of a match: its rows, the variable of each, and rows before the first."""
 
 Test = Callable[[MatchedRows], Any]
 Thread = tuple[int, Node]
@@ -612,7 +612,7 @@ thread goes on from there, whether the match may end there, and whether conditio
 class RowPlan:
     """A PATTERN clause with its conditions: ``own`` are those that look at their own row, and at rows before it in the partition.
 
-    ``facts`` has what each of the others asks of the rows that its search has taken.
+    ``facts`` are the values that the others need of the rows that its search has taken.
     """
 
     program: RowProgram
@@ -646,7 +646,7 @@ class Search:
 
 @immutable
 class RowState:
-    """What is kept of a partition: its searches, how many rows there were, and the last of them, if that matters."""
+    """The state of a partition: its searches, the number of rows so far, and the last of them, if that matters."""
 
     __slots__ = ("deadline", "partials", "position", "recent", "searches", "shape")
 
@@ -689,7 +689,7 @@ def _restored(
 
 
 def _with_a_chance(searches: list[Search]) -> list[Search]:
-    """Leave out searches that ``SKIP PAST LAST ROW`` will discard whatever comes.
+    """Leave out searches that ``SKIP PAST LAST ROW`` will discard in any case.
 
     They begin within a match that is decided. It will be emitted, or a match that ends with a later row discards both; unless
     an earlier search may yet fall back on a match that ends within it.
@@ -724,7 +724,7 @@ class _Results(dict[str, bool]):
 
 
 class RowNfa:
-    """A PATTERN clause, ready to run; of what it was given it keeps nothing from one call to the next."""
+    """A PATTERN clause, ready to run; it keeps none of its arguments from one call to the next."""
 
     known = 0
 
@@ -762,11 +762,11 @@ class RowNfa:
         """Return that there is no condition without which a row begins no search."""
 
     def deadline(self, state: RowState) -> int:
-        """Return when the next search ends for lack of time."""
+        """Return the time at which the next search ends for lack of time."""
         return state.deadline
 
     def begin(self, value: Any, timestamp: int, now: int, passed: Any = None, mask: Any = None) -> Any:
-        """Handle the first row of a partition that is known; ``None`` if it leaves no trace."""
+        """Handle the known first row of a partition; ``None`` if it leaves no trace."""
         if self._own_first and not self.remembers:
             row = MatchedRows(("",), (value,))
             try:
@@ -851,7 +851,7 @@ class RowNfa:
         return None
 
     def _is_new(self, state: int, node: Node, seen: dict[int, Any]) -> bool:
-        """Return whether the facts of a thread differ from those of all that came to its state before."""
+        """Return True if the facts of a thread differ from those of all that came to its state before."""
         rivals, facts = seen[state], self._facts
         if type(rivals) is not set:
             rivals = seen[state] = {facts.of(state, rivals)}
@@ -864,7 +864,7 @@ class RowNfa:
         return self.plan.others[name](rows) is True
 
     def advance(self, state: RowState, timestamp: int) -> tuple[RowState, list[Match], list[tuple[Match, int]]]:
-        """Let time reach ``timestamp``; what no longer has time is decided."""
+        """Let time reach ``timestamp``; searches without time left are decided."""
         if state.deadline > timestamp:
             return state, [], []
         ended, window = timestamp >= END_OF_INPUT, self.plan.window
@@ -885,7 +885,7 @@ class RowNfa:
     def _settle(
         self, position: int, recent: tuple[Any, ...], searches: list[Search], now: int
     ) -> tuple[RowState, list[Match]]:
-        """Emit what is decided, in the order of the first rows, and return the state that is left at the time ``now``."""
+        """Emit decided matches, in the order of the first rows, and return the remaining state at the time ``now``."""
         matches: list[Match] = []
         while searches and not searches[0].threads:
             search = searches.pop(0)

@@ -51,7 +51,7 @@ class PatternStream:
         return self._with(late=late_data_output_tag)
 
     def process(self, pattern_process_function: PatternProcessFunction) -> DataStream:
-        """Handle matches, and with a ``TimedOutPartialMatchHandler`` also what timed out."""
+        """Handle matches, and with a ``TimedOutPartialMatchHandler`` also time-outs."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
             raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
         check_methods(pattern_process_function, PatternProcessFunction, "process()")
@@ -78,7 +78,7 @@ class PatternStream:
         return self.process(_selecting("flat_select", functions))
 
     def explain(self, style: str = "text") -> str:
-        """Return the automaton as ``text``, with what may cost memory or parallelism, or in the language of Graphviz (``dot``).
+        """Return the automaton as ``text``, with possible costs in memory or parallelism, or in Graphviz's ``dot``.
 
         >>> from funken.cep import CEP
         >>> from funken.testing import local
@@ -139,7 +139,7 @@ RULES = MapStateDescriptor("cep-rules")
 
 @dataclass(frozen=True)
 class PatternRule:
-    """What a stream of rules consists of; without ``definition`` the rule is withdrawn.
+    """An element of a stream of rules; without ``definition`` the rule is withdrawn.
 
     >>> PatternRule("large", 2, {"above": 500})
     PatternRule(id='large', version=2, definition={'above': 500})
@@ -173,7 +173,7 @@ class DynamicPatternStream(PatternStream):
         return found if keyed else found.set_parallelism(1)
 
     def explain(self, style: str = "text") -> str:
-        """Return what is known before there are rules."""
+        """Return the facts that are known before there are rules."""
         notes = [] if isinstance(self._stream, KeyedStream) else ["not keyed: one task handles all events"]
         return "\n".join([*notes, "patterns of rules"])
 

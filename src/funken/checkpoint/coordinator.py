@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 
 class CoordinatorContext(Protocol):
-    """What the coordinator needs of the runner of the job."""
+    """A coordinator's view of the runner of the job."""
 
     def now(self) -> Millis:
         """Return the time for intervals, which never steps back."""
@@ -69,14 +69,14 @@ class CoordinatorContext(Protocol):
     def trigger(self, command: TriggerSources) -> Mapping[str, bytes]:
         """Snapshot the enumerators, send the command to its tasks, and return the pickled snapshots by operator id.
 
-        What was given to a source before is sent before, what is given to it later is sent later; nothing in between.
+        Earlier messages to a source are sent before, later ones after it; nothing in between.
         """
 
     def commit(self, manifest: Manifest) -> None:
-        """Commit what the sinks prepared, in the background; what was committed before may be in it again."""
+        """Commit the sinks' prepared output, in the background; output committed before may be in it again."""
 
     def perform(self, command: Command) -> None:
-        """Do what concerns tasks or the job: ``Notify...``, ``FailJob``, ``MayRestart``, ``JobOver``.
+        """Execute a command for tasks or the job: ``Notify...``, ``FailJob``, ``MayRestart``, ``JobOver``.
 
         ``MayRestart`` comes from the background, the others from the caller of ``handle``. It does not come while the
         storage fails; every ``Tick`` then has it tried again.
@@ -86,12 +86,12 @@ class CoordinatorContext(Protocol):
         """Answer a request: with the path of the snapshot, or (``None``) why there is none."""
 
     def background(self, work: Callable[[], None]) -> None:
-        """Run work on the storage, or commits, after what was given before."""
+        """Run work on the storage, or commits, after earlier work."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What a manifest contains of its job; tasks account for every subtask of its ``operators``, stateful or not."""
+    """A job in its manifests; tasks account for every subtask of its ``operators``, stateful or not."""
 
     id: str
     name: str
@@ -133,7 +133,7 @@ class Coordinator:
         store.pinned = self._pinned
 
     def handle(self, event: Event) -> None:
-        """Take an event and do what follows; from within that, it waits its turn."""
+        """Handle an event and its consequences; an event from within these waits its turn."""
         with self._lock:
             self._events.append(event)
             if self._busy:
@@ -146,7 +146,7 @@ class Coordinator:
                 self._busy = False
 
     def story(self, checkpoint: CheckpointId) -> str:
-        """Return what happened to a checkpoint, and how large it is."""
+        """Return the history of a checkpoint, and its size."""
         with self._lock:
             told, manifest = self.machine.story(checkpoint), self.catalog.complete.get(checkpoint)
         if manifest is None:
@@ -288,7 +288,7 @@ class Coordinator:
 
 
 def _part(given: Handles, savepoint: bool) -> TaskHandles:
-    """Return what a task gave for checkpoints, or for the savepoint."""
+    """Return a task's handles for checkpoints, or for the savepoint."""
     if isinstance(given, StopHandles):
         return given.savepoint if savepoint else given.checkpoint
     return cast("TaskHandles", given)

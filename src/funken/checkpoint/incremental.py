@@ -106,7 +106,7 @@ class Materialization:
 
 
 class _Frames:
-    """What is pickled so far, by key group: what is gone and rows apart."""
+    """The pickled state so far, by key group: deleted keys and rows apart."""
 
     def __init__(self, dumps: Dumps) -> None:
         self._dumps = dumps
@@ -114,7 +114,7 @@ class _Frames:
         self._gone: Segments = {}
 
     def add(self, section: str, writer: SnapshotWriter) -> None:
-        """Pickle what a writer has."""
+        """Pickle the changes of a writer."""
         rows, gone = writer.take()
         for group, tables in rows.items():
             pieces = self._rows.setdefault(group, [])
@@ -128,7 +128,7 @@ class _Frames:
             ]
 
     def move_to(self, segments: Segments) -> None:
-        """Append all of it, what is gone first."""
+        """Append all frames, deletions first."""
         for group, pieces in chain(self._gone.items(), self._rows.items()):
             segments.setdefault(group, []).extend(pieces)
         self._gone, self._rows = {}, {}
@@ -142,7 +142,7 @@ _NEVER = -2
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOptions:
-    """How state is written; ``unique`` returns names that are unique, also among attempts.
+    """Options for writing state; ``unique`` returns names that are unique, also among attempts.
 
     ``materialize_rows`` is how many rows are pickled between two blocks of records, 0: as many as take a few ms.
     """
@@ -171,12 +171,12 @@ class OperatorSnapshot:
 
     @property
     def materialized(self) -> bool:
-        """Whether nothing is left to materialize."""
+        """True if nothing is left to materialize."""
         return self.rest is None or not self.rest.open
 
 
 class Origin(NamedTuple):
-    """Where a part of a subtask's key groups was restored from."""
+    """The snapshot from which a part of a subtask's key groups was restored."""
 
     storage: Storage
     parts: tuple[Blob, ...]
@@ -227,13 +227,13 @@ class IncrementalSnapshots:
 
     @property
     def dumps(self) -> Dumps:
-        """What pickles a table or an item, and takes note of the classes."""
+        """A function that pickles a table or an item, and takes note of the classes."""
         return state_pickler(
             self.operator, self.subtask, lambda table, shape: self.classes.setdefault((table, shape), None)
         )
 
     def resume(self, origins: Sequence[Origin], exact: bool, files: Iterable[NamedBlob] = ()) -> None:
-        """Continue from what this subtask was restored from, before the first snapshot.
+        """Continue from this subtask's restored snapshots, before the first snapshot.
 
         ``exact``: it is at most one origin, in the folder of this very job, with exactly this subtask's key groups. Then its
         database, if there is one, was opened from ``files``.
@@ -257,13 +257,13 @@ class IncrementalSnapshots:
 
     @property
     def wants_complete(self) -> bool:
-        """Whether the next snapshot must be complete; else it may have only what changed since the last one."""
+        """True if the next snapshot must be complete; else it may have only the changes since the last one."""
         return not self.options.incremental or self._begun != self._generation
 
     def snapshot(
         self, state: SubtaskState, checkpoint: CheckpointId, committables: Sequence[object] = (), final: bool = False
     ) -> OperatorSnapshot:
-        """Pickle a snapshot; of tables that are given completely, only what differs from the last one.
+        """Pickle a snapshot; of complete tables, only the difference from the last one.
 
         ``final`` is for a subtask that has ended; ``checkpoint`` is then greater than any that it has taken part in.
         """
@@ -293,7 +293,7 @@ class IncrementalSnapshots:
         )
 
     def _snapshot_group(self, group: int, tables: dict[str, Change], whole: tuple[str, ...], dumps: Dumps) -> bytes:
-        """Pickle what is new of a group's tables, and note what they are now."""
+        """Pickle the changes of a group's tables, and note their present state."""
         empty = Change(True, (), ())
         written: list[bytes] = []
         for section in whole:
@@ -356,7 +356,7 @@ class IncrementalSnapshots:
         """Drop a snapshot; its changes are part of the next write, as those of a failed one are."""
 
     def _unwritten(self, snapshot: OperatorSnapshot) -> tuple[list[int], Segments]:
-        """Return what was not written up to a snapshot: the numbers of the snapshots, and their segments in order."""
+        """Return the unwritten changes up to a snapshot: the numbers of the snapshots, and their segments in order."""
         numbers = sorted(number for number in list(self._carried) if number <= snapshot.number)
         groups: Segments = {}
         for generation, of_cut in [self._carried[number] for number in numbers]:
@@ -421,7 +421,7 @@ class IncrementalSnapshots:
 
 
 def is_complete(state: SubtaskState, changes: dict[int, dict[str, Change]]) -> bool:
-    """Return whether a state is complete, and not only what changed."""
+    """Return True if a state is complete, and not only changes."""
     parts: tuple[GroupedSnapshot | None, ...] = (state.keyed, state.timers)
     pending = (part for section, part in zip(SECTIONS, parts, strict=False) if section in state.held)
     return all(change.whole for tables in changes.values() for change in tables.values()) and not any(
@@ -430,7 +430,7 @@ def is_complete(state: SubtaskState, changes: dict[int, dict[str, Change]]) -> b
 
 
 def whole_sections(state: SubtaskState) -> tuple[str, ...]:
-    """Return the sections of tables that a state gives completely, so that what it does not mention is not there."""
+    """Return the sections of tables that a state has completely, so that entries not in it do not exist."""
     given = (
         state.keyed is not None and state.keyed.complete,
         state.timers is not None and state.timers.complete,

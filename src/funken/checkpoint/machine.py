@@ -55,14 +55,14 @@ RequestId: TypeAlias = Hashable
 
 
 class Stop(enum.Enum):
-    """How a job ends with a savepoint: as if paused for ever, or as if its input had ended (windows fire)."""
+    """The end of a job with a savepoint: as if paused for ever, or as if its input had ended (windows fire)."""
 
     SUSPEND = "suspend"
     DRAIN = "drain"
 
 
 class Outcome(enum.Enum):
-    """How a job ended for good."""
+    """The final outcome of a job."""
 
     FINISHED = "finished"
     CANCELLED = "cancelled"
@@ -70,7 +70,7 @@ class Outcome(enum.Enum):
     FAILED = "failed"
     """Its program failed, and the restart strategy allows no more attempts."""
     LOST = "lost"
-    """What it runs on failed: Spark, a worker process, the network, a storage."""
+    """Its platform failed: Spark, a worker process, the network, a storage."""
     SUSPENDED = "suspended"
     """The program that runs it was told to end: SIGTERM, SIGHUP, Ctrl-C, the end of its main thread."""
 
@@ -138,7 +138,7 @@ class TaskFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class Stored(Event):
-    """The manifest of a checkpoint is written: whatever happens now, the checkpoint is complete."""
+    """The manifest of a checkpoint is written: the checkpoint is complete in any case."""
 
     checkpoint: CheckpointId
 
@@ -157,7 +157,7 @@ class StoreFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Committed(Event):
-    """What the sinks prepared for a complete checkpoint is visible."""
+    """The commit of a complete checkpoint: the output of the sinks is visible."""
 
     checkpoint: CheckpointId
 
@@ -237,14 +237,14 @@ class StoreManifest(Command):
 
 @dataclass(frozen=True, slots=True)
 class Commit(Command):
-    """Commit what the sinks prepared for this checkpoint and those before; answer ``Committed`` or ``CommitFailed``."""
+    """Commit the sinks' output prepared up to a checkpoint; answer ``Committed`` or ``CommitFailed``."""
 
     checkpoint: CheckpointId
 
 
 @dataclass(frozen=True, slots=True)
 class NotifyComplete(Command):
-    """Notify the tasks that a checkpoint is complete, and what they prepared for it and earlier ones is committed."""
+    """Notify the tasks that a checkpoint is complete, and their output up to it is committed."""
 
     checkpoint: CheckpointId
     attempt: int
@@ -263,7 +263,7 @@ class NotifyAborted(Command):
 
 @dataclass(frozen=True, slots=True)
 class Discard(Command):
-    """Delete what these handles name and no complete checkpoint does; of a savepoint that failed, all there is.
+    """Delete files that these handles name and no complete checkpoint does; of a savepoint that failed, all.
 
     ``checkpoint`` is ``None`` for final states.
     """
@@ -274,7 +274,7 @@ class Discard(Command):
 
 @dataclass(frozen=True, slots=True)
 class Prune(Command):
-    """Delete a complete checkpoint, except for what newer ones share with it."""
+    """Delete a complete checkpoint, except for files that newer ones share with it."""
 
     checkpoint: CheckpointId
 
@@ -297,7 +297,7 @@ class FailJob(Command):
 
 @dataclass(frozen=True, slots=True)
 class MayRestart(Command):
-    """After a failure: nothing is being written or committed any more, so it is settled what the newest checkpoint is."""
+    """After a failure: nothing is being written or committed any more, so the newest checkpoint is settled."""
 
     checkpoint: CheckpointId | None
 
@@ -323,7 +323,7 @@ _STORIES = 200
 
 
 class Phase(enum.Enum):
-    """Where the job is, as far as checkpoints are concerned."""
+    """The phase of a job, as far as checkpoints are concerned."""
 
     IDLE = "idle"  # no attempt runs
     RUNNING = "running"
@@ -334,7 +334,7 @@ class Phase(enum.Enum):
 
 
 class CheckpointStep(enum.Enum):
-    """Where one checkpoint is."""
+    """The step of one checkpoint."""
 
     PENDING = "pending"
     READY = "ready"
@@ -363,7 +363,7 @@ STEPS: dict[CheckpointStep, frozenset[CheckpointStep]] = {
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When checkpoints begin, how long they may take, how many are kept; ``interval`` ``None``: on request only."""
+    """Rules for checkpoints: interval, timeout, and number to keep; ``interval`` ``None``: on request only."""
 
     interval: Millis | None = None
     min_pause: Millis = _NO_PAUSE
@@ -373,11 +373,11 @@ class Policy:
     retained: int = 1
     kept_after: frozenset[Outcome] = frozenset()
     exclusive: bool = False
-    """Whether a savepoint, too, waits for what is under way: the barriers of unaligned checkpoints would overtake its own."""
+    """True if a savepoint, too, waits for others: the barriers of unaligned checkpoints would overtake its own."""
 
     @property
     def concurrent(self) -> int:
-        """How many may be under way: a minimum pause allows one only."""
+        """Number of checkpoints that may be under way: a minimum pause allows one only."""
         return 1 if self.min_pause > 0 or self.exclusive else self.max_concurrent
 
 
@@ -407,7 +407,7 @@ class Pending:
 
 
 class History:
-    """What happened to the last few hundred checkpoints, a line per event."""
+    """A log of the last few hundred checkpoints, a line per event."""
 
     def __init__(self) -> None:
         self._lines: dict[CheckpointId, list[tuple[Millis, str]]] = {}
@@ -486,7 +486,7 @@ class CheckpointMachine:
     # ---- events
 
     def handle(self, event: Event, now: Millis) -> list[Command]:
-        """Handle an event; return the commands to execute, in this order. Time never goes back here, whatever ``now`` is."""
+        """Handle an event; return the commands to execute, in this order. Time never goes back here."""
         commands: list[Command] = []
         self._commands = commands
         self._now = max(self._now, now)
@@ -716,7 +716,7 @@ class CheckpointMachine:
                 self._abort(pending, f"after {self.policy.timeout} ms there was no answer from {missing}", counts=True)
 
     def _begin_queued(self) -> None:
-        """Savepoints that waited for what was under way."""
+        """Begin savepoints that waited for the end of others."""
         while self._queued and not self.pending:
             self._request(self._queued.pop(0))
 
@@ -731,13 +731,13 @@ class CheckpointMachine:
                 self.due = Millis(self._now + self.policy.interval)
 
     def _next_begin(self) -> Millis | None:
-        """When the next one begins by itself: not once the sources ended, since the last checkpoint is near then."""
+        """Return the time of the next periodic checkpoint: none once the sources ended, as the last one is near."""
         if self.due is None or all(task in self.finished for task in self.sources):
             return None
         return self.due if self._ended_at is None else max(self.due, Millis(self._ended_at + self.policy.min_pause))
 
     def _begin_last(self) -> None:
-        """When all tasks have finished, none needs to be triggered: their final states are the last checkpoint."""
+        """Begin the last checkpoint when all tasks have finished: it has their final states; no task is triggered."""
         if self.phase is not Phase.RUNNING or len(self.finished) < len(self.tasks):
             return
         if self._last is None:
@@ -763,7 +763,7 @@ class CheckpointMachine:
                 return
 
     def _settle(self) -> None:
-        """What has to wait until nothing is being written or committed."""
+        """Do the work that has to wait until nothing is being written or committed."""
         if self.storing is not None or self.committing:
             return
         if self._orphans:
@@ -799,7 +799,7 @@ class CheckpointMachine:
         self._stories.note(checkpoint, self._now, text)
 
     def story(self, checkpoint: CheckpointId) -> str:
-        """Return what happened to a checkpoint, a line per event; the oldest stories are forgotten.
+        """Return the history of a checkpoint, a line per event; the oldest ones are forgotten.
 
         >>> machine = CheckpointMachine(Policy())
         >>> _ = machine.handle(AttemptStarted(1, ("a",), ("a",)), Millis(0))

@@ -46,7 +46,7 @@ _FINAL = (SuppressRestarts, LeadershipLost, JavaNotFound, SessionNotSuitable, Se
 
 
 def fault_of(error: BaseException) -> Fault:
-    """Say what is known of the cause of a failure.
+    """Return the known cause of a failure.
 
     >>> fault_of(FileNotFoundError("model.bin")), fault_of(RuntimeError("no answer"))
     (<Fault.ENVIRONMENT|PERMANENT: 3>, <Fault: 0>)
@@ -69,7 +69,7 @@ def fault_of(error: BaseException) -> Fault:
 
 
 def is_retried(error: Exception, *, checked: bool, ran: bool) -> bool:
-    """Whether the restart strategy is asked after a failure.
+    """Return True if the restart strategy is asked after a failure.
 
     ``checked``: an attempt has found its sources and sinks in order; ``ran``: all tasks of an attempt were open once.
 
@@ -121,7 +121,7 @@ class RestartStrategy(Protocol):
     """Decides about restarts; remembers the failures of one job."""
 
     def failed(self, now: Millis, jitter: float = 0.0) -> Millis | None:
-        """An attempt failed at ``now``; return how long to wait before the next (ms), ``None``: there is none."""
+        """An attempt failed at ``now``; return the delay before the next (ms), ``None``: there is none."""
         ...
 
 

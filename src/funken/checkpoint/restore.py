@@ -78,7 +78,7 @@ class ItemSource:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskRestore:
-    """What a subtask starts from; plain data, that travels to its task.
+    """The state from which a subtask starts; plain data, that travels to its task.
 
     ``uri`` is the folder that names are relative to. ``exact``: it is this job's own folder, and the keyed state is that of
     one former subtask with the very same key groups. ``finished``: the subtask had ended, and is only to say so again.
@@ -96,7 +96,7 @@ class SubtaskRestore:
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """What a job starts from: per operator id and subtask, per source, per sink; and what the user should know."""
+    """The state from which a job starts: per operator id and subtask, per source, per sink; and user warnings."""
 
     subtasks: Mapping[tuple[str, int], SubtaskRestore]
     enumerators: Mapping[str, bytes]
@@ -121,7 +121,7 @@ def uid_warnings(operators: Iterable[tuple[str, bool, bool]]) -> list[str]:
 def plan_restore(
     manifest: Manifest, uri: str, targets: Sequence[RestoreTarget], allow_non_restored: bool = False, own: bool = False
 ) -> Restoration:
-    """Plan which subtask starts from what; raises ``CheckpointIncompatible`` if something does not fit.
+    """Plan the start of each subtask; raises ``CheckpointIncompatible`` if something does not fit.
 
     ``uri`` is the folder that the manifest's names are relative to; ``own``: it is the folder of this very job. ``targets``
     are in topological order.
@@ -255,7 +255,7 @@ def _subtask(
 def _items(
     handles: Sequence[SubtaskHandle], subtask: int, parallelism: int, same: bool, finished: bool
 ) -> Iterator[ItemSource]:
-    """Choose what a subtask gets of the items of all former subtasks.
+    """Choose a subtask's share of the items of all former subtasks.
 
     One that has ended only keeps its state for later checkpoints: of a union list it keeps its own elements, or every
     restore would multiply them. So does one that stays what it was with a union list of the engine's own (its watermark):
@@ -285,7 +285,7 @@ def _items(
 
 
 def read_state(storage: Storage, restore: SubtaskRestore, databases: bool = True) -> Iterator[SubtaskState]:
-    """Read what a subtask starts from, piece by piece: what is not keyed, then one key group after the other.
+    """Read a subtask's initial state, piece by piece: state that is not keyed, then one key group after the other.
 
     Each piece is given to ``KeyedStateStore.restore``, ``InternalTimerService.restore`` and ``Operator.restore`` as it
     is; together they are the state. ``storage`` is the folder at ``restore.uri``. Without ``databases`` what is in
@@ -322,5 +322,5 @@ def _read_database(storage: Storage, restore: SubtaskRestore, origin: GroupSourc
 
 
 def origins(storage: Storage, restore: SubtaskRestore) -> list[Origin]:
-    """Return what ``IncrementalSnapshots.resume`` resumes from."""
+    """Return the origins for ``IncrementalSnapshots.resume``."""
     return [Origin(storage, source.parts, source.groups) for source in restore.keyed]

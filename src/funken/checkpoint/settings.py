@@ -42,7 +42,7 @@ def kept_after(retention: str | None, has_id: bool) -> frozenset[Outcome]:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSettings:
-    """What a job's checkpoints are like; ``directory`` is empty if the program names none."""
+    """The settings of a job's checkpoints; ``directory`` is empty if the program names none."""
 
     policy: Policy
     snapshots: SnapshotOptions
@@ -66,7 +66,7 @@ class CheckpointSettings:
 
     @staticmethod
     def wanted(configuration: Configuration) -> bool:
-        """Whether the options enable checkpoints, or set something that needs them."""
+        """Return True if the options enable checkpoints, or set something that needs them."""
         get = configuration.get
         named = (config.CHECKPOINT_DIR, config.SAVEPOINT_DIR, config.JOB_ID, config.RESTORE_PATH)
         return get(config.CHECKPOINT_INTERVAL) > 0 or any(get(option) for option in named)

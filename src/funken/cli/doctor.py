@@ -51,7 +51,7 @@ _PORTS = {"REST and dashboard": config.REST_PORT}
 
 
 class Grade(enum.Enum):
-    """How bad a finding is."""
+    """The gravity of a finding."""
 
     OK = "ok"
     REMARK = "remark"
@@ -60,7 +60,7 @@ class Grade(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What was checked, what was found, and what to do about it."""
+    """The result of a check: its subject, the finding, and the remedy."""
 
     what: str
     grade: Grade
@@ -69,7 +69,7 @@ class CheckResult:
 
 
 def check_python() -> Iterator[CheckResult]:
-    """Check the version of this Python, and what the workers will run."""
+    """Check the version of this Python, and the Python of the workers."""
     fits = _PYTHON[0] <= sys.version_info[:2] <= _PYTHON[1]
     text = f"{platform.python_version()} ({sys.executable})"
     yield CheckResult(
@@ -84,7 +84,7 @@ def check_python() -> Iterator[CheckResult]:
 
 
 def check_packages() -> Iterator[CheckResult]:
-    """Check what Funken requires, package by package, and its extras: one line for each."""
+    """Check Funken's requirements, package by package, and its extras: one line for each."""
     required, extras_ = _requirements()
     for name, versions in required:
         state = _state_of(name, versions)
@@ -115,7 +115,7 @@ def _remedy_of(extra: str, states: dict[str, _State]) -> str:
 
 
 def _requirements() -> tuple[list[tuple[str, str]], dict[str, list[tuple[str, str]]]]:
-    """Return what Funken requires, and what each extra for users adds, with the versions."""
+    """Return the requirements of Funken, and the additions of each extra for users, with the versions."""
     required: list[tuple[str, str]] = []
     by_extra: dict[str, list[tuple[str, str]]] = {}
     for text in importlib.metadata.requires("funken") or []:
@@ -156,7 +156,7 @@ def _version_of_module(name: str) -> str:
 
 
 def satisfies(version: str, versions: str) -> bool:
-    """Whether a version is within bounds, by its numbers alone.
+    """Return True if a version is within bounds, by its numbers alone.
 
     >>> satisfies("4.3.0", "<4.4,>=4.3"), satisfies("4.4.0rc1", "<4.4,>=4.3"), satisfies("2", ">=2.2")
     (True, False, False)
@@ -296,7 +296,7 @@ _COLOURS = {Grade.OK: "green", Grade.REMARK: "yellow", Grade.MISSING: "red"}
 @job_options(default_target="auto")
 @as_json_option
 def doctor(target: str, parallelism: int | None, configuration: Configuration, as_json: bool) -> None:
-    """Check what this machine has and lacks: Python, packages, extras, Java, disk, ports, a small run, and a cluster's parts.
+    """Check this machine: Python, packages, extras, Java, disk, ports, a small run, and a cluster's parts.
 
     \b
     funken doctor

@@ -48,7 +48,7 @@ class _Told(KeyboardInterrupt):
 
 
 class Signals:
-    """What signals do while a program runs."""
+    """The handling of signals while a program runs."""
 
     def __init__(self) -> None:
         self._told = False
@@ -78,13 +78,13 @@ class Signals:
         raise _Told(number)
 
     def _wake(self) -> None:
-        """The jobs are saved, or are not to be waited for any more: raise in the main thread what SIGTERM has put off."""
+        """The jobs are saved, or are not waited for any more: raise SIGTERM's delayed exception in the main thread."""
         self._woken = True
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)  # which also ends a sleep
 
     @contextmanager
     def watch(self, client: JobClient) -> Iterator[None]:
-        """Take the next signal for the first one: a job begins. At its end, raise what it was saved for."""
+        """Take the next signal for the first one: a job begins. At its end, raise the delayed exception."""
         if not self._saved_for:
             self._told = False
         if self._saving is None and seconds_to_save(client):
@@ -121,7 +121,7 @@ class Signals:
 
 @contextmanager
 def ending_well(script: str | None = None) -> Iterator[Signals]:
-    """Turn what the block raises into a message and an exit code; ``script`` is the user's program."""
+    """Turn an exception of the block into a message and an exit code; ``script`` is the user's program."""
     signals = Signals()
     with signals.handled():
         try:
@@ -210,7 +210,7 @@ conf_option = click.option(
 
 
 def job_options(default_target: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options of every job: ``--target``, ``--parallelism``, ``--conf``."""
+    """Add the options of every job to a command: ``--target``, ``--parallelism``, ``--conf``."""
     options = (
         click.option(
             "--target",
@@ -232,7 +232,7 @@ def job_options(default_target: str) -> Callable[[Callable[..., Any]], Callable[
 
 
 def with_options(configuration: Configuration, target: str, parallelism: int | None) -> Configuration:
-    """Add to a configuration what has an option of its own; ``auto`` leaves the target as it is."""
+    """Set options of a configuration that have a flag of their own; ``auto`` leaves the target as it is."""
     if target != "auto":
         configuration.set(config.TARGET, target)
     if parallelism is not None:

@@ -48,11 +48,11 @@ class FoundJob:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """True if the job has ended."""
         return self.entry["state"] in OVER
 
     def get(self, *path: str, **query: str) -> Any:
-        """Return what is below the job's path."""
+        """Return the answer at a path below the job's."""
         return self.client.get("jobs", self.id, *path, **query)
 
 
@@ -60,7 +60,7 @@ _Answer: TypeAlias = list[FoundJob] | ServerNotReached | RequestRejected
 
 
 def remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command ``--url``, ``--token-file`` and ``--certificate``."""
+    """Add ``--url``, ``--token-file`` and ``--certificate`` to a command."""
     for option in (
         click.option(
             "--certificate", type=click.Path(exists=True, dir_okay=False), help="Trust this certificate (PEM)."
@@ -168,7 +168,7 @@ def job_command(name: str, optional: bool = False) -> Callable[[Callable[..., No
 
 
 def as_json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command ``--json``."""
+    """Add ``--json`` to a command."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
@@ -416,7 +416,7 @@ def values(read: list[dict[str, str]]) -> dict[str, str]:
 
 
 def operation_of(job: FoundJob, path: str, trigger: str, what: str, timeout: float) -> dict[str, Any]:
-    """Wait for an operation and return what came of it; raises ``ClickException`` if it fails or takes too long."""
+    """Wait for an operation and return its result; raises ``ClickException`` if it fails or takes too long."""
     until = time.monotonic() + timeout
     while True:
         try:
@@ -495,7 +495,7 @@ def new_table(*columns: str) -> Table:
 
 
 def print_table(table: Table) -> None:
-    """Print a table; whoever reads a pipe gets whole lines."""
+    """Print a table; a pipe gets whole lines."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 10_000
@@ -513,7 +513,7 @@ _PAGE = 2_000
 def logs(
     job: FoundJob, as_json: bool, follow: bool, lines: int, vertex: str | None, subtask: int | None, level: str
 ) -> None:
-    """Print what the tasks of a job have logged, and what became of the job.
+    """Print the logs of a job's tasks, and the fate of the job.
 
     JOB is an id, the beginning of one, or a name; it may be left out if one job runs.
     """

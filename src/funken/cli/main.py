@@ -142,7 +142,7 @@ def options(words: tuple[str, ...]) -> None:
 
 @click.command()
 def version() -> None:
-    """Print the versions of Funken and of what it runs on."""
+    """Print the versions of Funken and of its platform."""
     click.echo(f"funken   {funken.__version__}")
     for package in ("pyspark", "pyarrow"):
         click.echo(f"{package:8} {importlib.metadata.version(package)}")

@@ -45,7 +45,7 @@ class _Shown:
 
     @property
     def name(self) -> str:
-        """The job's name, and how many times it was restarted."""
+        """The job's name, and its number of restarts."""
         return self.reader.name
 
     def read(self, now: float) -> None:
@@ -142,7 +142,7 @@ class Progress:
         self._live.update(self.render(now), refresh=True)
 
     def render(self, now: float) -> RenderableType:
-        """Return the table, and what belongs below it."""
+        """Return the table, and the lines below it."""
         table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), show_edge=False)
         table.add_column("job", no_wrap=True, overflow="ellipsis", style="bold")
         for column in ("time", *COLUMNS):
@@ -208,7 +208,7 @@ class BatchProgressDisplay:
 
 
 def line_of(progress: BatchProgress) -> str:
-    """Return a line about a program that runs: how far it is, and which operators are at work."""
+    """Return a line about a running program: its progress, and the working operators."""
     busy = [each for each in progress.operators if each.state == "running"]
     shown = ", ".join(f"{each.name} {max(each.records_in, each.records_out):,}" for each in busy[-3:])
     return f"{progress.name}: {progress.seconds:.0f} s, {progress.facts()}" + (f"; at work: {shown}" if shown else "")

@@ -46,7 +46,7 @@ _TAIL = 4_000
 
 
 def output_folder() -> Path:
-    """Return the folder of what detached drivers print; raises ``ClickException`` if it cannot be had."""
+    """Return the folder of the output of detached drivers; raises ``ClickException`` if there is none."""
     cache = cache_folder()
     if cache is None:
         raise click.ClickException("this user has no folder for the output of the driver: set HOME or XDG_CACHE_HOME.")
@@ -318,7 +318,7 @@ def explain(
 ) -> None:
     """Print the plan of a job without running it.
 
-    The script runs up to its first execute(), or collect() of a batch program, which ends it; what it prints goes to stderr.
+    The script runs up to its first execute(), or collect() of a batch program, which ends it; its output goes to stderr.
     """
     plans: list[str] = []
 

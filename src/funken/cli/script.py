@@ -40,11 +40,11 @@ _COOKIE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+")
 
 @dataclass(frozen=True)
 class Loaded:
-    """The code of a program, and what its module is called and has."""
+    """The code of a program, and the name and namespace of its module."""
 
     code: types.CodeType
     argument: str
-    """What is ``sys.argv[0]``."""
+    """The value of ``sys.argv[0]``."""
     names: dict[str, Any]
 
 
@@ -192,11 +192,11 @@ def _names_of(spec: ModuleSpec, package: str | None) -> dict[str, Any]:
 
 _LOOK_SECONDS = 0.05
 _UNWIND_SECONDS = 2.0
-"""How long the main thread may take to learn from its job that it has ended, before it is interrupted."""
+"""The time (s) in which the main thread may learn from its job that it has ended, before it is interrupted."""
 
 
 def seconds_to_save(client: JobClient) -> float:
-    """Return how long a last savepoint of a job may take (s), 0 if it is to have none."""
+    """Return the time limit of a job's last savepoint (s), 0 if it is to have none."""
     return client._job.configuration.get(config.SAVEPOINT_ON_SIGTERM) / 1000
 
 
@@ -224,13 +224,13 @@ class LastSavepoints:
         self._begun.put(clients)
 
     def close(self) -> None:
-        """The program is being ended, and it is to be said what became of its jobs."""
+        """The program is being ended: report the fate of its jobs."""
         self._ended.set()
         if self._asked:
             self._thread.join(_UNWIND_SECONDS)
 
     def has_saved(self, client: JobClient) -> bool:
-        """Whether a job has been saved; asked when it is over."""
+        """Return True if a job has been saved; asked when it is over."""
         with self._requesting:
             made = self._made.get(client)
         return made is not None and made.done() and made.exception() is None
@@ -296,7 +296,7 @@ def _tell(line: str) -> None:
 
 _NUDGE = signal.SIGURG  # which is ignored unless it has a handler, and which nothing sends to a process by itself
 _AFTER_SECONDS = (0.05, 0.5, 2.0)
-"""When the main thread is interrupted after a signal: later once more, for a thread that had no core until then."""
+"""The times (s) of interrupts of the main thread after a signal: repeated for a thread without a core until then."""
 
 
 @contextmanager

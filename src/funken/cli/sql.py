@@ -43,7 +43,7 @@ class Quit(Exception):  # the statement, not an error
 
 
 class SqlClient:
-    """A table environment, and what statements of the client do: modes, statement sets, scripts."""
+    """A table environment, and the statements of the client: modes, statement sets, scripts."""
 
     def __init__(self, environment: Any, echo: Callable[[str], None], waits: bool) -> None:
         self._environment = environment
@@ -148,13 +148,13 @@ class SqlClient:
         TableResult(names, types, remaining(seen)).print()
 
     def wait(self) -> None:
-        """Wait until the jobs of INSERTs have ended; raises what made one fail."""
+        """Wait until the jobs of INSERTs have ended; raises the failure of one."""
         jobs, self.jobs = self.jobs, []
         for job in jobs:
             job.get_job_execution_result().result()
 
     def close(self) -> None:
-        """End what still runs."""
+        """End running jobs."""
         for job in self.jobs:
             if not job.get_job_execution_result().done():
                 job.cancel().result()
@@ -173,7 +173,7 @@ def _ended_by_ctrl_c(result: Any) -> Iterator[None]:
 
 
 def read_statements(lines: Callable[[str], str]) -> Iterator[str]:
-    """Read statements line by line, each to its semicolon; ``lines`` is given the prompt, and raises ``EOFError`` at the end."""
+    """Read statements line by line, to a semicolon; ``lines`` takes the prompt, and raises ``EOFError`` at the end."""
     from funken.table.sql import parser  # noqa: PLC0415 - only where statements run
 
     text = ""
@@ -191,7 +191,7 @@ def read_statements(lines: Callable[[str], str]) -> Iterator[str]:
 
 
 def _typed(session: SqlClient) -> None:
-    """Run what is typed in; an error ends its statement only."""
+    """Run typed statements; an error ends its statement only."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401, PLC0415 - gives input() a history
     click.echo("Statements end with a semicolon; HELP; tells more, QUIT; ends.")

@@ -36,7 +36,7 @@ def state() -> None:
 @_path
 @_json
 def list_states(savepoint: str, as_json: bool) -> None:
-    """List the operators of SAVEPOINT and what state they have."""
+    """List the operators of SAVEPOINT and their state."""
     with ending_well():
         found = open_checkpoint(savepoint)
         if as_json:

@@ -50,7 +50,7 @@ click.option("--once", is_flag=True, help="Print the table once.")(top)
 
 
 def row(info: dict[str, Any], vertex: dict[str, Any]) -> dict[str, Any]:
-    """Return what is shown of a vertex: rates are sums, load and latency those of the worst subtask."""
+    """Return the displayed row of a vertex: rates are sums, load and latency those of the worst subtask."""
     metrics = [subtask["metrics"] for subtask in vertex["subtasks"]]
 
     def of(name: str) -> list[Any]:

@@ -148,7 +148,7 @@ def start_spark(configuration: Configuration, slots: int, wanted: Callable[[], b
 
 
 class HandOver:
-    """One program in two jobs; ``start`` is what the second one waits for."""
+    """One program in two jobs; the second one waits for ``start``."""
 
     def __init__(
         self, build: Build[Any], configuration: Configuration, name: str,

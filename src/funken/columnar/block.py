@@ -29,7 +29,7 @@ class Block:
 
     @property
     def records(self) -> int:
-        """How many records the block stands for: more than it has rows if they are folded (``keyed/groups.py``)."""
+        """Number of records that the block stands for: more than its rows in partials (``keyed/groups.py``)."""
         raise NotImplementedError
 
     def __getitem__(self, part: slice) -> Block:
@@ -62,7 +62,7 @@ class RowBlock(Block):
 
     @property
     def records(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return len(self.values)
 
     def __getitem__(self, part: slice) -> RowBlock:
@@ -98,7 +98,7 @@ class TupleBlock(Block):
 
     @property
     def records(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return len(self.fields[0])
 
     def __getitem__(self, part: slice) -> TupleBlock:
@@ -107,7 +107,7 @@ class TupleBlock(Block):
 
     @property
     def form(self) -> tuple[int, ...]:
-        """How many fields the tuples have, and the places of those that are constants: what a loop over fields is made for."""
+        """Number of fields of the tuples, and the places of the constants: loops over fields are compiled per form."""
         return (len(self.fields) + len(self.constants), *self.constants)
 
     def rows(self) -> tuple[list[Any], list[int] | None]:

@@ -57,17 +57,17 @@ _GENERATORS = inspect.CO_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
 def is_generator(code: CodeType) -> bool:
-    """Return whether a function yields."""
+    """Return True if a function yields."""
     return bool(code.co_flags & _GENERATORS)
 
 
 def is_plain_generator(code: CodeType) -> bool:
-    """Return whether a function is one that is followed, or would be if it did not yield."""
+    """Return True if a function is one that is followed, or would be if it did not yield."""
     return is_followed(code.replace(co_flags=code.co_flags & ~_GENERATORS))
 
 
 def is_followed(code: CodeType) -> bool:
-    """Return whether a function is plain, but for its handlers of exceptions.
+    """Return True if a function is plain, but for its handlers of exceptions.
 
     Where nothing is raised, nothing of a handler runs. Where something is, the kernels do not know the result: the block goes to
     the function itself, with its handlers.
@@ -76,12 +76,12 @@ def is_followed(code: CodeType) -> bool:
 
 
 def catches(code: CodeType) -> bool:
-    """Return whether a function has a ``try``; what cleans up after comprehensions and generators is none."""
+    """Return True if a function has a ``try``; the cleanup after comprehensions and generators is none."""
     return any(each.opname == "PUSH_EXC_INFO" for each in dis.get_instructions(code))
 
 
 def is_plain(code: CodeType) -> bool:
-    """Return whether a function has positional arguments only, handles no exceptions, and is no generator or coroutine."""
+    """Return True if a function has positional arguments only, handles no exceptions, and is no coroutine."""
     return not (code.co_flags & _REFUSED_FLAGS or code.co_kwonlyargcount or code.co_exceptiontable)
 
 
@@ -111,7 +111,7 @@ def operations(code: CodeType) -> list[Operation]:
 
 
 def returns_only_none(code: CodeType) -> bool:
-    """Whether each ``return`` of a function returns the constant ``None``, and it has one.
+    """Return True if each ``return`` of a function returns the constant ``None``, and it has one.
 
     >>> returns_only_none((lambda n: None).__code__), returns_only_none((lambda n: n).__code__)
     (True, False)
@@ -129,7 +129,7 @@ def returns_only_none(code: CodeType) -> bool:
 
 
 def positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
-    """Return where in its file each operation of a function is: first and last line, first and last column."""
+    """Return the place of each operation of a function in its file: first and last line, first and last column."""
     found: list[tuple[int | None, int | None, int | None, int | None]] = []
     for at in dis.get_instructions(code):
         place = at.positions or dis.Positions()
@@ -138,7 +138,7 @@ def positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, 
 
 
 def _parts(at: dis.Instruction, code: CodeType) -> list[Operation]:
-    """Return what an instruction does, as operations."""
+    """Return the effect of an instruction, as operations."""
     name, flag = at.opname, bool((at.arg or 0) & 1)
     if name in _IGNORED:
         return []
@@ -174,7 +174,7 @@ _CHANGING = {
 
 
 def constants_behind(code: CodeType, name: str) -> list[Any] | None:
-    """Return what stands behind each use of a name: a constant, else ``None``; ``None`` for code that imports.
+    """Return the constant behind each use of a name, else ``None``; ``None`` for code that imports.
 
     >>> constants_behind((lambda: (Tag("late"), Tag(name))).__code__, "Tag")
     ['late', None]
@@ -190,7 +190,7 @@ def constants_behind(code: CodeType, name: str) -> list[Any] | None:
 
 
 def names_changed(code: CodeType) -> tuple[set[str], set[str]]:
-    """Return the names that a function assigns outside of itself, and those of what it changes in place.
+    """Return the names that a function assigns outside of itself, and the names of objects that it changes in place.
 
     Attributes of the first argument are left out: that is the object that a method is of.
 
@@ -219,7 +219,7 @@ def names_changed(code: CodeType) -> tuple[set[str], set[str]]:
 
 
 def changes_of_names(code: CodeType) -> Iterator[tuple[str, str, int]]:
-    """Yield what a function does to names around it: ``assigns`` or ``changes``, the name, and the line.
+    """Yield the effects of a function on names around it: ``assigns`` or ``changes``, the name, and the line.
 
     An item that is assigned counts if its value is computed right there, as in ``counts[word] += 1``: others may be a cache.
 
@@ -255,7 +255,7 @@ _NAMED = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST", "LOAD_NAME")
 
 
 def _augmented(found: list[dis.Instruction], number: int) -> dis.Instruction | None:
-    """Return what loads the container of an item that is changed in place: it is two loads before the copies."""
+    """Return the instruction that loads the container of an item changed in place: two loads before the copies."""
     for at in range(number - 1, 1, -1):
         if found[at].opname == "COPY" and found[at - 1].opname == "COPY":
             break
@@ -284,7 +284,7 @@ def counted_in_self(code: CodeType) -> Iterator[tuple[str, int]]:
 
 
 def gives_conditions(code: CodeType) -> bool:
-    """Whether each result of a function is the outcome of a comparison, or a constant: so it is no text.
+    """Return True if each result of a function is the outcome of a comparison, or a constant: so it is no text.
 
     >>> gives_conditions((lambda n: n > 1).__code__), gives_conditions((lambda word: word.strip()).__code__)
     (True, False)
@@ -305,7 +305,7 @@ _CONDITIONS = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "UNARY_NOT")
 
 
 def _container(found: list[dis.Instruction], number: int) -> dis.Instruction | None:
-    """Return the last instruction of what an item is set or deleted in: it comes before those of the key."""
+    """Return the last instruction of the container in which an item is set or deleted, before those of the key."""
     depth = 0
     for at in range(number - 1, 0, -1):
         each = found[at]
@@ -316,12 +316,12 @@ def _container(found: list[dis.Instruction], number: int) -> dis.Instruction | N
 
 
 def goes_on(code: CodeType, offset: int) -> bool:
-    """Return whether an instruction decides where a function goes on, by a truth or by the next item of a loop."""
+    """Return True if an instruction decides where a function goes on, by a truth or by the next item of a loop."""
     return dis.opname[code.co_code[offset]].startswith(("POP_JUMP", "FOR_ITER"))
 
 
 def always_raises(found: list[Operation], number: int) -> bool:
-    """Return whether what comes from an operation on, to the next jump, ends with an exception that is raised.
+    """Return True if the code from an operation on, to the next jump, ends with an exception that is raised.
 
     >>> def checked(n):
     ...     raise ValueError(n)
@@ -337,7 +337,7 @@ def always_raises(found: list[Operation], number: int) -> bool:
 
 
 def ends_loops_twice() -> bool:
-    """Return whether ``END_FOR`` takes one value off the stack, and a ``POP_TOP`` behind it the iterator."""
+    """Return True if ``END_FOR`` takes one value off the stack, and a ``POP_TOP`` behind it the iterator."""
     return sys.version_info >= (3, 13)
 
 
@@ -359,5 +359,5 @@ _REASONS = {
 
 
 def reason_of(name: str, value: Any) -> str:
-    """Return why a function is not followed that has an operation."""
+    """Return the reason for which a function with an operation is not followed."""
     return _REASONS.get(name, "does what has no kernel: {1}").format(value, name.lower().replace("_", " "))

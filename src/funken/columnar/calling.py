@@ -104,12 +104,12 @@ class InlinedFunction:
 
 
 def holds(function: Any, dependencies: Iterable[Dependency], owner: Any = None) -> bool:
-    """Whether all that a function uses is what it was; ``owner``: the object that it is a method of."""
+    """Return True if all dependencies of a function are unchanged; ``owner``: the object whose method it is."""
     return type(function) is FunctionType and all(_holds(function, each, owner) for each in dependencies)
 
 
 def still_holds(dependencies: Sequence[Dependency], target: Any, method: str | None) -> bool:
-    """Whether all that a function, or a method of an object, uses is what it was when it was read."""
+    """Return True if all dependencies of a function, or of a method of an object, are as they were when it was read."""
     if not dependencies:
         return True
     if method is None:
@@ -183,7 +183,7 @@ def attribute_of(target: Any, name: str) -> tuple[Any] | None:
 
 
 def _attributes(target: Any) -> dict[str, Any] | None:
-    """Return the attributes that an object has itself; ``None`` if its class says otherwise what they are."""
+    """Return the attributes that an object has itself; ``None`` if its class defines them otherwise."""
     for cls in type(target).__mro__:
         if "__dict__" in vars(cls):
             found = vars(cls)["__dict__"]
@@ -213,12 +213,12 @@ def attribute_in(namespace: Any, name: str) -> tuple[Any] | None:
 
 
 def is_namespace(value: Any) -> bool:
-    """Whether attributes of a value are looked up as names: of a module, or of a class that is no more than a class."""
+    """Return True if attributes of a value are looked up as names: of a module, or of a class without a metaclass."""
     return type(value) in (ModuleType, type)
 
 
 def is_builtin(function: FunctionType, name: str) -> bool:
-    """Whether a name that is no global of a function is the built-in object."""
+    """Return True if a name that is no global of a function is the built-in object."""
     found = function.__globals__.get("__builtins__", builtins)
     space = found if isinstance(found, dict) else vars(found)
     return space.get(name) is _BUILTIN_OBJECTS[name]
@@ -243,7 +243,7 @@ def default_argument(function: FunctionType, name: str) -> tuple[Any] | None:
 
 
 def fingerprint(code: CodeType) -> tuple[Any, ...]:
-    """Return what is equal, in every process, for code that does the same.
+    """Return a fingerprint that is equal, in every process, for code that does the same.
 
     >>> fingerprint((lambda a: a.lower()).__code__) == fingerprint((lambda a: a.upper()).__code__)
     False
@@ -259,7 +259,7 @@ def _constant(value: Any) -> Any:
 
 
 def same(value: Any, known: Any) -> bool:
-    """Whether two constants are alike in value and type, also inside.
+    """Return True if two constants are alike in value and type, also inside.
 
     >>> same(1, 1), same(1, 1.0), same(0.0, -0.0), same({"a": 1}, {"a": True}), same(float("nan"), float("nan"))
     (True, False, False, False, True)
@@ -286,7 +286,7 @@ _LOOKED_INTO = (float, tuple, list, dict, set, frozenset, Row)
 
 
 def all_same(values: Sequence[Any], known: Sequence[Any]) -> bool:
-    """Whether two lists of records are alike, record by record; ``same`` says when.
+    """Return True if two lists of records are alike, record by record, in the sense of ``same``.
 
     Fields are compared one after the other: 256 records of seven take 230 us then, and one by one 900.
 
@@ -369,7 +369,7 @@ def kept_attribute(target: Any, name: str) -> Any:
 
 
 class Marker:
-    """What is on the stack besides expressions."""
+    """An item of the stack that is no expression."""
 
     def __init__(self, kind: str, name: str = "", value: Any = None) -> None:
         self.kind = kind
@@ -380,7 +380,7 @@ class Marker:
 
 
 class Method(Marker):
-    """A method of a marker that does something: what calls it, is read by who knows its ``kind``."""
+    """A method of a marker that does something: readers of its calls know its ``kind``."""
 
 
 class Outside(Marker):
@@ -388,7 +388,7 @@ class Outside(Marker):
 
 
 def said(found: Outside) -> str:
-    """Return how a message names a value."""
+    """Return the name of a value in messages."""
     if found.kind == "attribute":
         return f"self.{found.name}"
     if found.kind == "global":
@@ -397,7 +397,7 @@ def said(found: Outside) -> str:
 
 
 def expression_on(found: Any) -> Expression:
-    """Return what is on a stack as an expression; raise ``NotVectorizable`` if it is none."""
+    """Return an item of the stack as an expression; raise ``NotVectorizable`` if it is none."""
     if isinstance(found, Expression):
         return found
     if isinstance(found, Marker) and found.kind == "list":
@@ -416,7 +416,7 @@ DISPLAY = "display"
 
 
 def dropping(dropped: tuple[Expression, ...], value: Any) -> tuple[Expression, ...]:
-    """Return what was evaluated and dropped, with one more value; of a list or set with its items."""
+    """Return the dropped expressions with one more value; of a list or set with its items."""
     if isinstance(value, Marker) and value.kind == "list":
         for each in value.value:
             dropped = dropping(dropped, Invoke("display", (each,)) if isinstance(each, Unpacked) else each)
@@ -428,7 +428,7 @@ def dropping(dropped: tuple[Expression, ...], value: Any) -> tuple[Expression, .
 
 
 def is_pure(expression: Expression) -> bool:
-    """Whether evaluating an expression does nothing, whatever its arguments are."""
+    """Return True if evaluating an expression does nothing, whatever its arguments are."""
     return isinstance(expression, Argument | Constant)
 
 
@@ -497,7 +497,7 @@ _MOST_PATHS = 128
 
 
 class Steps:
-    """How many instructions were followed, in a function and all it calls."""
+    """The number of instructions that were followed, in a function and all it calls."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -553,7 +553,7 @@ class Steps:
 
 
 def known_target(target: Any) -> Expression | None:
-    """Return what a function computes of its one argument; ``None`` if it is not known, or one of Python.
+    """Return the result of a function of one argument; ``None`` if it is not known, or one of Python.
 
     >>> known_target(operator.itemgetter("user")), known_target(str.lower), known_target(print)
     (GetItem(record=Argument(argument=0, path=()), index='user', of=None),
@@ -590,17 +590,17 @@ def _one_or_all(found: list[Any]) -> Expression:
 
 
 class FunctionReader(Protocol):
-    """What the stack needs to know of the function that is read."""
+    """The stack's view of the reader of a function."""
 
     def function(self) -> FunctionType:
         """Return the function."""
         ...
 
     def depend(self, dependency: Dependency) -> None:
-        """Note what the function uses."""
+        """Note a dependency of the function."""
 
     def inlined(self, kind: str, name: str, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
-        """Return what a function of the program makes of arguments."""
+        """Return the result of a function of the program for arguments."""
         ...
 
     def new_item(self) -> int:
@@ -612,7 +612,7 @@ class FunctionReader(Protocol):
         ...
 
     def inner(self, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
-        """Return what a function that the function itself makes, without variables of its own, makes of arguments."""
+        """Return the result for arguments of a function that the function makes, without variables of its own."""
         ...
 
 
@@ -623,7 +623,7 @@ class Calls:
         self._reader = reader
 
     def used(self, value: Any) -> Any:
-        """Return what is on the stack; a value from outside as the constant it is."""
+        """Return an item of the stack; a value from outside as the constant it is."""
         if not isinstance(value, Outside):
             return value
         return self.depended(value)
@@ -647,7 +647,7 @@ class Calls:
         return constant
 
     def looked_into(self, found: Any) -> Expression:
-        """Return what something is looked up in."""
+        """Return the container of a lookup."""
         if isinstance(found, Outside):
             return self.depended(found, container=True)
         return self.as_tuple(found)
@@ -707,7 +707,7 @@ class Calls:
         return Invoke(name, tuple(map(self.expression, given)))
 
     def expression(self, value: Any) -> Expression:
-        """Return what is on the stack as an expression."""
+        """Return an item of the stack as an expression."""
         return expression_on(self.used(value))
 
     def _tested(self, _: str, given: list[Any], names: tuple[str, ...]) -> Any:
@@ -771,7 +771,7 @@ class Calls:
         return MakeRecord(DICT, names, parts)
 
     def _items(self, value: Any, name: str) -> Expression:
-        """Return what a function goes through; a display as a tuple, unless lists are in it, or come of it."""
+        """Return the items of a function's argument; a display as a tuple, unless lists are in it, or come of it."""
         if isinstance(value, Marker) and value.kind == "list" and value.value:
             unpacks = any(isinstance(each, Unpacked) for each in value.value)
             if unpacks or name in ("list", "sorted"):
@@ -787,7 +787,7 @@ class Calls:
         return Invoke("sorted by", (items, keys, reverse))
 
     def _over(self, name: str, function: Any, items: Expression) -> Marker:
-        """Return what ``map`` or ``filter`` makes of the items of a list."""
+        """Return the result of ``map`` or ``filter`` for the items of a list."""
         if isinstance(items, Make) and name == "map":
             return Marker("generator", "a map", Make(tuple(self._of_key(function, each, name) for each in items.items)))
         number = self._reader.new_item()
@@ -798,12 +798,12 @@ class Calls:
         return Marker("generator", f"a {name}", loop)
 
     def _keys(self, items: Expression, key: Any, name: str) -> Expression:
-        """Return what a key function makes of the items of a list."""
+        """Return a key function's results for the items of a list."""
         number = self._reader.new_item()
         return Loop(items, number, (), self._of_key(key, Argument(number), name))
 
     def _of_key(self, key: Any, item: Expression, name: str) -> Expression:
-        """Return what a key function makes of an item."""
+        """Return a key function's result for an item."""
         if isinstance(key, Outside) and type(key.value) is FunctionType:
             return self._reader.inlined(key.kind, key.name, key.value, (item,))
         if isinstance(key, Marker) and key.kind == "inner":
@@ -813,7 +813,7 @@ class Calls:
         raise NotVectorizable(f"calls {name}() with a function that is none of the program")
 
     def _by_key(self, name: str, given: list[Any]) -> Expression:
-        """Return the first or the second value, by what a function makes of them; of equal ones the first."""
+        """Return the first or the second value, by a function's results for them; of equal ones the first."""
         key = given.pop()
         one, other = (self.expression(each) for each in given)
         by = [self._of_key(key, each, name) for each in (one, other)]
@@ -875,4 +875,4 @@ _LOWERED: dict[str, Callable[[Calls, str, list[Any], tuple[str, ...]], Any]] = {
     "min": Calls._extreme, "set": Calls._set, "len": Calls._of_set, "sorted": Calls._of_set, "range": Calls._range,
     "map": Calls._mapped, "filter": Calls._mapped, "divmod": Calls._divided, "enumerate": Calls._numbered, "dict": Calls._dict,
 }  # fmt: skip
-"""Calls that become other expressions, or objects on the stack; what gives ``None`` is called by its row."""
+"""Calls that become other expressions, or objects on the stack; a call that returns ``None`` goes by its row."""

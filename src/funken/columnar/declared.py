@@ -78,7 +78,7 @@ from funken.types.info import (
 
 
 class How(enum.Enum):
-    """What is done with a leaf."""
+    """A conversion of the values of a field."""
 
     SAME = "it stays as it is"
     WRAP = "ints wrap to so many bits"
@@ -92,7 +92,7 @@ class How(enum.Enum):
 
 @dataclass(frozen=True)
 class Leaf:
-    """A leaf of the results: the number of the leaf it comes from, what is done, and the kind it has then."""
+    """A field of the results: the number of the field it comes from, its conversion, and its type after that."""
 
     number: int
     kind: Atomic
@@ -105,25 +105,25 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Conversion:
-    """The schema of what comes out, and its leaves from left to right."""
+    """The schema of the results, and their fields from left to right."""
 
     schema: Type
     leaves: tuple[Leaf, ...]
 
     @property
     def keeps_values(self) -> bool:
-        """Whether each leaf is one that was there, as it is."""
+        """True if each field is one of the record's, unchanged."""
         return all(each.how is How.SAME for each in self.leaves)
 
 
 BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
-"""How many bits the whole numbers of a type have."""
+"""Number of bits of the whole numbers of a type."""
 _NULLABLE = {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC}
 _Made = tuple[Type, list[Leaf]]
 
 
 def conversion_of(schema: Type, type_info: TypeInformation) -> Conversion:
-    """Return what a declared type makes of columns; raise ``NotVectorizable`` where records have to be converted.
+    """Return a declared type's conversion of columns; raise ``NotVectorizable`` where records have to be converted.
 
     >>> from funken.types import Types
     >>> made = conversion_of(Tuple((STR, INT)), Types.ROW([Types.STRING(), Types.INT()]))
@@ -139,7 +139,7 @@ def conversion_of(schema: Type, type_info: TypeInformation) -> Conversion:
 
 
 def becomes(schema: Type, wanted: Type, type_info: TypeInformation) -> bool:
-    """Whether a declared type makes records of the schema ``wanted`` of others, with all their fields in their order.
+    """Return True if a declared type makes records of the schema ``wanted`` of others, with all fields in order.
 
     >>> from funken.types import Types
     >>> of = Types.ROW([Types.STRING(), Types.LONG()])
@@ -187,7 +187,7 @@ def _of(schema: Type, type_info: TypeInformation, numbers: Iterable[int], nullab
 
 
 def _split(schema: Any, numbers: Iterable[int]) -> list[list[int]]:
-    """Return the numbers of the leaves of each field."""
+    """Return the numbers of the atomic fields of each field."""
     rest = iter(numbers)
     return [[next(rest) for _ in atomic_fields(inner)] for inner in schema]
 
@@ -206,7 +206,7 @@ def _of_width(schema: Any, type_info: TypeInformation, width: int) -> Any:
 
 
 def _places(schema: Any, type_info: RowTypeInfo, names: tuple[str, ...]) -> list[int]:
-    """Return which fields of a record become those of a row."""
+    """Return the fields of a record that become those of a row."""
     form = getattr(schema, "form", NAMED_TUPLE)
     if form == NAMED_TUPLE:
         _of_width(schema, type_info, len(names))
@@ -229,7 +229,7 @@ def _is_text(type_info: TypeInformation) -> bool:
 
 
 def _of_kind(kind: Atomic, type_info: TypeInformation, number: int, nullable: bool) -> Leaf:
-    """Return what becomes of a leaf; ``nullable``: where it stands, ``None`` stays ``None``."""
+    """Return the conversion of a field; ``nullable``: where it stands, ``None`` stays ``None``."""
     if isinstance(type_info, OfElements):
         return _of_list(kind, type_info, number)
     basic = type_info.basic_type if isinstance(type_info, BasicTypeInfo) else None
@@ -315,7 +315,7 @@ _STATE_TYPES |= {BasicType.CHAR: STR, BasicType.BIG_INT: INT, **dict.fromkeys(BI
 
 
 def kept_schema(type_info: TypeInformation) -> Type | None:
-    """Return the schema of what a state of a type keeps; ``None``: columns do not keep it.
+    """Return the schema of the values in a state of a type; ``None``: columns do not keep it.
 
     >>> from funken.types import Types
     >>> kept_schema(Types.TUPLE([Types.STRING(), Types.ROW([Types.INT()])])), kept_schema(Types.LIST(Types.INT()))
@@ -336,7 +336,7 @@ def kept_schema(type_info: TypeInformation) -> Type | None:
 
 
 def bits_of_leaves(type_info: TypeInformation | None) -> dict[Path, int]:
-    """Return of ints, and floats, with fewer than 64 bits how many they have.
+    """Return the number of bits of ints and floats with fewer than 64.
 
     >>> from funken.types import Types
     >>> bits_of_leaves(Types.TUPLE([Types.LONG(), Types.SHORT(), Types.TUPLE([Types.FLOAT()])]))
@@ -352,7 +352,7 @@ def bits_of_leaves(type_info: TypeInformation | None) -> dict[Path, int]:
 
 
 def kept(value: Expression, type_info: TypeInformation | None) -> Expression:
-    """Return what is written of a value.
+    """Return the written form of a value.
 
     >>> from funken.columnar.expressions import Argument
     >>> from funken.types import Types
@@ -363,12 +363,12 @@ def kept(value: Expression, type_info: TypeInformation | None) -> Expression:
 
 
 def seen(value: Expression, type_info: TypeInformation | None) -> Expression:
-    """Return what is read of a value that was written for the same record."""
+    """Return the read form of a value that was written for the same record."""
     return value if type_info is None else _shaped(value, type_info, _converted)
 
 
 def named(value: Expression, type_info: TypeInformation) -> Expression:
-    """Return a value whose rows have the names that a type gives them, as far as they are made in it."""
+    """Return a value whose rows have the names of a type, as far as they are made in it."""
     return _shaped(value, type_info, _as_it_is)
 
 
@@ -425,7 +425,7 @@ def _has_floats(type_info: Any) -> bool:
 
 
 def _items(value: Expression, type_info: TupleTypeInfo | RowTypeInfo) -> list[Expression] | None:
-    """Return what becomes the fields of a tuple or row, where a value is put together of these; ``None``: it is not."""
+    """Return the fields of a tuple or row, if a value is put together of these; ``None``: it is not."""
     width = len(type_info.field_types)
     match value:
         case Make(items) if len(items) == width and not any(isinstance(each, Unpacked) for each in items):
@@ -460,7 +460,7 @@ def named_rows(traced: Traced, type_info: TypeInformation | None) -> Traced:
 
 
 def named_rows_of_all(traced: TracedFlatMap, type_info: TypeInformation | None) -> TracedFlatMap:
-    """Return a function that gives any number of results, in the same way; side outputs have types of their own."""
+    """Return a function with any number of results, in the same way; side outputs have types of their own."""
     if type_info is None:
         return traced
     emissions = (
@@ -487,7 +487,7 @@ ORDERED = {"min_of": MIN, "max_of": MAX}
 
 @dataclass(frozen=True)
 class Fold:
-    """What becomes of one leaf of the result; ``of`` is computed from the record (argument 0), but for ``first``."""
+    """The aggregate of one field of the result; ``of`` is computed from the record (argument 0), but for ``first``."""
 
     how: str
     kind: Atomic
@@ -500,9 +500,9 @@ class Fold:
 def reduce_folds(
     target: Any, method: str | None, schema: Type, type_info: TypeInformation | None = None
 ) -> tuple[Traced, tuple[Fold, ...]]:
-    """Return the folds of ``reduce(so_far, record)``, one per leaf of records of a shape; raise ``NotVectorizable``.
+    """Return the aggregates of ``reduce(so_far, record)``, one per atomic field; raise ``NotVectorizable``.
 
-    ``type_info`` is what results are converted to, if that is declared.
+    ``type_info`` is the declared type of results, if there is one.
 
     >>> from funken.expr.types import Tuple
     >>> [fold.how for fold in reduce_folds(lambda a, b: (a[0], a[1] + b[1]), None, Tuple((STR, INT)))[1]]
@@ -519,7 +519,7 @@ def reduce_folds(
 
 @dataclass(frozen=True)
 class Aggregate:
-    """An ``AggregateFunction``: how it starts, what it adds, and the accumulator with the leaves of an empty one."""
+    """An ``AggregateFunction``: its start, its addition, and the accumulator with the fields of an empty one."""
 
     created: Traced
     added: Traced
@@ -527,19 +527,19 @@ class Aggregate:
     schema: Type
     beginnings: tuple[Any, ...]
     result: Traced | None = None
-    """What ``get_result`` makes of an accumulator; ``None``: it is called for each."""
+    """The result of ``get_result`` for an accumulator; ``None``: it is called for each."""
     result_schema: Type | None = None
     reason: str = ""
     """Why it is."""
     listed: ListFold | None = None
-    """Which records it keeps in a list; ``None``: it has folds."""
+    """The records that it keeps in a list; ``None``: it has aggregates."""
 
 
 @reads
 def aggregate_folds(target: Any, schema: Type, type_info: TypeInformation | None = None) -> Aggregate:
-    """Return the folds of an ``AggregateFunction`` over records of a shape; raise ``NotVectorizable``.
+    """Return the aggregates of an ``AggregateFunction`` over records of a shape; raise ``NotVectorizable``.
 
-    ``type_info`` is the declared type of what ``get_result`` makes.
+    ``type_info`` is the declared type of the results of ``get_result``.
     """
     begun, added = trace(target, "create_accumulator", 0), trace(target, "add", 2, changes=True)
     if begun.result == Listed(()):
@@ -579,7 +579,7 @@ def all_records(schema: Type) -> Aggregate:
 
 
 def _with_result(found: Aggregate, target: Any, type_info: TypeInformation | None) -> Aggregate:
-    """Return an aggregate with what its ``get_result`` makes."""
+    """Return an aggregate with the result of its ``get_result``."""
     try:
         result, schema = named_rows(trace(target, "get_result", 1, changes=True), type_info).typed(found.schema)
         if any(kind == NONE or kind.is_optional for kind in types_in(schema)):
@@ -591,7 +591,7 @@ def _with_result(found: Aggregate, target: Any, type_info: TypeInformation | Non
 
 @reads
 def merge_folds(merged: Traced, schema: Type) -> tuple[Fold, ...]:
-    """Return the folds of ``merge(one, other)``, typed for accumulators of a schema; raise ``NotVectorizable``."""
+    """Return the aggregates of ``merge(one, other)``, typed for accumulators of a schema; raise ``NotVectorizable``."""
     return _folds(merged.result, schema, so_far=0, record=1)
 
 
@@ -612,7 +612,7 @@ def _folds(result: Expression, schema: Type, so_far: int, record: int) -> tuple[
 
 
 def _extreme(result: Expression, schema: Type, so_far: int, record: int) -> tuple[Fold, ...] | None:
-    """Return the folds of ``record if record.field > so_far.field else so_far`` and its variants; ``None`` if it is none.
+    """Return the aggregates of ``record if record.field > so_far.field else so_far``, or a variant; else ``None``.
 
     Of records with equal fields the first stays, as with ``max(so_far, record, key=...)``: what keeps the last has no kernel.
     """
@@ -651,7 +651,7 @@ def _extreme(result: Expression, schema: Type, so_far: int, record: int) -> tupl
 
 
 def _deciding(expression: Expression, kinds: dict[tuple[int, ...], Atomic]) -> tuple[int, Expression] | None:
-    """Return of which argument a value is, and what of it, if it is an int or text of its own, or an int negated."""
+    """Return the argument of a value, and its part, if it is an int or text of its own, or an int negated."""
     match _plain(expression):
         case Argument(argument, path) if kinds.get(path) in (INT, STR):
             return argument, Argument(0, path)
@@ -665,7 +665,7 @@ def _deciding(expression: Expression, kinds: dict[tuple[int, ...], Atomic]) -> t
 
 
 def _leaf(expression: Expression, path: tuple[int, ...]) -> Expression:
-    """Return the expression of one leaf of a result."""
+    """Return the expression of one atomic field of a result."""
     if isinstance(expression, Sequence):
         # What was evaluated before is part of the result or of a test, or it would have been refused: it raises nothing new.
         if any(not isinstance(each, Argument | GetItem) for each in expression.before):
@@ -688,7 +688,7 @@ def _leaf(expression: Expression, path: tuple[int, ...]) -> Expression:
 
 
 def _is_total(expression: Expression) -> bool:
-    """Whether evaluating it never raises."""
+    """Return True if evaluating the expression never raises."""
     match expression:
         case Compare(_, left, right):
             return _is_total(left) and _is_total(right)
@@ -700,7 +700,7 @@ def _is_total(expression: Expression) -> bool:
 
 
 def _plain(expression: Expression) -> Expression:
-    """Return items of arguments as what they are: inputs."""
+    """Return items of arguments as inputs."""
     if isinstance(expression, GetItem):
         record = _plain(expression.record)
         if isinstance(record, Argument):
@@ -744,7 +744,7 @@ def _numbered(position: Any, schema: Record) -> int:
 
 
 def _of_fields(forms: tuple[tuple[str, Any], ...], schema: Type) -> tuple[Fold, ...]:
-    """Return the folds of functions that say which fields they fold, and how; all other fields stay the first record's."""
+    """Return the aggregates of functions that name their fields; all other fields stay the first record's."""
     leaves = atomic_fields(schema)
     hows: dict[tuple[int, ...], str] = {}
     for how, position in forms:

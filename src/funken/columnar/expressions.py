@@ -77,7 +77,7 @@ class Unary(Expression):
 
 @dataclass(frozen=True)
 class Choose(Expression):
-    """``then if condition else otherwise``; also what ``and`` and ``or`` become.
+    """``then if condition else otherwise``; ``and`` and ``or`` become it, too.
 
     ``lazy``: a branch may raise, or costs much, so it is computed for the records only that take it. ``sure``: the condition does
     neither, so it may be computed for all records of a block, also of a branch.
@@ -99,7 +99,7 @@ class Make(Expression):
 
 @dataclass(frozen=True)
 class GetItem(Expression):
-    """An item: of a tuple by its number, as kernels see it; ``of`` is how many there have to be (``None``: at least enough).
+    """An item: of a tuple by its number, as kernels see it; ``of``: its exact length (``None``: at least enough).
 
     As it is traced, ``record`` may be something else that has items, and ``index`` the text of a key, or an expression.
     """
@@ -134,7 +134,7 @@ class Text(Expression):
 
 @dataclass(frozen=True)
 class Sequence(Expression):
-    """``result``, after ``before`` were evaluated for what they may raise."""
+    """``result``, after the evaluation of ``before`` for its exceptions."""
 
     before: tuple[Expression, ...]
     result: Expression
@@ -259,7 +259,7 @@ def schema_of_value(value: Any) -> Type | None:
 
 
 def is_text(value: str) -> bool:
-    """Whether a string has an encoding: lone surrogates have none."""
+    """Return True if a string has an encoding: lone surrogates have none."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -313,22 +313,22 @@ def add_evaluated(expression: Expression, surely: set[int], key: _Key = id) -> N
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known where an expression is evaluated: what is evaluated anyway, and which conditions are true or not."""
+    """Facts where an expression is evaluated: expressions that are evaluated anyway, and conditions decided so far."""
 
     surely: frozenset[int] = frozenset()
     decided: Mapping[int, bool] = field(default_factory=dict)
 
     def evaluating(self, expressions: Iterable[Expression], key: _Key) -> _Known:
-        """Return what is known where expressions are evaluated as well."""
+        """Return the facts where expressions are evaluated as well."""
         return _Known(self.surely.union(*(_evaluated(each, key) for each in expressions)), self.decided)
 
     def under(self, condition: int, side: bool) -> _Known:
-        """Return what is known on one side of a condition."""
+        """Return the facts on one side of a condition."""
         return _Known(self.surely, {**self.decided, condition: side})
 
 
 def pruned(expression: Expression, key: _Key, known: _Known | None = None) -> Expression:
-    """Return an expression without what is evaluated and dropped, and evaluated anyway, and without choices that are known.
+    """Return an expression without dropped parts that are evaluated anyway, and without decided choices.
 
     >>> from funken.columnar.expressions import Argument
     >>> positive = Argument(0)
@@ -355,7 +355,7 @@ def pruned(expression: Expression, key: _Key, known: _Known | None = None) -> Ex
 
 
 def _left(expression: Expression, key: _Key, known: _Known) -> Expression | None:
-    """Return what is left to evaluate of an expression that is dropped; ``None``: nothing."""
+    """Return the part of a dropped expression that is left to evaluate; ``None``: nothing."""
     if key(expression) in known.surely:
         return None
     match expression:
@@ -395,7 +395,7 @@ _said: set[str] = set()
 
 
 def reads(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorate what reads a function of a program: its faults are refusals.
+    """Decorate a reader of a function of a program: its faults are refusals.
 
     >>> import os
     >>> @reads

@@ -48,27 +48,27 @@ from funken.expr.types import INT, NONE, Tuple, Type
 
 _ITEM = Argument(1)
 _THROUGH = 1 << 30
-"""Where states are that are through with the body of a loop: behind all others."""
+"""The place of states that are through with the body of a loop: behind all others."""
 
 
 @dataclass(frozen=True)
 class Convention:
-    """How a function is called: its ``arguments``, and what becomes of what it returns.
+    """A calling convention: the ``arguments`` of a function, and the meaning of its result.
 
     It ``gives`` ``several`` results, ``one``, ``one or none`` (``None`` is no result), or the ``truth`` about its first argument.
     """
 
     arguments: tuple[Any, ...]
     methods: Mapping[tuple[Any, str], Any] = field(default_factory=dict)
-    """What methods without arguments return, by what they are of (the kind of a marker, or an argument) and their names."""
+    """The results of methods without arguments, by owner (the kind of a marker, or an argument) and name."""
     gives: str = "several"
     sides: bool = False
-    """Whether a pair of a tag and a value is a result for a side output."""
+    """True if a pair of a tag and a value is a result for a side output."""
 
 
 @reads
 def trace_flat_map(target: Any, method: str | None, schema: Type | None = None) -> TracedFlatMap:
-    """Return what a function of one record, of a schema if it is known, gives; raise ``NotVectorizable`` with the reason.
+    """Return the results of a function of one record, of a schema if known; raise ``NotVectorizable`` with the reason.
 
     >>> found = trace_flat_map(lambda line: line.split(","), None)
     >>> [(type(each.items).__name__, each.result) for each in found.emissions]
@@ -87,14 +87,14 @@ def trace_flat_map(target: Any, method: str | None, schema: Type | None = None) 
 def read_by(
     convention: Convention, target: Any, method: str | None, schema: Type | None = None, changes: bool = False
 ) -> TracedFlatMap:
-    """Return what a function that is called in a known way gives; ``changes``: nobody else has its arguments."""
+    """Return the results of a function with a known calling convention; ``changes``: nobody else has its arguments."""
     function = function_of(target, method)
     tracer = FlatMapTracer(function, convention, method is not None, target)
     return with_method(tracer.of(schema, changes).read(), function, method)
 
 
 class EmissionLog:
-    """What a function and all it calls give, in order."""
+    """The results of a function and all it calls, in order."""
 
     def __init__(self) -> None:
         self.emissions: list[Emission] = []
@@ -113,7 +113,7 @@ class EmissionLog:
 
     @contextmanager
     def aside(self) -> Iterator[list[Emission]]:
-        """Put what is given from now on into a list of its own."""
+        """Put emissions from now on into a list of their own."""
         before, self.emissions = self.emissions, []
         try:
             yield self.emissions
@@ -125,7 +125,7 @@ class FlatMapTracer(Tracer):
     """Follows one function; where it is, in which loop, and under which conditions, is an ``Emission`` to be."""
 
     meets = True
-    """Whether states that come to one operation become one."""
+    """True if states that come to one operation become one."""
 
     def __init__(self, function: FunctionType, convention: Convention, bound: bool, target: Any = None) -> None:
         if convention.gives != "several" and is_generator(function.__code__):
@@ -180,7 +180,7 @@ class FlatMapTracer(Tracer):
     # ---- what comes of it
 
     def returned(self, value: Any, at: Emission, dropped: tuple[Expression, ...]) -> None:
-        """Give what the function returns."""
+        """Emit the function's result."""
         match self.convention.gives:
             case "several":
                 self.give(value, at)
@@ -206,7 +206,7 @@ class FlatMapTracer(Tracer):
                 self.give_one(value, at)
 
     def give(self, value: Any, at: Emission) -> None:
-        """Give all that is in a value."""
+        """Emit all that is in a value."""
         if isinstance(value, Marker) and value.kind == "several":
             segment = self.log.segment()
             for each in value.value:
@@ -227,14 +227,14 @@ class FlatMapTracer(Tracer):
             self.log.add(replace(at, items=expression_on(value), result=_ITEM, segment=self.log.segment()))
 
     def give_one(self, value: Any, at: Emission) -> None:
-        """Give one result."""
+        """Emit one result."""
         side = None
         if isinstance(value, Marker) and value.kind == "side":
             side, value = value.value
         self.log.add(replace(at, result=expression_on(value), side=side))
 
     def give_to_side(self, stack: Stack, at: Emission) -> None:
-        """Call the context's method that gives a value for a side output."""
+        """Call the context's method that emits a value to a side output."""
         tag = self._tag(stack.item(2))
         if tag is None:
             raise NotVectorizable("gives a side output whose tag is not constant")
@@ -260,7 +260,7 @@ class _Guards:
         self._guards: dict[tuple[int, bool], Expression] = {}
 
     def at(self, when: PathCondition) -> Emission:
-        """Return the emission to be of a path: one object for all paths of one condition, with the same guards."""
+        """Return the emission of a path: one object for all paths of one condition, with the same guards."""
         found = self._at.get(id(when))
         if found is None:
             found = self._at[id(ALWAYS)]
@@ -292,7 +292,7 @@ class _Guards:
 
 
 class EmissionWalk(Walk):
-    """Follows a function that gives results, a function it calls, or the body of a loop, whose emissions begin as ``base``.
+    """Follows a function that emits results, its callee, or the body of a loop, whose emissions begin as ``base``.
 
     ``around`` is the way through what this is in; ``until``: where a loop ends that is a comprehension. What a function that is
     called returns is put into ``returned``, with the state behind it.
@@ -316,7 +316,7 @@ class EmissionWalk(Walk):
         self._returned = returned
 
     def at(self, state: State) -> Emission:
-        """Return the emission to be of a state."""
+        """Return the emission of a state."""
         return self._guards.at(state.when)
 
     # ---- where paths end
@@ -366,7 +366,7 @@ class EmissionWalk(Walk):
             super()._branch(name, there, state)
 
     def call(self, code: CodeType, variables: dict[str, Any], state: State) -> list[tuple[State, Any]]:
-        """Follow a function that is called in a state; return the states where it ends, and what it returns there."""
+        """Follow a function that is called in a state; return the states where it ends, and its results there."""
         reader, found = self._reader.reading(operations_of(code), code), list[tuple[State, Any]]()
         walk = EmissionWalk(reader, self, returned=found)
         walk.follow(State(0, Stack(reader), variables, state.dropped, state.when))
@@ -383,7 +383,7 @@ class EmissionWalk(Walk):
         )
 
     def _is_result(self, stack: Stack, depth: int) -> bool:
-        """Whether an item is appended to the list of a comprehension, and not to a display within it."""
+        """Return True if an item is appended to the list of a comprehension, and not to a display within it."""
         if stack.peek(depth + 1, "comprehension"):
             return True
         return self._comprehension and not is_generator(self._reader._code) and stack.depth() == depth + 1
@@ -401,7 +401,7 @@ class EmissionWalk(Walk):
             stack.push(Constant(None))
 
     def after_yield_from(self, number: int) -> int:
-        """Return where it goes on after ``yield from``: where its loop of instructions ends."""
+        """Return the place behind ``yield from``: the end of its loop of instructions."""
         if [each.name for each in self.operations[number : number + 2]] != ["LOAD_CONST", "SEND"]:
             raise NotVectorizable("yields in a way that is not known")
         target: int = self.operations[number + 1].argument
@@ -434,7 +434,7 @@ class EmissionWalk(Walk):
         state.stack.push(Marker("several", value=made))
 
     def _is_given(self, number: int, loop: list[Operation]) -> bool:
-        """Whether the list of a comprehension is given as it is: nothing else is done with it, and it has one loop."""
+        """Return True if the list of a comprehension is the result itself: it has one loop and no other use."""
         if self._comprehension or self._reader.convention.gives != "several" or _loops_in(loop) > 1:
             return False
         while self.operations[number].name in ("END_FOR", "SWAP", "STORE_FAST"):
@@ -446,7 +446,7 @@ class EmissionWalk(Walk):
         return items_displayed(iterator)
 
     def _loop_over(self, here: int, stop: int, iterator: Marker, state: State) -> None:
-        """Follow the body once for any item of a list; a loop that gives nothing may carry variables."""
+        """Follow the body once for any item of a list; a loop that emits nothing may carry variables."""
         reader, at, variables = self._reader, self.at(state), state.variables
         inner = self.operations[here + 1 : stop]
         stored = {each.argument for each in inner if each.name in ("STORE_FAST", "STORE_DEREF")}
@@ -474,7 +474,7 @@ class EmissionWalk(Walk):
 
     @staticmethod
     def _only_carries(inner: list[Operation], stored: set[str], iterator: Marker, variables: dict[str, Any]) -> bool:
-        """Whether a loop over a list gives no results, and changes variables that are there before it."""
+        """Return True if a loop over a list emits no results, and changes variables that are there before it."""
         if isinstance(iterator.value, Marker | Make) or any(
             each.name in ("YIELD_VALUE", "GET_YIELD_FROM_ITER", "RETURN_VALUE") for each in inner
         ):
@@ -534,7 +534,7 @@ def pair_schema(left: Type, right: Type) -> Type:
 
 @reads
 def trace_maybe(target: Any, method: str | None, schema: Type | None = None) -> TracedFlatMap:
-    """Return what a function of one record gives if it is not ``None``; raise ``NotVectorizable`` with the reason.
+    """Return the result of a function of one record unless it is ``None``; raise ``NotVectorizable`` with the reason.
 
     Only filters see the ``None``: it gives one result or none.
 
@@ -547,7 +547,7 @@ def trace_maybe(target: Any, method: str | None, schema: Type | None = None) -> 
 
 @reads
 def drops_none(condition: Traced) -> bool:
-    """Whether the condition of a filter is never true of ``None``, whatever happens to the variables that it uses.
+    """Return True if the condition of a filter is never true of ``None``, whatever values its variables have.
 
     >>> from funken.columnar.tracing import trace
     >>> [drops_none(trace(each, None, 1)) for each in (lambda r: r is not None, lambda r: r, lambda r: r is None)]
@@ -563,7 +563,7 @@ def drops_none(condition: Traced) -> bool:
 
 @reads
 def trace_join_function(target: Any, method: str | None) -> TracedFlatMap:
-    """Return what ``function(left, right, context)`` gives; raise ``NotVectorizable`` with the reason.
+    """Return the results of ``function(left, right, context)``; raise ``NotVectorizable`` with the reason.
 
     >>> found = trace_join_function(lambda left, right, ctx: [left, ctx.get_right_timestamp()], None)
     >>> [each.result for each in found.emissions]
@@ -578,7 +578,7 @@ def trace_join_function(target: Any, method: str | None) -> TracedFlatMap:
 
 @reads
 def trace_pairs(target: Any, method: str | None, flat: bool) -> TracedFlatMap:
-    """Return what ``function(left, right)`` gives: one result, or, if it is ``flat``, several.
+    """Return the results of ``function(left, right)``: one, or, if it is ``flat``, several.
 
     Raises ``NotVectorizable`` with the reason.
 
@@ -594,7 +594,7 @@ def trace_pairs(target: Any, method: str | None, flat: bool) -> TracedFlatMap:
 
 @reads
 def trace_process(target: Any, method: str | None) -> TracedFlatMap:
-    """Return what a process function gives, also to side outputs; raise ``NotVectorizable`` with the reason.
+    """Return the results of a process function, also to side outputs; raise ``NotVectorizable`` with the reason.
 
     >>> found = trace_process(lambda value, ctx: [(value, ctx.timestamp())], None)
     >>> [each.result for each in found.emissions]
@@ -607,7 +607,7 @@ def trace_process(target: Any, method: str | None) -> TracedFlatMap:
 def trace_window_function(
     target: Any, method: str | None, keyed: bool, context: bool, bounds: bool, many: bool = False
 ) -> TracedFlatMap:
-    """Return what a window function gives; raise ``NotVectorizable`` with the reason.
+    """Return the results of a window function; raise ``NotVectorizable`` with the reason.
 
     ``keyed``: its first argument is the key; ``context``: it gets a context, not the window; ``bounds``: the window has a start
     and an end; ``many``: it gets all records of the window, which are its result. Else it sees a list of the one result.
@@ -635,7 +635,7 @@ class TracedWithContext:
 
 @reads
 def trace_with_context(target: Any, method: str) -> TracedWithContext:
-    """Return what a method of ``target`` makes of a record and a context; raise ``NotVectorizable`` with the reason.
+    """Return a method's result for a record and a context; raise ``NotVectorizable`` with the reason.
 
     >>> class Hours:
     ...     def get_bucket_id(self, element, context):

@@ -40,7 +40,7 @@ _GETTER: type = type(vars(collections.namedtuple("_Sample", "field"))["field"])
 
 
 class NotRead:
-    """What stands in a record for a field that no function of the program reads.
+    """A value that stands in a record for a field that no function of the program reads.
 
     >>> import pickle
     >>> NOT_READ, pickle.loads(pickle.dumps(NOT_READ)) is NOT_READ
@@ -75,7 +75,7 @@ def made_of_fields(of: Record, fields: list[list[Any]]) -> list[Any]:
 
 
 def field_getter(of: Composite, number: int) -> Callable[[Any], Any]:
-    """Return what takes a field out of a record."""
+    """Return a function that takes a field out of a record."""
     if not isinstance(of, Record) or of.form not in (DICT, DOCUMENT, DATACLASS):
         return itemgetter(number)
     return attrgetter(of.names[number]) if of.form == DATACLASS else itemgetter(of.names[number])
@@ -106,7 +106,7 @@ def has_form(record: Any, of: Record) -> bool:
 
 
 def fits(record: Any, schema: Any) -> bool:
-    """Whether a record is of a schema, and its values fit into columns.
+    """Return True if a record is of a schema, and its values fit into columns.
 
     >>> from funken.expr.types import INT, STR
     >>> fits((1, "a"), Tuple((INT, STR))), fits((True, "a"), Tuple((INT, STR))), fits({"x": 1}, Record((INT,), DICT, ("x",)))
@@ -124,7 +124,7 @@ def fits(record: Any, schema: Any) -> bool:
 
 
 def have_fields(records: list[Any], schema: Any) -> bool:
-    """Whether records have the fields of a schema, as those within them have; nothing is said about other values.
+    """Return True if records, and the records within them, have the fields of a schema; other values are not looked at.
 
     >>> from funken.expr.types import INT
     >>> have_fields([{"x": "no int"}], Record((INT,), DICT, ("x",))), have_fields([()], Tuple((INT,)))
@@ -174,7 +174,7 @@ def name_of(schema: Any, path: Iterable[int]) -> str:
 
 
 def has_documents(schema: Any) -> bool:
-    """Whether a schema is that of documents, or they are within it.
+    """Return True if a schema is that of documents, or has them within it.
 
     >>> from funken.expr.types import INT, STR
     >>> has_documents(Tuple((INT, Record((STR,), DOCUMENT, ("item",))))), has_documents(INT)
@@ -187,7 +187,7 @@ def has_documents(schema: Any) -> bool:
 
 
 def leaves_looked_at(schema: Type, paths: Iterable[tuple[int, ...]]) -> frozenset[tuple[int, ...]]:
-    """Return the paths that are leaves, and a leaf of each record within that was looked at, and no leaf of it: it may be null.
+    """Return the paths of atomic fields, and one per record that was looked at alone: it may be null.
 
     >>> from funken.expr.types import INT, STR, Object
     >>> sorted(leaves_looked_at(Tuple((STR, Tuple((Object("x"), INT)), Tuple((INT, INT)))), [(), (0,), (1,), (2,), (2, 0)]))
@@ -203,7 +203,7 @@ def leaves_looked_at(schema: Type, paths: Iterable[tuple[int, ...]]) -> frozense
 
 
 def with_items_read(schema: Any, read: Mapping[int, Iterable[int]]) -> Any:
-    """Return a schema whose lists say which leaves of their items are read: ``read`` has these for some leaves of the schema.
+    """Return a schema whose lists name the fields of their items to read: ``read`` has these for some fields.
 
     >>> from funken.expr.types import INT, STR
     >>> with_items_read(Tuple((INT, ListOf(Tuple((STR, INT))))), {1: [0]})[1].read
@@ -296,7 +296,7 @@ def _dataclass(cls: Any) -> tuple[str, tuple[str, ...]] | None:
 
 
 def is_inherited(cls: Any, method: str) -> bool:
-    """Whether a method of a class of named tuples is the one that ``collections.namedtuple`` makes."""
+    """Return True if a method of a class of named tuples is the one that ``collections.namedtuple`` makes."""
     found = vars(cls).get(method)
     return type(found) is FunctionType and found.__code__.co_filename == collections.__file__
 

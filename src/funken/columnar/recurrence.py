@@ -41,17 +41,17 @@ def _as_it_is(expression: Expression) -> Expression:
 
 @dataclass(frozen=True)
 class Recurrence:
-    """What becomes of a value: it stays (``KEEP``), is ``SET``, or is joined with ``of``."""
+    """The next value of a state: it stays (``KEEP``), is ``SET``, or is joined with ``of``."""
 
     how: str
     of: Expression
     own_first: bool = True
-    """Whether own comes first: on the left of ``+``, and of those that are equal, own stays. To ints it makes no difference."""
+    """True if own comes first: left of ``+``, and it stays among equal ones. To ints it makes no difference."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Which of two is taken, by one value or by several, one after the other: the ``new`` one if it is greater (``MOST``)."""
+    """A choice between two by one value or by several in order: the ``new`` one if it is greater (``MOST``)."""
 
     own: tuple[Expression, ...]
     new: tuple[Expression, ...]
@@ -59,11 +59,11 @@ class Comparison:
     strict: bool
     """Whether, of those that are equal, the old one stays."""
     negated: bool = False
-    """Whether it is taken where the comparison is false: with a NaN, that is another one."""
+    """True if it is taken where the comparison is false: with a NaN, that is another one."""
 
 
 def recurrence_of(value: Expression, is_own: IsOwn, plain: Plain = _as_it_is) -> Recurrence:
-    """Return what becomes of a value; one that is joined in no known way is ``SET``. ``plain`` simplifies what is compared.
+    """Return a state's next value; one joined in no known way is ``SET``. ``plain`` simplifies comparisons.
 
     >>> from funken.columnar.expressions import Argument
     >>> own, new = Argument(0), Argument(1)
@@ -98,7 +98,7 @@ def recurrence_of(value: Expression, is_own: IsOwn, plain: Plain = _as_it_is) ->
 def comparison_of(
     condition: Expression, of_own: IsOwn, negated: bool = False, plain: Plain = _as_it_is
 ) -> Comparison | None:
-    """Return what decides that the new one is taken where a condition is true, or false if ``negated``; ``None``: something else.
+    """Return the comparison that decides for the new one where a condition is true (false if ``negated``), or ``None``.
 
     ``of_own`` says of each side whether it is own's; ``plain`` simplifies a side.
     """
@@ -147,14 +147,14 @@ def _lexicographic(condition: Expression) -> tuple[str, abc.Sequence[tuple[Expre
 
 @dataclass(frozen=True)
 class ResultOfItem(Expression):
-    """The end of a path: what it has given for an item; ``None``: nothing. ``several``: it is a list of what it has given."""
+    """The end of a path: its result for an item; ``None``: nothing. ``several``: it is a list of results."""
 
     value: Expression | None
     several: bool = False
 
 
 def conditions_of(tree: Expression) -> tuple[Expression, ...]:
-    """Return the conditions, tested one after the other, under which something is given.
+    """Return the conditions, tested one after the other, of a result.
 
     >>> from funken.columnar.expressions import Argument
     >>> conditions_of(Choose(Argument(0), ResultOfItem(Argument(1)), ResultOfItem(None)))
@@ -178,7 +178,7 @@ def _is_always(tree: Expression) -> bool:
 
 
 def is_never(tree: Expression) -> bool:
-    """Whether the paths give nothing."""
+    """Return True if the paths emit nothing."""
     match tree:
         case Choose(_, then, otherwise):
             return is_never(then) and is_never(otherwise)
@@ -197,7 +197,7 @@ def _given(tree: Expression) -> Expression:
 
 
 def gives_several(tree: Expression) -> bool:
-    """Whether the paths give lists of results, of a loop in the loop; raise ``NotVectorizable`` if some do and others not."""
+    """Return True if the paths return lists, from an inner loop; raise ``NotVectorizable`` if only some of them do."""
     todo, found, seen = [tree], set[bool](), set[int]()
     for each in todo:
         if isinstance(each, ResultOfItem):
@@ -211,7 +211,7 @@ def gives_several(tree: Expression) -> bool:
 
 
 def result_of(tree: Expression) -> Expression:
-    """Return what is given, where something is; raise ``NotVectorizable`` if nothing ever is."""
+    """Return the result of the paths that have one; raise ``NotVectorizable`` if none has."""
     match tree:
         case Sequence(before, result):
             return Sequence(before, result_of(result))
@@ -237,21 +237,21 @@ _FOLDS = {ADD: "total", MOST: "fold max", LEAST: "fold min"}
 
 @dataclass(frozen=True)
 class CarriedVariables(Expression):
-    """The end of a path through the body: what the variables have then, and what was appended to a list."""
+    """The end of a path through the body: the values of the variables then, and the item appended to a list."""
 
     values: tuple[Expression, ...]
     appended: ResultOfItem | None = None
 
 
 def contains(expression: Expression, wanted: frozenset[int]) -> bool:
-    """Whether an argument of these numbers is in an expression."""
+    """Return True if an argument of these numbers is in an expression."""
     return any(isinstance(each, Argument) and each.argument in wanted for each in nodes_of(expression))
 
 
 def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeholders: frozenset[int]) -> Expression:
-    """Return what a variable has behind a loop; raise ``NotVectorizable`` if it is none of the known folds.
+    """Return the value of a variable behind a loop; raise ``NotVectorizable`` if it is none of the known aggregates.
 
-    ``place`` is its place among those that are carried, ``loop`` has the items, ``before`` is what the variable has had.
+    ``place`` is its place among those that are carried, ``loop`` has the items, ``before`` is the variable's value before.
     """
     hows: set[str] = set()
     own = loop.number + 1 + place
@@ -288,7 +288,7 @@ def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeh
 
 
 def _apart(tree: Expression, place: int) -> Expression:
-    """Return the ends of a body with one value of a variable each, where paths have met that give it several."""
+    """Return the ends of a body with one value of a variable each, where paths with several have met."""
     match tree:
         case Choose(condition, then, otherwise):
             return Choose(condition, _apart(then, place), _apart(otherwise, place))
@@ -308,7 +308,7 @@ def _apart(tree: Expression, place: int) -> Expression:
 def _mapped(
     tree: Expression, of: Callable[[CarriedVariables], ResultOfItem], placeholders: frozenset[int]
 ) -> Expression:
-    """Return the paths through a body with what is made of their ends."""
+    """Return the paths through a body with a function's results for their ends."""
     match tree:
         case Choose(condition, then, otherwise):
             one, other = (_mapped(each, of, placeholders) for each in (then, otherwise))
@@ -329,7 +329,7 @@ def _mapped(
 
 
 def _better(tree: Expression, place: int, is_own: IsOwn, placeholders: frozenset[int]) -> tuple[str, Expression] | None:
-    """Return the fold of ``if item > best: best = item``, with what is compared; ``None`` if that is not what the body is."""
+    """Return the aggregate of ``if item > best: best = item``, with its comparison; ``None`` for other bodies."""
     match tree:
         case Choose(Compare() as condition, then, otherwise):
             taken, kept = _end(then), _end(otherwise)
@@ -348,7 +348,7 @@ def _better(tree: Expression, place: int, is_own: IsOwn, placeholders: frozenset
 
 
 def _end(tree: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]] | None:
-    """Return what variables have at the end of a path, and what is evaluated and dropped on it; ``None``: it is more than one."""
+    """Return the values of variables at a path's end, and dropped expressions; ``None``: there are several ends."""
     match tree:
         case Sequence(before, CarriedVariables(values)):
             return values, before
@@ -358,7 +358,7 @@ def _end(tree: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ..
 
 
 def appended_of(tree: Expression, loop: Loop, placeholders: frozenset[int]) -> Expression | None:
-    """Return what a loop appends to a list; ``None`` if it does not."""
+    """Return the items that a loop appends to a list; ``None`` if it does not."""
     found: list[ResultOfItem] = []
 
     def appended(end: CarriedVariables) -> ResultOfItem:

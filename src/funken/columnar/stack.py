@@ -96,23 +96,23 @@ class Stack:
         self._items.append(value)
 
     def pop(self) -> Any:
-        """Take what is on top; an object from outside is used by that."""
+        """Take the top item; an object from outside is used by that."""
         return self._calls.used(self._items.pop())
 
     def depth(self) -> int:
-        """Return how many things are on the stack."""
+        """Return the number of items on the stack."""
         return len(self._items)
 
     def top(self) -> Any:
-        """Return what is on top, and leave it there; ``None`` if there is nothing."""
+        """Return the top item, and leave it there; ``None`` if there is nothing."""
         return self._items[-1] if self._items else None
 
     def item(self, depth: int) -> Any:
-        """Return what is so deep in the stack, as it is; ``None`` if there is nothing."""
+        """Return the item at a depth of the stack, as it is; ``None`` if there is nothing."""
         return self._items[-depth] if len(self._items) >= depth else None
 
     def put(self, depth: int, value: Any) -> None:
-        """Put something in the place of what is so deep in the stack."""
+        """Replace the item at a depth of the stack."""
         self._items[-depth] = value
 
     def keywords(self, on_stack: bool) -> tuple[str, ...]:
@@ -123,16 +123,16 @@ class Stack:
         return names
 
     def discard(self) -> None:
-        """Take away what is on top: nothing is known to use it."""
+        """Remove the top item: nothing is known to use it."""
         self._items.pop()
 
     def peek(self, depth: int, kind: str) -> bool:
-        """Whether a marker of a kind is so deep in the stack."""
+        """Return True if the stack has a marker of a type at this depth."""
         found = self.item(depth)
         return isinstance(found, Marker) and found.kind == kind
 
     def is_comprehension(self) -> bool:
-        """Whether the code of a comprehension is on top."""
+        """Return True if the code of a comprehension is on top."""
         return self.peek(1, "code") and self._items[-1].value.co_name.endswith(("comp>", "<genexpr>"))
 
     def _expression(self) -> Expression:
@@ -454,7 +454,7 @@ class _Apart(Exception):
 
 @dataclass
 class State:
-    """Where a path is, and what it has there; it changes as the path is followed."""
+    """The state of a path: its position, stack and variables; it changes as the path is followed."""
 
     number: int
     stack: Stack
@@ -462,7 +462,7 @@ class State:
     dropped: tuple[Expression, ...] = ()
     when: PathCondition = ALWAYS
     given: ResultOfItem | None = None
-    """What the body of a loop has given for the item."""
+    """The result of the body of a loop for the item."""
     loops: tuple[tuple[int, int, int], ...] = ()
     """The loops over displays around it: where they begin, where they stop, and how many items they have behind them."""
 
@@ -599,7 +599,7 @@ class _Meeting:
         return replace(first, stack=stack, variables=variables, dropped=self._dropped(), when=when)
 
     def _dropped(self) -> tuple[Expression, ...]:
-        """Return what all have evaluated, and what some have, under their conditions."""
+        """Return the expressions that all have evaluated, and those that some have, under their conditions."""
         found = [each.dropped for each in self._states]
         both = 0
         while both < min(map(len, found)) and all(each[both] is found[0][both] for each in found):
@@ -673,7 +673,7 @@ _METHODS = ("pop", "update")
 
 
 def is_made(operation: Operation, stack: Stack) -> Expression | None:
-    """Return what an operation has just made, if it is a record that nobody else has; ``None`` if it is none."""
+    """Return the record that an operation has just made and nobody else has; ``None`` if there is none."""
     top = stack.top() if operation.name in _MAKING else None
     if operation.name == "DICT_UPDATE":
         top = stack.item(operation.argument)
@@ -688,7 +688,7 @@ def changed(
     own: list[Expression],
     given: Iterable[Expression] = (),
 ) -> Expression | None:
-    """Change a record, if that is what an operation does; return the changed record, ``None`` if it does something else.
+    """Change a record, if an operation does that; return the changed record, ``None`` for other operations.
 
     That it can be changed is part of what the function does, also if its result does not show the record: it is evaluated.
     ``own`` are the records that the function alone has, ``given`` what it has given to others since.
@@ -812,7 +812,7 @@ def _parts(record: Expression, own: list[Expression]) -> list[Expression]:
 
 
 def _has(found: Any, record: Expression, seen: set[int] | None = None) -> bool:
-    """Whether something is a record, or has it as an item, or an item of an item; a field that was taken out of it is not it."""
+    """Return True if an object is a record, or has it at any depth; a field taken out of the record does not count."""
     if found is record:
         return True
     seen = set() if seen is None else seen
@@ -840,7 +840,7 @@ def _has(found: Any, record: Expression, seen: set[int] | None = None) -> bool:
 
 
 def _uses(found: Any, record: Expression) -> bool:
-    """Whether something that is evaluated later, or has items, uses a record in any way."""
+    """Return True if an object that is evaluated later, or has items, uses a record in any way."""
     if found is record:
         return True
     if isinstance(found, Marker):

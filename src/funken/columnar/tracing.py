@@ -99,18 +99,18 @@ class VariablesReader:
     _free: frozenset[str] = frozenset()
     _steps: Any
     raises = True
-    """Whether what raises an exception is followed; if not, the function is refused."""
+    """True if what raises an exception is followed; if not, the function is refused."""
     changes = True
-    """Whether records that are changed are followed; if not, the function is refused."""
+    """True if records that are changed are followed; if not, the function is refused."""
 
     methods: Mapping[tuple[Any, str], Any] = MappingProxyType({})
-    """What methods without arguments return, by what they are of (the kind of a marker, or an argument) and their names."""
+    """The results of methods without arguments, by owner (the kind of a marker, or an argument) and name."""
 
     def _follow(self, state: State, at: int | None = None, carried: tuple[str, ...] | None = None) -> Expression:
         raise NotImplementedError
 
     def _unknown(self, owner: Marker, method: str) -> str:
-        """Return why a method of a marker is not followed."""
+        """Return the reason for which a method of a marker is not followed."""
         return f"asks its {owner.kind} for {method}()"
 
     def names_of(self, found: Any) -> tuple[str, ...] | None:
@@ -118,13 +118,13 @@ class VariablesReader:
         return names_of(found, self._steps.schema)
 
     def given(self) -> abc.Sequence[Expression]:
-        """Return what the function has given so far, and goes on behind it."""
+        """Return the results of the function so far, behind which it goes on."""
         return ()
 
     # ---- variables
 
     def _step(self, operation: Operation, state: State) -> None:
-        """Do what neither jumps nor gives results."""
+        """Follow an operation that neither jumps nor emits results."""
         name, argument, stack, variables = operation.name, operation.argument, state.stack, state.variables
         if name in ("STORE_FAST", "STORE_DEREF"):
             if name == "STORE_DEREF" and argument not in self._cells:
@@ -174,7 +174,7 @@ class VariablesReader:
                 self._steps.own.append(made)
 
     def _asked(self, operation: Operation, stack: Stack) -> bool:
-        """Do what asks a context, or the like, for something; return whether it was that."""
+        """Follow an operation that asks a context, or the like, for something; return whether it was such."""
         name, argument, top = operation.name, operation.argument, stack.top()
         if name in ("LOAD_METHOD", "LOAD_ATTR") and isinstance(top, Marker | Argument):
             of = top.kind if isinstance(top, Marker) else top
@@ -216,11 +216,11 @@ class VariablesReader:
     # ---- comprehensions
 
     def is_comprehension(self, here: int) -> bool:
-        """Whether a loop is a comprehension: from 3.12 on, that is a loop in the function."""
+        """Return True if a loop is a comprehension: from 3.12 on, that is a loop in the function."""
         return [each.name for each in self._operations[max(0, here - 3) : here]] in _BEGINS
 
     def of_comprehension(self, here: int, loop: Any) -> Any:
-        """Return what a comprehension that is a loop gives: a list, or a set of the same items."""
+        """Return the result of a comprehension that is a loop: a list, or a set of the same items."""
         made = self._operations[here - 2].name
         return a_set(loop) if made == "BUILD_SET" else self._a_dict(loop) if made == "BUILD_MAP" else loop
 
@@ -232,7 +232,7 @@ class VariablesReader:
         return made
 
     def comprehended(self, code: CodeType, iterator: Marker, variables: Mapping[str, Any]) -> Any:
-        """Return what the function that a comprehension is gives; of a generator expression, what it would."""
+        """Return the result of a comprehension's function; of a generator expression, its items."""
         seen = self.seen_by(code, variables)
         if not is_followed(code.replace(co_flags=code.co_flags & ~_GENERATOR)):
             raise NotVectorizable("has an inner function")
@@ -255,14 +255,14 @@ class VariablesReader:
         return seen
 
     def reading(self: _Reader, found: list[Operation], code: CodeType) -> _Reader:
-        """Return what follows these operations, and shares all else."""
+        """Return a reader of the operations behind these, which shares all else."""
         inner = copy(self)
         inner._code, inner._operations, inner._cells = code, found, cells_of(code, found)
         inner._free = frozenset(code.co_freevars)  # of these, the function around it has looked after
         return inner
 
     def loop_over(self, here: int, iterator: Marker, variables: dict[str, Any], around: Stack | None = None) -> Any:
-        """Return what the loop of a comprehension gives, which is followed once for any item, or for each of a display.
+        """Return the results of a comprehension's loop, which is followed once for any item, or for each of a display.
 
         ``around`` is the stack of the loop around it.
         """
@@ -294,7 +294,7 @@ class VariablesReader:
     # ---- loops that are none
 
     def carry(self, here: int, stop: int, iterator: Marker, variables: dict[str, Any], depth: int) -> list[Expression]:
-        """Follow the body of a loop, and assign what variables have behind it; return what is evaluated there.
+        """Follow a loop's body, and assign the values of variables behind it; return the expressions evaluated there.
 
         ``depth`` is how much the stack holds below the loop: what leaves it early takes that off, too.
         """
@@ -329,7 +329,7 @@ class VariablesReader:
         return [variables[name] for name in (*carried, *collected)]
 
     def _is_appended(self, name: str, variables: Mapping[str, Any], here: int, inner: list[Operation]) -> bool:
-        """Whether a variable is an empty list that nothing else has yet, and a loop does nothing with it but to append to it."""
+        """Return True if a variable is a new empty list without another reference, and a loop only appends to it."""
         value = variables[name]
         if not isinstance(value, Marker) or value.kind != "list" or value.value:
             return False
@@ -357,7 +357,7 @@ def items_displayed(iterator: Any) -> list[Any] | None:
 
 
 def spend(items: Any, variables: dict[str, Any]) -> None:
-    """Note, on this path, that what is gone through gives its items once: a generator, a map or a filter."""
+    """Note, on this path, that an iterable yields its items once: a generator, a map or a filter."""
     if isinstance(items, Marker) and items.kind == "generator" and items.name in _ONCE:
         for name, found in variables.items():
             if found is items:
@@ -409,7 +409,7 @@ class Walk:
         self._results: list[tuple[PathCondition, Expression]] = []
 
     def run(self, begin: State) -> Expression:
-        """Return what the function gives: its results, chosen by the conditions of their paths."""
+        """Return the results of the function, chosen by the conditions of their paths."""
         self.follow(begin)
         return pruned(self.agenda.conditions.choose(self._results, Choose), self.agenda.key)
 
@@ -515,13 +515,13 @@ class Walk:
     # ---- loops, and what they give
 
     def _gives(self, operation: Operation, stack: Stack) -> bool:
-        """Return whether an operation of the body of a loop gives a result for the item."""
+        """Return True if an operation of the body of a loop emits a result for the item."""
         if operation.name == "CALL" and operation.argument == 1 and stack.peek(2, "append"):
             return True
         return self._at is not None and (operation.name == "YIELD_VALUE" or _appends(operation, stack))
 
     def _give(self, operation: Operation, state: State) -> None:
-        """Note what an operation gives for the item, which was given nothing before."""
+        """Note an operation's result for the item, which had none before."""
         appends, stack = operation.name == "CALL", state.stack
         if state.given is not None or (appends and self._carried is None):
             raise NotVectorizable("makes a list" if appends else "has a loop in a loop")
@@ -568,7 +568,7 @@ class Walk:
         return None if self._at is not None and self._carried is None else items_displayed(iterator)
 
     def _comprehend_loop(self, here: int, stop: int, iterator: Marker, state: State) -> None:
-        """Push what a comprehension that is a loop gives."""
+        """Push the result of a comprehension that is a loop."""
         loop = self._reader.loop_over(here, iterator, state.variables)
         state.stack.push(self._reader.of_comprehension(here, loop))
 
@@ -600,17 +600,17 @@ _DEEPEST = 10
 
 @dataclass(frozen=True)
 class Traced:
-    """A function, and what it computes."""
+    """A function, and its result as an expression."""
 
     result: Expression
     dependencies: tuple[Dependency, ...] = ()
     #: of a typed one, the paths of the fields of the first argument that it looks at, also if the result does not show them
     read: frozenset[tuple[int, ...]] = field(default=frozenset(), compare=False)
     catches: bool = False
-    """Whether it handles exceptions: that a record raises one is nothing unusual."""
+    """True if it handles exceptions: that a record raises one is nothing unusual."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
-        """Whether everything the function uses is still what it was when it was traced."""
+        """Return True if everything the function uses is as it was when it was traced."""
         return still_holds(self.dependencies, target, method)
 
     @reads
@@ -624,14 +624,14 @@ class Traced:
 
     @reads
     def condition(self, schema: Type) -> Traced:
-        """Return where it is true of records of a schema, as kernels compute it; raise ``NotVectorizable``."""
+        """Return it as a test of records of a schema, as kernels compute it; raise ``NotVectorizable``."""
         (result, _), read = typed_and_read(Unary("bool", self.result), schema)
         return replace(self, result=result, read=read)
 
 
 @reads
 def trace(target: Any, method: str | None, arguments: int, changes: bool = False, schema: Type | None = None) -> Traced:
-    """Return what a function of ``arguments`` arguments computes; raise ``NotVectorizable`` with the reason.
+    """Return the result of a function of ``arguments`` arguments; raise ``NotVectorizable`` with the reason.
 
     ``method`` names a method of the object ``target``, which may use attributes that ``__init__`` has set. ``changes``: nobody
     but the function has its arguments from then on, so it may change them. ``schema``: that of the first argument, if what is
@@ -654,7 +654,7 @@ def trace(target: Any, method: str | None, arguments: int, changes: bool = False
 
 
 def with_method(traced: _Read, function: FunctionType, method: str | None) -> _Read:
-    """Return what was read of a function; of a ``method``, it holds as long as the object has that one."""
+    """Return the reading of a function; of a ``method``, it holds as long as the object has that one."""
     if method is None:
         return traced
     made: Any = traced
@@ -730,7 +730,7 @@ class Tracer(VariablesReader):
         return self
 
     def run(self, called: bool = False) -> Traced:
-        """Follow the function from its beginning; if it is ``called`` by another one, what it is given is evaluated before."""
+        """Follow the function from its beginning; if it is ``called``, its arguments are evaluated before."""
         begin = State(0, Stack(self), self._start)
         for each in list(self._start.values()) if called else ():
             begin.drop(each)
@@ -744,11 +744,11 @@ class Tracer(VariablesReader):
         return self._function
 
     def depend(self, dependency: Dependency) -> None:
-        """Note what the function uses."""
+        """Note a dependency of the function."""
         self._dependencies[dependency.kind, dependency.name] = dependency
 
     def inlined(self, kind: str, name: str, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
-        """Return what a function of the program makes of arguments."""
+        """Return the result of a function of the program for arguments."""
         self._steps.depth += 1
         if self._steps.depth > _DEEPEST:
             raise NotVectorizable(f"calls {name}(), which calls others too deep")
@@ -765,7 +765,7 @@ class Tracer(VariablesReader):
         return number
 
     def inner(self, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
-        """Return what a function that the function itself makes, without variables of its own, makes of arguments."""
+        """Return the result for arguments of a function that the function makes, without variables of its own."""
         with self._steps.inside():
             traced = self._called(function, given, "calls an inner function, which")
         for each in traced.dependencies:  # of names that mean the same in both

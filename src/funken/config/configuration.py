@@ -55,7 +55,7 @@ def _reasons() -> tuple[dict[str, str], dict[str, str]]:
 
 
 def no_effect(name: str) -> str | None:
-    """Return why an option of Flink has no effect here, ``None`` if it is no such option.
+    """Return the reason for which an option of Flink has no effect here, ``None`` if it is no such option.
 
     >>> no_effect("jobmanager.memory.heap.size")
     'Spark, not a JobManager and TaskManagers, starts and places the tasks; its own options say how'
@@ -114,11 +114,11 @@ T = TypeVar("T")
 
 _KeySet = set[str]
 _ALMOST, _SOMEWHAT = 0.88, 0.6
-"""How like a known key another one must be to be taken for it (``difflib``'s ratio)."""
+"""The similarities from which a key is taken for a known one (``difflib``'s ratio)."""
 
 
 def warn(message: str) -> None:
-    """Give a warning that names the line of the program, not one of Funken's."""
+    """Warn with the line of the program, not one of Funken's."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("funken."):
         level, frame = level + 1, frame.f_back
@@ -135,7 +135,7 @@ class Configuration:
     >>> conf.contains_key("parallelism.default"), sorted(conf.key_set()), conf.to_dict()["parallelism.default"]
     (True, ['execution.buffer-timeout.interval', 'parallelism.default'], 2)
 
-    The getters of PyFlink read what was set, or the default that they are given:
+    The getters of PyFlink read the set value, or their default:
 
     >>> conf.get_integer("parallelism.default", 1), conf.get_string("pipeline.name", "a job")
     (2, 'a job')
@@ -210,7 +210,7 @@ class Configuration:
         return option.default
 
     def set_string(self, key: str, value: str) -> Configuration:
-        """Set an option from text, or from what the other setters of PyFlink take; returns the configuration.
+        """Set an option from text, or from an argument of PyFlink's other setters; returns the configuration.
 
         >>> Configuration().set_string("pipeline.name", "words").set_integer("parallelism.default", 2)
         Configuration({"pipeline.name": "words", "parallelism.default": 2})
@@ -298,9 +298,9 @@ _defaults = Configuration()
 
 
 def set_default_configuration(configuration: Configuration) -> Configuration:
-    """Set what ``get_execution_environment()`` starts from in this process, and return what was set before.
+    """Set the base of ``get_execution_environment()`` in this process, and return the former one.
 
-    This is how the options of the command line reach a program; what the program sets itself wins, as in Flink.
+    This is how the options of the command line reach a program; the program's own settings win, as in Flink.
 
     >>> before = set_default_configuration(Configuration({"parallelism.default": 3}))
     >>> default_configuration()
@@ -313,7 +313,7 @@ def set_default_configuration(configuration: Configuration) -> Configuration:
 
 
 def default_configuration() -> Configuration:
-    """Return a copy of what ``set_default_configuration`` set; empty if it was not called.
+    """Return a copy of the configuration of ``set_default_configuration``; empty if it was not called.
 
     >>> default_configuration()
     Configuration({})

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Option(Generic[T]):
-    """One option: how it is called, what it means, how a value of it is read; ``older`` are names it had before.
+    """One option: its name, its meaning, and the parser of its values; ``older`` are former names.
 
     >>> CANCEL_GRACE.key, CANCEL_GRACE.default, CANCEL_GRACE.parse("1 s")
     ('task.cancellation.timeout', 5000, 1000)

@@ -75,7 +75,7 @@ def text(value: Any) -> str:
 
 
 def items_of(value: str, separator: str) -> list[str]:
-    r"""Split text into its items: those of a list of YAML in either of its styles, else what is between the separators.
+    r"""Split text into its items: those of a list of YAML in either of its styles, else the parts between separators.
 
     >>> items_of("a; b", ";"), items_of("[a, 'b']", ";"), items_of("- a\n- b", ";"), items_of(" [] ", ";")
     (['a', 'b'], ['a', 'b'], ['a', 'b'], [])
@@ -114,7 +114,7 @@ def string_map(value: Any) -> dict[str, str]:
 
 
 def at_least(least: int, parse: Callable[[Any], int] = integer, or_else: int | None = None) -> Callable[[Any], int]:
-    """Refuse what is less than ``least``, but for ``or_else``."""
+    """Refuse numbers below ``least``, but for ``or_else``."""
 
     def check(value: Any) -> int:
         number = parse(value)
@@ -139,7 +139,7 @@ def between(fits: Callable[[float], bool], allowed: str) -> Callable[[Any], floa
 
 
 def one_of(*allowed: str) -> Callable[[Any], str]:
-    """Refuse what is not one of these, in any case; an enum's member counts by its name."""
+    """Refuse values other than these, in any case; an enum's member counts by its name."""
 
     def parse(value: Any) -> str:
         text = str(getattr(value, "name", value)).lower()
@@ -151,7 +151,7 @@ def one_of(*allowed: str) -> Callable[[Any], str]:
 
 
 def same(**spellings: str) -> Callable[[Any], str]:
-    """Take any spelling of a name: ``fixed_delay="fixed-delay, fixeddelay"``; the first one is what is kept."""
+    """Take any spelling of a name: ``fixed_delay="fixed-delay, fixeddelay"``; the first one is kept."""
     known = {word: names.split(", ")[0] for names in spellings.values() for word in names.split(", ")}
 
     def parse(value: Any) -> str:

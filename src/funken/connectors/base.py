@@ -38,7 +38,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorContext:
-    """Where a reader or writer runs.
+    """The context of a reader or writer.
 
     ``operator`` is the operator's name, ``operator_uid`` its stable id: its ``uid``, or one made of its place in the program.
     ``attempt`` counts the attempts of the job before this one. ``restored_checkpoint_id`` is the checkpoint that the attempt
@@ -65,7 +65,7 @@ class ConnectorContext:
 
 @dataclass(frozen=True, slots=True)
 class CommitterContext:
-    """Where a committer runs: on the driver, one for each attempt of the job.
+    """The context of a committer: it runs on the driver, one for each attempt of the job.
 
     ``checkpoint_interval`` is the time between checkpoints (ms), ``None`` if there are none.
 
@@ -84,13 +84,13 @@ class CommitterContext:
 
 
 def declares(connector: object, capability: str, method: str) -> bool:
-    """Whether a capability was declared together with the method it is about, or for it: not before it was overridden."""
+    """Return True if a capability was declared with its method, or for it: not before the method was overridden."""
     found = next(vars(kind) for kind in type(connector).__mro__ if capability in vars(kind) or method in vars(kind))
     return capability in found
 
 
 class Boundedness(enum.Enum):
-    """Whether a source ends by itself; with ``AUTOMATIC`` mode a job of bounded sources runs as ``BATCH``.
+    """The boundedness of a source; with ``AUTOMATIC`` mode a job of bounded sources runs as ``BATCH``.
 
     >>> from funken import DataGeneratorSource, NumberSequenceSource
     >>> NumberSequenceSource(1, 3).boundedness, DataGeneratorSource(lambda index: index).boundedness.name
@@ -187,7 +187,7 @@ class SourceReader:
     """
 
     pauses_splits = False
-    """Whether it can hold single splits back; one that reads a split after the other has no use for that."""
+    """True if it can hold single splits back; one that reads a split after the other has no use for that."""
 
     def __init__(self, context: ConnectorContext | None = None) -> None:
         self.context = context or ConnectorContext("source")
@@ -204,7 +204,7 @@ class SourceReader:
         return SourceNotReadable(f"operator {operator!r}: {problem}", operator, self.context.subtask)
 
     def open(self) -> None:
-        """Connect to whatever is read; raise ``SourceNotReadable`` if that fails."""
+        """Connect to the source; raise ``SourceNotReadable`` if that fails."""
 
     def add_splits(self, splits: Sequence[Any]) -> None:
         """Read these too, from the position they carry."""
@@ -214,7 +214,7 @@ class SourceReader:
         """Return up to about ``limit`` records of one split, or why there are none.
 
         ``now`` is processing time (ms). ``Wait`` means that there may be some later, ``NEED_SPLITS`` that all splits are
-        read; what is raised fails the job.
+        read; an exception fails the job.
         """
         raise NotImplementedError
 
@@ -227,7 +227,7 @@ class SourceReader:
         raise NotImplementedError
 
     def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
-        """Return no records of some splits, named by their ids, until they are resumed; their positions stay what they are.
+        """Return no records of some splits, named by their ids, until they are resumed; their positions do not change.
 
         Called only if the reader ``pauses_splits``, where the watermark strategy has an alignment: a split whose watermark is too
         far ahead of the others waits for them. ``KafkaSource`` has such readers.
@@ -276,7 +276,7 @@ class SourceReader:
         raise NotImplementedError
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete, and what sinks prepared for it is committed; it will not be restored from an older one.
+        """A checkpoint is complete, and the output of sinks for it is committed; no older one is restored any more.
 
         Not every checkpoint is notified: a later one includes those before it. Use it to acknowledge messages to a broker.
 
@@ -352,7 +352,7 @@ class SplitEnumerator:
 
     Its methods are called one at a time, with the driver's lock: they have to be quick. Only ``discover`` runs beside the
     others, in a thread of its own, and may take long; so it reads, returns what it found, and leaves it to ``add_discovered`` to
-    take that over. What it found and nobody took over is not in a snapshot, so it has to be found again after ``restore``.
+    take that over. A result that nobody took over is not in a snapshot, so it has to be found again after ``restore``.
 
     ``StaticSplits`` is one for splits that are known beforehand. This one finds new ones as they come:
 
@@ -390,20 +390,20 @@ class SplitEnumerator:
     """Call ``discover`` this often (ms); ``None``: never."""
 
     def start(self) -> None:
-        """Check what is to be read; raises ``SourceNotReadable`` now rather than in a task."""
+        """Check the source's data; raises ``SourceNotReadable`` now rather than in a task."""
 
     def next_splits(self, subtask: int) -> list[Any] | None:
         """Return splits for a subtask that has none left: ``[]`` means not now, ``None`` means never again."""
         raise NotImplementedError
 
     def splits_read(self, subtask: int) -> None:
-        """A subtask has read all splits that it was given; called before it is asked for more.
+        """A subtask has read all its splits; called before it is asked for more.
 
         >>> StaticSplits([], parallelism=1).splits_read(subtask=0)
         """
 
     def unassigned_splits(self) -> int | None:
-        """Return how many splits wait to be handed out, for the metric of that name; ``None``: not known.
+        """Return the number of splits that wait for a reader, for the metric of that name; ``None``: not known.
 
         >>> StaticSplits(["a", "b"], parallelism=1).unassigned_splits()
         2
@@ -411,7 +411,7 @@ class SplitEnumerator:
         return None
 
     def discover(self, now: int) -> Any:
-        """Look for new splits (``now``: processing time, ms) and return what was found; ``None``: nothing.
+        """Look for new splits (``now``: processing time, ms) and return them; ``None``: nothing.
 
         Runs beside the other methods, and must change nothing that they use. One look at a time: the next begins when what this
         one found has been taken over.
@@ -419,21 +419,21 @@ class SplitEnumerator:
         return None
 
     def add_discovered(self, found: Any) -> bool:
-        """Take over what ``discover`` returned; true if there are splits to hand out."""
+        """Take over the result of ``discover``; true if there are splits to hand out."""
         return bool(found)
 
     def snapshot(self) -> Any:
-        """Return the splits not yet handed out, and what else discovery needs."""
+        """Return the splits not yet handed out, and further state of discovery."""
         return None
 
     def restore(self, snapshot: Any) -> None:
-        """Take back what ``snapshot`` returned, instead of ``start``."""
+        """Restore the result of ``snapshot``, instead of ``start``."""
 
 
 class StaticSplits(SplitEnumerator):
     """Splits known beforehand: subtask ``i`` gets ``splits[i::parallelism]`` at its first request, and then no more.
 
-    The snapshot is what was not handed out, so that it can be restored at another parallelism.
+    The snapshot has the splits that were not handed out, so that they can be restored at another parallelism.
 
     >>> splits = StaticSplits(["a", "b", "c"], parallelism=2)
     >>> splits.next_splits(subtask=0), splits.next_splits(subtask=0), splits.snapshot()
@@ -465,7 +465,7 @@ class StaticSplits(SplitEnumerator):
         return share or None
 
     def unassigned_splits(self) -> int:
-        """Return how many splits were not handed out."""
+        """Return the number of splits that wait for a reader."""
         return sum(map(len, self._shares))
 
     def snapshot(self) -> Any:
@@ -495,7 +495,7 @@ class ListedSplits(StaticSplits):
         super().__init__((), parallelism)
 
     def list_splits(self) -> Sequence[Any]:
-        """Look at what is to be read, and return its splits; raise ``SourceNotReadable``."""
+        """Look at the source's data, and return its splits; raise ``SourceNotReadable``."""
         raise NotImplementedError
 
     def start(self) -> None:
@@ -536,11 +536,11 @@ class Source(Generic[T_co]):
     max_parallelism: int | None = None
     """The most subtasks that can read it (1 for a collection); ``None``: any number."""
     never_waits: ClassVar[Any] = False
-    """Whether ``poll`` never waits, for a disk or a service, so that other subtasks may share a worker, and its thread."""
+    """True if ``poll`` never waits, for a disk or a service, so that other subtasks may share its worker and thread."""
 
     @property
     def index_columns(self) -> IndexColumns | None:
-        """How the readers make columns instead of records, if they can; ``None``: they emit records only.
+        """The range and function from which readers make columns, if they can; ``None``: they emit records only.
 
         A source that declares it has readers with ``read_columns``, which the plan calls where columns are of use.
 
@@ -554,7 +554,7 @@ class Source(Generic[T_co]):
         """Return the schema of the records, if the readers can make columns of them; raise ``NotVectorizable`` with the reason.
 
         A source that declares it has readers with ``read_record_columns``, which the plan calls where columns are of use. It
-        is called on the driver, also by ``explain()``, and may look at what is read.
+        is called on the driver, also by ``explain()``, and may look at the data.
 
         >>> from funken import CollectionSource
         >>> CollectionSource([1]).record_schema()

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Columns
 
 COLUMNS_FROM = 200_000
-"""So many elements are looked at. To load NumPy and Arrow takes 0.3 s: what 60,000 (sessions) to 1,000,000 cost more in rows."""
+"""So many elements are looked at: to load NumPy and Arrow takes 0.3 s, as much as 60,000 to 1,000,000 cost more in rows."""
 
 _LOOKED_AT = 1000
-"""In so many elements it is looked what the texts are, if the program parses them."""
+"""In so many elements the texts are looked at, if the program parses them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class CollectionSource(Source[T_co]):
         return with_samples(self.schema, self._texts)
 
     def _texts(self, leaf: int) -> list[str]:
-        """Return what some of the elements have in a leaf."""
+        """Return the values of a field in some of the elements."""
         from funken.columnar.keyed.codec import decode_block  # noqa: PLC0415 - loads NumPy
 
         some = decode_block(self.payload)[:_LOOKED_AT]

@@ -56,7 +56,7 @@ class RowsEnumerator(SplitEnumerator):
 
 
 class RowsReader(SourceReader):
-    """Emits what it is fed."""
+    """Emits the rows that it is fed."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._new = Row(*names)
@@ -92,7 +92,7 @@ class RowsReader(SourceReader):
         self._fed.append((list(map(self._new, *lists)), done))
 
     def _numbers(self, given: int) -> Sequence[int]:
-        """Return which columns are given."""
+        """Return the columns to read."""
         return self._wanted if given == len(self._wanted) else range(given)
 
     def end(self) -> None:

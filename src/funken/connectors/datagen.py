@@ -48,7 +48,7 @@ class IndexSplit:
     step: int = 1
 
     def take(self, count: int) -> range:
-        """Return the next ``count`` indices, or what is left."""
+        """Return the next ``count`` indices, or the rest."""
         return range(self.position, min(self.end, self.position + count * self.step), self.step)
 
     def after(self, taken: range) -> IndexSplit:
@@ -171,7 +171,7 @@ class DataGeneratorSource(Source[T_co]):
 
     @property
     def index_columns(self) -> IndexColumns:
-        """What the function computes of 0, 1, 2, ...
+        """The range 0, 1, 2, ... and the function that is computed of its numbers.
 
         >>> DataGeneratorSource(str, count=9).index_columns
         IndexColumns(least=0, greatest=9, function=<class 'str'>)
@@ -201,7 +201,7 @@ class GeneratorReader(QueuedReader):
         self._compute: Callable[[range], Any] = self.records
 
     def read_columns(self, compute: Callable[[range], Any]) -> None:
-        """Return columns of what the function would return."""
+        """Return the function's results as columns."""
         self._compute = compute
 
     def add_splits(self, splits: Sequence[Any]) -> None:

@@ -53,7 +53,7 @@ def deltalake(module: str = "deltalake") -> Any:
 
 @dataclass(frozen=True)
 class DeltaPlace:
-    """Where a table is: a path or URI, options of ``deltalake`` for its storage, and a ``pyarrow`` file system for data files.
+    """The location of a table: path or URI, storage options of ``deltalake``, and a ``pyarrow`` file system for data.
 
     >>> DeltaPlace("s3://lake/orders", {"AWS_SECRET_ACCESS_KEY": "secret"})
     DeltaPlace(uri='s3://lake/orders')
@@ -89,7 +89,7 @@ class DeltaPlace:
         return fs.LocalFileSystem(), self.uri
 
     def actions(self, version: int) -> list[dict[str, Any]] | None:
-        """Return what the commit of a version says; ``None`` if it is not in the log any more."""
+        """Return the actions of the commit of a version; ``None`` if it is not in the log any more."""
         files, path = self.files()
         try:
             with files.open_input_stream(f"{path}/_delta_log/{version:020d}.json") as file:
@@ -99,7 +99,7 @@ class DeltaPlace:
 
 
 def converter_of(kind: Any) -> Callable[[str], Any]:
-    """Return what makes values of the texts that stand for those of a partition column."""
+    """Return a converter of the texts of a partition column's values."""
     if types.is_boolean(kind):
         return lambda text: text == "true"
     if types.is_integer(kind):
@@ -121,7 +121,7 @@ def _instant(text: str) -> datetime:
 
 
 def text_of(value: Any) -> str | None:
-    """Return how a value of a partition column is written in the log.
+    """Return the text of a partition column's value in the log.
 
     >>> text_of(True), text_of(7), text_of(None), text_of(datetime(2026, 1, 1, tzinfo=UTC))
     ('true', '7', None, '2026-01-01 00:00:00')
@@ -183,7 +183,7 @@ class DeltaSource(Source):
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     filesystem: Any = field(default=None, repr=False)
     keeps: Callable[[Mapping[str, Any]], bool] | None = field(default=None, repr=False)
-    """Which partitions are read, by the values of their columns; ``None``: all of them."""
+    """The partitions to read, by the values of their columns; ``None``: all of them."""
     boundedness: Boundedness = field(init=False)
 
     def __post_init__(self) -> None:
@@ -201,7 +201,7 @@ class DeltaSource(Source):
 
     @property
     def place(self) -> DeltaPlace:
-        """Where the table is."""
+        """The location of the table."""
         return DeltaPlace(str(self.uri), self.storage_options, self.filesystem)
 
     def record_schema(self) -> Type:
@@ -269,7 +269,7 @@ class DeltaEnumerator(SplitEnumerator):
         return [] if self._continuously else None
 
     def unassigned_splits(self) -> int:
-        """Return how many files wait."""
+        """Return the number of waiting files."""
         return len(self._files)
 
     def discover(self, now: int) -> Any:
@@ -411,11 +411,11 @@ class DeltaSink(Sink):
 
     @property
     def place(self) -> DeltaPlace:
-        """Where the table is."""
+        """The location of the table."""
         return DeltaPlace(str(self.uri), self.storage_options, self.filesystem)
 
     def check(self) -> None:
-        """Open the table, and look for what this sink cannot keep."""
+        """Open the table, and look for columns that this sink cannot keep."""
         table = self.place.open(SinkNotWritable)
         features = set(table.protocol().writer_features or ()) - _FEATURES
         if features:
@@ -510,7 +510,7 @@ class DeltaCommitter(TableCommitter):
         )  # fmt: skip
 
     def remover(self) -> Callable[[str], Any]:
-        """Delete below the table; what is left over, ``vacuum`` removes."""
+        """Delete below the table; ``vacuum`` removes the rest."""
         files, folder = self._place.files()
         return lambda path: files.delete_file(f"{folder}/{path}")
 

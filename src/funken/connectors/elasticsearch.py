@@ -48,7 +48,7 @@ _REMEDIES = {
 
 
 class RequestRefused(Exception):
-    """The cluster did not answer, or answered with an error; the message says which, and what to do."""
+    """The cluster did not answer, or answered with an error; the message names the error and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ _json = msgspec.json.Encoder()
 
 
 class ActionKind(enum.Enum):
-    """What an action does with a document."""
+    """The effect of an action on a document."""
 
     INDEX = "index"
     CREATE = "create"
@@ -220,7 +220,7 @@ class ActionKind(enum.Enum):
 
 @dataclass(frozen=True)
 class BulkAction:
-    r"""One action: what is done with which document of which index.
+    r"""One action: an operation on a document of an index.
 
     >>> BulkAction.index("orders", {"item": "tea"}, id="7").lines()
     b'{"index":{"_index":"orders","_id":"7"}}\n{"item":"tea"}\n'
@@ -348,7 +348,7 @@ class ElasticsearchSink(Sink):
     guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Refuse settings that cannot work."""
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             raise InvalidConfiguration(
                 "ElasticsearchSink: there is no exactly-once, since the bulk API has no transactions. Use AT_LEAST_ONCE and give "
@@ -481,7 +481,7 @@ class ElasticsearchWriter(SinkWriter):
 
 
 def _is_done(action: BulkAction, status: int) -> bool:
-    """Return True if an action has nothing left to do: what it deletes is not there, or what it creates is."""
+    """Return True if an action has nothing left to do: the document to delete is not there, or the one to create is."""
     conflict = 409
     return (action.operation is ActionKind.DELETE and status == _NOT_FOUND) or (
         action.operation is ActionKind.CREATE and action.id is not None and status == conflict

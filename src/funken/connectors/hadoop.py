@@ -76,7 +76,7 @@ class HadoopInputs:
         spark: Any, input_format: str, key_class: str = _LONG, value_class: str = _TEXT, *, conf: Mapping[str, str],
         schema: str = "", key_converter: str | None = None, value_converter: str | None = None,
     ) -> Any:  # fmt: skip
-        """Return what a format reads that is set up by ``conf`` alone, such as one that reads a database.
+        """Return the records of a format that is set up by ``conf`` alone, such as one that reads a database.
 
         Raises ``InvalidProgram`` if the schema is missing, ``SourceNotReadable`` if the classes are not there.
 
@@ -102,7 +102,7 @@ def _schema(key_class: str, value_class: str) -> str:
 
 
 def _is_new(input_format: str) -> bool:
-    """Whether a format is of Hadoop's newer API; those of others are taken for such.
+    """Return True if a format is of Hadoop's newer API; unknown formats count as newer.
 
     >>> _is_new("org.apache.hadoop.mapred.TextInputFormat"), _is_new("org.apache.hadoop.mapreduce.lib.input.TextInputFormat")
     (False, True)
@@ -139,7 +139,7 @@ def _frame(spark: Any, input_format: str, where: str, columns: str, read: Any) -
 logger = logging.getLogger(__name__)
 
 _END_SECONDS = 60.0
-"""How long a program may run on when it has closed its output."""
+"""The time (s) that a program may run on when it has closed its output."""
 _AT_ONCE = 1 << 16
 _KEPT_LINES = 20
 _COUNTER = "reporter:counter:"
@@ -150,7 +150,7 @@ Line = str | tuple[str, str]
 
 
 class StreamingProgram:
-    """A program that is given the records of a partition as lines, and gives records as lines.
+    """A program that reads the records of a partition as lines, and writes records as lines.
 
     ``command``: words, or text that is split as a shell would; there is no shell. It has to be there on every machine.
     ``separator`` is between key and value.

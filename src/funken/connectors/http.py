@@ -55,7 +55,7 @@ _REMEDIES = {
 
 
 class RequestFailed(Exception):
-    """A request was answered with an error, or not at all; the message says which, and what to do."""
+    """A request was answered with an error, or not at all; the message names the error and the remedy."""
 
 
 class HttpService:
@@ -86,7 +86,7 @@ class HttpService:
         raise RequestFailed(f"{method} {shown(url)} was answered with {answer.status} {said!r}; {remedy}.")
 
     def reach(self, url: str) -> None:
-        """Raise ``RequestFailed`` if the service cannot be reached; whatever it answers is good."""
+        """Raise ``RequestFailed`` if the service cannot be reached; any answer of it is good."""
         self._send("OPTIONS", url, None, None)
 
     def _send(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str] | None) -> Any:
@@ -105,7 +105,7 @@ class HttpService:
 
 
 def _patient_retry(client: Any) -> Any:
-    """Return the client's class of retries, with a bound to what a service may ask a task to wait."""
+    """Return the client's class of retries, with a bound to the wait that a service may ask of a task."""
 
     class PatientRetry(client.Retry):  # type: ignore[misc]
         def get_retry_after(self, response: Any) -> float | None:
@@ -124,7 +124,7 @@ def urllib3() -> Any:
 
 
 def shown(url: str) -> str:
-    """Return an address without what may be secret.
+    """Return an address without secret parts.
 
     >>> shown("https://ada:secret@api.example:8443/v1/orders?token=secret")
     'https://api.example:8443/v1/orders'
@@ -203,7 +203,7 @@ class HttpSource(Source):
 
     @property
     def boundedness(self) -> Boundedness:  # type: ignore[override]
-        """Whether it ends."""
+        """The boundedness of the source."""
         return Boundedness.BOUNDED if self.bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
@@ -248,11 +248,11 @@ class HttpReader(PolledReader):
         return [SplitRecords(split.id, records[split.skip :], following, len(body))]
 
     def advance(self, split: HttpSplit, records: Sequence[Any]) -> HttpSplit:
-        """Skip what was read of the page."""
+        """Skip the records of the page that were read."""
         return replace(split, skip=split.skip + len(records))
 
     def explain(self, error: Exception) -> Exception:
-        """Name the operator in what the service answers; errors of the program's functions are its own."""
+        """Name the operator in the service's error; errors of the program's functions are its own."""
         return self.failure(str(error)) if isinstance(error, RequestFailed) else error
 
     def disconnect(self) -> None:
@@ -310,7 +310,7 @@ class WebhookSink(Sink):
     guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the service."""
+        """Check the arguments as far as possible without the service."""
         checked(self.url)
         if self.batch_size < 1:
             raise InvalidConfiguration(f"a batch of {self.batch_size} records is none; pass a positive number.")
@@ -367,7 +367,7 @@ class WebhookWriter(SinkWriter):
 
 
 class StagedBodiesWriter(StagedWriter):
-    """Keeps the records of a checkpoint, and gives their bodies away as the committable, with a random part for their keys."""
+    """Keeps the records of a checkpoint, and returns their bodies as the committable, with a random key part."""
 
     def __init__(self, sink: WebhookSink, context: ConnectorContext) -> None:
         super().__init__(context)
@@ -518,7 +518,7 @@ class WebSocketReader(FeedReader):
             raise PeerClosed(str(error)) from error
 
     def explain(self, error: Exception) -> Exception:
-        """Say what cannot be read, and what to do."""
+        """Return the error with the unreadable address, and the remedy."""
         if not isinstance(error, self.broken):
             return error
         return self.failure(

@@ -34,12 +34,12 @@ from funken.io.shapes import dumps_by_value
 from funken.types.callables import Generic, T_co
 
 _SWITCH_MILLIS = 10
-"""How soon after the end of a source the next one is begun."""
+"""The delay (ms) between the end of a source and the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSwitchContext:
-    """What a function that makes the next source is given: the enumerator of the source that has been read.
+    """The argument of a function that makes the next source: the enumerator of the source that has been read.
 
     >>> from funken import NumberSequenceSource
     >>> switch = SourceSwitchContext(NumberSequenceSource(1, 3).enumerator(parallelism=1))
@@ -152,7 +152,7 @@ class HybridSourceBuilder(Generic[T_co]):
         """Read this one next: a source, or a function that makes it when all before it is read.
 
         ``boundedness`` is that of the source that a function makes. The function runs on the driver, beside the job, and may
-        take its time. If an attempt fails at the switch, it is called again. What it makes has to be picklable.
+        take its time. If an attempt fails at the switch, it is called again. Its result has to be picklable.
 
         >>> from funken import NumberSequenceSource, StreamExecutionEnvironment
         >>> def rest(switch):
@@ -200,13 +200,13 @@ class HybridEnumerator(SplitEnumerator):
 
     @property
     def _switches(self) -> bool:
-        """Whether all of this source is read, and there is another."""
+        """True if all of this source is read, and there is another."""
         last = self._index + 1 == len(self._sources)
         return not last and not self._unread and len(self._exhausted) == self._parallelism
 
     @property
     def discovery_interval(self) -> int | None:  # type: ignore[override]
-        """How often to look for splits of this source, or, as long as another follows, for its end."""
+        """The interval (ms) of the search for splits of this source, or, before another source, for its end."""
         return _SWITCH_MILLIS if self._index + 1 < len(self._sources) else self._current.discovery_interval
 
     def start(self) -> None:
@@ -224,11 +224,11 @@ class HybridEnumerator(SplitEnumerator):
         return None if self._index + 1 == len(self._sources) else []
 
     def unassigned_splits(self) -> int | None:
-        """Return how many splits of the current source wait."""
+        """Return the number of waiting splits of the current source."""
         return self._current.unassigned_splits()
 
     def splits_read(self, subtask: int) -> None:
-        """Note that a subtask has read what it was given."""
+        """Note that a subtask has read its splits."""
         self._current.splits_read(subtask)
         self._unread.discard(subtask)
 
@@ -258,7 +258,7 @@ class HybridEnumerator(SplitEnumerator):
         return index == self._index and self._current.add_discovered(splits)
 
     def snapshot(self) -> Any:
-        """Return which source is read, the sources that were made, and the state of the current enumerator."""
+        """Return the current source, the sources that were made, and the state of the current enumerator."""
         return self._index, dict(self._made), self._current.snapshot()
 
     def restore(self, snapshot: Any) -> None:
@@ -354,7 +354,7 @@ class HybridReader(SourceReader):
         return [_named(self._index, split) for split in self._reader.split_finished()]
 
     def split_finished(self) -> list[str]:
-        """Return what the readers have finished."""
+        """Return the splits that the readers have finished."""
         finished, self._finished = self._finished, []
         return finished if self._reader is None else finished + self._ended()
 

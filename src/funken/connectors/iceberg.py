@@ -376,7 +376,7 @@ KEYS: dict[str, Callable[[Any], Any]] = {
     "day": lambda column: compute.floor_temporal(column, unit="day"),
     "hour": lambda column: compute.floor_temporal(column, unit="hour"),
 }
-"""What has one value per partition, by transform; the partition itself is made by the library, of each file's bounds."""
+"""Functions with one value per partition, by transform; the library makes the partition, of each file's bounds."""
 
 
 def _keys_of(partitions: Mapping[str, tuple[str, str]]) -> Callable[[Any], Any]:

@@ -35,7 +35,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class KinesisConnection:
-    """Where Kinesis is, and who asks: without keys, those of the environment, a profile or the machine's role.
+    """The address and credentials of Kinesis: without keys, those of the environment, a profile or the machine's role.
 
     >>> KinesisConnection("eu-central-1", access_key="AKIA", secret_key="secret")
     KinesisConnection('eu-central-1')
@@ -78,7 +78,7 @@ class KinesisConnection:
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What a client raises."""
+        """The exceptions of a client."""
         found = _boto3("botocore.exceptions")
         return (found.ClientError, found.BotoCoreError)
 
@@ -90,7 +90,7 @@ def code_of(error: Exception) -> str:
 
 
 def problem(error: Exception) -> str:
-    """Return an error as a sentence, with what to do."""
+    """Return an error as a sentence, with the remedy."""
     code = code_of(error)
     if not code:
         return f"{type(error).__name__}: {error}; correct the region, the endpoint or the credentials."
@@ -143,7 +143,7 @@ class KinesisSource(Source[Any]):
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the service."""
+        """Check the arguments as far as possible without the service."""
         names = (self.streams,) if isinstance(self.streams, str) else tuple(self.streams)
         object.__setattr__(self, "streams", names)
         if not names or len(set(names)) < len(names):
@@ -156,7 +156,7 @@ class KinesisSource(Source[Any]):
 
     @property
     def boundedness(self) -> Boundedness:  # type: ignore[override]
-        """Whether it ends."""
+        """The boundedness of the source."""
         return Boundedness.BOUNDED if self.bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
@@ -319,7 +319,7 @@ class KinesisReader(PolledReader):
         return Batch(values, times if positions is None else [times[index] for index in positions], split.id)
 
     def explain(self, error: Exception) -> Exception:
-        """Say what the errors of the service mean."""
+        """Translate the errors of the service."""
         if isinstance(error, self._source.connection.errors):
             return self.failure(
                 f"{', '.join(self._source.streams)} of {self._source.connection} cannot be read: {problem(error)}"
@@ -371,7 +371,7 @@ class KinesisSink(Sink):
     max_records: int = _MOST_SENT
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the service."""
+        """Check the arguments as far as possible without the service."""
         name = type(self).__name__
         check_schema(self.serialization_schema, SerializationSchema, name)
         if not self.stream:

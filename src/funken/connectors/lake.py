@@ -59,7 +59,7 @@ class ParquetFiles:
         self._written: list[DataFile] = []
 
     def add(self, values: Sequence[Any] | Block) -> int:
-        """Take records, or a block of columns; returns how many bytes they have as columns."""
+        """Take records, or a block of columns; return their size as columns (bytes)."""
         if isinstance(values, Block):
             batch = self._batch_of(values)
             if batch is not None:
@@ -84,7 +84,7 @@ class ParquetFiles:
         return self._collect(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
     def _batch_of(self, block: Any) -> Any:
-        """Return a block of columns as a batch; ``None``: its records have to be made, also to say what does not fit."""
+        """Return a block of columns as a batch; ``None``: records have to be made, or name a value that does not fit."""
         names = getattr(block.schema, "names", None)
         if isinstance(block.schema, Atomic):
             return None
@@ -106,7 +106,7 @@ class ParquetFiles:
         return int(batch.nbytes)
 
     def take(self) -> list[DataFile]:
-        """Write what is collected; returns the files since the last call."""
+        """Write the collected records; return the files since the last call."""
         self._write()
         written, self._written = self._written, []
         return written
@@ -147,7 +147,7 @@ def block_of_table(
     wanted: Sequence[int] | None,
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Any:
-    """Return the rows of a table, or of what was read of it, as a block of columns; ``None``: their records have to be made.
+    """Return the rows of a table, or of its read columns, as a block of columns; ``None``: records have to be made.
 
     ``names`` are the columns that a row has, before those of one value in all rows (``more``); both are the schema's fields.
 
@@ -167,7 +167,7 @@ def block_of_table(
 
 
 class ParquetRows:
-    """The records of one file, from a row on, a row group at a time; ``more``: what each record has besides its columns.
+    """One file's records, from a row on, a row group at a time; ``more``: fields of each record besides columns.
 
     With a ``schema``, a group is a block of columns, of which the leaves that are ``wanted`` are read, where it has that form.
     """
@@ -228,10 +228,10 @@ class TableWriter(SinkWriter):
     """Writes the records of a checkpoint to files; define ``parquet_files``, and ``location`` if paths are absolute."""
 
     location = ""
-    """What a table puts before the paths of its data files."""
+    """The prefix of a table's paths of its data files."""
 
     def parquet_files(self) -> ParquetFiles:
-        """Read the table's schema, and return what collects records."""
+        """Read the table's schema, and return the collector of records."""
         raise NotImplementedError
 
     def open(self) -> None:
@@ -257,7 +257,7 @@ class TableCommitter(MarkingCommitter):
     """Adds the files of a checkpoint to a table, in one commit, with the marks of their subtasks."""
 
     transient: tuple[type[Exception], ...] = (OSError,)
-    """Errors after which the commit is tried again: it finds out what is in."""
+    """Errors after which the commit is tried again: it finds out which files are in."""
 
     def table(self) -> Any:
         """Return the table as it is now."""
@@ -284,7 +284,7 @@ class TableCommitter(MarkingCommitter):
         raise NotImplementedError
 
     def remover(self) -> Callable[[str], Any]:
-        """Return what deletes a data file by its path."""
+        """Return a function that deletes a data file by its path."""
         raise NotImplementedError
 
     def forget_marks(self, since: int | None) -> bool:
@@ -324,7 +324,7 @@ class TableCommitter(MarkingCommitter):
                 request.retry_later(f"{type(error).__name__}: {str(error)[:300]}")
 
     def abort(self, requests: Sequence[CommitRequest]) -> None:
-        """Delete files that are in no checkpoint; the table's own cleaning removes what is left over."""
+        """Delete files that are in no checkpoint; the table's own cleaning removes the rest."""
         remove = self.remover()
         for request in requests:
             for file in request.committable:

@@ -94,11 +94,11 @@ class MongoServer:
 
     @property
     def errors(self) -> Any:
-        """What a client raises."""
+        """The exceptions of a client."""
         return pymongo("pymongo.errors").PyMongoError
 
     def problem(self, error: Exception) -> str:
-        """Return an error of the client as a sentence, with what to do."""
+        """Return an error of the client as a sentence, with the remedy."""
         code = getattr(error, "code", None)
         said = str(error).partition(", full error:")[0].partition(", Timeout:")[0][:_SHOWN]
         if isinstance(error, pymongo("pymongo.errors").ConnectionFailure):
@@ -108,7 +108,7 @@ class MongoServer:
 
 
 def _document_value(value: Any) -> Any:
-    """Return a value that BSON has no type for as one that it has; the encoder raises for what stays as it is."""
+    """Return a value without a type of BSON as one that has it; the encoder raises for values that stay as they are."""
     if isinstance(value, datetime.date):
         return datetime.datetime(value.year, value.month, value.day, tzinfo=datetime.UTC)
     if isinstance(value, set | frozenset):
@@ -120,7 +120,7 @@ def _document_value(value: Any) -> Any:
 
 @cache
 def codec_options() -> Any:
-    """Return how documents are read and written: aware times, ``Decimal``, ``UUID``, and records within records."""
+    """Return the options for reading and writing: aware times, ``Decimal``, ``UUID``, and records within records."""
     codec, decimals = pymongo("bson.codec_options"), pymongo("bson.decimal128")
 
     class DecimalCodec(codec.TypeCodec):  # type: ignore[misc, name-defined]
@@ -150,7 +150,7 @@ _TRIES, _PAUSE_S = 5, 0.2
 
 
 class PartitionStrategy(enum.Enum):
-    """How a collection is cut into ranges of ``_id``.
+    """A strategy that cuts a collection into ranges of ``_id``.
 
     ``SAMPLE`` draws documents, ``PAGINATION`` counts them, ``SINGLE`` cuts nothing. ``DEFAULT`` draws, and counts on servers
     that draw none.
@@ -190,7 +190,7 @@ class MongoSource(Source[Any]):
     samples_per_partition: int = 10
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the server."""
+        """Check the arguments as far as possible without the server."""
         _check_names(self)
         _check_positive(self, "fetch_size", "partition_size", "samples_per_partition")
         if isinstance(self.fields, str):
@@ -291,7 +291,7 @@ class MongoPartitions(ListedSplits):
         return splits
 
     def _bounds(self, collection: Any, kind: str, count: int) -> list[Any]:
-        """Return where the ranges of a kind begin, without the first."""
+        """Return the bounds of the ranges by a strategy, without the first."""
         if count == 1:
             return []
         strategy = self._source.partition_strategy
@@ -377,7 +377,7 @@ class MongoReader(PolledReader):
         return Batch(list(records), split=split.id)
 
     def explain(self, error: Exception) -> Exception:
-        """Say what the errors of the server mean."""
+        """Translate the errors of the server."""
         if isinstance(error, self._source.server.errors):
             said = self._source.server.problem(error)
             return self.failure(f"the collection {self._source.collection!r} cannot be read: {said}")
@@ -473,7 +473,7 @@ class MongoSink(Sink):
     guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Refuse settings that cannot work."""
         _check_names(self)
         _check_positive(self, "batch_size")
         if self.max_retries < 0 or self.retry_interval < 0:
@@ -597,7 +597,7 @@ class MongoWriter(SinkWriter):
         return again, problem
 
     def _is_there(self, write: Any) -> bool:
-        """Whether an earlier attempt, whose answer was lost, has inserted this very document."""
+        """Return True if an earlier attempt, whose answer was lost, has inserted this very document."""
         if not isinstance(write, self._kinds[0]):
             return False
         encode = pymongo("bson").encode

@@ -24,14 +24,14 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 
 BURST_MS = 1000
-"""After a stall, at most what was due in this time is made up for."""
+"""After a stall, at most the records that were due in this time (ms) are made up for."""
 
 LONGEST_WAIT_MS = 1000
-"""A source is asked again after so long at the latest; a task that waits is woken by what arrives."""
+"""A source is asked again after so long (ms) at the latest; arrivals wake a task that waits."""
 
 
 class Pace:
-    """How many records are due by now, at a rate; a stall longer than ``BURST_MS`` is not made up for.
+    """A limit of records per second, counting the records due; a stall longer than ``BURST_MS`` is not made up for.
 
     >>> pace = Pace(per_second=2, now=0)
     >>> [pace.due(now) for now in (0, 499, 500, 60_000)]
@@ -45,7 +45,7 @@ class Pace:
         self._spent = 0
 
     def due(self, now: int) -> int:
-        """Return how many may be made now; a clock that steps back costs nothing but the step."""
+        """Return the number of records that are due; a clock that steps back costs nothing but the step."""
         self._start -= max(0, self._last - now)
         self._last = now
         due = int((now - self._start) * self._rate // 1000) + 1 - self._spent
@@ -59,7 +59,7 @@ class Pace:
         self._spent += count
 
     def wait(self, now: int) -> int:
-        """Return in how many ms the next record is due: at least 1, at most ``LONGEST_WAIT_MS``."""
+        """Return the time (ms) until the next record is due: at least 1, at most ``LONGEST_WAIT_MS``."""
         at = self._start + math.ceil(self._spent * 1000 / self._rate)
         return max(1, min(at - now, LONGEST_WAIT_MS))
 
@@ -106,7 +106,7 @@ class RateLimitedSource(Source):
 
 
 class RateLimitedReader(SourceReader):
-    """Lets another reader read what is due."""
+    """Lets another reader read the records that are due."""
 
     def __init__(self, reader: SourceReader, context: ConnectorContext, per_second: float) -> None:
         super().__init__(context)  # the other reader may be a program's own, which does not know it

@@ -27,7 +27,7 @@ _NOT_ITS_FAULT = (JobExecutionError, EnvironmentNotReady)  # a registry that is 
 
 
 class MalformedRecordPolicy(enum.Enum):
-    """What a source does with a message that its schema cannot read."""
+    """The treatment of a message that a source's schema cannot read."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -50,7 +50,7 @@ class MalformedRecord:
 class MessageDecoder:
     """Applies a schema and a policy to blocks of messages; ``payload`` returns the bytes of a message for errors.
 
-    ``remedy`` says what else to do about some malformed messages than to correct the schema.
+    ``remedy`` is another remedy for some malformed messages than to correct the schema.
 
     >>> from funken.connectors.formats.json_schema import JsonSchema
     >>> decoder = MessageDecoder(JsonSchema(), MalformedRecordPolicy.SKIP, Counter())
@@ -201,7 +201,7 @@ class BackgroundFetcher(Generic[B]):
             self._thread.start()
 
     def take(self) -> B | None:
-        """Return the next block, ``None`` if there is none; raises what has ended the thread."""
+        """Return the next block, ``None`` if there is none; raises the error that has ended the thread."""
         with self._changed:
             if self._blocks:
                 block = self._blocks.popleft()
@@ -253,7 +253,7 @@ class SplitRecords(NamedTuple):
     records: Sequence[Any]
     following: Any
     size: int = 0
-    """How many bytes they had on their way."""
+    """Number of their bytes on the way."""
 
 
 class PolledReader(SourceReader):
@@ -285,9 +285,9 @@ class PolledReader(SourceReader):
 
     pauses_splits = True
     blocks_ahead = 4
-    """How many blocks may wait before the service is not asked for more."""
+    """Number of blocks that may wait before the service is not asked for more."""
     close_s = _JOIN_S
-    """How long ``close`` waits for the thread, which ends by itself in any case."""
+    """The longest wait (s) of ``close`` for the thread, which ends by itself in any case."""
 
     def __init__(self, context: ConnectorContext | None = None) -> None:
         super().__init__(context)
@@ -320,11 +320,11 @@ class PolledReader(SourceReader):
         return split
 
     def batch(self, split: Any, records: Sequence[Any]) -> Batch:
-        """Return what the stream gets of records that were fetched."""
+        """Return the stream's records of fetched ones."""
         return Batch(list(records), split=split.id)
 
     def end_of_batch(self, records: Sequence[Any], end: int) -> int:
-        """Return where a batch may end that has all records before ``end``, for positions that several records share."""
+        """Return the end of a batch that has all records before ``end``, for positions that several records share."""
         return end
 
     def explain(self, error: Exception) -> Exception:
@@ -439,7 +439,7 @@ class PeerClosed(Exception):
 
 
 class FeedReader(PolledReader):
-    """Reads what a peer sends on one connection, which has no position.
+    """Reads a peer's messages on one connection, which has no position.
 
     A connection that breaks, or cannot be made, is made again ``max_retries`` times (-1: without end), with a pause that doubles;
     whatever arrives sets the count back. After that a peer that had closed in good order ends the split, and any other error
@@ -463,11 +463,11 @@ class FeedReader(PolledReader):
         raise NotImplementedError
 
     def receive(self) -> tuple[Sequence[Any], int]:
-        """Return what has arrived, and its bytes; wait for a bounded time. Raise ``PeerClosed``, or one of ``broken``."""
+        """Return arrivals, and their bytes; wait for a bounded time. Raise ``PeerClosed``, or one of ``broken``."""
         raise NotImplementedError
 
     def rest(self) -> Sequence[Any]:
-        """Return what has arrived before the peer closed, and was not complete."""
+        """Return the incomplete rest that arrived before the peer closed."""
         return ()
 
     def fetch(self, splits: Sequence[Any]) -> Sequence[SplitRecords] | None:

@@ -52,7 +52,7 @@ def redis(module: str = "redis") -> Any:
 class RedisServer:
     """A server by its URL, ``redis://[user:password@]host:port/database``; ``rediss://`` is over TLS, ``unix://`` a socket.
 
-    What redis-py takes as parameters of the URL, it takes here (``?ssl_ca_certs=...``). A password is not shown.
+    It takes redis-py's parameters of the URL (``?ssl_ca_certs=...``). A password is not shown.
 
     >>> RedisServer("redis://ada:secret@cache.example:6380/2")
     RedisServer('redis://cache.example:6380/2')
@@ -108,7 +108,7 @@ class RedisServer:
         return (redis("redis.exceptions").RedisError, OSError)
 
     def problem(self, error: Exception) -> str:
-        """Say what an error means, and what to do."""
+        """Return the meaning of an error, and the remedy."""
         errors = redis("redis.exceptions")
         fact = str(error).strip() or type(error).__name__
         known: Sequence[tuple[tuple[type[Exception], ...], str]] = (
@@ -144,7 +144,7 @@ RecordOf = Callable[["RedisStreamSplit", Entry], Any]
 class RedisStreamSplit:
     """A stream: ``last`` is the id of the last entry that was read, ``until`` of the last one to be read, if it is bounded.
 
-    ``read`` is how many entries were added to the stream up to that one, if it is known: so what was deleted unread is noticed.
+    ``read`` is the number of entries up to that one, if it is known: so entries that were deleted unread are noticed.
     """
 
     id: str
@@ -189,7 +189,7 @@ class RedisStreamReader(PolledReader):
         return split.after(records[-1][0].decode(), len(records))
 
     def explain(self, error: Exception) -> Exception:
-        """Say what the server's errors mean."""
+        """Translate the server's errors."""
         if not isinstance(error, self._server.errors):
             return error
         return self.failure(f"streams at {self._server.shown} cannot be read: {self._server.problem(error)}")
@@ -199,7 +199,7 @@ class RedisStreamReader(PolledReader):
         self._connection.close()
 
     def fetch(self, splits: Sequence[RedisStreamSplit]) -> Sequence[SplitRecords]:
-        """Read what is there; else wait for entries."""
+        """Read present entries; else wait for entries."""
         positions = {split.id: split for split in splits}
         found = self._there(positions)
         # A stream that is read to its end must not wait for others.
@@ -224,7 +224,7 @@ class RedisStreamReader(PolledReader):
         return [SplitRecords(split.id, entries, following, sum(map(_bytes_of, entries)))]
 
     def _there(self, positions: dict[str, RedisStreamSplit]) -> Any:
-        """Read what is there, and in the same moment look for what was deleted before it was read."""
+        """Read present entries, and in the same moment look for entries that were deleted unread."""
         with self._connection.pipeline(transaction=True) as pipeline:
             for stream in positions:
                 pipeline.xinfo_stream(stream)
@@ -239,7 +239,7 @@ class RedisStreamReader(PolledReader):
         return found
 
     def _looked_at(self, split: RedisStreamSplit, info: dict[str, Any], caught_up: bool) -> RedisStreamSplit:
-        """Warn of entries that are gone and were not read; return the split with what is known of its place."""
+        """Warn of entries that are gone and were not read; return the split with the known facts of its place."""
         added = info.get("entries-added")  # Redis before 7 has none of this
         if added is None:
             return split
@@ -272,7 +272,7 @@ def _text(name: Any) -> str:
 
 
 def _bytes_of(entry: Entry) -> int:
-    """Return how long the id, the names and the values of an entry are."""
+    """Return the size of the id, the names and the values of an entry (bytes)."""
     entry_id, fields = entry
     return len(entry_id) + sum(map(len, fields)) + sum(map(len, fields.values()))
 
@@ -329,7 +329,7 @@ class RedisStreamSource(Source[RedisMessage]):
     encoding: str | None = "utf-8"
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the server."""
+        """Check the arguments as far as possible without the server."""
         names = (self.streams,) if isinstance(self.streams, str) else tuple(self.streams)
         object.__setattr__(self, "streams", names)
         if not names or len(set(names)) < len(names):
@@ -345,7 +345,7 @@ class RedisStreamSource(Source[RedisMessage]):
 
     @property
     def boundedness(self) -> Boundedness:  # type: ignore[override]
-        """Whether it ends."""
+        """The boundedness of the source."""
         return Boundedness.BOUNDED if self.bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
@@ -438,7 +438,7 @@ class RedisEnumerator(ListedSplits):
 
 
 NOTES = "funken:commits"
-"""What the keys of notes begin with: a hash for each job and operator, with a field for each subtask."""
+"""The beginning of the keys of notes: a hash for each job and operator, with a field for each subtask."""
 
 _PART, _PART_ARGUMENTS = 500, 4000
 """The most commands, and the most arguments of them, that one call of the script runs."""
@@ -517,7 +517,7 @@ class RedisSink(Sink):
             connection.close()
 
     def commands(self, record: Any, operator: str) -> list[Command]:
-        """Return the commands of a record; raises ``SinkNotWritable`` for what is none."""
+        """Return the commands of a record; raises ``SinkNotWritable`` for other objects."""
         made = self.command(record)
         found = made if isinstance(made, list) else [made]
         for each in found:
@@ -547,7 +547,7 @@ class RedisSink(Sink):
 
 
 def _bytes_of_command(command: Command) -> int:
-    """Return how long the parts of a command are, as they are sent."""
+    """Return the size of the parts of a command, as they are sent (bytes)."""
     return sum([len(part if isinstance(part, bytes) else str(part).encode()) for part in command])
 
 
@@ -580,7 +580,7 @@ class RedisWriter(SinkWriter):
 
 
 class StagedCommandsWriter(StagedWriter):
-    """Keeps the commands of a checkpoint, and gives them away as the committable."""
+    """Keeps the commands of a checkpoint, and returns them as the committable."""
 
     def __init__(self, sink: RedisSink, context: ConnectorContext) -> None:
         super().__init__(context)

@@ -23,7 +23,7 @@ _TEXTS = "funken.connectors.formats.texts"  # is built upon this module
 
 
 class DeserializationSchema:
-    """How messages become records; subclass it and define ``deserialize``.
+    """A schema that makes records of messages; subclass it and define ``deserialize``.
 
     Messages are bytes. Those of ``KafkaRecordDeserializationSchema`` and ``RMQDeserializationSchema`` have keys, headers and
     properties, too.
@@ -46,7 +46,7 @@ class DeserializationSchema:
     charset: str | None = "UTF-8"
     """Of a format that is text, in which charset it is; ``None``: messages are bytes."""
     never_waits: ClassVar[bool] = False
-    """Whether a message is read without waiting, for a registry say; it is declared together with ``deserialize``."""
+    """True if a message is read without waiting, for a registry say; it is declared together with ``deserialize``."""
 
     def deserialize(self, message: bytes) -> Any:
         """Return the record of a message; ``None`` drops the message."""
@@ -70,17 +70,17 @@ class DeserializationSchema:
 
     @property
     def holds_several(self) -> bool:
-        """Whether a message may hold several records: ``deserialize_all`` is overridden."""
+        """True if a message may hold several records: ``deserialize_all`` is overridden."""
         return type(self).deserialize_all is not DeserializationSchema.deserialize_all
 
     @property
     def reads_blocks(self) -> bool:
-        """Whether a block costs less than its messages one by one: ``deserialize_block`` is overridden."""
+        """True if a block costs less than its messages one by one: ``deserialize_block`` is overridden."""
         return type(self).deserialize_block is not DeserializationSchema.deserialize_block
 
     @property
     def needs_sample(self) -> bool:
-        """Whether only messages show what columns there are."""
+        """True if only messages show which columns there are."""
         return False
 
     def record_schema(self) -> Type:
@@ -105,7 +105,7 @@ class DeserializationSchema:
         return self.record_schema()
 
     def lines_to_columns(self, schema: Type, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
-        r"""Return what makes columns of whole lines, a message in each; it returns ``None`` for lines that are to be read singly.
+        r"""Return a function from whole lines, a message in each, to columns; ``None`` for lines to read singly.
 
         ``wanted`` are the numbers of the leaves of the schema (its fields, if it is flat) that are read (``None``: all); in the
         place of others there is ``NOT_READ``.
@@ -123,7 +123,7 @@ class DeserializationSchema:
     def messages_to_columns(
         self, schema: Type, wanted: Sequence[int] | None
     ) -> Callable[[Sequence[bytes]], Block | None] | None:
-        """Return what makes columns of messages, as ``lines_to_columns`` does of lines; ``None``: there is only that.
+        """Return a function from messages to columns, as ``lines_to_columns`` for lines; ``None``: there is only that.
 
         >>> from funken import Types
         >>> from funken.connectors.formats.avro_schema import AvroSchema
@@ -136,7 +136,7 @@ class DeserializationSchema:
 
 
 class SerializationSchema:
-    """How records become messages; subclass it and define ``serialize``.
+    """A schema that makes messages of records; subclass it and define ``serialize``.
 
     >>> class Lengths(SerializationSchema):
     ...     def serialize(self, value):
@@ -154,7 +154,7 @@ class SerializationSchema:
         return [self.serialize(value) for value in values]
 
     takes_columns: bool = False
-    """Whether ``messages_of`` makes messages of columns, without their records."""
+    """True if ``messages_of`` makes messages of columns, without their records."""
 
     def messages_of(self, block: Block) -> list[bytes]:
         """Return the messages of a block, of records or of columns; called instead of ``serialize_block`` by sinks of columns.
@@ -192,7 +192,7 @@ def check_schema(schema: Any, base: type[S], user: str) -> S:
 
 @dataclass(frozen=True)
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    r"""Text in a charset, both ways (PyFlink's ``SimpleStringSchema``); what is not text becomes U+FFFD.
+    r"""Text in a charset, both ways (PyFlink's ``SimpleStringSchema``); bytes that are no text become U+FFFD.
 
     >>> schema = SimpleStringSchema("ISO-8859-1")
     >>> schema.serialize("caf\u00e9"), schema.deserialize(b"caf\xe9") == "caf\u00e9"
@@ -220,7 +220,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return [message.decode(charset, "replace") for message in messages]
 
     def record_schema(self) -> Type:
-        """Return the kind of texts; raise ``NotVectorizable`` for other charsets than UTF-8."""
+        """Return the type of texts; raise ``NotVectorizable`` for other charsets than UTF-8."""
         if type(self) is not SimpleStringSchema:
             return super().record_schema()
         return importlib.import_module(_TEXTS).text_schema(self.charset)  # type: ignore[no-any-return]
@@ -228,7 +228,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     def messages_to_columns(
         self, schema: Type, wanted: Sequence[int] | None
     ) -> Callable[[Sequence[bytes]], Block | None]:
-        """Return what makes a column of texts of messages that are UTF-8."""
+        """Return a function that makes a column of texts of messages that are UTF-8."""
         found: Callable[[Sequence[bytes]], Block | None] = importlib.import_module(_TEXTS).messages_of_text
         return found
 
@@ -238,7 +238,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
 
 def bytes_of(value: Any) -> bytes:
-    r"""Return bytes of any kind as ``bytes``; raise ``TypeError`` for another value.
+    r"""Return bytes of any type as ``bytes``; raise ``TypeError`` for another value.
 
     >>> bytes_of(memoryview(b"to"))
     b'to'
@@ -273,7 +273,7 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
 
 def is_text(data: bytes) -> bool:
-    r"""Whether bytes are UTF-8.
+    r"""Return True if bytes are UTF-8.
 
     >>> is_text("né".encode()), is_text(b"\xff")
     (True, False)
@@ -288,7 +288,7 @@ def is_text(data: bytes) -> bool:
 
 
 def count_of(data: bytes, byte: bytes) -> int:
-    r"""Return how often a byte occurs: 8 times faster than ``bytes.count`` where it is frequent.
+    r"""Return the number of occurrences of a byte: 8 times faster than ``bytes.count`` where it is frequent.
 
     >>> count_of(b"to\nbe\n", b"\n")
     2
@@ -298,7 +298,7 @@ def count_of(data: bytes, byte: bytes) -> int:
 
 
 def of_funken(part: object) -> bool:
-    """Whether what makes bytes of records is Funken's own, with the schemas that it holds: code of users may change records."""
+    """Return True if an encoder and the schemas that it holds are Funken's own: code of users may change records."""
     held = getattr(part, "__dict__", {}).values()
     return type(part).__module__.startswith("funken.") and all(
         of_funken(each) for each in held if isinstance(each, SerializationSchema)
@@ -382,7 +382,7 @@ class RowMaker:
 
 
 def size_of_rows(rows: Sequence[Sequence[Any]]) -> int:
-    """Return about how many bytes rows have: text and binary data by their length, all other values as eight, nulls as none.
+    """Return the approximate bytes of rows: text and binary data by their length, other values as eight, nulls as none.
 
     >>> size_of_rows([("tea", 3), ("käse", None)])
     16

@@ -108,7 +108,7 @@ class SinkWriter:
         raise NotImplementedError
 
     def write_groups(self, groups: list[tuple[Any, Any]], now: int) -> None:
-        """Write a block in parts: what ``Sink.grouped_by`` gives, and the columns of the records for which it does.
+        """Write a block in parts: a result of ``Sink.grouped_by``, and the columns of its records.
 
         >>> class Counts(SinkWriter):
         ...     def __init__(self):
@@ -124,10 +124,10 @@ class SinkWriter:
         raise NotImplementedError
 
     def flush(self, end_of_input: bool) -> None:
-        """Send what is buffered, before each checkpoint and at the end: it is at-least-once even without a committer."""
+        """Send buffered records, before each checkpoint and at the end: at-least-once even without a committer."""
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
-        """Close the current transaction and return what is to be committed, as plain data; nothing if it is empty.
+        """Close the current transaction and return its committables, as plain data; nothing if it is empty.
 
         ``checkpoint_id`` is the checkpoint that begins, ``None`` at the end of a job without checkpoints. No two calls in a
         job have the same one for the same subtask, but calls of attempts that failed may have had it.
@@ -139,17 +139,17 @@ class SinkWriter:
         return []
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete, and what was prepared for it and for earlier ones is committed."""
+        """A checkpoint is complete, and the output prepared for it and for earlier ones is committed."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint is aborted; what was prepared for it is committed with a later one."""
+        """A checkpoint is aborted; the output prepared for it is committed with a later one."""
 
     def close(self) -> None:
-        """Release everything, keep what is prepared; runs also after a failure."""
+        """Release everything, keep prepared output; runs also after a failure."""
 
 
 class StagedWriter(SinkWriter):
-    """Keeps what records become until the checkpoint, whose committable it is: rows, commands, the bodies of requests.
+    """Keeps the output until the checkpoint, whose committable it is: rows, commands, the bodies of requests.
 
     Define ``write``, which adds to ``staged``.
 
@@ -168,17 +168,17 @@ class StagedWriter(SinkWriter):
         self.staged: list[Any] = []
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
-        """Return what is staged; nothing if there is none."""
+        """Return the staged items; nothing if there is none."""
         staged, self.staged = self.staged, []
         return [staged] if staged else []
 
     def close(self) -> None:
-        """Forget what is in no checkpoint."""
+        """Forget staged items that are in no checkpoint."""
         self.staged = []
 
 
 class DeliveryGuarantee(enum.Enum):
-    """How often a record arrives at a sink that offers the choice (PyFlink's ``DeliveryGuarantee``)."""
+    """The guarantee of a sink that offers the choice (PyFlink's ``DeliveryGuarantee``)."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
@@ -186,7 +186,7 @@ class DeliveryGuarantee(enum.Enum):
 
 
 class CommitOutcome(enum.Enum):
-    """What became of a request."""
+    """The outcome of a request."""
 
     COMMITTED = "committed"
     ALREADY_COMMITTED = "already committed"
@@ -238,7 +238,7 @@ class CommitRequest:
         self.subtask = subtask
         self.checkpoint_id = checkpoint_id
         self.retries = 0
-        """How many times it was to be retried later."""
+        """Number of answers that asked for a later retry."""
         self.outcome = CommitOutcome.COMMITTED
         self.reason = ""
         self.error: BaseException | None = None
@@ -266,7 +266,7 @@ class CommitRequest:
 
 
 class Committer:
-    """Commits on the driver what writers prepared. All methods run in one thread, which is not the job's.
+    """Commits on the driver the output that writers prepared. All methods run in one thread, not the job's.
 
     Life, once per attempt of the job: ``open`` -> ``recover`` -> ``commit``* -> ``close``; ``abort`` where an attempt fails.
 
@@ -300,7 +300,7 @@ class Committer:
         """Connect."""
 
     def recover(self, requests: Sequence[CommitRequest]) -> None:
-        """An attempt begins: commit what the checkpoint that it starts from holds (perhaps nothing).
+        """An attempt begins: commit the output of the checkpoint that it starts from (perhaps nothing).
 
         Override it to fence the writers of former attempts, and to abort their transactions that are not in ``requests``;
         no writer of this attempt runs yet.
@@ -309,7 +309,7 @@ class Committer:
             self.commit(requests)
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
-        """Make prepared data visible, and answer each request. What it raises fails the attempt; the next one repeats it."""
+        """Make prepared data visible, and answer each request. An exception fails the attempt; the next repeats it."""
         raise NotImplementedError
 
     def abort(self, requests: Sequence[CommitRequest]) -> None:
@@ -342,7 +342,7 @@ class MarkingCommitter(Committer):
         raise NotImplementedError
 
     def recover(self, requests: Sequence[CommitRequest]) -> None:
-        """Forget later marks, for what followed the checkpoint is written again; then commit what it holds."""
+        """Forget later marks, as records after the checkpoint are written again; then commit its output."""
         since = self.context.restored_checkpoint_id
         if self.forget_marks(since):
             logger.warning(
@@ -409,14 +409,14 @@ class Sink(Generic[T_contra]):
     """
 
     takes_columns = False
-    """Whether ``write`` takes blocks of columns as they are; else it is given lists."""
+    """True if ``write`` takes blocks of columns as they are; else it is given lists."""
     grouped_by: Callable[[Any, Any], str] | None = None
     """Of a sink that takes columns: a method of a record and a context, of which it asks ``timestamp()`` only. If it can be
     computed of columns, ``write_groups`` is given them by its results; ``None``: ``write`` is given them as they are."""
     reads_only: bool = False
-    """Whether ``write`` neither changes records nor needs them when it has returned, so that nothing must be copied for it."""
+    """True if ``write`` neither changes records nor needs them when it has returned: then nothing is copied for it."""
     never_waits: bool = False
-    """Whether no method of the writer waits, for a disk or a service: then other subtasks may share a worker with it, and its
+    """True if no method of the writer waits, for a disk or a service: then other subtasks may share a worker and its
     thread."""
 
     def of_type(self, type_info: TypeInformation | None) -> Sink:

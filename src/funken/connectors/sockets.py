@@ -30,7 +30,7 @@ class SocketSplit:
 
 @dataclass(frozen=True)
 class SocketSource(Source):
-    r"""The text that a server sends, cut at a delimiter; UTF-8, and what is not becomes U+FFFD.
+    r"""The text of a server, cut at a delimiter; UTF-8, with U+FFFD for other bytes.
 
     Connecting is tried again ``max_retries`` times (-1: without end), every 500 ms, also after the peer closed;
     whatever arrives sets the count back. After that the job fails with ``SourceNotReadable``, or the source ends if it was
@@ -67,7 +67,7 @@ class SocketSource(Source):
     max_parallelism = 1
 
     def __post_init__(self) -> None:
-        """Refuse what can never connect."""
+        """Refuse addresses that can never connect."""
         if not 0 < self.port < 1 << 16:
             raise InvalidProgram(f"{self.port} is no port; pass 1 to 65535.")
         if not self.delimiter:
@@ -83,7 +83,7 @@ class SocketSource(Source):
 
 
 class SocketReader(FeedReader):
-    """Cuts what arrives at the delimiter."""
+    """Cuts arriving text at the delimiter."""
 
     first_pause_s = longest_pause_s = RETRY_DELAY_MS / 1000
     close_s = 0.5
@@ -131,7 +131,7 @@ class SocketReader(FeedReader):
         return text.split(self._source.delimiter)
 
     def explain(self, error: Exception) -> Exception:
-        """Say what cannot be read, and what to do."""
+        """Return the error with the unreadable address, and the remedy."""
         if not isinstance(error, OSError):
             return error
         operator, port = self.context.operator, self._source.port

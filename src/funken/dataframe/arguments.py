@@ -22,7 +22,7 @@ def listed(given: Any) -> list[Any]:
 
 
 def is_none(given: Any) -> bool:
-    """Return whether nothing is given: ``None``, or an empty list or tuple."""
+    """Return True if the argument is empty: ``None``, or an empty list or tuple."""
     return given is None or (isinstance(given, list | tuple) and not given)
 
 
@@ -45,7 +45,7 @@ def column_name(given: Any, what: str) -> str:
 
 
 def expression(given: Any, frame: Any, what: str) -> Expression:
-    """Return an expression: as it is, or what a function of the frame returns."""
+    """Return an expression: the argument, or the result of a function of the frame."""
     found = given(frame) if frame is not None and callable(given) and not isinstance(given, type) else given
     if not isinstance(found, Expression):
         raise TypeError(
@@ -112,7 +112,7 @@ def renaming(args: Sequence[Any], mapping: Any, columns: Sequence[str]) -> dict[
 
 
 def sort_keys(given: Any, columns: Sequence[str], what: str) -> list[Expression]:
-    """Return what rows are sorted by; a direction is not part of it."""
+    """Return the sort keys of rows; a direction is not part of it."""
     found = listed(given)
     if not found:
         raise ValueError(f"{what} must not be empty.")
@@ -125,7 +125,7 @@ def sort_keys(given: Any, columns: Sequence[str], what: str) -> list[Expression]
 
 
 def flags(given: Flags, keys: Sequence[Any], what: str) -> list[Any]:
-    """Return a flag per key: of one for all, or of a list; ``None`` for each if none is given."""
+    """Return a flag per key: of one for all, or of a list; ``None`` for each if there is none."""
     found = list(given) if isinstance(given, list | tuple) else [given] * len(keys)
     for one in found:
         if one is not None and not isinstance(one, bool):
@@ -197,7 +197,7 @@ def batch_format(given: Any) -> str:
 
 
 def kind_field(columns: Sequence[str], include: bool, field: Any) -> str | None:
-    """Return the field that holds the kind of a row; ``None`` if there shall be none."""
+    """Return the field that holds the row kind; ``None`` if there shall be none."""
     if not include:
         return None
     if not isinstance(field, str):
@@ -215,7 +215,7 @@ def field_names(type_: LogicalType) -> list[str]:
 
 
 def output_names(call: Any) -> list[str]:
-    """Return the names of the columns that the call of a table function gives, if its declaration knows them."""
+    """Return the names of the columns of a table function's call, if its declaration knows them."""
     if not isinstance(call, Expression):
         raise TypeError(f"join_lateral() takes a call of a table function, f(col('text')) say, but got {call!r}.")
     dtype = getattr(call._function, "return_dtype", None)

@@ -24,7 +24,7 @@ _TEXTS = (str, bytes, bytearray, memoryview)
 def from_records(
     data: Sequence[Any], schema: Sequence[str] | None = None, watermark: tuple[str, str] | None = None
 ) -> DataFrame:
-    """Return rows as a frame: mappings, named tuples, or sequences, whose names ``schema`` gives. Types are inferred.
+    """Return rows as a frame: mappings, named tuples, or sequences, named by ``schema``. Types are inferred.
 
     With a schema, further fields of mappings and named tuples are ignored; without one, each record has the fields of the first.
     ``watermark`` makes a column event time: ``("ts", "ts - INTERVAL '5' SECOND")``; digits below milliseconds are cut off.

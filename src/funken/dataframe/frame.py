@@ -41,7 +41,7 @@ def col(name: str) -> Expression:
 
 
 def lit(value: Any, data_type: DataType | None = None) -> Expression:
-    """Return a constant, of a type if one is given.
+    """Return a constant, of a type if one is named.
 
     >>> str(lit("active"))
     "'active'"
@@ -324,7 +324,7 @@ class DataFrame:
         return DataFrame(joined(self._table, other._table, on, how, left_on, right_on))
 
     def join_lateral(self, table_function_call: Expression, how: str = "inner") -> DataFrame:
-        """Join each row with the rows that a table function gives for it; ``how="left"`` keeps rows for which it gives none."""
+        """Join each row with a table function's rows for it; ``how="left"`` keeps rows for which there are none."""
         if how not in ("inner", "left"):
             raise ValueError(f"how must be 'inner' or 'left' for join_lateral(), but got {how!r}.")
         call = table_function_call
@@ -453,7 +453,7 @@ class DataFrame:
     # ---- results
 
     def collect(self) -> list[Row]:
-        """Execute the query, and return its rows; those of a stream are changes, each with its kind."""
+        """Execute the query, and return its rows; those of a stream are changes, each with its row kind."""
         with self._table.execute().collect() as rows:
             return list(rows)
 
@@ -574,7 +574,7 @@ class DataFrame:
         statement_set: StatementSet | None = None,
         **parameters: Any,
     ) -> None:
-        """Write Parquet files into a folder; ``mode="overwrite"`` replaces what is there (batch).
+        """Write Parquet files into a folder; ``mode="overwrite"`` replaces its files (batch).
 
         ``parameters`` are the options of files that ``write_json`` has as well: ``rolling_policy_file_size``,
         ``partition_commit_trigger``, ``connector_options``, ``format_options``.
@@ -594,7 +594,7 @@ class DataFrame:
         statement_set: StatementSet | None = None,
         **parameters: Any,
     ) -> None:
-        """Write files with a JSON object per line into a folder; ``mode="overwrite"`` replaces what is there (batch)."""
+        """Write files with a JSON object per line into a folder; ``mode="overwrite"`` replaces its files (batch)."""
         own = {
             "timestamp-format.standard": timestamp_format,
             "encode.ignore-null-fields": ignore_null_fields,
@@ -625,7 +625,7 @@ class DataFrame:
     def write_catalog_table(
         self, path: str, *, overwrite: bool = False, statement_set: StatementSet | None = None
     ) -> None:
-        """Write rows into a table of a catalog; ``overwrite`` replaces what is there (batch)."""
+        """Write rows into a table of a catalog; ``overwrite`` replaces its rows (batch)."""
         if not isinstance(path, str):
             raise TypeError(f"the path of a table is a string, but got {path!r}.")
         self._insert(path, overwrite, statement_set)

@@ -73,7 +73,7 @@ def udf(
 
 
 def udtf(func: Any = None, *, return_dtype: Any = None, deterministic: bool = True, name: str | None = None) -> Any:
-    """Make a table function, which gives any number of rows for its arguments; also as a decorator.
+    """Make a table function, which returns any number of rows for its arguments; also as a decorator.
 
     It yields or returns values, tuples or dicts. The type of a row is ``return_dtype``, or what the annotation iterates over.
 
@@ -140,7 +140,7 @@ def udaf(
 def record_function(
     func: Any, return_dtype: Any, columns: Sequence[str], emits: bool
 ) -> tuple[FunctionDefinition, LogicalType]:
-    """Return a function of whole records as one of their columns: it gets a dict of a row, and gives a row, or rows."""
+    """Return a function of whole records as one of their columns: it takes a dict of a row, and returns rows."""
     if isinstance(func, FunctionDefinition):
         if return_dtype is not None:
             raise ValueError(f"function {func.name!r} has its type from its declaration; leave return_dtype out.")
@@ -184,7 +184,7 @@ class _Created(UserDefinedFunction):
         return {**self.__dict__, "_made": None, "_call": None}
 
     def is_deterministic(self) -> bool:
-        """Return what the function itself says."""
+        """Return the function's own answer."""
         own = getattr(self.source, "is_deterministic", None)
         return bool(own()) if callable(own) and not inspect.isclass(self.source) else True
 
@@ -238,7 +238,7 @@ class _RecordRows(_Created, TableFunction):
 
 
 class _Batch(_Created, ScalarFunction):
-    """Takes columns as arrays, gives the function a batch of them, and returns the rows of its result."""
+    """Takes columns as arrays, calls the function with a batch of them, and returns the rows of its result."""
 
     def __init__(self, source: Any, type_: LogicalType, columns: tuple[str, ...], batch_format: str) -> None:
         super().__init__(source, type_, columns)
@@ -299,7 +299,7 @@ def _rows(found: Any, type_: LogicalType | None) -> Any:
 
 
 def _dicts_as_rows(func: Any, type_: LogicalType) -> Any:
-    """Return a function as it is, unless it may give dicts for rows."""
+    """Return a function as it is, unless it may return dicts for rows."""
     if "ROW" not in str(type_) or isinstance(func, AsyncScalarFunction) or inspect.iscoroutinefunction(func):
         return func
     return _Structured(func, type_)
@@ -324,7 +324,7 @@ def _name(func: Any) -> str:
 
 
 def _called(func: Any, method: str) -> Any:
-    """Return what is called of a function, an object or a class."""
+    """Return the callable of a function, an object or a class."""
     if not callable(func) and not isinstance(func, UserDefinedFunction):
         raise TypeError(
             f"{func!r} is no function; pass a function, an object or class with __call__, or a function class."
@@ -387,7 +387,7 @@ def _emitted(func: Any, called: Any, given: Any) -> LogicalType:
 
 
 class ModelProvider(ABC):
-    """Where models are: a provider and its options."""
+    """The location of models: a provider and its options."""
 
     @abstractmethod
     def provider_identifier(self) -> str:

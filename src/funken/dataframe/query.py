@@ -68,7 +68,7 @@ def _of(values: Iterable[Any]) -> list[TableEnvironment]:
 
 @contextmanager
 def _bound(environment: TableEnvironment, bindings: Mapping[str, Any], automatic: Mapping[str, Any]) -> Iterator[None]:
-    """Give frames and functions names, and take these away again."""
+    """Register frames and functions by names, and remove these again."""
     tables, functions = set(environment.list_tables()), set(environment.list_user_defined_functions())
     temporary = {*environment.list_temporary_tables(), *environment.list_temporary_views()}
     views: list[str] = []
@@ -104,7 +104,7 @@ def _bound(environment: TableEnvironment, bindings: Mapping[str, Any], automatic
 
 
 def _why_not(name: str, value: Any, environment: TableEnvironment, tables: set[str], functions: set[str]) -> str:
-    """Return why a variable is not bound; nothing if it is."""
+    """Return the reason for which a variable is not bound; nothing if it is."""
     if not name.isascii() or name.startswith("_"):
         return "it is no name of SQL"
     if isinstance(value, DataFrame):

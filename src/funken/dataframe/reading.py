@@ -25,7 +25,7 @@ def read_generic(
     computed_columns: Mapping[str, str] | None = None,
     watermark: tuple[str, str] | None = None,
 ) -> DataFrame:
-    """Return what a connector reads, with its options as in ``CREATE TABLE``.
+    """Return the rows of a connector, with its options as in ``CREATE TABLE``.
 
     >>> numbers = read_generic("datagen", schema={"n": DataType.int32()}, options={"number-of-rows": "3"})
     >>> len(numbers.collect())

@@ -112,7 +112,7 @@ def nonempty(value: Any, what: str) -> str:
 
 
 def create_catalog(name: str, options: Mapping[str, str]) -> None:
-    """Create a catalog, as ``CREATE CATALOG name WITH (options)`` does; the option ``type`` says which kind.
+    """Create a catalog, as ``CREATE CATALOG name WITH (options)`` does; the option ``type`` names its type.
 
     Raises ``ValueError`` if there is one of that name, or the options are not those of the kind.
     """

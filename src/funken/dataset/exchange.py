@@ -32,7 +32,7 @@ Router = Callable[[Block], Sequence[Block]]
 
 
 def to_all(consumers: int) -> Router:
-    """Return a router that gives every consumer everything."""
+    """Return a router that sends everything to every consumer."""
     return lambda block: [block] * consumers
 
 
@@ -151,7 +151,7 @@ class Everything:
 
 
 Partitioning = Routed | Ranged | Everything
-"""What the consumers of an edge get."""
+"""The input of the consumers of an edge."""
 
 
 def full_block(queue: BlockQueue) -> Block:
@@ -171,11 +171,11 @@ class EdgeReceiver(Protocol):
         """Return the blocks for a consumer of this process."""
 
     def close(self) -> None:
-        """Drop what was not read."""
+        """Drop unread blocks."""
 
 
 class Exchanges(Protocol):
-    """Connects the producers of an edge with its consumers; only those of this process are given."""
+    """Connects the producers of an edge with its consumers; it knows those of this process only."""
 
     def connect(
         self,
@@ -187,10 +187,10 @@ class Exchanges(Protocol):
         """Connect; ``share`` makes memory for a subtask."""
 
     def spawn(self, name: str, run: Callable[[], None]) -> None:
-        """Run beside everything else what nobody in this process reads."""
+        """Run beside everything else work whose results nobody in this process reads."""
 
     def settle(self, receivers: Sequence[Any]) -> None:
-        """Wait until the producers of connected edges have emitted everything; whatever else is among them is left alone."""
+        """Wait until the producers of connected edges have emitted everything; other receivers are left alone."""
 
 
 # ---- Ranges of keys: a sample of all keys, and the bounds that divide them evenly.
@@ -316,7 +316,7 @@ class Exchange:
             self._turn = at + 1
 
     def close(self) -> None:
-        """Drop what was not read."""
+        """Drop unread blocks."""
         self._producers = []
         for queue in self._queues:
             queue.close()
@@ -351,7 +351,7 @@ class RangeExchange(Exchange):
         self._producers = [(iter(kept), by_bounds(consumers, self._order, bounds))]
 
     def close(self) -> None:
-        """Drop what was not read."""
+        """Drop unread blocks."""
         super().close()
         self._cache.close()
 
@@ -387,7 +387,7 @@ class Shared:
             return block
 
     def close(self) -> None:
-        """Drop what was not read."""
+        """Drop unread blocks."""
         for queue in self._queues:
             queue.close()
 
@@ -430,4 +430,4 @@ class LocalExchanges:
         run()
 
     def settle(self, receivers: Sequence[Any]) -> None:
-        """Do nothing: what nobody reads is not computed."""
+        """Do nothing: results without a reader are not computed."""

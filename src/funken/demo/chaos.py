@@ -44,7 +44,7 @@ KILL_AFTER = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RateSample:
-    """What is seen at one time (s): payments read so far in this attempt, their rate, latency (ms), alarms."""
+    """The figures at one time (s): payments read so far in this attempt, their rate, latency (ms), alarms."""
 
     at: float
     records: int
@@ -55,7 +55,7 @@ class RateSample:
 
 @dataclass
 class Timeline:
-    """The samples of a run and what was done to it; time (s) is an argument.
+    """The samples of a run and its disturbances; time (s) is an argument.
 
     >>> timeline = Timeline()
     >>> for second, records in enumerate([0, 1000, 2000]):
@@ -102,14 +102,14 @@ class Timeline:
         self._waiting, self._before = True, self._restarts
 
     def until(self, at: float) -> Timeline:
-        """Return what had been seen at a time."""
+        """Return the timeline up to a time."""
         kills = [kill for kill in self.kills if kill[0] <= at]
         done = [lasted for (begin, _), lasted in zip(kills, self.recoveries, strict=False) if begin + lasted <= at]
         return Timeline([sample for sample in self.samples if sample.at <= at], kills, done)
 
     @property
     def recovering(self) -> bool:
-        """Whether the job has not read on since a worker was killed."""
+        """True if the job has not read on since a worker was killed."""
         return self._waiting
 
 
@@ -125,7 +125,7 @@ def bars(values: list[float], height: int = 4) -> list[str]:
 
 
 class Chaos:
-    """Watches one job, kills workers of it when asked to, and draws it; ``kill`` is what ends a process."""
+    """Watches one job, kills workers of it when asked to, and draws it; ``kill`` ends a process."""
 
     def __init__(self, console: Console, seconds: float, kill: Callable[[int, int], None] = os.kill) -> None:
         self._console = console
@@ -181,7 +181,7 @@ class Chaos:
                         self._console.print(f"{at:5.1f} s  worker {pid} killed")
 
     def render(self, over: bool = False) -> RenderableType:
-        """Draw rate and latency over the last seconds, and what happened; ``over``: around the first kill."""
+        """Draw rate and latency over the last seconds, and the events; ``over``: around the first kill."""
         timeline = self.timeline
         width = max(8, min(WIDTH, self._console.width - _MARGIN))
         shown = timeline.samples[-width:]
@@ -202,7 +202,7 @@ class Chaos:
         )
 
     def frames(self, seconds: float) -> list[RenderableType]:
-        """Return what was drawn, once in so many seconds, from the first records to when a killed worker was long replaced."""
+        """Return frames, one in so many seconds, from the first records until a killed worker was long replaced."""
         whole = self.timeline
         begin = next((sample.at for sample in whole.samples if sample.records), 0.0)
         end = whole.samples[-1].at if whole.samples else begin
@@ -300,7 +300,7 @@ _SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 
 def frame(shown: Sequence[RenderableType], title: str, name: str) -> str:
-    """Draw what a terminal shows as SVG; ``name`` keeps its styles apart from those of other frames."""
+    """Draw the content of a terminal as SVG; ``name`` keeps its styles apart from those of other frames."""
     console = Console(highlight=False, record=True, width=FRAME_WIDTH, file=io.StringIO(), force_terminal=True)
     for each in shown:
         console.print(each)

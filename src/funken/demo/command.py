@@ -132,7 +132,7 @@ class TimedSplit:
 
 @dataclass(frozen=True)
 class TimedLines(Source):
-    """A bounded source with event time by line number, read by one subtask, at ``per_second`` lines if that is given.
+    """A bounded source with event time by line number, read by one subtask, optionally at ``per_second`` lines.
 
     >>> from funken import CollectionSource
     >>> source = TimedLines(CollectionSource(["a", "b", "c"]), per_second=100)
@@ -165,7 +165,7 @@ class TimedEnumerator(SplitEnumerator):
         self._given = False
 
     def start(self) -> None:
-        """Look at what is to be read."""
+        """Look at the lines to read."""
         self._lines.start()
 
     def next_splits(self, subtask: int) -> list[Any] | None:
@@ -179,7 +179,7 @@ class TimedEnumerator(SplitEnumerator):
         return [TimedSplit(tuple(splits))]
 
     def snapshot(self) -> Any:
-        """Return whether the split is given, and what it would be made of."""
+        """Return whether the split is given, and the state of the lines that it would be made of."""
         return self._given, self._lines.snapshot()
 
     def restore(self, snapshot: Any) -> None:
@@ -275,7 +275,7 @@ CHAOS_OPTIONS = {
     "restart-strategy.fixed-delay.attempts": "100",
     "restart-strategy.fixed-delay.delay": "0 s",
 }
-"""What the demonstration of recovery sets, where nothing else is said."""
+"""The defaults of the demonstration of recovery."""
 
 LIVE_WORDS = 10
 BAR_WIDTH = 40
@@ -348,7 +348,7 @@ def timed_lines(environment: StreamExecutionEnvironment, where: str | None, spee
 
 
 def begins_here(where: str | None, speed: float | None, configuration: Configuration) -> bool:
-    """Whether to begin in this process: a text that comes slowly has results to show while Spark starts.
+    """Return True if the job begins in this process: a slow text has results to show while Spark starts.
 
     Not where Spark is a cluster: its hosts would resume from a savepoint in a temporary folder of this one.
     """

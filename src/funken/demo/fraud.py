@@ -33,7 +33,7 @@ _SPREAD = 2_654_435_761
 
 
 class Payment(NamedTuple):
-    """A payment: when (ms), with which card, how much."""
+    """A payment: time (ms), card, and amount."""
 
     at: int
     card: int
@@ -57,7 +57,7 @@ class Payments:
 
 
 class Account:
-    """What is known of one card: number and sum of its payments, and when the last small one was (ms, ``None``: never)."""
+    """The state of one card: number and sum of payments, and the time of the last small one (ms, ``None``: never)."""
 
     __slots__ = ("cents", "payments", "small_at")
 
@@ -76,7 +76,7 @@ class Account:
 
 
 class Watch(KeyedProcessFunction):
-    """One ``Account`` per card in keyed state; at the end of the input it reports what each has seen."""
+    """One ``Account`` per card in keyed state; at the end of the input it reports each account."""
 
     def open(self, runtime_context: Any) -> None:
         """Get the state."""
@@ -111,7 +111,7 @@ def watch_payments(environment: StreamExecutionEnvironment, rate: int, count: in
 
 
 def results_in(folder: str) -> Iterator[tuple[Any, ...]]:
-    """Return what the sink has committed; what it only prepared is in hidden files."""
+    """Return the committed results of the sink; prepared ones are in hidden files."""
     for path in sorted(Path(folder).rglob("*")):
         if path.is_file() and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts):
             for line in path.read_text(encoding="utf-8").splitlines():
@@ -132,7 +132,7 @@ def expected(rate: int, count: int) -> Iterator[tuple[Any, ...]]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How results compare with what they should be: payments lost and doubled, alarms lost and doubled, sums that differ.
+    """A comparison of results with the right ones: payments and alarms lost and doubled, sums that differ.
 
     >>> right = [("alarm", 1, 10, 95_000), ("total", 1, 5, 99_000)]
     >>> print(Verdict.of(right, right))
@@ -151,7 +151,7 @@ class Verdict:
 
     @staticmethod
     def of(right: Iterable[tuple[Any, ...]], found: Iterable[tuple[Any, ...]]) -> Verdict:
-        """Compare what was found with what is right."""
+        """Compare results with the right ones."""
         alarms, totals = _split(right)
         found_alarms, found_totals = _split(found)
         counts = {
@@ -171,7 +171,7 @@ class Verdict:
 
     @property
     def exact(self) -> bool:
-        """Whether everything was processed exactly once."""
+        """True if everything was processed exactly once."""
         return not (self.lost or self.doubled or self.lost_alarms or self.doubled_alarms or self.wrong_sums)
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from funken.expr.rules import Determinism, FunctionRule, FunctionTable
 
 @dataclass(frozen=True)
 class EvaluationContext:
-    """What an expression knows beside its row."""
+    """The surroundings of an expression beside its row."""
 
     functions: FunctionTable
     time_zone: str = "UTC"
@@ -26,7 +26,7 @@ class EvaluationContext:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """``query_start`` (milliseconds: the fixed time of a bounded query), ``database``, ``catalog``, ``legacy_cast``."""
     memory: dict[Any, Any] = field(default_factory=dict, compare=False)
-    """What calls keep from block to block: the generator of RAND with a seed."""
+    """State of calls from block to block: the generator of RAND with a seed."""
 
 
 def evaluate(nodes: Sequence[Node], batch: Any, context: EvaluationContext) -> list[Any]:
@@ -60,7 +60,7 @@ class Evaluator:
         return self._known.get(node)
 
     def known(self, name: Any, compute: Callable[[], Any]) -> Any:
-        """Return what kernels of several nodes need, and is computed once; ``name`` is no node."""
+        """Return a value that kernels of several nodes share, computed once; ``name`` is no node."""
         found = self._known.get(name)
         if found is None:
             found = self._known[name] = compute()
@@ -89,7 +89,7 @@ class Evaluator:
         return _Selection(self, mask, context or self.context)
 
     def waits(self, node: Node) -> bool:
-        """Whether a node is better computed for the rows alone that need it: a part may fail, or goes value by value."""
+        """Return True if a node is better computed only for rows that need it: a part may fail, or goes by values."""
         if not isinstance(node, Call):
             return False
         if self.computed(node) is not None and is_deterministic(node, self.context.functions):
@@ -103,7 +103,7 @@ class Evaluator:
 
 
 class _Selection(Evaluator):
-    """The values of nodes over some rows of another evaluator's batch; what that has computed is not computed again."""
+    """The values of nodes over some rows of another evaluator's batch; values computed there are not computed again."""
 
     def __init__(self, whole: Evaluator, mask: Any | None, context: EvaluationContext) -> None:
         self.context, self.rows = context, whole.rows if mask is None else mask.true_count
@@ -127,7 +127,7 @@ class _Selection(Evaluator):
 
 
 def _whole(column: Any) -> Any:
-    """Return one array of what may be chunks."""
+    """Return one array of possible chunks."""
     if not hasattr(column, "combine_chunks"):
         return column
     column = column.combine_chunks()
@@ -139,7 +139,7 @@ def _whole(column: Any) -> Any:
 
 
 def is_deterministic(node: Node, functions: FunctionTable) -> bool:
-    """Return True if an expression gives the same value whenever it is computed."""
+    """Return True if an expression has the same value whenever it is computed."""
     for each in walk(node):
         if not isinstance(each, Call):
             continue

@@ -63,7 +63,7 @@ class Literal(Node):
 
 @dataclass(frozen=True)
 class Call(Node):
-    """A call of a function, by the name of its row in the table; ``options`` are what the syntax says beside arguments.
+    """A call of a function, by the name of its row in the table; ``options`` are the syntax beside arguments.
 
     >>> call = Call("+", (InputRef(0, type="INT"), Literal(1, type="INT")), type="INT")
     >>> str(call), call == Call("+", (InputRef(0, type="INT"), Literal(1, type="INT")), type="INT")
@@ -74,7 +74,7 @@ class Call(Node):
     args: tuple[Node, ...] = ()
     options: tuple[tuple[str, Any], ...] = ()
     handle: Any = field(default=None, compare=True, repr=False)
-    """What implements the call where no row of a table does: a user's function."""
+    """The implementation of the call where no row of a table has one: a user's function."""
 
     @cached_property
     def _hash(self) -> int:

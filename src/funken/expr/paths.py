@@ -57,7 +57,7 @@ class PathConditions(Generic[T]):
 
     @staticmethod
     def _comes_too_late(condition: PathCondition, number: int) -> bool:
-        """Whether a path meets a test behind a later one, under which alone it may make sense: it counts as another test."""
+        """Return True if a path meets a test behind a later one, on which it may depend: it counts as another test."""
         met, todo = {condition.test}, [condition]
         for each in todo:
             for part in (each.holds, each.fails):

@@ -25,14 +25,14 @@ class EvaluationError(FunkenError):
 
 
 class Nulls(enum.Enum):
-    """What NULL arguments do."""
+    """The effect of NULL arguments."""
 
     PROPAGATE = "NULL if any argument is NULL"
     CUSTOM = "the function decides"
 
 
 class Determinism(enum.Enum):
-    """Whether two evaluations over equal arguments give equal values."""
+    """The scope within which evaluations over equal arguments return equal values."""
 
     DETERMINISTIC = "always"
     PER_QUERY = "within one query"
@@ -65,13 +65,13 @@ class FunctionRule:
     nulls: Nulls = Nulls.PROPAGATE
     determinism: Determinism = Determinism.DETERMINISTIC
     raises: bool = False
-    """Whether a value may fail: then the arms of CASE compute it only where they are taken."""
+    """True if a value may fail: then the arms of CASE compute it only where they are taken."""
     group: str = ""
     aliases: tuple[str, ...] = ()
 
 
 class Accumulation(Protocol):
-    """How an aggregate works on its accumulator, which is plain data (numbers, lists, dicts) and may be kept as state."""
+    """The operations of an aggregate on its accumulator: plain data (numbers, lists, dicts), fit for state."""
 
     def create(self) -> Any:
         """Return the accumulator of no rows."""
@@ -91,7 +91,7 @@ class Accumulation(Protocol):
 
 @dataclass(frozen=True)
 class AggregateRule:
-    """An aggregate function. ``make(arguments' types, options, result type)`` gives its accumulation."""
+    """An aggregate function. ``make(arguments' types, options, result type)`` returns its accumulation."""
 
     name: str
     signatures: tuple[str, ...]
@@ -102,7 +102,7 @@ class AggregateRule:
     retracts: bool = True
     merges: bool = True
     over_only: bool = False
-    """Whether the function has a value in an OVER window only: LAG, ROW_NUMBER."""
+    """True if the function has a value in an OVER window only: LAG, ROW_NUMBER."""
     group: str = "aggregate"
     aliases: tuple[str, ...] = ()
 

@@ -21,7 +21,7 @@ class Atomic:
 
     @property
     def is_optional(self) -> bool:
-        """Whether values may be ``None``, besides others."""
+        """True if values may be ``None``, besides others."""
         return False
 
     @property
@@ -80,7 +80,7 @@ class Null(Plain):
 
 
 class Number(Plain):
-    """Ints and floats, as in JSON: compared, and computed with where the result is a float whatever they are."""
+    """Ints and floats, as in JSON: compared, and computed with where the result is a float in any case."""
 
     __slots__ = ()
 
@@ -161,7 +161,7 @@ class Optional(Atomic):
 
     @property
     def is_optional(self) -> bool:
-        """Whether values may be ``None``, besides others."""
+        """True if values may be ``None``, besides others."""
         return True
 
     @property
@@ -189,7 +189,7 @@ class Composite(tuple["Atomic | Composite", ...]):
 
     @property
     def is_optional(self) -> bool:
-        """Whether values may be ``None``, besides others."""
+        """True if values may be ``None``, besides others."""
         return False
 
     @property
@@ -235,7 +235,7 @@ DOCUMENT = "document"
 
 
 class Record(Composite):
-    """Records whose fields have names: ``form`` says what they are, and ``cls`` is their class, if they have one of their own.
+    """Records whose fields have names: ``form`` is their form, and ``cls`` their class, if they have one of their own.
 
     >>> point = Record((INT, STR), DICT, ("x", "name"))
     >>> point, point == Tuple((INT, STR)), point.position("name"), point.position("y")

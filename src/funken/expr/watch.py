@@ -22,7 +22,7 @@ _AGAIN, _SELDOM = 64, 4096
 _AVERAGED = 8
 """About so many blocks say how large blocks are."""
 FEW = 400
-"""Of blocks that have fewer records on average, it is found out what they cost record by record.
+"""Of blocks that have fewer records on average, the cost record by record is measured.
 
 A block costs 0.15 to 0.6 ms, however few records it has: what 50 to 1,000 records cost one by one
 (``benchmarks/keyed_functions.py``, ``benchmarks/joins_on_columns.py``).
@@ -30,14 +30,14 @@ A block costs 0.15 to 0.6 ms, however few records it has: what 50 to 1,000 recor
 
 
 class Way(enum.Enum):
-    """How the records of a block go through a function."""
+    """The way of a block's records through a function."""
 
     COLUMNS = "columns"
     ROWS = "rows"
 
 
 class _Cost:
-    """What one way has cost: the least of the last seconds per record, since whatever else the machine does adds to it."""
+    """The cost of one way: the least of the last seconds per record, since other load on the machine adds to it."""
 
     def __init__(self) -> None:
         self._last: deque[float] = deque(maxlen=_KEPT)
@@ -50,7 +50,7 @@ class _Cost:
 
 
 class _Trials:
-    """When to try columns again that have lost: after 64 blocks, then after twice as many each time, up to 4,096.
+    """The trials of columns that have lost: after 64 blocks, then after twice as many each time, up to 4,096.
 
     A trial of a function with state costs as much as 10 blocks: its state moves there and back. One per 64 blocks took 40 % of
     the time of a running reduce in blocks of 64 records.
@@ -113,7 +113,7 @@ class CostWatch:
         return Way.COLUMNS if self._trials[size].due() else Way.ROWS
 
     def took(self, way: Way, records: int, seconds: float) -> None:
-        """Note what a block, or a sample, has cost one way; ``records`` is at least 1."""
+        """Note the cost of a block, or a sample, one way; ``records`` is at least 1."""
         cost = self._columns[records.bit_length()] if way is Way.COLUMNS else self._rows
         cost.add(records, seconds)
 
@@ -144,7 +144,7 @@ class StateWatch:
         self._left = 0
         """How many blocks of a trial are left."""
         self.in_rows = False
-        """Whether blocks go record by record, because that costs less, or to learn what it costs."""
+        """True if blocks go record by record, because that costs less, or to learn what it costs."""
 
     def way(self, records: int) -> Way:
         """Return the way of a block."""
@@ -166,7 +166,7 @@ class StateWatch:
         return Way.ROWS if self.in_rows else Way.COLUMNS
 
     def _cost_on_columns(self) -> float | None:
-        """Return what a record costs in blocks of this size, which cost no more than larger ones."""
+        """Return the cost of a record in blocks of this size, which cost no more than larger ones."""
         size = int(self._size).bit_length()
         for each in sorted(self._columns):
             cost = self._columns[each].least() if each >= size else None
@@ -175,6 +175,6 @@ class StateWatch:
         return None
 
     def took(self, way: Way, records: int, seconds: float) -> None:
-        """Note what a block has cost one way; ``records`` is at least 1."""
+        """Note the cost of a block one way; ``records`` is at least 1."""
         cost = self._columns[records.bit_length()] if way is Way.COLUMNS else self._rows
         cost.add(records, seconds)

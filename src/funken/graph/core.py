@@ -61,7 +61,7 @@ class Triplet(NamedTuple):
 
 
 class EdgeDirection(enum.Enum):
-    """Which edges of a vertex are meant.
+    """The edges of a vertex that are meant.
 
     >>> EdgeDirection.IN
     <EdgeDirection.IN: 'in'>
@@ -208,7 +208,7 @@ class InvalidVertexIdsValidator:
     """
 
     def validate(self, graph: GraphBase) -> bool:
-        """Whether no end of an edge is missing; runs the program."""
+        """Return True if every end of an edge is a vertex; runs the program."""
         ends = graph.get_edges().flat_map(_ends)
         missing = ends.co_group(graph.get_vertices()).where(0).equal_to(0).using(_unknown)
         return missing.first(1).count() == 0

@@ -181,7 +181,7 @@ class RandomGraph:
 
 
 class BipartiteProjection(NamedTuple):
-    """The value of an edge of a full projection: what both ends have in common, and the values on the way.
+    """The value of an edge of a full projection: the common part of both ends, and the values on the way.
 
     >>> BipartiteProjection(7, "shared", "a", "b", 1, 2).intermediate_id
     7

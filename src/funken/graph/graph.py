@@ -262,7 +262,7 @@ class Graph(GraphBase):
     # ---- what runs on it
 
     def run(self, algorithm: Any) -> Any:
-        """Return what ``algorithm.run(graph)`` returns: a data set, a graph, or an analytic that is still to be executed."""
+        """Return the result of ``algorithm.run(graph)``: a data set, a graph, or an analytic to be executed."""
         if not callable(getattr(algorithm, "run", None)) or isinstance(algorithm, type):
             raise InvalidProgram(f"run() needs an object with a method run(graph), but got {algorithm!r}.")
         return algorithm.run(self)
@@ -304,7 +304,7 @@ class Graph(GraphBase):
         return self._new(self._vertices, mapped.with_forwarded_fields("f0; f1"))
 
     def translate_graph_ids(self, function: Any) -> Self:
-        """Replace each id by ``function(id)``, which must give different ids for different ones."""
+        """Replace each id by ``function(id)``, which must return different ids for different ones."""
         vertices = self._vertices.map(lambda vertex: (function(vertex[0]), vertex[1]))
         return self._new(vertices, self._edges.map(lambda edge: (function(edge[0]), function(edge[1]), edge[2])))
 
@@ -540,7 +540,7 @@ def _per_id(function: Callable[..., Any], group: Iterable[Any]) -> Iterable[Any]
 
 
 def _per_vertex(function: Callable[..., Any], vertices: Iterable[Any], found: Iterable[Any]) -> Iterator[Any]:
-    """Call the function with a vertex and what belongs to it; what belongs to no vertex is left out."""
+    """Call the function with a vertex and its values; values without a vertex are left out."""
     own = [each for _, each in found]
     for vertex in vertices:
         yield from function(GraphVertex(vertex[0], vertex[1]), own) or ()

@@ -44,7 +44,7 @@ class IterationConfiguration:
         return self
 
     def set_parallelism(self, parallelism: int) -> IterationConfiguration:
-        """Set how many subtasks call the functions."""
+        """Set the number of subtasks that call the functions."""
         self.parallelism = parallelism
         return self
 
@@ -76,7 +76,7 @@ class IterationConfiguration:
         return self
 
     def add_broadcast_set(self, function: str, name: str, data_set: DataSet) -> IterationConfiguration:
-        """Give all records of a data set to a function: ``"compute"``, ``"scatter"``, ``"gather"``, ``"sum"`` or ``"apply"``."""
+        """Pass a data set's records to a function: ``"compute"``, ``"scatter"``, ``"gather"``, ``"sum"`` or ``"apply"``."""
         if function not in {"compute", "scatter", "gather", "sum", "apply"}:
             raise InvalidProgram(
                 f"add_broadcast_set(): there is no function {function!r}; use compute, scatter, gather, sum or apply."
@@ -107,7 +107,7 @@ COUNT = "number of vertices"
 
 
 class GraphFunction:
-    """What the functions of graph iterations can override and ask for. Derive from one of those instead.
+    """The base of the functions of graph iterations. Derive from one of its subclasses instead.
 
     >>> from funken.dataset import ExecutionEnvironment, LongSumAggregator
     >>> from funken.graph import ComputeFunction, Graph
@@ -166,11 +166,11 @@ class GraphFunction:
         return int(count)
 
     def get_in_degree(self) -> int:
-        """Return how many edges end at the vertex; -1 without ``set_opt_degrees``."""
+        """Return the number of edges that end at the vertex; -1 without ``set_opt_degrees``."""
         return self._degrees[0]
 
     def get_out_degree(self) -> int:
-        """Return how many edges begin at the vertex; -1 without ``set_opt_degrees``."""
+        """Return the number of edges that begin at the vertex; -1 without ``set_opt_degrees``."""
         return self._degrees[1]
 
 
@@ -182,7 +182,7 @@ class SuperstepCall:
         self.arity = arity
 
     def open(self, context: DataSetRuntimeContext) -> None:
-        """Give the user's function its context; begin a superstep."""
+        """Set the context of the user's function; begin a superstep."""
         if isinstance(self.function, GraphFunction):
             self.function._runtime = context
             self.function.pre_superstep()
@@ -194,7 +194,7 @@ class SuperstepCall:
 
 
 def checked(function: Any, kind: type, what: str) -> Any:
-    """Return the function; raise ``InvalidProgram`` if it is not of the kind."""
+    """Return the function; raise ``InvalidProgram`` if it is not of the type."""
     if isinstance(function, type) and issubclass(function, kind):
         raise InvalidProgram(f"{what} got the class {function.__name__}; give an object: {function.__name__}().")
     if not isinstance(function, kind):
@@ -272,7 +272,7 @@ _VERTEX, _MESSAGE = 0, 1
 
 
 class MessagingFunction(GraphFunction):
-    """What ``ComputeFunction`` and ``ScatterFunction`` share: sending messages, to all neighbours or one by one.
+    """The base of ``ComputeFunction`` and ``ScatterFunction``: it sends messages, to all neighbours or one by one.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import Graph
@@ -590,7 +590,7 @@ class ApplyFunction(GraphFunction):
 
 class _GatherNeighbor(SuperstepCall):
     def join(self, active: Any, edge: Any) -> Iterator[Any]:
-        """Yield the partial value that an active vertex gives its neighbour."""
+        """Yield an active vertex's partial value for its neighbour."""
         gather = self.function.gather if isinstance(self.function, NeighborGatherFunction) else self.function
         yield edge[1], gather(Neighbor(active[1], edge[2]))
 

@@ -15,7 +15,7 @@ from funken.graph.core import GraphBase
 
 
 class GraphAnalytic:
-    """A value of a graph that is still to be computed; ``Graph.run`` returns one for algorithms of that kind.
+    """A value of a graph that is still to be computed; ``Graph.run`` returns one for such algorithms.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
@@ -33,7 +33,7 @@ class GraphAnalytic:
 
 @dataclass(frozen=True)
 class GraphMetricsResult:
-    """What ``GraphMetrics`` finds.
+    """The result of ``GraphMetrics``.
 
     >>> GraphMetricsResult(3, 3, 3, 2, 1).triplets
     3
@@ -62,7 +62,7 @@ def ordered(one: Any, other: Any) -> tuple[Any, Any]:
 
 
 class ConnectedComponents:
-    """Gives ``(id, component)``: the least vertex value of the weakly connected component.
+    """Computes ``(id, component)``: the least vertex value of the weakly connected component.
 
     After ``max_iterations`` a value has travelled so many edges; edges are used both ways.
 
@@ -88,7 +88,7 @@ class ConnectedComponents:
 
 
 class SingleSourceShortestPaths:
-    """Gives ``(id, distance)`` from a source, where edge values are lengths; infinite where there is no way.
+    """Computes ``(id, distance)`` from a source, where edge values are lengths; infinite where there is no way.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import Graph
@@ -112,7 +112,7 @@ class SingleSourceShortestPaths:
 
 
 class BreadthFirstSearch(SingleSourceShortestPaths):
-    """Gives ``(id, level)``: the least number of edges from a source, for the vertices that can be reached.
+    """Computes ``(id, level)``: the least number of edges from a source, for the vertices that can be reached.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import Graph
@@ -134,7 +134,7 @@ class BreadthFirstSearch(SingleSourceShortestPaths):
 
 
 class TriangleListing:
-    """Gives each triangle once, as ``(id, id, id)``; in order, if ids have one.
+    """Lists each triangle once, as ``(id, id, id)``; in order, if ids have one.
 
     ``directed``: as ``(a, b, c, directions)``, where the number has two bits for each of ab, ac and bc, from the highest on:
     1 for an edge in this direction, 2 in the other one, 3 for both. ``permute_results``: each triangle in all six orders of its
@@ -170,7 +170,7 @@ class TriangleListing:
 
 
 class TriangleCount:
-    """Gives the number of triangles.
+    """Counts the triangles.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import GraphGenerator
@@ -187,7 +187,7 @@ class TriangleCount:
 
 
 class LocalClusteringCoefficient:
-    """Gives ``(id, degree, triangles)``; the coefficient is ``triangles / (degree * (degree - 1) / 2)``.
+    """Computes ``(id, degree, triangles)``; the coefficient is ``triangles / (degree * (degree - 1) / 2)``.
 
     ``directed``: ``(id, neighbours, edges between neighbours)``; the coefficient is ``edges / (neighbours * (neighbours - 1))``.
 
@@ -211,7 +211,7 @@ class LocalClusteringCoefficient:
 
 
 class AverageClusteringCoefficient:
-    """Gives the mean of the local coefficients; a vertex with less than two neighbours counts as 0.
+    """Computes the mean of the local coefficients; a vertex with less than two neighbours counts as 0.
 
     ``directed``: of the directed local coefficients.
 
@@ -234,7 +234,7 @@ class AverageClusteringCoefficient:
 
 
 class GlobalClusteringCoefficient:
-    """Gives the share of paths of two edges that are part of a triangle.
+    """Computes the share of paths of two edges that are part of a triangle.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import GraphGenerator
@@ -251,7 +251,7 @@ class GlobalClusteringCoefficient:
 
 
 class GraphMetrics:
-    """Gives the numbers of vertices, edges and paths of two edges, and the greatest degree.
+    """Counts vertices, edges and paths of two edges, and finds the greatest degree.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import GraphGenerator
@@ -300,7 +300,7 @@ def _metrics_of_all(found: list[Any]) -> GraphMetricsResult:
 
 
 class TriadicCensus:
-    """Gives how many of all sets of three vertices have which edges between them; loops and repeated edges do not count.
+    """Counts the sets of three vertices by the edges between them; loops and repeated edges do not count.
 
     ``directed``: by the 16 types of triads, with the names of Holland and Leinhardt (``030T``: three pairs are connected one way,
     and not in a circle). Otherwise by the number of edges, 0 to 3.
@@ -327,7 +327,7 @@ class TriadicCensus:
 
 @dataclass(frozen=True)
 class DirectedMetricsResult:
-    """What ``DirectedMetrics`` finds. Degrees and paths are those of neighbours, whatever the direction.
+    """The result of ``DirectedMetrics``. Degrees and paths are those of neighbours in any direction.
 
     >>> DirectedMetricsResult(2, 0, 1, 0, 1, 1, 1, 0).bidirectional_edges
     1
@@ -344,7 +344,7 @@ class DirectedMetricsResult:
 
 
 class DirectedMetrics:
-    """Gives the numbers of vertices, of pairs connected one way or both ways, of paths of two edges, and the greatest degrees.
+    """Counts vertices, pairs connected one way or both ways, paths of two edges, and finds the greatest degrees.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import Graph
@@ -370,7 +370,7 @@ def _of_all(found: list[Any]) -> DirectedMetricsResult:
 
 @dataclass(frozen=True)
 class EdgeMetricsResult:
-    """What ``EdgeMetrics`` finds.
+    """The result of ``EdgeMetrics``.
 
     >>> EdgeMetricsResult(2, 6, 1, 3).triangle_triplets
     2
@@ -383,7 +383,7 @@ class EdgeMetricsResult:
 
 
 class EdgeMetrics:
-    """Gives how many paths of two edges are to be looked at for triangles and for rectangles, and the most of a vertex.
+    """Counts the paths of two edges that are candidates for triangles and for rectangles, and the most of a vertex.
 
     Edges lead to the end with more neighbours, or the greater id of two with as many. For triangles it is enough to look at
     pairs of edges that leave a vertex; for rectangles, at those and at pairs of which one leaves. So these numbers tell what
@@ -426,7 +426,7 @@ def _limits(algorithm: str, iterations: int | None, threshold: float | None) -> 
 
 
 class PageRank:
-    """Gives ``(id, score)``; scores sum to 1. Vertices without out-edges give their score to all.
+    """Computes ``(id, score)``; scores sum to 1. Vertices without out-edges pass their score to all.
 
     It ends after ``iterations``, or when the changes of an iteration sum to less than ``threshold``. Vertices without edges are
     left out unless ``include_zero_degree_vertices``.
@@ -459,7 +459,7 @@ class PageRank:
 
 
 class HITS:
-    """Gives ``(id, hub score, authority score)``; the squares of each sum to 1.
+    """Computes ``(id, hub score, authority score)``; the squares of each sum to 1.
 
     It ends after ``iterations``, or when the changes of an iteration sum to less than ``threshold``.
 
@@ -489,7 +489,7 @@ class HITS:
 
 
 class Degrees(NamedTuple):
-    """How many neighbours a vertex has, and to how many of them, and from how many, an edge leads.
+    """Numbers of neighbours of a vertex: all, those that an edge leads to, and those from which an edge comes.
 
     >>> Degrees(degree=2, out_degree=2, in_degree=1).degree
     2
@@ -501,7 +501,7 @@ class Degrees(NamedTuple):
 
 
 class VertexDegrees:
-    """Gives ``(id, Degrees)``; vertices without edges are left out unless ``include_zero_degree_vertices``.
+    """Computes ``(id, Degrees)``; vertices without edges are left out unless ``include_zero_degree_vertices``.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import Graph
@@ -524,7 +524,7 @@ class VertexDegrees:
 
 
 class EdgeSourceDegrees:
-    """Gives ``(source, target, (value, degrees of the source))`` for each edge.
+    """Computes ``(source, target, (value, degrees of the source))`` for each edge.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import Graph
@@ -540,7 +540,7 @@ class EdgeSourceDegrees:
 
 
 class EdgeTargetDegrees:
-    """Gives ``(source, target, (value, degrees of the target))`` for each edge.
+    """Computes ``(source, target, (value, degrees of the target))`` for each edge.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import Graph
@@ -556,7 +556,7 @@ class EdgeTargetDegrees:
 
 
 class EdgeDegreesPair:
-    """Gives ``(source, target, (value, degrees of the source, degrees of the target))`` for each edge.
+    """Computes ``(source, target, (value, degrees of the source, degrees of the target))`` for each edge.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import Graph
@@ -573,7 +573,7 @@ class EdgeDegreesPair:
 
 
 class MaximumDegree:
-    """Gives the graph without the vertices that have more than ``most`` neighbours, and without their edges.
+    """Returns the graph without the vertices that have more than ``most`` neighbours, and without their edges.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import Graph
@@ -638,7 +638,7 @@ def _unless(records: Any, hubs: Any) -> Any:
 
 
 class JaccardIndex:
-    """Gives ``(id, id, shared, distinct)`` for pairs with common neighbours; the index is ``shared / distinct``.
+    """Computes ``(id, id, shared, distinct)`` for pairs with common neighbours; the index is ``shared / distinct``.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import GraphGenerator
@@ -674,7 +674,7 @@ class JaccardIndex:
 
 
 class AdamicAdar:
-    """Gives ``(id, id, score)`` for pairs with common neighbours, each of which counts 1 / ln(its degree).
+    """Computes ``(id, id, score)`` for pairs with common neighbours, each of which counts 1 / ln(its degree).
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> from funken.graph import GraphGenerator
@@ -725,7 +725,7 @@ class _AboveAverage:
         """Have nothing to close."""
 
     def filter(self, pair: Any) -> bool:
-        """Whether the score is high enough; sums in another order differ in the last digits."""
+        """Return True if the score is high enough; sums in another order differ in the last digits."""
         return bool(pair[2] >= self._least * (1 - 1e-12))
 
 
@@ -750,7 +750,7 @@ def _not_negative(value: float) -> float:
 
 
 class LabelPropagation:
-    """Gives ``(id, label)``: each vertex takes the label, at first its value, that most of the messages to it have.
+    """Computes ``(id, label)``: each vertex takes the label, at first its value, that most of the messages to it have.
 
     A vertex sends its label along its out-edges when that is new. Of equally frequent labels the greatest is taken; if each came
     once, the greatest of them and its own.
@@ -777,7 +777,7 @@ class LabelPropagation:
 
 
 class CommunityDetection:
-    """Gives the graph with labels as vertex values: labels with scores, which get weaker by ``delta`` when they are new.
+    """Returns the graph with labels as vertex values: labels with scores, which get weaker by ``delta`` when new.
 
     Edge values are weights, vertex values the first labels; edges are used both ways. Of equally strong labels
     the least is taken.
@@ -805,7 +805,7 @@ class CommunityDetection:
 
 
 class Summarization:
-    """Gives the graph of groups: vertices with the same value become one, with the value ``(value, count)``.
+    """Returns the graph of groups: vertices with the same value become one, with the value ``(value, count)``.
 
     Its id is the least id of the group. Edges between two groups with the same value become one, with ``(value, count)``.
 

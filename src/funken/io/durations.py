@@ -38,7 +38,7 @@ class _Duration(Protocol):
 
 
 DurationLike: TypeAlias = timedelta | str | int | float | _Time | _Duration
-"""What every parameter that takes a duration accepts; a number is in milliseconds."""
+"""The type of every parameter that takes a duration; a number is in milliseconds."""
 
 
 def duration_ms(duration: DurationLike) -> Millis:

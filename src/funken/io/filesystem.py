@@ -32,7 +32,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # two letters at least: C:
 T = TypeVar("T")
 
 _ANSWER_SECONDS = 30.0
-"""How long a store may take until it answers for the first time: the clients of some try for minutes, or without end."""
+"""The time (s) in which a store has to answer for the first time: some clients try for minutes, or without end."""
 _CONNECT_SECONDS = 3.0
 
 
@@ -46,7 +46,7 @@ class FileStatus:
 
 
 def is_hidden(path: str) -> bool:
-    """Return whether a relative path has a part that begins with ``.`` or ``_``.
+    """Return True if a relative path has a part that begins with ``.`` or ``_``.
 
     >>> is_hidden("2024/part-0"), is_hidden("_temporary/0/part-0"), is_hidden("2024/.part-0.inprogress")
     (False, True, True)
@@ -105,7 +105,7 @@ class Files:
         return open(path, "xb")
 
     def seal(self, file: IO[bytes]) -> None:
-        """Close a file so that what was written survives a crash of the machine."""
+        """Close a file so that its content survives a crash of the machine."""
         with file:
             file.flush()
             os.fsync(file.fileno())
@@ -121,7 +121,7 @@ class Files:
             sync_folder(folder)
 
     def exists(self, path: str) -> bool:
-        """Return whether there is a file or folder."""
+        """Return True if there is a file or folder."""
         return os.path.exists(path)
 
     def remove(self, path: str) -> None:
@@ -183,7 +183,7 @@ class ArrowFiles(Files):
         return file
 
     def seal(self, file: IO[bytes]) -> None:
-        """Close a file; what that guarantees is the store's affair."""
+        """Close a file; the store decides on the guarantee."""
         file.close()
 
     def move(self, source: str, target: str) -> None:
@@ -204,7 +204,7 @@ class ArrowFiles(Files):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
     def exists(self, path: str) -> bool:
-        """Return whether there is a file or folder."""
+        """Return True if there is a file or folder."""
         return bool(self._fs.get_file_info(path).type != self._arrow.FileType.NotFound)
 
 
@@ -279,7 +279,7 @@ def _in_thread(work: Callable[[], T], seconds: float) -> Future[T]:
 
 
 def _reached(host: str) -> str:
-    """Return what comes of a connection to a host and port; nothing if there is no port."""
+    """Return the outcome of a connection to a host and port; nothing if there is no port."""
     name, _, port = host.rpartition(":")
     if not port.isdigit():
         return ""
@@ -291,7 +291,7 @@ def _reached(host: str) -> str:
 
 
 def _host(root: str) -> str:
-    """Return who is asked for what is at a URI.
+    """Return the host that serves a URI.
 
     >>> _host("hdfs://ann@name-node:8020/a"), _host("s3://bucket/a?endpoint_override=localhost:9000/b"), _host("s3://bucket/a")
     ('name-node:8020', 'localhost:9000', 'the store of s3://bucket')
@@ -333,7 +333,7 @@ def _open(root: str, scheme: str) -> tuple[Any, str]:
 
 
 def _query_last(uri: str) -> str:
-    """Move what was appended to a URI with a query to its path.
+    """Move the part appended to a URI with a query to its path.
 
     >>> _query_last("s3://bucket/logs?scheme=http&endpoint_override=localhost:9000/job/chk-1")
     's3://bucket/logs/job/chk-1?scheme=http&endpoint_override=localhost:9000'

@@ -43,14 +43,14 @@ _BY_NAME = {NAMED, SLOTTED, ATTRS}
 
 _LISTING = {dataclasses._dataclass_getstate, quick._state}  # type: ignore[attr-defined]
 _MARK = b"S"
-"""What a pickle with shapes begins with, where another begins with 0x80."""
+"""The first byte of a pickle with shapes, where another begins with 0x80."""
 _CLASS = pickle.STACK_GLOBAL
 _ADAPTED: set[type] = set()
 _set = object.__setattr__
 
 
 class ClassChanged(CheckpointIncompatible):
-    """A class in state has changed in a way that does not say what becomes of its objects."""
+    """A class in state has changed in a way that does not define the fate of its objects."""
 
 
 class Shape(NamedTuple):
@@ -75,7 +75,7 @@ _NEW_ARGUMENTS = vars(Shape)["__getnewargs__"].__code__
 
 
 class ClassFields(NamedTuple):
-    """The form of a class, its fields, how those that may be missing are made, and what they were called before."""
+    """The form of a class, its fields, the makers of those that may be missing, and their former names."""
 
     form: str
     names: tuple[str, ...]
@@ -119,7 +119,7 @@ def fields_of(cls: Any) -> ClassFields | None:
 
 
 def _is_plain(cls: Any) -> bool:
-    """Return whether objects of a class are pickled as Python does it unasked: made anew, then given their state."""
+    """Return True if objects of a class are pickled as Python does it unasked: made anew, then given their state."""
     made = cls.__reduce_ex__ is object.__reduce_ex__ and cls.__reduce__ is object.__reduce__
     if issubclass(cls, tuple):
         return made and getattr(getattr(cls, "__getnewargs__", None), "__code__", None) is _NEW_ARGUMENTS
@@ -128,7 +128,7 @@ def _is_plain(cls: Any) -> bool:
 
 
 def _is_default(cls: Any) -> bool:
-    """Return whether the state of an object is what Python takes, and is set as Python does it."""
+    """Return True if Python takes the state of an object, and sets it, in its default way."""
     return cls.__getstate__ is object.__getstate__ and not hasattr(cls, "__setstate__")
 
 
@@ -191,7 +191,7 @@ def _find(module: str, name: str, load: bool = True) -> Any:
 
 
 class _Types(dict[type, Any]):
-    """How objects are pickled, by type: as Python does it, but it is known which types there were."""
+    """The reducers of objects by type, as Python's; they record the types of the objects that are pickled."""
 
     def __missing__(self, cls: type) -> Any:
         if issubclass(cls, type):
@@ -220,7 +220,7 @@ Met = Callable[[Shape], None]
 
 
 def dumps_state(value: Any, met: Met) -> bytes:
-    """Pickle state, with the shapes of its classes, each of which is given to ``met``; raises what pickling raises.
+    """Pickle state, with the shapes of its classes, each of which is passed to ``met``; raises pickle's errors.
 
     >>> load_state(dumps_state({"a": (1, 2)}, print))
     {'a': (1, 2)}
@@ -234,7 +234,7 @@ def dumps_state(value: Any, met: Met) -> bytes:
 
 
 def _head(shapes: list[Shape], met: Met) -> bytes:
-    """Return what stands before a pickle: the shapes of its classes."""
+    """Return the head of a pickle: the shapes of its classes."""
     if not shapes:
         return b""
     for shape in shapes:
@@ -261,7 +261,7 @@ class StateDumper:
         self._head = b""
 
     def __call__(self, value: Any) -> bytes:
-        """Pickle a value; raises what pickling raises."""
+        """Pickle a value; raises pickle's errors."""
         # Hot: once per row.
         if type(value) in _PLAIN or not self._types:
             data = pickle.dumps(value, PROTOCOL)
@@ -288,16 +288,16 @@ class Find(Protocol):
         ...
 
     def of_shape(self, cls: Any, shape: Shape) -> Any:
-        """Return what makes objects of a class that was found, None to make them as ever."""
+        """Return a maker of objects of a class that was found, None to make them as ever."""
         ...
 
     def changed(self, shape: Shape) -> Any:
-        """Return what stands for a class that has changed."""
+        """Return the stand-in for a class that has changed."""
         ...
 
 
 def load_state(data: bytes | memoryview, find: Find | None = None) -> Any:
-    """Return what was pickled; ``find`` finds classes in place of Python."""
+    """Return the unpickled object; ``find`` finds classes in place of Python."""
     if find is not None:
         return load_stream(io.BytesIO(data), find)
     if data[0] != _MARK[0]:
@@ -309,7 +309,7 @@ def load_state(data: bytes | memoryview, find: Find | None = None) -> Any:
 
 
 def load_stream(stream: io.BytesIO, find: Find | None = None) -> Any:
-    """Return what was pickled at the place of a stream."""
+    """Return the object that is pickled at the place of a stream."""
     place = stream.tell()
     readers: dict[tuple[str, str], Any] = {}
     if stream.read(1) == _MARK:
@@ -323,7 +323,7 @@ def load_stream(stream: io.BytesIO, find: Find | None = None) -> Any:
 
 
 def _readers(head: bytes) -> dict[tuple[str, str], Any]:
-    """Return, by the names of classes, what makes the objects of those that have changed."""
+    """Return, by the names of classes, the makers of objects of those that have changed."""
     # Hot: once per row of a database that has such objects.
     known = _known.get(head)
     if known is not None:
@@ -369,7 +369,7 @@ class _Adapting(pickle.Unpickler):
         self._readers = readers
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return a class, or what makes its objects by name."""
+        """Return a class, or the maker of its objects by name."""
         return self._readers.get((module, name)) or super().find_class(module_now(module), name)
 
 
@@ -379,7 +379,7 @@ class _Finding(_Adapting):
         self._find = find
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what makes objects by name, or what ``find`` finds."""
+        """Return the maker of objects by name, or the result of ``find``."""
         return self._readers.get((module, name)) or self._find(module_now(module), name)
 
 
@@ -414,7 +414,7 @@ def _reader(cls: Any, shape: Shape) -> Any:
 
 
 class _Plan(NamedTuple):
-    """By which name each field was saved, what new fields begin with, and which saved ones are dropped."""
+    """A conversion of fields: the saved name of each field, the defaults of new ones, and the dropped ones."""
 
     names: dict[str, str]
     defaults: dict[str, Callable[[], Any]]
@@ -483,13 +483,13 @@ def _tuple_reader(cls: Any, plan: _Plan) -> Any:
 
 
 def _watches_subclasses(cls: Any) -> bool:
-    """Return whether a class does something when another derives from it, which is not to see what only reads state."""
+    """Return True if a class acts when another derives from it, which a reader of state must not trigger."""
     hook = getattr(cls.__init_subclass__, "__func__", None)
     return hook is not None and hook.__module__ != "typing"
 
 
 def _state_reader(cls: Any, shape: Shape, plan: _Plan) -> Any:
-    """Return a subclass whose objects become objects of the class when they are given their state."""
+    """Return a subclass whose objects become objects of the class when their state is set."""
 
     def given(self: Any, state: Any) -> None:
         _set(self, "__class__", cls)
@@ -523,9 +523,9 @@ def _state_reader(cls: Any, shape: Shape, plan: _Plan) -> Any:
 
 
 def is_changed(shape: Shape) -> bool:
-    """Return whether objects of a shape are made by name; raise ``ClassChanged`` if they cannot be.
+    """Return True if objects of a shape are made by name; raise ``ClassChanged`` if they cannot be.
 
-    What cannot be imported here is left to whoever reads an object of it.
+    Classes that cannot be imported here are left to the readers of their objects.
     """
     try:
         found = _find(shape.module, shape.name)
@@ -535,12 +535,12 @@ def is_changed(shape: Shape) -> bool:
 
 
 def any_adapted() -> bool:
-    """Return whether a class has been read by name in this process."""
+    """Return True if a class has been read by name in this process."""
     return bool(_ADAPTED)
 
 
 def is_adapted(key: Any) -> bool:
-    """Return whether a key has objects of a class that was read by name."""
+    """Return True if a key has objects of a class that was read by name."""
     return type(key) in _ADAPTED or (isinstance(key, tuple) and any(map(is_adapted, key)))
 
 
@@ -566,7 +566,7 @@ def _reduce_code(code: CodeType) -> tuple[Any, ...]:
 
 
 class BroadcastValue:
-    """What a broadcast variable of Spark is in a function that has travelled: ``value`` is the same."""
+    """A broadcast variable of Spark in a function that has travelled: ``value`` is the same."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -650,7 +650,7 @@ def dumps_records(values: list[Any], operator: str, subtask: int) -> bytes:
 
 
 def record_repr(record: Any) -> str:
-    """Return a record as an error message shows it: not too long, and whatever its ``__repr__`` does."""
+    """Return a record as an error message shows it: not too long, even if its ``__repr__`` fails."""
     try:
         text = repr(record)
     except Exception as error:  # noqa: BLE001 - another error is reported

@@ -21,7 +21,7 @@ from funken.errors import DiskFull, InvalidConfiguration
 
 
 class Extent(NamedTuple):
-    """Where a block is in its file."""
+    """The place of a block in its file."""
 
     offset: int
     length: int
@@ -29,7 +29,7 @@ class Extent(NamedTuple):
 
 
 class ByteSpillSpace:
-    """The folders that a job spills to, and how much it did.
+    """The folders that a job spills to, and the spilled bytes.
 
     >>> with ByteSpillSpace() as space:
     ...     file = space.file("sort")
@@ -39,7 +39,7 @@ class ByteSpillSpace:
     """
 
     remedy = "raise execution.memory.managed"
-    """What else to do when the disk is full."""
+    """Another remedy when the disk is full."""
 
     def __init__(self, directories: Iterable[str] = ()) -> None:
         self._directories = [directory for directory in directories if directory] or [tempfile.gettempdir()]
@@ -108,7 +108,7 @@ class ByteSpill:
 
     @property
     def size(self) -> int:
-        """How many bytes were written since the beginning, or the last time that it was rewound."""
+        """Number of bytes written since the beginning, or since the last rewind."""
         return self._end
 
     def append(self, data: bytes, records: int) -> Extent:
@@ -132,7 +132,7 @@ class ByteSpill:
         self._end = 0
 
     def bytes_of(self, extent: Extent) -> bytes:
-        """Return what is at an extent."""
+        """Return the bytes of an extent."""
         parts = []
         offset, missing = extent.offset, extent.length
         while missing:
@@ -148,7 +148,7 @@ class ByteSpill:
         self._handle.close()
 
     def close(self) -> None:
-        """Give the space back."""
+        """Release the space."""
         self._handle.close()
 
 
@@ -255,7 +255,7 @@ class Admission(Generic[C]):
     _peers: dict[C, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Return how many connections are open."""
+        """Return the number of open connections."""
         return len(self._known) + len(self._peers)
 
     def opened(self, connection: C, peer: str, now: float) -> C | None:

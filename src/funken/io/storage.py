@@ -24,7 +24,7 @@ from funken.io.azure import move
 from funken.io.filesystem import absolute, open_uri, sync_folder
 
 Chunks: TypeAlias = bytes | Iterable[bytes]
-"""What a file is made of: all of it, or piece by piece."""
+"""The content of a file: all of it, or piece by piece."""
 
 DANGLING = -1
 _TEMPORARY = ".writing-"
@@ -37,7 +37,7 @@ class Storage(Protocol):
 
     @property
     def uri(self) -> str:
-        """Where it is; ``open_storage`` of it gives the same folder."""
+        """The address of the folder; ``open_storage`` of it returns the same folder."""
         ...
 
     def at(self, folder: str) -> Storage:
@@ -85,7 +85,7 @@ def open_storage(uri: str) -> Storage:
 
 @contextlib.contextmanager
 def mounted(uri: str, storage: Storage) -> Iterator[None]:
-    """Let what is below a URI be in a storage of one's own, in this process and for a while: for tests."""
+    """Let names below a URI be in a storage of one's own, in this process and for a while: for tests."""
     _MOUNTED[uri] = storage
     try:
         yield
@@ -180,7 +180,7 @@ class LocalStorage:
 
 
 def _walk(base: str) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Walk a folder, and what links right in it lead to: a checkpoint may have been moved to another disk."""
+    """Walk a folder, and the targets of links right in it: a checkpoint may have been moved to another disk."""
     for at, folders, names in os.walk(base):
         yield at, folders, names
         for link in folders if at == base else ():
@@ -314,7 +314,7 @@ _ELSEWHERE = "set execution.checkpointing.dir (or the savepoint's target) to ano
 
 @contextlib.contextmanager
 def _explained(what: str, path: str) -> Iterator[None]:
-    """Turn what a file system raises into an error with a remedy."""
+    """Turn a file system's exception into an error with a remedy."""
     try:
         yield
     except (OSError, ValueError) as error:

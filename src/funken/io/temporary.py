@@ -26,7 +26,7 @@ _locks: dict[str, int] = {}
 
 
 def make_temporary_folder(kind: str, longest: int | None = None) -> str:
-    """Make a folder for this process, and remove what killed ones left beside it; ``longest`` bounds its path.
+    """Make a folder for this process, and remove those of killed ones beside it; ``longest`` bounds its path.
 
     >>> path = make_temporary_folder("doctest")
     >>> os.path.isdir(path), os.path.basename(path).startswith("funken-doctest-")

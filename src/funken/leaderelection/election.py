@@ -49,14 +49,14 @@ _FILE = "result"
 
 @dataclass(frozen=True, slots=True)
 class JobResultEntry:
-    """How a job has ended, and why, if it has failed."""
+    """The end of a job: its status, and the failure if it failed."""
 
     status: str
     failure: str = ""
 
 
 def result_of_job(storage: Storage) -> JobResultEntry | None:
-    """Return how the job has ended; ``None`` if it has not.
+    """Return the end of the job; ``None`` if it has not ended.
 
     >>> from funken.testing.memory_storage import MemoryStorage
     >>> storage = MemoryStorage()
@@ -193,7 +193,7 @@ class LeaderElection(Protocol):
     """One driver's part in an election."""
 
     name: str
-    """Which election it is; terms of one election can be compared."""
+    """The name of the election; terms of one election can be compared."""
     granted: threading.Event
     """Set when this driver leads."""
     term: int
@@ -279,7 +279,7 @@ _DEPTH = 3
 
 @dataclass(frozen=True, slots=True)
 class LeaderAddress:
-    """Where the leader of a job answers, and the host name of its machine."""
+    """The address of a job's leader, and the host name of its machine."""
 
     url: str
     host: str
@@ -291,7 +291,7 @@ def publish(storage: Storage, url: str) -> None:
 
 
 def withdraw(storage: Storage) -> None:
-    """Remove what ``publish`` wrote; to be called by a leader that still leads."""
+    """Remove the file of ``publish``; to be called by a leader that still leads."""
     storage.delete(_ADDRESS_FILE)
 
 

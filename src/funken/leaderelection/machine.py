@@ -36,7 +36,7 @@ from funken.dataclass import dataclass
 
 
 class LeaseRole(enum.Enum):
-    """What a driver is to the job."""
+    """The role of a driver for the job."""
 
     FOLLOWER = "follower"
     LEADER = "leader"
@@ -50,7 +50,7 @@ class Elapsed:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is in storage: the highest term (0: none), how often its leader has renewed it, whether it has given it up.
+    """A reading of storage: the highest term (0: none), the number of renewals by its leader, and its release.
 
     ``foreign``: this driver led in that term, but the file is another's, because the storage let both create it.
     """
@@ -156,11 +156,11 @@ class LeaseMachine:
         self._next = 0.0
 
     def valid(self, now: float) -> bool:
-        """Return whether this driver may act as the leader at this moment."""
+        """Return True if this driver may act as the leader at this moment."""
         return self.role is LeaseRole.LEADER and now < self._until
 
     def due(self, now: float) -> float:
-        """Return in how many seconds ``Elapsed`` is of use."""
+        """Return the time (s) until ``Elapsed`` is of use."""
         until = min(self._next, self._until) if self.role is LeaseRole.LEADER else self._next
         return max(0.0, until - now)
 

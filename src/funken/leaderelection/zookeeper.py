@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.5
 _SHARE = 2 / 3
 _TURNS = 12
-"""How often a leader asks in a session's time, and how long it waits for the last answer (a part of that time)."""
+"""Number of a leader's questions in a session's time; it waits for the last answer for such a part of that time."""
 
 
 class ZooKeeperElection:
@@ -57,7 +57,7 @@ class ZooKeeperElection:
         self._clock = SystemClock()
         self._lock = threading.Lock()
         self._answered = 0.0
-        """When (monotonic, s) the last question about the node was asked that has been answered."""
+        """The time (monotonic, s) of the last question about the node that has been answered."""
         self._asked: tuple[float, Any] | None = None
         self._expired = False
         self._lost: Callable[[str], None] = lambda reason: None
@@ -111,7 +111,7 @@ class ZooKeeperElection:
             self._client.close()
 
     def _reason(self) -> str:
-        """Return why this driver, which leads, does not any more."""
+        """Return the reason for which this driver, which leads, does not any more."""
         self._ask(0.0)
         silent = self._session * _SHARE
         if self._clock.monotonic() - self._answered >= silent and not self._expired:

@@ -61,7 +61,7 @@ class Gauge:
         self._read = read
 
     def snapshot(self, now: float | None) -> Number | dict[str, Any]:
-        """Return what the function returns."""
+        """Return the function's result."""
         try:
             value: Number | dict[str, Any] = self._read()
         except Exception as error:  # noqa: BLE001 - user code; a metric must not fail the job
@@ -98,11 +98,11 @@ class Meter:
         self.count += value
 
     def get_count(self) -> int:
-        """Return how many events were counted."""
+        """Return the number of events."""
         return self.count
 
     def get_rate(self) -> float:
-        """Return how many events there were per second: over about the time span, or since the meter was made.
+        """Return the number of events per second: over about the time span, or since the meter was made.
 
         In a job there is a clock; without one it is 0.
         """

@@ -35,7 +35,7 @@ from funken.ml.data import (
 
 
 class ApplyModel:
-    """Pairs the records of a list with what a method of a model gives for them."""
+    """Pairs the records of a list with the results of a model's method for them."""
 
     def __init__(self, model: Any, method: str, fields: Any) -> None:
         self._model, self._method, self._fields = model, method, fields
@@ -107,7 +107,7 @@ class DistributedEstimator:
         return self
 
     def get_model_data(self) -> dict[str, Any]:
-        """Return the fitted attributes, by name: what ``set_model_data`` takes.
+        """Return the fitted attributes, by name: the argument of ``set_model_data``.
 
         >>> from funken.ml import StandardScaler
         >>> data = StandardScaler().fit([[0.0], [2.0]]).get_model_data()
@@ -401,7 +401,7 @@ def train_test_split(*data: Any, test_size: float = 0.25, random_state: int | No
 
 
 class FeatureWeight(NamedTuple):
-    """What a feature contributes; ``output`` is the class it speaks for, None if there is one output.
+    """The contribution of a feature; ``output`` is the class it speaks for, None if there is one output.
 
     >>> FeatureWeight("age", 0.5).output is None
     True

@@ -45,7 +45,7 @@ _REMEDY_TEXT = "Encode it before (OneHotEncoder, OrdinalEncoder, HashingVectoriz
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What an estimator demands of records.
+    """The demands of an estimator on records.
 
     ``widths`` are the numbers per feature of the first record (None: one number), ``total`` those of all features of a fitted
     model; ``names`` is the number of fields if all of them are used; ``label`` is the kind of the labels.
@@ -199,7 +199,7 @@ ANYTHING = Demands("fit()")
 
 
 def demands_of(estimator: Any, method: str, **shape: Any) -> Demands:
-    """Return what an estimator of scikit-learn demands."""
+    """Return the demands of an estimator of scikit-learn."""
     from sklearn.base import is_classifier, is_regressor  # noqa: PLC0415 - slow to load
 
     first = estimator
@@ -217,7 +217,7 @@ def demands_of(estimator: Any, method: str, **shape: Any) -> Demands:
 
 
 def width_of(value: Any) -> int | None:
-    """Return the number of numbers of a vector; None for what is none.
+    """Return the number of numbers of a vector; None for other values.
 
     >>> width_of((1.0, 2.0)), width_of(3.0), width_of("text")
     (2, None, None)
@@ -235,7 +235,7 @@ def is_number(value: Any) -> bool:
 
 
 def kind_of(label: Any) -> str | None:
-    """Return what a label is; None for a missing one.
+    """Return the type of a label; None for a missing one.
 
     >>> kind_of("a"), kind_of(True), kind_of(2.5), kind_of(None)
     ('text', 'number', 'number', None)
@@ -303,7 +303,7 @@ class FeatureBlock:
 
 @dataclass(frozen=True, slots=True)
 class FieldLayout:
-    """Which fields of a record are what; ``features`` None: all that are not something else, or a record as a whole."""
+    """The roles of a record's fields; ``features`` None: all fields without another role, or the record as a whole."""
 
     features: tuple[FieldName, ...] | None = None
     label: FieldName | None = None
@@ -345,7 +345,7 @@ class FieldLayout:
         return FieldLayout(features, label, weight)
 
     def demands(self, record: Any, demands: Demands) -> Demands:
-        """Return what is demanded of all records if this is the first one, and the layout is resolved.
+        """Return the demands on all records if this is the first one, and the layout is resolved.
 
         >>> FieldLayout((0, 1)).demands(([1, 2], 3), Demands("fit()")).widths
         (2, None)
@@ -424,7 +424,7 @@ class RaggedVectors(InvalidProgram):
 
 
 def labels(values: list[Any]) -> Any:
-    """Return labels as an array of their own kind: ints stay ints.
+    """Return labels as an array of their own type: ints stay ints.
 
     >>> labels([1, 2]), labels(["a", 2])
     (array([1, 2]), array(['a', 2], dtype=object))
@@ -506,7 +506,7 @@ _ROWS = 65536
 
 
 def is_frame(data: Any) -> bool:
-    """Whether data is a ``DataFrame`` of Spark."""
+    """Return True if data is a ``DataFrame`` of Spark."""
     return hasattr(data, "mapInArrow") and hasattr(data, "sparkSession")
 
 
@@ -539,7 +539,7 @@ def _array_of(array: Any) -> Any:
 
 
 def labels_of(array: Any) -> Any:
-    """Return an Arrow column as labels, of their own kind.
+    """Return an Arrow column as labels, of their own type.
 
     >>> labels_of(pyarrow.array([1, 0])), labels_of(pyarrow.array(["a", "b"]))
     (array([1, 0]), array(['a', 'b'], dtype=object))
@@ -699,7 +699,7 @@ S = TypeVar("S")
 
 
 def is_distributed(data: Any) -> bool:
-    """Whether data is a ``DataSet``, a ``DataStream``, a Spark ``DataFrame`` or blocks of one; else it is an array.
+    """Return True if data is a ``DataSet``, ``DataStream``, Spark ``DataFrame`` or blocks of one; else it is an array.
 
     >>> is_distributed([[1.0]])
     False
@@ -786,7 +786,7 @@ class BlockSet:
         return self.map(lambda block: FeatureBlock(transform(block.X), block.y, block.w))
 
     def aggregate(self, local: Callable[[FeatureBlock], S], merge: Callable[[S, S], S]) -> S:
-        """Return what ``merge`` makes of the results of ``local`` for all blocks: first in each task, then over the tasks."""
+        """Return the merged results of ``local`` for all blocks: first in each task, then over the tasks."""
         parts = self.data_set.map_partition(PartialResult(local, merge)).collect()
         if not parts:
             raise InvalidProgram("fit(): the data has no record. Give one or more.")
@@ -823,7 +823,7 @@ class OfTask(MapPartitionFunction):
 
 
 class PartialResult(OfTask):
-    """Merges what a function gives for the blocks of a task."""
+    """Merges a function's results for the blocks of a task."""
 
     def __init__(self, local: Callable[[FeatureBlock], Any], merge: Callable[[Any, Any], Any]) -> None:
         self._local, self._merge = local, merge

@@ -15,7 +15,7 @@ from funken.ml.data import OfTask
 
 
 class SumPairs(OfTask):
-    """Adds up what metrics of regressions need of a partition."""
+    """Adds up the sums of a partition for metrics of regressions."""
 
     def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
         """Yield the task, and rows, mean and squares of the truth, and sums of errors."""
@@ -58,7 +58,7 @@ def accuracy_score(y_true: Any, y_pred: Any = None, **given: Any) -> float:
 
 
 def confusion_matrix(y_true: Any, y_pred: Any = None, **given: Any) -> Any:
-    """Return how often each class (rows) was predicted as each (columns).
+    """Return the number of predictions of each class (rows) as each (columns).
 
     >>> confusion_matrix(["a", "b", "b"], ["a", "a", "b"]).tolist()
     [[1, 0], [1, 1]]

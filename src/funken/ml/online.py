@@ -51,7 +51,7 @@ class Kernel(Protocol):
 
 
 class ModelVersion(NamedTuple):
-    """A model as it was after some batches: ``version`` counts them, ``records`` what it has learned from.
+    """A model after some batches: ``version`` counts them, ``records`` the records that it has learned from.
 
     >>> ModelVersion(2, 64, None).records
     64
@@ -63,7 +63,7 @@ class ModelVersion(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """A record, what was predicted for it, and the version of the model that did.
+    """A record, its prediction, and the version of the model that made it.
 
     >>> Prediction((1.0, 2.0), 0, version=3).prediction
     0
@@ -119,14 +119,14 @@ class LearnOperator(Operator):
         return ModelVersion(self._version, self._records, self._kernel.copy())
 
     def finish(self) -> None:
-        """Learn what waits, and emit the last version."""
+        """Learn waiting records, and emit the last version."""
         if self._waiting:
             self._learn()
         if self._version > self._emitted:
             self.output.emit([self._published()], None)
 
     def snapshot(self) -> Any:
-        """Return the model, what waits, and the counts, as they are now."""
+        """Return the model, the waiting records, and the counts, as they are now."""
         return pickled((self._kernel, self._waiting, self._version, self._records, self._emitted), self._kernel)
 
     def restore(self, snapshot: Any) -> None:
@@ -179,7 +179,7 @@ class EvaluateOperator(Operator):
             self.output.emit([Evaluation(self._records, self._metric.get())], None)
 
     def snapshot(self) -> Any:
-        """Return the model, the metric, what waits, and the count."""
+        """Return the model, the metric, the waiting records, and the count."""
         return pickled((self._kernel, self._metric, self._waiting, self._records), self._kernel)
 
     def restore(self, snapshot: Any) -> None:
@@ -189,7 +189,7 @@ class EvaluateOperator(Operator):
 
 @dataclass(frozen=True)
 class LearnSpec:
-    """Makes what learns."""
+    """Makes operators that learn."""
 
     kernel: bytes
     batch: int
@@ -202,7 +202,7 @@ class LearnSpec:
 
 @dataclass(frozen=True)
 class EvaluateSpec:
-    """Makes what evaluates."""
+    """Makes operators that evaluate."""
 
     kernel: bytes
     metric: bytes
@@ -237,7 +237,7 @@ class PredictFunction(BroadcastProcessFunction, CheckpointedFunction):
         return predictions([value], newest)
 
     def process_broadcast_element(self, value: ModelVersion, ctx: Any) -> Iterator[Prediction]:
-        """Take a version; the first one is what the waiting records get."""
+        """Take a version; the waiting records get the first one."""
         state = ctx.get_broadcast_state(NEWEST)
         newest = state.get("")
         if newest is None or value.version > newest.version:
@@ -644,7 +644,7 @@ class RiverLearner(OnlineLearner):
 
 
 class RiverKernel:
-    """A model of river, and which fields are what."""
+    """A model of river, and the roles of the fields."""
 
     def __init__(self, model: Any, label: FieldName | None, features: Iterable[FieldName] | None) -> None:
         self.model = model
@@ -691,7 +691,7 @@ class RiverKernel:
 
 
 class Drift(NamedTuple):
-    """The record at which a change was seen, and how many records of its key (or stream) there were till then.
+    """The record at which a change was seen, and the number of records of its key (or stream) till then.
 
     >>> Drift("machine 1", 0.7, records=320).key
     'machine 1'

@@ -72,7 +72,7 @@ def save(model: Any, path: Any) -> None:
 
 
 def load(path: Any) -> Any:
-    """Load what ``save`` has written; raise ``InvalidProgram`` if it is something else.
+    """Load a model written by ``save``; raise ``InvalidProgram`` if it is something else.
 
     >>> load("missing")
     Traceback (most recent call last):

@@ -49,7 +49,7 @@ Timestamps = list[int] | None
 
 
 class Output:
-    """Where an operator's results go; the chain fills in the callables, so that a call is one hop.
+    """The targets of an operator's results; the chain fills in the callables, so that a call is one hop.
 
     ``emit(values, timestamps)`` and ``emit_side(tag, values, timestamps)`` take whole blocks of rows, ``emit_block(block)`` a
     block in any form; ``watermark(w)`` and ``idle(flag)`` go to every consumer, in order with the blocks. ``takes_columns``: a
@@ -82,13 +82,13 @@ class Operator:
     output: Output
     current_watermark: int = MIN_TIMESTAMP
     keeps_output = False
-    """Whether the operator itself keeps records that it emits, as they are; chained operators are given copies then."""
+    """True if the operator itself keeps records that it emits, as they are; chained operators are given copies then."""
     changes_records = True
-    """Whether a function of the user sees the records, which may change them, or the operator passes them on."""
+    """True if a function of the user sees the records, which may change them, or the operator passes them on."""
     takes_fields = False
-    """Whether the operator has a ``process_block`` of its own that takes tuples field by field (``TupleBlock``)."""
+    """True if the operator has a ``process_block`` of its own that takes tuples field by field (``TupleBlock``)."""
     columnar = False
-    """Whether the operator has a ``process_block`` of its own: it takes and gives columns (``funken/columnar``) besides rows."""
+    """True if the operator has a ``process_block`` of its own: it takes and emits columns (``funken/columnar``), too."""
 
     @classmethod
     def build(cls) -> Self:
@@ -120,7 +120,7 @@ class Operator:
         self.process_second(*block.rows())
 
     def watermark(self, watermark: int) -> None:
-        """Event time has reached ``watermark``, the minimum over all inputs: fire what is due, then pass it on."""
+        """Event time has reached ``watermark``, the minimum over all inputs: fire due timers, then pass it on."""
         self.current_watermark = watermark
         self.output.watermark(watermark)
 
@@ -136,14 +136,14 @@ class Operator:
         self.output.idle(idle)
 
     def next_tick(self) -> int | None:
-        """Return when ``tick`` is due (ms, processing time); ``None``: never."""
+        """Return the time of the next ``tick`` (ms, processing time); ``None``: never."""
         return None
 
     def tick(self, now: int) -> None:
         """Processing time has reached ``now``; called only at or after ``next_tick()``."""
 
     def awaits_results(self) -> bool:
-        """Whether results of records it was given come later by themselves: a loop that it is in is not empty then."""
+        """Return True if results of past records come later by themselves: a loop with the operator is not empty."""
         return False
 
     def end_input(self, index: int) -> None:
@@ -153,21 +153,21 @@ class Operator:
         """A micro-batch has come to its end, and the job ends with a snapshot, to go on with the next."""
 
     def finish(self) -> None:
-        """All inputs ended and ``MAX_WATERMARK`` was handled: emit what is held back."""
+        """All inputs ended and ``MAX_WATERMARK`` was handled: emit held records."""
 
     def prepare_snapshot(self, checkpoint_id: int) -> Sequence[Any]:
-        """A barrier is next: close transactions, and return what the driver is to commit (sinks only).
+        """A barrier is next: close transactions, and return the committables for the driver (sinks only).
 
         Runs before ``context.before_snapshot`` and ``snapshot``.
         """
         return ()
 
     def snapshot(self) -> Any:
-        """Return what must survive beyond keyed state and timers, as plain data (``None``: nothing)."""
+        """Return state beyond keyed state and timers, as plain data (``None``: nothing)."""
         return None
 
     def restore(self, snapshot: Any) -> None:
-        """Take back what ``snapshot`` returned."""
+        """Restore the result of ``snapshot``."""
 
     def handle_operator_event(self, payload: Any) -> None:
         """Handle an event of the operator's coordinator; between two blocks."""
@@ -212,7 +212,7 @@ class OutputTag(Generic[T]):
 
 
 SideOutput: TypeAlias = tuple[OutputTag[Any], Any]
-"""What a function returns or yields among its results for a side output."""
+"""A function's result for a side output, among its other results."""
 
 
 # ---- The context of an operator: its place in the job, time, state, metrics.
@@ -265,7 +265,7 @@ class OperatorContext:
     next_time: Callable[[], int] = field(init=False)
 
     def send_event(self, payload: Any, output: bool = False) -> None:
-        """Send plain data to the operator's coordinator; ``output``: it is part of what the attempt writes."""
+        """Send plain data to the operator's coordinator; ``output``: it is part of the attempt's output."""
         self.report(payload, output)
 
     def __post_init__(self) -> None:
@@ -274,7 +274,7 @@ class OperatorContext:
 
 
 def connector_context(context: OperatorContext) -> ConnectorContext:
-    """Return what a reader or writer that runs in an operator is given."""
+    """Return the context of a reader or writer that runs in an operator."""
     return ConnectorContext(
         context.operator,
         context.subtask,
@@ -345,7 +345,7 @@ class RuntimeContext:
         return self._context.subtask
 
     def get_attempt_number(self) -> int:
-        """Return how many attempts there were before: of the job, or of a task of a batch job that Spark repeats."""
+        """Return the number of earlier attempts: of the job, or of a task of a batch job that Spark repeats."""
         return self._context.attempt
 
     def get_job_id(self) -> str:

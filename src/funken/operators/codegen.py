@@ -120,14 +120,14 @@ class _Unreadable(Exception):
 
 
 class _Null:
-    """What the interpreter pushes beside a callable that is no method."""
+    """The placeholder that the interpreter pushes beside a callable that is no method."""
 
 
 _NULL: Any = _Null()
 
 
 def watched() -> bool:
-    """Return whether a tracer or debugger is active, which would miss the frames.
+    """Return True if a tracer or debugger is active, which would miss the frames.
 
     >>> watched() or expression_of(lambda pair: pair[0], ["value"])
     'value[0]'
@@ -139,7 +139,7 @@ def watched() -> bool:
 
 
 class OuterVariables:
-    """Names for what the bodies in one loop use from outside of it."""
+    """Names for the outer variables of the bodies in one loop."""
 
     def __init__(self) -> None:
         #: Free variables of the loop, by name: to be its closure.
@@ -275,7 +275,7 @@ class _Reader:
         self.places: dict[ast.AST, Position] = {}
 
     def read(self) -> ast.expr:
-        """Return what the function returns."""
+        """Return the function's result as an expression."""
         code = self._function.__code__
         for operation, place in zip(operations(code), positions(code), strict=True):
             if operation.name == "RETURN_VALUE":
@@ -432,7 +432,7 @@ class _Reader:
         self._stack.append(ast.Call(_not_constant(callee), arguments, []))
 
     def _may_call(self, callee: ast.expr) -> bool:
-        """Whether it is compiled, or a method of a name that compiled ones have: others may look at their caller."""
+        """Return True if a callee is built in, or named like a built-in method: others may look at their caller."""
         if callee in self._held:
             return _is_built_in(self._held[callee])
         match callee:
@@ -480,7 +480,7 @@ def _not_constant(node: ast.expr) -> ast.expr:
 
 
 def _constant(value: Any) -> ast.expr:
-    """Return a constant as an expression that gives an equal one of the same type."""
+    """Return a constant as an expression with an equal value of the same type."""
     if type(value) is tuple:
         return ast.Tuple([_constant(item) for item in value])
     if type(value) is float and not math.isfinite(value):
@@ -507,7 +507,7 @@ def _constant(value: Any) -> ast.expr:
 
 @dataclass(frozen=True)
 class LoopStep:
-    """What a line does: ``function(*arguments)``, for an operator; ``arguments`` are variables, the last one is the record."""
+    """A line of a loop: ``function(*arguments)``, for an operator; ``arguments`` are variables, the record last."""
 
     operator: Operator
     function: Callable[..., Any]
@@ -552,7 +552,7 @@ class LoopText:
         self._inlining = inlining
 
     def step(self, operator: Operator, function: Callable[..., Any], *arguments: str) -> LoopStep:
-        """Return the step that gives ``function(*arguments)``."""
+        """Return the step that computes ``function(*arguments)``."""
         expression = expression_of(function, arguments, self._outside) if self._inlining else None
         if expression is not None:
             return LoopStep(operator, function, arguments, True, f"({expression})")
@@ -592,7 +592,7 @@ class LoopText:
         return FunctionType(code, space, self._name, None, tuple(cells[name] for name in code.co_freevars))
 
     def _cells(self) -> dict[str, CellType]:
-        """Return the free variables: the cells of the user's functions, and what the loop uses itself."""
+        """Return the free variables: the cells of the user's functions, and the loop's own."""
         own = {**self._namespace, **self._outside.modules}
         return {**{name: CellType(value) for name, value in own.items()}, **self._outside.cells}
 
@@ -640,7 +640,7 @@ def _frame_in(line: _Line, trace: TracebackType) -> TracebackType | None:
 
 
 def _position(line: _Line, trace: TracebackType) -> Position | None:
-    """Return what part of the function failed, by the part of the line that did; ``None`` if that is no part of the function."""
+    """Return the failed part of the function, by that of the line; ``None`` if it is no part of the function."""
     code = trace.tb_frame.f_code
     if goes_on(code, trace.tb_lasti):
         return None
@@ -700,7 +700,7 @@ def fields_made(step: LoopStep) -> list[str] | None:
 
 
 def constant_of(name: str, expression: str) -> dict[str, Any]:
-    """Return what a variable holds by its name if the expression is a literal, of a type that cannot be changed; else nothing.
+    """Return a variable's value by its name if the expression is an immutable literal; else nothing.
 
     >>> constant_of("value_1", "-1"), constant_of("value_1", "[]"), constant_of("value_1", "value % 10")
     ({'value_1': -1}, {}, {})
@@ -749,6 +749,6 @@ def names_of_fields(name: str, form: tuple[int, ...]) -> tuple[list[str], str, l
 
 
 def rows_of_fields(block: TupleBlock) -> Iterable[Any]:
-    """Return what a loop over the fields of tuples runs over: what differs, row by row."""
+    """Return the iterable of a loop over the fields of tuples: the varying fields, row by row."""
     fields = block.fields
     return fields[0] if len(fields) == 1 else zip(*fields, strict=True)

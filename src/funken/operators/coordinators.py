@@ -86,7 +86,7 @@ class Worker(Protocol):
         """Run work on the worker thread, and wait for its result; raises ``CommitError`` if that takes too long."""
 
     def call_async(self, work: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Run work on the worker thread; ``done`` gets its result under the master's lock. What it raises fails the job."""
+        """Run work on the worker thread; ``done`` gets its result under the master's lock. Exceptions fail the job."""
 
     def pause(self, seconds: float) -> bool:
         """Wait; returns false at once if the attempt has failed or the job is cancelled."""
@@ -111,7 +111,7 @@ def _drop(subtask: int, payload: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCoordinatorContext:
-    """What a coordinator knows of its job, and what it may do.
+    """The context of a coordinator: its job, and ways to reach the subtasks.
 
     ``operator`` is the operator's name, ``operator_uid`` its stable id, ``restored_checkpoint_id`` the checkpoint that the
     attempt starts from. ``send_event(subtask, payload)`` sends an event to a subtask. ``shared`` is one dict for all
@@ -139,7 +139,7 @@ class OperatorCoordinator:
         self.context = context
 
     def start(self) -> None:
-        """Begin, before any task runs; what it raises fails the attempt. May take long."""
+        """Begin, before any task runs; an exception fails the attempt. May take long."""
 
     def handle_event(self, subtask: int, payload: Any) -> None:
         """Handle an event of a subtask."""
@@ -151,12 +151,12 @@ class OperatorCoordinator:
         """Drop an event that is output of an attempt that does not count; called without the lock."""
 
     def abandon(self) -> None:
-        """The attempt is abandoned: whatever waits in another thread has to return."""
+        """The attempt is abandoned: calls that wait in other threads have to return."""
 
     def checkpoint(self, checkpoint_id: int) -> Any:
         """Return the state at the beginning of a checkpoint as plain data; ``None``: there is none.
 
-        What was sent to a subtask before arrives there before the barrier, and what is sent later after it.
+        Earlier messages to a subtask arrive there before the barrier, and later ones after it.
         """
         return None
 
@@ -167,7 +167,7 @@ class OperatorCoordinator:
         """A checkpoint is aborted."""
 
     def reset_to_checkpoint(self, checkpoint_id: int | None, state: Any) -> None:
-        """Take back what ``checkpoint`` returned; called before ``start``."""
+        """Restore the result of ``checkpoint``; called before ``start``."""
 
     def subtask_failed(self, subtask: int) -> None:
         """A subtask failed and begins again while the others run on: Spark repeats tasks of a batch job."""
@@ -197,14 +197,14 @@ class Collector:
 
     def __init__(self) -> None:
         self.limit: float = _COLLECT_BLOCKS
-        """How many blocks may wait, or as many records as so many blocks of 2000 have."""
+        """Number of blocks that may wait, or as many records as so many blocks of 2000 have."""
         self._blocks: deque[list[Any]] = deque()
         self._records = 0
         self._changed = threading.Condition()
         self._closed = False
         self._ended = False
         self.handed_on = False
-        """Whether there were records for the reader, who may have them."""
+        """True if there were records for the reader, who may have them."""
 
     def put(self, records: list[Any], given_up: Callable[[], bool] = bool) -> None:
         """Add a block; waits for room, unless the reader has closed or the attempt that it is from was abandoned."""
@@ -231,7 +231,7 @@ class Collector:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """The reader left: drop what is there and what comes."""
+        """The reader left: drop present and later blocks."""
         with self._changed:
             self._closed = True
             self._blocks.clear()
@@ -240,11 +240,11 @@ class Collector:
 
     @property
     def pending(self) -> int:
-        """How many records wait for the reader."""
+        """Number of records that wait for the reader."""
         return self._records
 
     def waiting(self) -> bool:
-        """Whether ``get`` would return a block at once."""
+        """Return True if ``get`` would return a block at once."""
         with self._changed:
             return bool(self._blocks)
 
@@ -306,7 +306,7 @@ class Collectors:
 
     @property
     def handed_on(self) -> bool:
-        """Whether some reader may have records, which another attempt from the beginning would give it again."""
+        """True if some reader may have records, which another attempt from the beginning would return again."""
         return any(collector.handed_on for collector in self._all())
 
     def end(self) -> None:
@@ -348,7 +348,7 @@ class PrintCoordinator(OperatorCoordinator):
         self._records = 0
 
     def metrics(self) -> dict[str, int | float]:
-        """Return how many records were written."""
+        """Return the number of written records."""
         return {"numRecordsIn": self._records}
 
     def handle_output(self, subtask: int, payload: Any) -> None:
@@ -370,7 +370,7 @@ class CollectCoordinator(OperatorCoordinator):
         self._records = 0
 
     def metrics(self) -> dict[str, int | float]:
-        """Return how many records came, and how many of them wait for the reader."""
+        """Return the number of records, and of those that wait for the reader."""
         return {"numRecordsIn": self._records, "pendingRecords": self._collector.pending}
 
     def handle_output(self, subtask: int, payload: Any) -> None:
@@ -399,7 +399,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 @dataclass(frozen=True)
 class CommitSettings:
-    """How often a commit is retried, and how long one call of a committer may take (s)."""
+    """The limits of commits: the number of retries, and the time of one call of a committer (s)."""
 
     retries: int = 10
     timeout: float = 600.0
@@ -442,7 +442,7 @@ class CommitCoordinator(OperatorCoordinator):
         self._prepared: list[PreparedCommittable] = []
 
     def metrics(self) -> dict[str, int | float]:
-        """Return what became of the committables of this sink."""
+        """Return counts of the outcomes of this sink's committables."""
         return {f"committer.{name}": value for name, value in self._counts.metrics().items()}
 
     # ---- life
@@ -454,7 +454,7 @@ class CommitCoordinator(OperatorCoordinator):
             self.recover(())
 
     def recover(self, prepared: Sequence[PreparedCommittable]) -> None:
-        """Commit what the checkpoint holds that the attempt starts from; once, before any task runs."""
+        """Commit the output of the checkpoint that the attempt starts from; once, before any task runs."""
         self._recovered = True
         committer = self._open(prepared)
         if committer is not None:
@@ -490,26 +490,26 @@ class CommitCoordinator(OperatorCoordinator):
     # ---- commits
 
     def handle_output(self, subtask: int, payload: Any) -> None:
-        """Keep what a subtask prepared until the job has succeeded."""
+        """Keep a subtask's prepared output until the job has succeeded."""
         self._prepared.extend(payload)  # at once, for any thread
 
     def discard_output(self, subtask: int, payload: Any) -> None:
-        """Let the committer drop what an attempt prepared that does not count."""
+        """Let the committer drop an attempt's prepared output that does not count."""
         self.abort(payload)
 
     def succeeded(self) -> None:
-        """The job has succeeded: commit what its subtasks prepared."""
+        """The job has succeeded: commit the output that its subtasks prepared."""
         prepared, self._prepared = self._prepared, []
         self.commit(prepared)
 
     def commit(self, prepared: Sequence[PreparedCommittable]) -> None:
-        """Commit, and retry what is to be retried; raises if something cannot be committed. May take long."""
+        """Commit, and repeat retried requests; raises if something cannot be committed. May take long."""
         committer = self._open(prepared) if prepared else None
         if committer is not None:
             self._until_done(committer, prepared, committer.commit)
 
     def abort(self, prepared: Sequence[PreparedCommittable] = ()) -> None:
-        """Let the committer drop what an attempt prepared in vain; without arguments all that is not committed."""
+        """Let the committer drop output that was prepared in vain; without arguments all that is not committed."""
         if not prepared:
             prepared, self._prepared = self._prepared, []
         committer = self._open(prepared) if prepared else None
@@ -575,7 +575,7 @@ class CommitCoordinator(OperatorCoordinator):
 
 
 def of_operator(context: OperatorCoordinatorContext) -> str:
-    """Return how messages name the operator."""
+    """Return the operator's name in messages."""
     return f"operator {context.operator!r}"
 
 
@@ -592,7 +592,7 @@ def of_operator(context: OperatorCoordinatorContext) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RequestSplits:
-    """To the coordinator: the subtask requests more splits; ``all_read``: it has read those that it was given."""
+    """To the coordinator: the subtask requests more splits; ``all_read``: it has read its own."""
 
     all_read: bool = True
 
@@ -660,7 +660,7 @@ class WatermarkAlignment:
     def reached(
         self, group: str, member: _Member, watermark: int, drift: int, send: Callable[[int, Any], None]
     ) -> None:
-        """Take the watermark of a member (uid of its source, subtask); tell every member how far it may go."""
+        """Take the watermark of a member (uid of its source, subtask); tell every member its limit."""
         members = self._groups.setdefault(group, {})
         members[member] = (watermark, drift, send)
         slowest = min(watermark for watermark, _, _ in members.values())
@@ -708,7 +708,7 @@ class SourceCoordinator(OperatorCoordinator):
         self._restored = state
 
     def start(self) -> None:
-        """Start the enumerator, or restore it; raises what it raises."""
+        """Start the enumerator, or restore it; raises its exception."""
         if self._restored is None:
             self.enumerator.start()
         else:
@@ -767,7 +767,7 @@ class SourceCoordinator(OperatorCoordinator):
             self._reassigned[subtask] = self._assigned[subtask]
 
     def metrics(self) -> dict[str, int | float]:
-        """Return how many splits subtasks were given, and how many wait."""
+        """Return the numbers of assigned and of waiting splits."""
         waiting = self.enumerator.unassigned_splits()
         found: dict[str, int | float] = {"enumerator.assignedSplits": sum(map(len, self._assigned.values()))}
         return found if waiting is None else found | {"enumerator.unassignedSplits": waiting}

@@ -38,7 +38,7 @@ from funken.columnar.tracing import Traced, trace
 from funken.operators.codegen import expression_of, watched
 
 _MOST = 60
-"""How many bits a mask has at most."""
+"""Maximal number of bits of a mask."""
 
 
 class BlockPredicates:
@@ -66,7 +66,7 @@ class BlockPredicates:
         self._masks = loop.compile() if self.known else None
 
     def masks(self, records: list[Any]) -> list[int] | None:
-        """Return the mask of each record; ``None`` if it is not known what the predicates would return."""
+        """Return the mask of each record; ``None`` if the results of the predicates are not known."""
         if self._masks is None or not all(traced.holds(predicate) for predicate, traced in self._traced):
             return None
         try:

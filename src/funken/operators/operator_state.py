@@ -66,7 +66,7 @@ class OperatorListState(Generic[T]):
 
 
 class OperatorStateStore:
-    """Where operator state is found, by name; the same name with another kind raises ``StateError``.
+    """A store of operator state, by name; the same name with another type raises ``StateError``.
 
     Two subtasks have counted; of their snapshots two others are made:
 
@@ -136,7 +136,7 @@ class OperatorStateStore:
 
 
 class FunctionSnapshotContext:
-    """What ``initialize_state`` and ``snapshot_state`` are given.
+    """The context of ``initialize_state`` and ``snapshot_state``.
 
     >>> from funken import CheckpointedFunction, MapFunction
     >>> from funken.operators.user_functions import UserFunction
@@ -168,7 +168,7 @@ class FunctionSnapshotContext:
         return self._store
 
     def is_restored(self) -> bool:
-        """Return whether the subtask was restored from a snapshot."""
+        """Return True if the subtask was restored from a snapshot."""
         return self._restored
 
 
@@ -185,7 +185,7 @@ class SnapshotsState(Protocol):
     """A function that holds state elsewhere between snapshots."""
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Put what is to survive into state; runs before each snapshot."""
+        """Put lasting values into state; runs before each snapshot."""
 
 
 def merged_operator_state(snapshots: Iterable[OperatorStates], subtask: int, parallelism: int) -> OperatorStates:

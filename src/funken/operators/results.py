@@ -48,7 +48,7 @@ class Results:
             self.own = self.own_block = shared
 
     def take(self, made: Iterable[Any] | None, at: int) -> None:
-        """Take what a function returned for a record or timer."""
+        """Take a function's results for a record or timer."""
         if made is None:
             return
         if type(made) is not list and type(made) is not GeneratorType:
@@ -75,7 +75,7 @@ class Results:
 
     @property
     def stamped(self) -> bool:
-        """Whether one of the results has a timestamp."""
+        """True if one of the results has a timestamp."""
         blocks = (self.stamps, *(side[1] for side in self._sides.values()))
         return any(
             stamps[0] != MIN_TIMESTAMP or stamps.count(MIN_TIMESTAMP) < len(stamps) for stamps in blocks if stamps
@@ -135,7 +135,7 @@ class Stride:
 
 
 class TaskTime:
-    """The processing time of a task: ``latest`` is what ``read`` returned last, for what happens often within a stride."""
+    """The processing time of a task: ``latest`` is the last result of ``read``, for frequent uses within a stride."""
 
     __slots__ = ("_now", "latest")
 

@@ -106,7 +106,7 @@ class RollingReduceLogic(Operator):
         return self._layers.base if self._in_files is None else self._in_files
 
     def _keep(self) -> None:
-        """Move what is new into the files, if that is where it belongs."""
+        """Move new values into the files, if state belongs there."""
         kept = self._in_files
         if kept is not None:
             for key, value in self._new.items():
@@ -114,7 +114,7 @@ class RollingReduceLogic(Operator):
             self._layers.delta = {}
 
     def open(self) -> None:
-        """Find what is in files, which must not be opened before they are restored; open the user's function."""
+        """Find the state in files, which must not be opened before they are restored; open the user's function."""
         keyed = self.context.keyed
         if keyed is not None and isinstance(keyed.backend, FileSnapshotBackend):
             self._in_files = keyed.state(_AGGREGATE).table
@@ -123,7 +123,7 @@ class RollingReduceLogic(Operator):
             self._fixed[0] = None
 
     def _first(self, value: Any) -> Any:
-        """Return what to emit of the first record of a key; if it is a tuple that can be changed, others may be too."""
+        """Return the record to emit for a key's first one; if it is a tuple that can be changed, others may be too."""
         own = self._own(value)
         if own is not value:
             self._fixed[0] = None
@@ -282,13 +282,13 @@ class RollingReduceLogic(Operator):
         self._forget_key()
 
     def watermark(self, watermark: int) -> None:
-        """In BATCH: at the end of time emit what each key came to, ahead of the watermark at which later operators begin."""
+        """In BATCH: at the end of time emit the result of each key, ahead of the watermark for later operators."""
         if watermark == MAX_WATERMARK and self.context.batch:
             self.emit_final()
         super().watermark(watermark)
 
     def emit_final(self) -> None:
-        """Emit what each key came to."""
+        """Emit the result of each key."""
         found = {**(self._in_files or {}), **self._layers.whole()}
         stamps = [self._last.get(key, MIN_TIMESTAMP) for key in found] if self._last else None
         if found:

@@ -22,7 +22,7 @@ from funken.types.info import TypeInformation
 from funken.types.text import printed
 
 WRITER_STATE = "writer"
-"""Where the states of writers are in the operator's state: they are redistributed as a list."""
+"""The name of the states of writers in the operator's state: they are redistributed as a list."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class WriterSink:
         return WriterSinkLogic(self.sink)
 
     def coordinator(self, context: OperatorCoordinatorContext) -> CommitCoordinator:
-        """Make what commits, on the driver."""
+        """Make the committer, on the driver."""
         return CommitCoordinator(context, self.sink)
 
 
 class WriterSinkLogic(Operator):
-    """Writes blocks; at the end of the input hands what is to be committed to the driver."""
+    """Writes blocks; at the end of the input hands the committables to the driver."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -133,7 +133,7 @@ class ForEach:
 
 
 class ForEachLogic(UserFunctionOperator):
-    """Calls a function per record and drops what it returns."""
+    """Calls a function per record and drops its results."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Call for each."""
@@ -159,7 +159,7 @@ class PrintSink:
         return PrintLogic(self.identifier, self.type_info)
 
     def coordinator(self, context: OperatorCoordinatorContext) -> PrintCoordinator:
-        """Make what writes the lines."""
+        """Make the coordinator that writes the lines."""
         return PrintCoordinator(context)
 
 
@@ -202,7 +202,7 @@ class CollectSink:
         return CollectLogic()
 
     def coordinator(self, context: OperatorCoordinatorContext) -> CollectCoordinator:
-        """Make what hands the records to the program."""
+        """Make the coordinator that hands the records to the program."""
         return CollectCoordinator(context, self.name)
 
 

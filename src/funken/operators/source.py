@@ -120,7 +120,7 @@ class WatermarkEmitter:
         self._operator.output.watermark(self.progress.watermark)
 
     def next_tick(self) -> int | None:
-        """Return when the generators are due."""
+        """Return the time at which the generators are due."""
         return self._due
 
     def tick(self, now: int) -> None:
@@ -205,7 +205,7 @@ class TimestampsAndWatermarksLogic(Operator):
         self._emitter.settle()
 
     def next_tick(self) -> int | None:
-        """Return when the generator is due."""
+        """Return the time at which the generator is due."""
         return self._emitter.next_tick()
 
     def tick(self, now: int) -> None:
@@ -214,10 +214,10 @@ class TimestampsAndWatermarksLogic(Operator):
 
 
 _ASK_AGAIN_MILLIS = 100
-"""How soon a subtask requests splits again that has been told that there are none now, and has heard of none since."""
+"""The time (ms) after which a subtask requests splits again if there were none, and it has heard of none since."""
 
 _WOKEN_MILLIS, _UNWOKEN_MILLIS = 1000, 5
-"""How often a reader that wakes the task is polled all the same; where nothing can wake the task, it is polled often."""
+"""The interval (ms) of polls of a reader that wakes the task; where nothing can wake the task, it is polled often."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class SourceSpec:
 
     @property
     def bounded(self) -> bool:
-        """Whether the source ends by itself."""
+        """True if the source ends by itself."""
         return self.source.boundedness is Boundedness.BOUNDED
 
     @property
@@ -279,7 +279,7 @@ class SourceOperator(Operator):
         self._paused: set[str] = set()
         self._checkpoint_id = 0
         self.records = 0
-        """How many records were read."""
+        """Number of records read."""
 
     def open(self) -> None:
         """Open the reader."""
@@ -362,7 +362,7 @@ class SourceOperator(Operator):
 
     @property
     def pauses(self) -> bool:
-        """Whether there is more to come in another micro-batch, although this subtask has read all there is."""
+        """True if there is more to come in another micro-batch, although this subtask has read all there is."""
         return self.context.pausing and not self._spec.bounded
 
     def pause(self) -> None:
@@ -371,7 +371,7 @@ class SourceOperator(Operator):
 
     @property
     def reader(self) -> SourceReader:
-        """Return what reads; there is one from ``open`` on."""
+        """Return the reader; there is one from ``open`` on."""
         return self._reader
 
     def handle_operator_event(self, payload: Any) -> None:
@@ -399,7 +399,7 @@ class SourceOperator(Operator):
             self.context.send_event(ReportWatermark(watermark))
 
     def next_tick(self) -> int | None:
-        """Return when watermarks are due, to be emitted or reported to the alignment group."""
+        """Return the time at which watermarks are due, to be emitted or reported to the alignment group."""
         dues = [due for due in (self._emitter.next_tick(), self._align_due) if due is not None]
         return min(dues) if dues else None
 

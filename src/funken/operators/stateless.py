@@ -44,12 +44,12 @@ class UserFunctionOperator(Operator):
         self._function.close()
 
     def warn(self, kind: str, text: str) -> None:
-        """Give a warning, once there is a context."""
+        """Warn, once there is a context."""
         self.context.warn(kind, text)
 
 
 class ResultKind(enum.Enum):
-    """What the function's result means."""
+    """The meaning of the function's result."""
 
     MAP = "map"
     FLAT_MAP = "flat_map"
@@ -122,7 +122,7 @@ class MapLogic(UserFunctionOperator):
     _watched: MissingResults | None = None
 
     def open(self) -> None:
-        """Open the user's function, and begin to look whether it gives results."""
+        """Open the user's function, and begin to look whether it returns results."""
         super().open()
         warning = without_return(self.call)
         if warning is None:
@@ -176,14 +176,14 @@ class FilterLogic(UserFunctionOperator):
 
 
 class FlatMapLogic(UserFunctionOperator):
-    """What comes of a record carries its timestamp."""
+    """An operator that expands records; results carry the timestamp of their record."""
 
     def __init__(self, function: UserFunction) -> None:
         super().__init__(function)
         self.check = Several(self.warn)
 
     def open(self) -> None:
-        """Open the user's function, and look whether it can give a record."""
+        """Open the user's function, and look whether it can return a record."""
         super().open()
         warning = without_return(self.call, "Yield or return the results.", "returns nothing, so no record comes of it")
         if warning is not None:

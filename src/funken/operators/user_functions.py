@@ -166,7 +166,7 @@ def changes_globals(call: Callable[..., Any]) -> str | None:
 
 
 def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """Yield what is to be said of a process function, as kind and text; ``call`` is what handles a record."""
+    """Yield the warnings of a process function, as category and text; ``call`` handles a record."""
     changed = changes_globals(call)
     if changed is not None:
         yield GLOBALS, changed
@@ -207,7 +207,7 @@ def _kept_in_self(call: Callable[..., Any]) -> str | None:
 
 
 def _never_writes(target: Any) -> bool:
-    """Return True if the methods of an object read a value state, and neither they nor what they call can write one."""
+    """Return True if an object's methods read a value state, and neither they nor their callees can write one."""
     if isinstance(target, FunctionType) or type(target).__module__.startswith("funken."):
         return False
     methods = [each for kind in type(target).__mro__ for each in vars(kind).values() if isinstance(each, FunctionType)]
@@ -230,7 +230,7 @@ def _content(cell: Any) -> Any:
 
 
 class Conditions:
-    """Looks at the first results of a filter: those that are true whatever they say are warned of, once.
+    """Looks at the first results of a filter: results that are always true are warned of, once.
 
     >>> found = []
     >>> conditions = Conditions(lambda word: "no", lambda kind, text: found.append(text))
@@ -273,7 +273,7 @@ _NO_CONDITIONS = (str, bytes, list, tuple, dict, set, *_CALLABLES, *_UNFINISHED)
 
 
 def hint_of(error: BaseException, record: Any = None) -> str:
-    """Return what to do about an exception of a function, where a usual mistake raises it; else ``""``.
+    """Return the remedy for an exception of a function, where a usual mistake raises it; else ``""``.
 
     >>> def hint(function, record):
     ...     try:
@@ -424,7 +424,7 @@ class LoopCall:
 
 @dataclass(frozen=True)
 class OperatorTraits:
-    """What is known of an operator without knowing its class.
+    """The properties of an operator that are known without its class.
 
     >>> OperatorTraits().bounded, OperatorTraits().keys, OperatorTraits().fusable
     (True, (), False)
@@ -438,25 +438,25 @@ class OperatorTraits:
     """The key selectors of the inputs of a keyed operator; ``None``: that input is not keyed."""
     batch_input: BatchInput = BatchInput.SORTED
     logic: str | None = None
-    """Which logic runs the operator, where the spec chooses among several."""
+    """The logic that runs the operator, where the spec chooses among several."""
     in_keyed_state: Callable[[], OperatorSpec] | None = None
     """Makes the same operator with all its state in keyed state; ``None``: it has no other state that grows."""
     columnar: bool = False
-    """Whether the operator takes columns."""
+    """True if the operator takes columns."""
     loop: tuple[LoopCall, ...] = ()
     """The functions of the operator's generated loop."""
     loop_if_read: bool = False
-    """Whether there is such a loop only if the body of each function can be read."""
+    """True if there is such a loop only if the body of each function can be read."""
     calls: tuple[LoopCall, ...] | None = None
     """All functions of the program that the operator calls, if it waits for nothing beside them; ``None``: that is not known."""
     fusable: bool = False
-    """Whether the loop may be one with those of its neighbours: the logic is a map, a filter or a flat_map."""
+    """True if the loop may be one with those of its neighbours: the logic is a map, a filter or a flat_map."""
     catching: Callable[[], OperatorSpec] | None = field(default=None, compare=False)
     """Makes the same operator so that it handles records whose function raises; ``None``: it has no function per record."""
     side_functions: tuple[UserFunction, ...] | None = None
     """The functions that write to side outputs; ``None``: that is not known."""
     event_time_windows: bool = False
-    """Whether windows end by event time."""
+    """True if windows end by event time."""
     late_tag: str | None = None
     """The side output of late records."""
     fields_read: tuple[int, ...] | None = None
@@ -464,15 +464,15 @@ class OperatorTraits:
     output_type: TypeInformation | None = None
     """The declared type of the results, where the operator itself sees to it."""
     keeps_type: bool = False
-    """Whether the results are of the type of the input."""
+    """True if the results are of the type of the input."""
     loop_head: bool = False
-    """Whether records come back to the operator: it is the head of a loop."""
+    """True if records come back to the operator: it is the head of a loop."""
     stays_with_input: bool = False
-    """Whether the operator, unless told otherwise, has the parallelism of its input: the order of records matters to it."""
+    """True if the operator has the parallelism of its input by default: the order of records matters to it."""
 
     @property
     def bounded(self) -> bool:
-        """Whether the operator ends by itself: it is no source, or a bounded one."""
+        """True if the operator ends by itself: it is no source, or a bounded one."""
         return self.source is None or self.source.boundedness is Boundedness.BOUNDED
 
 

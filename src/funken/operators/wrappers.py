@@ -67,7 +67,7 @@ def _blocks(
     emit_block: Callable[[Block], None],
     columnar: bool,
 ) -> Callable[[Block], None]:
-    """Return what takes a block: columns stay columns where the type makes of them what it makes of their records."""
+    """Return a consumer of blocks: columns stay columns where the type converts them as it converts their records."""
     if not columnar:
         return lambda block: emit(*block.rows())
     from funken.columnar.kernels.converting import BlocksConverted  # noqa: PLC0415 - for programs without columns, no NumPy
@@ -190,7 +190,7 @@ class SortedInputLogic(Operator):
         self._kept: dict[Any, _Records] = {}
 
     def setup(self, context: OperatorContext, output: Output) -> None:
-        """Give the inner operator an output that gathers its results, and passes no watermark: there is one, at the end."""
+        """Set an output of the inner operator that gathers its results, and passes no watermark: it comes at the end."""
         super().setup(context, output)
         self._gathered = _Gathered(output)
         self._inner.setup(context, self._gathered.output)
@@ -316,7 +316,7 @@ class _Gathered:
             self.flush()
 
     def flush(self) -> None:
-        """Emit what was gathered."""
+        """Emit the gathered records."""
         (values, stamps), self._main = self._main, ([], [])
         if values:
             self._behind.emit(values, _known(stamps))

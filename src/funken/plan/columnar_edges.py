@@ -12,7 +12,7 @@ from funken.plan.nodes import Forward, Global, Hash, Partitioning, Rebalance, Re
 
 @dataclass(frozen=True)
 class PreAggregation:
-    """How records become partials: the role of each leaf, the length of panes, and the functions that decide it."""
+    """The rules by which records become partials: the role of each field, the length of panes, and their functions."""
 
     roles: tuple[str, ...]
     pane: int | None
@@ -27,9 +27,9 @@ class ColumnarHash(Hash):
 
     traced: Traced
     pre_aggregation: PreAggregation | None = None
-    """How a block is folded before it is sent; ``None``: not at all."""
+    """The aggregation of a block before it is sent; ``None``: none."""
     to_records: bool = False
-    """Whether the operator behind it works record by record: then blocks are kept smaller."""
+    """True if the operator behind it works record by record: then blocks are kept smaller."""
 
     @property
     def label(self) -> str:
@@ -39,10 +39,10 @@ class ColumnarHash(Hash):
 
 @dataclass(frozen=True)
 class _OfColumns:
-    """What these are called is what they are without columns."""
+    """The base of partitionings of columns: each has the label of the partitioning without columns."""
 
     to_records: bool = False
-    """Whether the operator behind it works record by record: then blocks are kept smaller."""
+    """True if the operator behind it works record by record: then blocks are kept smaller."""
 
     @property
     def label(self) -> str:
@@ -73,11 +73,11 @@ class ColumnarRescale(_OfColumns, Rescale):
 OF_COLUMNS: dict[type[Partitioning], Any] = {
     Forward: ColumnarForward, Global: ColumnarGlobal, Rebalance: ColumnarRebalance, Rescale: ColumnarRescale,
 }  # fmt: skip
-"""What carries columns in place of a partitioning that does not look at records."""
+"""The writers of columns in place of a partitioning that does not look at records."""
 
 
 def wants_columns(partitioning: Partitioning) -> bool:
-    """Return whether an edge carries columns, and the operator behind it takes them.
+    """Return True if an edge carries columns, and the operator behind it takes them.
 
     >>> wants_columns(ColumnarRebalance()), wants_columns(ColumnarRebalance(to_records=True)), wants_columns(Rebalance())
     (True, False, False)

@@ -13,7 +13,7 @@ from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 
 
 def explain_text(plan: PhysicalPlan, ways: Mapping[OperatorId, str] | None = None) -> str:
-    """Return the stages, their vertices, what was decided about these, and where their records go; at last the rules.
+    """Return the stages, their vertices with decisions, and the targets of their records; at last the rules.
 
     ``ways`` says of operators of a job that runs which way their records took (``ways_taken``).
     """
@@ -36,7 +36,7 @@ def explain_text(plan: PhysicalPlan, ways: Mapping[OperatorId, str] | None = Non
 
 
 def ways_taken(plan: PhysicalPlan, metrics: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[OperatorId, str]:
-    """Return which way the records of operators took, by the metrics that subtasks have of each operator's stable id."""
+    """Return the ways of operators' records, by the metrics that subtasks have of each operator's stable id."""
     on_columns, in_rows = Counter[str](), dict[str, Counter[str]]()
     for of_subtask in metrics:
         for stable, found in of_subtask.items():
@@ -56,7 +56,7 @@ def ways_taken(plan: PhysicalPlan, metrics: Iterable[Mapping[str, Mapping[str, A
 
 
 def _about(plan: PhysicalPlan, vertex: Vertex) -> list[RuleNote]:
-    """Return what rules decided about a vertex and its operators, rule by rule."""
+    """Return the rules' decisions about a vertex and its operators, rule by rule."""
     operators = {node.id for node in vertex.nodes}
     return [note for note in plan.notes if note.operator in operators or note.vertex == vertex.id]
 
@@ -123,7 +123,7 @@ def explain_json(plan: PhysicalPlan) -> str:
 
 _BOX, _GAP, _LINE, _PAD, _BETWEEN = 210, 120, 17, 10, 24
 _LETTERS = 29
-"""What fits into a box."""
+"""Number of letters that fit into a box."""
 _STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#1f2937}.head{font-weight:600}.dim{fill:#6b7280;font-size:11px}"
     ".box{fill:#eff6ff;stroke:#3b82f6}.edge{fill:none;stroke:#9ca3af;stroke-width:1.5}.tip{fill:#9ca3af}"
@@ -180,7 +180,7 @@ def _box(vertex: Vertex, place: tuple[int, int, int], notes: Mapping[int, str]) 
 
 
 def _edge(edge: Edge, places: Mapping[int, tuple[int, int, int]]) -> str:
-    """An arrow from box to box, in a curve below or above what is between."""
+    """Draw an arrow from box to box, in a curve below or above the boxes between."""
     (from_left, from_top, from_height), (to_left, to_top, to_height) = places[edge.source], places[edge.target]
     begin, end = (from_left + _BOX, from_top + from_height / 2), (to_left - 6, to_top + to_height / 2 + 8 * edge.index)
     middle = begin[0] + _GAP / 2

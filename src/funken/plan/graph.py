@@ -25,7 +25,7 @@ class StreamGraph:
     """The nodes of one program, in topological order."""
 
     unused = False
-    """Whether a program is built here that was neither executed nor explained."""
+    """True if a program is built here that was neither executed nor explained."""
 
     def __init__(self) -> None:
         self._nodes: dict[OperatorId, Node] = {}
@@ -85,7 +85,7 @@ class StreamGraph:
         return node
 
     def comes_from(self, operator: OperatorId, upstream: OperatorId) -> bool:
-        """Whether an operator is another one or reads from it, through any number of others."""
+        """Return True if an operator is another one or reads from it, through any number of others."""
         left, seen = [operator], set[OperatorId]()
         while left:
             found = left.pop()
@@ -107,7 +107,7 @@ class StreamGraph:
         return taken
 
     def up_to(self, operator: OperatorId) -> StreamGraph:
-        """Return the graph of an operator and what feeds it, by the same ids; it may have been executed."""
+        """Return the graph of an operator and its inputs, by the same ids; it may have been executed."""
         wanted, open_ones = set[OperatorId](), [operator]
         while open_ones:
             wanted.add(found := open_ones.pop())

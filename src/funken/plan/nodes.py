@@ -37,14 +37,14 @@ class OfTheProgram(TypeError):
 
 
 class ProgramHome(Protocol):
-    """Where a program runs."""
+    """A place where a program runs."""
 
     def enter(self) -> None:
         """Make it that of this process."""
 
 
 def portable(thing: Any, place: str = "its plan") -> bytes:
-    """Pickle a plan or a part of it; an error names the place and what cannot travel."""
+    """Pickle a plan or a part of it; an error names the place and the object that cannot travel."""
     return dumps_by_value(thing, _not_portable, place)
 
 
@@ -65,7 +65,7 @@ def _not_portable(error: Exception, place: str) -> InvalidProgram:
 def by_itself(
     kind: Callable[..., Any], place: str, fields: dict[str, Any]
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return what ``__reduce__`` of a dataclass must return to have an object of it pickled by itself."""
+    """Return the result of a dataclass's ``__reduce__`` that has an object of it pickled by itself."""
     return _restored, (kind, portable(fields, place))
 
 
@@ -88,7 +88,7 @@ def program_bytes(plan: Any) -> bytes:
 
 
 def load_program(program: bytes, path: Iterable[str], home: ProgramHome | None = None) -> Any:
-    """Unpickle the plan; make the driver's modules and classes findable first, in the program's ``home`` if it is given."""
+    """Unpickle the plan; make the driver's modules and classes findable first, in the program's ``home`` if any."""
     if home is not None:
         home.enter()
     for place in path:
@@ -103,7 +103,7 @@ def load_program(program: bytes, path: Iterable[str], home: ProgramHome | None =
 
 @dataclass(frozen=True)
 class Partitioning:
-    """How the records of an edge are spread over the subtasks of its target."""
+    """A rule that spreads the records of an edge over the subtasks of its target."""
 
     @property
     def label(self) -> str:
@@ -161,7 +161,7 @@ class Custom(Partitioning):
 
 
 class Chaining(enum.Enum):
-    """Whether a node may share a vertex with its neighbours (Flink's ``ChainingStrategy``)."""
+    """A rule for sharing a vertex with neighbours (Flink's ``ChainingStrategy``)."""
 
     ALWAYS = "always"
     HEAD = "head"
@@ -177,7 +177,7 @@ class NodeInput:
     index: int = 0
     side: str | None = None
     place: str = field(default="", compare=False)
-    """Where the program reads the side output."""
+    """The place at which the program reads the side output."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class Node:
 
     @property
     def declares_types(self) -> bool:
-        """Whether results of the operator are converted to a declared type."""
+        """True if results of the operator are converted to a declared type."""
         return self.output_type is not None or bool(self.side_types)
 
     def __reduce__(self) -> tuple[Any, ...]:

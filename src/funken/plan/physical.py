@@ -39,7 +39,7 @@ def components(arcs: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 def _reached(vertex: int, after: Mapping[int, set[int]]) -> set[int]:
-    """Return what can be reached from a vertex by at least one arc."""
+    """Return the vertices that can be reached from a vertex by at least one arc."""
     found: set[int] = set()
     left = [vertex]
     while left:
@@ -100,20 +100,20 @@ class Edge:
     source_stage: int
     target_stage: int
     buffer_timeout: int | None = None
-    """How long (ms) records may wait for their block to fill, if the operator before has a say in it."""
+    """The longest wait (ms) of records for their block to fill, if the operator before has a say in it."""
     feedback: bool = False
-    """Whether the edge leads back to the head of a loop."""
+    """True if the edge leads back to the head of a loop."""
     loop: int | None = None
     """The loop that both of its ends are in; loops that share a vertex are one."""
 
     @property
     def local(self) -> bool:
-        """Whether the edge stays within its task."""
+        """True if the edge stays within its task."""
         return self.source_stage == self.target_stage and not self.feedback
 
     @property
     def label(self) -> str:
-        """How its records are spread, and whether they go back, as people read it."""
+        """The distribution of the edge's records, and their direction if they go back, for readers."""
         return f"{'FEEDBACK ' if self.feedback else ''}{self.partitioning.label}"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -162,7 +162,7 @@ class LoopHead:
 
 @dataclass(frozen=True)
 class RuleNote:
-    """What a rule decided, and why: about an operator, about a vertex, or (without either) about the whole plan."""
+    """A decision of a rule, with its reason: about an operator, a vertex, or (without either) the whole plan."""
 
     rule: str
     text: str
@@ -182,24 +182,24 @@ class PhysicalPlan:
     rules: tuple[str, ...] = ()
     """The rules that were applied, in this order (``plan/rules/stage.py``)."""
     notes: tuple[RuleNote, ...] = ()
-    """What they decided, and why not otherwise; ``explain()`` prints it."""
+    """Their decisions, and reasons against others; ``explain()`` prints it."""
     subtasks_per_worker: tuple[int, ...] = ()
-    """How many tasks of each stage share a worker in continuous mode, at most; empty: none share one."""
+    """Maximal number of tasks of each stage that share a worker in continuous mode; empty: none share one."""
 
     @property
     def workers(self) -> tuple[int, ...]:
-        """How many workers each stage has in continuous mode: worker *i* has every so many tasks the one that comes after *i*."""
+        """Number of workers per stage in continuous mode: worker *i* has every so many tasks the one after *i*."""
         shared = self.subtasks_per_worker or (1,) * len(self.widths)
         return tuple(-(-width // most) for width, most in zip(self.widths, shared, strict=True))
 
     @property
     def slots(self) -> int:
-        """How many task slots the plan takes in continuous mode: one per worker, all at the same time."""
+        """Number of task slots that the plan takes in continuous mode: one per worker, all at the same time."""
         return sum(self.workers)
 
     @property
     def bounded(self) -> bool:
-        """Whether every source ends by itself."""
+        """True if every source ends by itself."""
         return all(traits_of(node.spec).bounded for node in self.nodes)
 
     def head_tasks(self, roots: bool = False) -> dict[tuple[int, int], str]:
@@ -214,7 +214,7 @@ class PhysicalPlan:
 
     @property
     def has_loop(self) -> bool:
-        """Whether records go round anywhere."""
+        """True if records go round anywhere."""
         return any(edge.feedback for edge in self.edges)
 
     @property
@@ -226,7 +226,7 @@ class PhysicalPlan:
         return str(import_module("funken.plan.explain").plan_svg(self))
 
     def decided(self, rule: str, operator: OperatorId) -> str | None:
-        """Return what a rule noted about an operator."""
+        """Return a rule's note about an operator."""
         return next((note.text for note in self.notes if (note.rule, note.operator) == (rule, operator)), None)
 
     def reads_from(self, vertex: Vertex, node: Node) -> list[tuple[OperatorId, bool]]:
@@ -281,7 +281,7 @@ def _default_parallelism(node: Node, nodes: Mapping[OperatorId, Node], default: 
 
 
 def resolve(graph: StreamGraph, parallelism: int, max_parallelism: int = -1) -> list[Node]:
-    """Fill in what the program left open: parallelism, maximum parallelism, slot sharing group, partitioning."""
+    """Fill in the program's open settings: parallelism, maximum parallelism, slot sharing group, partitioning."""
     nodes: dict[OperatorId, Node] = {}
     for node in graph:
         width = _parallelism(node, _default_parallelism(node, nodes, parallelism), max_parallelism)

@@ -147,7 +147,7 @@ def _reachable(start: Any) -> Iterable[OutputTag[Any]]:
 
 
 def _parts(found: Any) -> list[Any]:
-    """Return what an object is made of, as far as tags may be in it."""
+    """Return the parts of an object, as far as tags may be in it."""
     if isinstance(found, MethodType):
         return [found.__func__, found.__self__]
     if isinstance(found, partial):
@@ -167,7 +167,7 @@ def _parts(found: Any) -> list[Any]:
 
 
 def _used(function: FunctionType) -> list[Any]:
-    """Return what a function uses from around it."""
+    """Return the outer objects that a function uses."""
     cells = [cell.cell_contents for cell in function.__closure__ or () if _is_full(cell)]
     names = _names(function.__code__)
     if names & _OPAQUE:

@@ -35,7 +35,7 @@ _SHOWN = 4
 
 
 def take_warnings(script: str) -> list[str]:
-    """Return a warning per program that was built and never used; it is given once.
+    """Return a warning per program that was built and never used; it is returned once.
 
     >>> from funken import StreamExecutionEnvironment
     >>> _ = take_warnings("")

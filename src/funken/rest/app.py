@@ -174,9 +174,9 @@ def _responses(endpoint: Endpoint) -> dict[str, Any]:
 
 
 KNOW = "funken.know"
-"""What the scope of a request may have: a function to be called when the peer may ask; its connection is kept then."""
+"""The key in a request's scope of a function to be called when the peer may ask; its connection is kept then."""
 _CHANGING = ("/yarn-cancel", "/yarn-stop")
-"""How the paths end with which a GET changes a job: Flink's dashboard cancels so."""
+"""The ends of paths with which a GET changes a job: Flink's dashboard cancels so."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _POLICY = (
@@ -332,7 +332,7 @@ async def _answer(methods: Mapping[str, Endpoint], jobs: Jobs, operations: Opera
 
 
 def _cached(endpoint: Endpoint, call: RestCall) -> bytes:
-    """Return the encoded answer; of what follows from a snapshot, the one that was made before."""
+    """Return the encoded answer; for answers that follow from a snapshot, the cached one."""
     if "jobid" not in call.path or "triggerid" in call.path or endpoint.fresh:
         return encoded(endpoint.answer(call))
     entry = call.entry

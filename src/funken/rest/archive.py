@@ -43,7 +43,7 @@ def archive_folder(configuration: Configuration, by_default: bool = True) -> Pat
 
 
 def answers_of(entry: JobEntry) -> dict[str, Any]:
-    """Return what is answered about a job, by path."""
+    """Return the answers about a job, by path."""
     jobs = Jobs(0)
     jobs.show(entry)
     found: dict[str, Any] = {}
@@ -61,7 +61,7 @@ def answers_of(entry: JobEntry) -> dict[str, Any]:
 
 
 def _is_of_job(path: str) -> bool:
-    """Whether a path is about a job alone: not about an operation, or a machine that may be gone."""
+    """Return True if a path is about a job alone: not about an operation, or a machine that may be gone."""
     return "{jobid}" in path and "{triggerid}" not in path and "{taskmanagerid}" not in path
 
 
@@ -157,7 +157,7 @@ class Archive:
         return entry | {"jid": job_id}
 
     def answers(self, job_id: str) -> dict[str, Any]:
-        """Return what was answered about a job, by path; raises ``RequestRejected`` (404) if it is not there."""
+        """Return the archived answers about a job, by path; raises ``RequestRejected`` (404) if it is not there."""
         path = self._files().get(job_id)
         try:
             if path is None or path.stat().st_size > _LARGEST:

@@ -45,7 +45,7 @@ class RestClient:
         return made
 
     def get(self, *path: str, **query: str) -> Any:
-        """Return what is at a path, of which each part is quoted."""
+        """Return the answer at a path, of which each part is quoted."""
         return self._request("GET", path, query, None)
 
     def post(self, *path: str, body: dict[str, Any]) -> Any:
@@ -53,7 +53,7 @@ class RestClient:
         return self._request("POST", path, {}, json.dumps(body).encode())
 
     def patch(self, *path: str, **query: str) -> Any:
-        """Change what is at a path."""
+        """Change the resource at a path."""
         return self._request("PATCH", path, query, None)
 
     def forward(self, method: str, target: str, body: bytes, kind: str) -> tuple[int, str, bytes]:

@@ -37,7 +37,7 @@ _WAITING = 4096
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long (s) a peer may take for what."""
+    """The time limits (s) of a peer."""
 
     handshake: float = 5.0
     headers: float = 10.0
@@ -74,7 +74,7 @@ class HttpConnection(H11Protocol):
         self._begin("headers", self._limits.headers)
 
     def data_received(self, data: bytes) -> None:
-        """Take what the peer has sent."""
+        """Take the peer's bytes."""
         super().data_received(data)
         self._look()
 
@@ -99,7 +99,7 @@ class HttpConnection(H11Protocol):
         self._look()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no request."""
+        """Answer bytes that are no request."""
         super().send_400_response(msg)
         self._look()
 
@@ -157,7 +157,7 @@ class HttpConnection(H11Protocol):
 
 
 class TlsHandshake(asyncio.Protocol):
-    """A connection whose peer has to do the TLS handshake first; then what ``make`` makes has it."""
+    """A connection whose peer has to do the TLS handshake first; then the protocol of ``make`` has it."""
 
     def __init__(self, admission: Admission[Any], limits: Limits, context: ssl.SSLContext, make: Any) -> None:
         self._admission = admission
@@ -198,7 +198,7 @@ class TlsHandshake(asyncio.Protocol):
             self._http.data_received(data)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on what the peer has sent; it may come before the handshake is known to be over."""
+        """Pass on the peer's bytes; they may come before the handshake is known to be over."""
         if self._http is None:
             self._early.append(data)
         else:

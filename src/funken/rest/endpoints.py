@@ -75,13 +75,13 @@ class Endpoint:
     status: int = 200
     shape: str = "object"
     fresh: bool = False
-    """Whether the answer is of more than a snapshot, and is made anew each time."""
+    """True if the answer is of more than a snapshot, and is made anew each time."""
     waits: bool = False
-    """Whether others are asked for the answer, which takes a thread."""
+    """True if others are asked for the answer, which takes a thread."""
     changes: bool = False
-    """Whether a GET changes something, so that its answer is never one from before."""
+    """True if a GET changes something, so that its answer is never one from before."""
     fields: Parameter | None = None
-    """What every field of the body is whose name is the client's."""
+    """The parameter for every field of the body whose name is the client's."""
 
     @property
     def in_path(self) -> list[Parameter]:
@@ -90,7 +90,7 @@ class Endpoint:
 
 
 def dashboard_configuration(history: bool) -> dict[str, Any]:
-    """Return what the dashboard needs to know of a server; ``history``: it has an archive."""
+    """Return the dashboard's settings of a server; ``history``: it has an archive."""
     return {
         "refresh-interval": _REFRESH_MS,
         "timezone-name": "UTC",
@@ -527,4 +527,4 @@ REFUSED = (
         "Coordinators take no requests of clients: results are collected by the program itself.",
     ),
 )  # fmt: skip
-"""What Flink's API has and this server answers with a reason only (501): method, path, reason."""
+"""Endpoints of Flink's API that this server answers with a reason only (501): method, path, reason."""

@@ -34,7 +34,7 @@ SeriesKey = tuple[str, str, str]
 
 
 class LogReader(Protocol):
-    """What has been logged; ``JobLogs`` has it."""
+    """A reader of a job's logs; ``JobLogs`` is one."""
 
     def read(
         self, after: int | None, limit: int, fits: Callable[[dict[str, Any]], bool] = lambda entry: True
@@ -44,7 +44,7 @@ class LogReader(Protocol):
 
 
 class StackReader(Protocol):
-    """What the tasks of a job do; ``JobStacks`` has it."""
+    """A reader of the stacks of a job's tasks; ``JobStacks`` is one."""
 
     def request(self, tasks: Iterable[TaskId]) -> None:
         """Have tasks sampled, if they were not just now."""
@@ -55,19 +55,19 @@ class StackReader(Protocol):
         ...
 
     def threads(self, tasks: Iterable[TaskId], seconds: float) -> list[ThreadsDumped]:
-        """Return what the threads of tasks do now; waits so long at most."""
+        """Return the stacks of the threads of tasks; waits so long at most."""
         ...
 
 
 class ServedJob(Protocol):
-    """What a server needs of a job; ``JobClient`` has it."""
+    """A server's view of a job; ``JobClient`` is one."""
 
     def snapshot(self) -> JobSnapshot:
         """Return a picture of the job."""
         ...
 
     def logs(self) -> LogReader:
-        """Return what the tasks of the job have logged; it is kept when the job is over."""
+        """Return the logs of the job's tasks; they are kept when the job is over."""
         ...
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> Any:
@@ -83,11 +83,11 @@ class ServedJob(Protocol):
         ...
 
     def stacks(self) -> StackReader:
-        """Return what samples the threads of its tasks."""
+        """Return the sampler of the threads of its tasks."""
         ...
 
     def suspend(self) -> Any:
-        """Begin to stop the job because its driver ends: what it needs to resume is kept."""
+        """Begin to stop the job because its driver ends: its data for a resumption are kept."""
         ...
 
     def rescale(self, parallelism: int) -> Any:
@@ -111,7 +111,7 @@ def public_id(job_id: str) -> str:
 
 
 def digest(text: str) -> str:
-    """Return 32 hexadecimal digits that stand for a text: what Flink has as the id of a vertex or a machine."""
+    """Return 32 hexadecimal digits that stand for a text: Flink's form of the id of a vertex or a machine."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -176,7 +176,7 @@ class JobEntry:
     def history(
         self, wanted: Callable[[SeriesKey], bool], since: int | None
     ) -> tuple[list[int], dict[SeriesKey, list[float | None]], int, int]:
-        """Return times, the series that are wanted, their interval (ms), and how many series there was no room for."""
+        """Return times, the wanted series, their interval (ms), and the number of series without room."""
         with self._keeping:
             times, series = self._series.read(wanted, since)
             return times, series, self._series.interval, self._series.left_out
@@ -191,7 +191,7 @@ class JobEntry:
 
 
 class Unread:
-    """What a server has begun for clients that do not know the end of it yet, from any thread.
+    """The operations that a server has begun for clients that do not know their end yet, from any thread.
 
     Before it closes, it waits a moment for their question: else ``funken stop`` of a driver that ends with its job would find no
     server to ask for the savepoint's path.
@@ -215,14 +215,14 @@ class Unread:
             self._names.add((job, name))
 
     def read(self, job: str, name: str) -> None:
-        """Its end was told."""
+        """A client has read its end."""
         if (job, name) in self._names:  # without the lock: most requests have begun nothing
             with self._changed:
                 self._names.discard((job, name))
                 self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until all were told; return whether they were."""
+        """Wait until clients have read all ends; return whether they did."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._names, seconds)
 

@@ -23,7 +23,7 @@ from funken.runtime.job.states import JobStatus
 _KEPT = 256
 _DISPOSAL = "savepoint-disposal"
 CANCEL = "cancel"
-"""The name of a cancellation among what was begun: its end is the state of the job."""
+"""The name of a cancellation among operations: its end is the state of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class TriggeredOperation:
     job: str
     future: Any
     shown: Callable[[Any], Json]
-    """What the API tells of the result."""
+    """The API's form of the result."""
 
     def status(self) -> Json:
         """Return it as ``.../savepoints/:triggerid``."""
@@ -123,14 +123,14 @@ class Operations:
         return number
 
     def disposal(self, trigger: str) -> Json:
-        """Return how the deletion of a savepoint is going; raises ``RequestRejected`` (404) if it is not known."""
+        """Return the progress of the deletion of a savepoint; raises ``RequestRejected`` (404) if it is not known."""
         found = self._find(_DISPOSAL, trigger)
         if found is None:
             raise RequestRejected(f"There is no disposal {trigger}. The newest {_KEPT} operations are kept.", 404)
         return found.status()
 
     def suspend_all(self, entries: Iterable[JobEntry]) -> None:
-        """Begin to stop every job that runs; what it needs to resume is kept."""
+        """Begin to stop every job that runs; their data for a resumption are kept."""
         for entry in entries:
             if (job := entry.job) is not None:
                 job.suspend()
@@ -152,7 +152,7 @@ class Operations:
             raise RequestRejected(f"Job {entry.id} is {state.name}; it cannot be cancelled any more.", 409)
 
     def status(self, job_id: str, trigger: str) -> Json:
-        """Return how an operation of a job is going; raises ``RequestRejected`` (404) if it is not known."""
+        """Return the progress of an operation of a job; raises ``RequestRejected`` (404) if it is not known."""
         found = self._find(job_id, trigger)
         if found is None:
             raise RequestRejected(

@@ -40,7 +40,7 @@ _READ_SECONDS = 3.0
 
 
 class RestServer:
-    """A server at work, of the jobs of this process or what ``make`` makes; raises ``RestServerFailed`` if no port is free."""
+    """A server of the jobs of this process or the app of ``make``; raises ``RestServerFailed`` if no port is free."""
 
     def __init__(
         self, settings: RestSettings, make: Callable[[Jobs, RestSettings], ASGIApp] | None = None, kind: str = "driver"
@@ -77,7 +77,7 @@ class RestServer:
 
     @property
     def serves(self) -> bool:
-        """Whether its thread is there."""
+        """True if the server's thread is there."""
         return self._thread.is_alive()
 
     def abandon(self) -> None:
@@ -85,7 +85,7 @@ class RestServer:
         self._socket.close()
 
     def close(self) -> None:
-        """Stop serving, when clients have read the end of what they have begun; waits for a bounded time."""
+        """Stop serving, when clients have read the end of operations that they have begun; waits for a bounded time."""
         if self.serves:
             self.jobs.unread.wait(_READ_SECONDS)
         self._closing.set()
@@ -157,7 +157,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def available() -> bool:
-    """Whether the packages of the extra are there."""
+    """Return True if the packages of the extra are there."""
     return all(importlib.util.find_spec(name) is not None for name in _NEEDED)
 
 

@@ -123,7 +123,7 @@ _AT_A_TIME = 8
 
 
 class Drivers:
-    """Who has which job, from any thread."""
+    """The drivers and their jobs, from any thread."""
 
     def __init__(
         self, found: Callable[[], list[ServerAddress]] = registered, clock: Clock | None = None,
@@ -161,7 +161,7 @@ class Drivers:
         return found
 
     def all(self, *path: str) -> list[Any]:
-        """Return what each driver that has a job answers at a path; those that do not answer are left out."""
+        """Return the answer of each driver that has a job at a path; drivers that do not answer are left out."""
         clients = {client.url: client for client, _ in self.jobs().values()}
         found = []
         for client in clients.values():
@@ -172,7 +172,7 @@ class Drivers:
         return found
 
     def first(self, target: str) -> tuple[int, str, bytes] | None:
-        """Return the first answer of a driver to a GET that knows what it is about: status, type, body."""
+        """Return the first answer to a GET of a driver that knows its object: status, type, body."""
         for client in {client.url: client for client, _ in self.jobs().values()}.values():
             try:
                 found = client.forward("GET", target, b"", "")
@@ -247,7 +247,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _of_job(drivers: Drivers, archive: Archive, prefix: str, request: Request) -> Response:
-    """Answer what is about one job."""
+    """Answer a request about one job."""
     job_id = request.path_params["jobid"]
     body = bytearray()
     async for chunk in request.stream():
@@ -272,7 +272,7 @@ async def _of_job(drivers: Drivers, archive: Archive, prefix: str, request: Requ
 
 
 async def _of_machine(drivers: Drivers, request: Request) -> Response:
-    """Answer what is about a machine: the first driver with tasks there does."""
+    """Answer a request about a machine: the first driver with tasks there does."""
     target = request.scope["raw_path"].decode("latin-1")
     query = request.scope["query_string"].decode("latin-1")
     found = await run_in_threadpool(drivers.first, f"{target}?{query}" if query else target)

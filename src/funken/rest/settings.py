@@ -57,7 +57,7 @@ class RestSettings:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address can be reached from this machine only.
+    """Return True if an address can be reached from this machine only.
 
     >>> is_loopback("127.0.0.2"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("driver.example.org")
     (True, True, False, False)
@@ -71,7 +71,7 @@ def is_loopback(address: str) -> bool:
 
 
 def rest_settings(configuration: Configuration) -> RestSettings:
-    """Read the settings; raises ``RestServerFailed`` for what would be open to everybody, or cannot be read."""
+    """Read the settings; raises ``RestServerFailed`` for ones that would be open to everybody, or cannot be read."""
     address = configuration.get(config.REST_ADDRESS)
     bind = configuration.get(config.REST_BIND_ADDRESS) or address
     token_file = configuration.get(config.REST_TOKEN_FILE)
@@ -180,7 +180,7 @@ _SUFFIX = ".json"
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """One server: the process it is in, its address, and what a client of the same user needs to reach it."""
+    """One server: its process, its address, and the token file for a client of the same user."""
 
     pid: int
     url: str
@@ -204,7 +204,7 @@ def registry_folder(environment: Mapping[str, str] | None = None) -> Path | None
 
 
 def is_private(folder: Path) -> bool:
-    """Whether a folder is this user's, and of nobody else's concern."""
+    """Return True if a folder belongs to this user, and nobody else may use it."""
     try:
         found = folder.lstat()
     except OSError:

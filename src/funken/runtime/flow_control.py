@@ -67,7 +67,7 @@ _ENOUGH = 20
 
 
 def report_interval(widths: Sequence[int]) -> float:
-    """Return how often (s) a task may report: all sources together take 1000 reports a second, more in jobs that are very wide.
+    """Return the interval (s) of a task's reports: all sources take 1000 reports a second, more in very wide jobs.
 
     >>> report_interval([2, 2]), report_interval([4, 4]), report_interval([16, 16])
     (0.01, 0.032, 0.25)
@@ -88,7 +88,7 @@ class QueueDelayMonitor:
         self._blocks = self._idle = 0
 
     def on_block(self, ingested_at: float, age: float, waited: bool = False) -> None:
-        """Note a block: when it was born, and how old it was when it was handled (s); whether the task ``waited`` for it.
+        """Note a block: its birth, and its age when it was handled (s); ``waited``: the task waited for it.
 
         >>> queueing = QueueDelayMonitor(0.025)
         >>> queueing.on_block(10.0, 0.005); queueing.take_excess()
@@ -113,7 +113,7 @@ class QueueDelayMonitor:
             self._waited, self._awaited, self._since = 0, float("inf"), ingested_at
 
     def interval(self, every: float) -> float:
-        """Return how long (s) after a report the next may follow: a fast task knows little more ``every`` time.
+        """Return the time (s) from a report to the next: a fast task knows little more ``every`` time.
 
         >>> queueing = QueueDelayMonitor(0.025)
         >>> for _ in range(4): queueing.on_block(11.0, 0.105)
@@ -123,7 +123,7 @@ class QueueDelayMonitor:
         return max(every, _MANY_SECONDS) if self._blocks >= _MANY_BLOCKS else every
 
     def take_excess(self) -> tuple[float, float, float] | None:
-        """Return the newest block since the last call that queued too long, and for what part of the blocks the task waited."""
+        """Return the newest block since the last call that queued too long, and the share of blocks with a wait."""
         if self._late is None:
             return None
         (ingested_at, excess), self._late = self._late, None
@@ -146,22 +146,22 @@ class QueueDelayMonitor:
 
 
 FIRST_RECORDS = 100
-"""What may be in flight before anything is known."""
+"""The records that may be in flight before anything is known."""
 _LASTS, _AWAITS = 0.5, 5.0
-"""Tasks say what comes through for the first time (s) after the first record, and await that for the second."""
+"""Tasks report their throughput for the first time (s) after the first record, and await that for the second."""
 _ENDS = 1.0
 """A source asks for no more so long (s) after all had reported."""
 _PROVEN, _FRESH = 0.3, 0.1
 """If nothing was late for so long, and all tasks have said so within the second time, the sources need no window. After late
 records it does not grow for the second time."""
 DRAINED, _MEASURED = 0.2, 0.05
-"""The second: over how many seconds it is measured what comes through."""
+"""The second: the time (s) over which the throughput is measured."""
 QUEUED = 0.5
-"""A task that had to wait for a larger part of its blocks has no queue: what is late came late."""
+"""A task that had to wait for a larger part of its blocks has no queue: its late records came late."""
 
 
 class Beginning:
-    """Whether a task is to say what comes through.
+    """The beginning of a job: while it lasts, a task reports its throughput.
 
     >>> beginning = Beginning()
     >>> beginning.start(10.0); beginning.lasts(14.0), beginning.lasts(16.0)
@@ -180,18 +180,18 @@ class Beginning:
         self._began = False
 
     def on_block(self, now: float) -> None:
-        """The task was given a block."""
+        """The task has taken a block."""
         if not self._began:
             self._began = True
             self._end = min(self._end, now + _LASTS)
 
     def lasts(self, now: float) -> bool:
-        """Return whether it is the job's beginning still."""
+        """Return True if it is the job's beginning still."""
         return self._end - _AWAITS <= now < self._end
 
 
 class SlowStart:
-    """How many records a source may have in flight while a job begins.
+    """A limit of the records of a source in flight while a job begins.
 
     ``tasks``: how many are behind it, all of which have to report, ``every`` so often (s).
 
@@ -221,9 +221,9 @@ class SlowStart:
         self.window = FIRST_RECORDS
 
     def on_report(self, task: Hashable, arrived: int, now: float, excess: float = 0.0, waited: float = 0.0) -> bool:
-        """A task has said that so many of the source's records have come through, by how much (s) they were late, if they were.
+        """A task has reported that so many of the source's records have come through, and their delay (s), if any.
 
-        ``waited``: for what part of its blocks it had to wait. Return whether the window is known, and the job begins still.
+        ``waited``: the part of its blocks for which it had to wait. Return whether the window is known, and the job begins still.
         """
         self._arrived[task] = max(arrived, self._arrived.get(task, 0))
         self._heard[task] = now
@@ -240,11 +240,11 @@ class SlowStart:
         return now < self._since + _ENDS
 
     def is_late(self, now: float) -> bool:
-        """Return whether records were late just now."""
+        """Return True if records were late just now."""
         return now <= self._late + _FRESH
 
     def _rate(self, through: int, now: float) -> float:
-        """Return how many records per second came through lately, 0 if that is not known yet."""
+        """Return the records per second that came through lately, 0 if that is not known yet."""
         samples = self._samples
         samples.append((now, through))
         while len(samples) > 1 and samples[1][0] <= now - _MEASURED:
@@ -253,7 +253,7 @@ class SlowStart:
         return (through - before) / (now - at) if now - at >= _MEASURED else 0.0
 
     def proven(self, now: float) -> bool:
-        """Return whether the tasks take what comes, so that no window is needed."""
+        """Return True if the tasks keep up with their input, so that no window is needed."""
         if self._since is None or now < max(self._since, self._late) + _PROVEN:
             return False
         return min(self._heard.values()) > now - _FRESH
@@ -314,7 +314,7 @@ class PieceSize:
         self._delay: float | None = None
 
     def begin(self) -> float:
-        """Return when a piece begins (``Clock.monotonic``)."""
+        """Return the beginning of a piece (``Clock.monotonic``)."""
         if self._watches:
             # Hot: 1 us and where the thread waits often 10, twice a piece, but only in the 200 pieces after one of over 20 ms
             self._usage = self._clock.thread_usage()
@@ -341,7 +341,7 @@ class PieceSize:
         return took
 
     def _to_blame(self, took: float, records: int) -> tuple[float, bool]:
-        """Return how long (s) the records of a piece took by themselves, and whether that is known for sure."""
+        """Return the time (s) that the records of a piece took by themselves, and whether that is known for sure."""
         before, after = self._usage, self._clock.thread_usage()
         if before is not None and after is not None:
             self._waits = after.waits - before.waits > min(_FEW_WAITS, records // _RECORDS_PER_WAIT)
@@ -390,7 +390,7 @@ _MOST = 256.0
 
 
 class WindowGain:
-    """By what the windows of a source are to be multiplied: ``gain``, from 1 to 256.
+    """The factor of the windows of a source: ``gain``, from 1 to 256.
 
     >>> window = WindowGain()
     >>> window.begin(0.0, arrived=0)
@@ -466,33 +466,33 @@ _SEEN = 0.1
 _MEMORY = 0.5
 """Older records do not count."""
 _SLACK = 0.05
-"""How much more may be in flight than the target and the least age: a window is as old as the report it is made of."""
+"""The time (s) that may be in flight beyond the target and the least age: a window is as old as its report."""
 _GROWTH, _FORGOTTEN = 0.2, 1.5
 """A window without reports grows e-fold in the first time, and is dropped after the second."""
 _FALL = 1.0
 """The rate that a window is made of falls at most e-fold in this time."""
 _DENSE_PIECE, _DENSE_REPORTS = 0.015, 2
-"""Reports further apart than a piece of work takes and so many times what a task waits between them: not all records are late."""
+"""Reports further apart than a piece of work takes and so many times a task's waits: not all records are late."""
 _FEW_RECORDS, _VERY_LATE, _UNPROVEN = 8, 1.0, 4.0
 """Unless fewer records came through than the first, or they were later than the second: a single record may take longer. Then
 the window keeps at most so many times what is measured."""
 _HELD = 1 / 3
-"""What waits for its block to fill is in flight as well, and comes through no sooner: so much of the window's time at most."""
+"""Records that wait for their block to fill are in flight as well: so much of the window's time at most."""
 _FAIRNESS = 0.5
 """By how much more the window of a source grows that no report is about."""
 _SHARE_SECONDS, _SHARE, _MOST_SHARE, _LONGEST_AGE = 1.0, 1.5, 0.75, 1.0
 """Over the first a source measures its share. It may have in flight what the mean source has (for the last at most), times so
 much of the part that it lacks, at most the third. Where every source is at that, queues still get shorter."""
 _YOUNG = 0.3
-"""What was measured over less may be far too much: the first piece of a block counts for all of it."""
+"""A measurement over less time may be far too high: the first piece of a block counts for all of it."""
 _MOST_RATE = 1e9
 """Records per second."""
 _QUANTUM, _LOOK_AGAIN = 0.01, 0.02
 """Sources read on when the first time's worth of records may be read, and look whether at least as often as the second."""
 _FIRST_RATE, _FIRST_GROWTH = 5_000.0, 0.1
-"""The window at the beginning, if it is not known what comes through: records per second, e-fold in so long."""
+"""The window at the beginning, if the throughput is not known: records per second, e-fold in so long."""
 _KEPT, _COARSE = 16_384, 0.001
-"""How many moments are remembered, and how far they are apart: it has to reach back to the oldest record in flight."""
+"""Number of moments that are remembered, and their distance: it has to reach back to the oldest record in flight."""
 
 _FIRST_FLUSH_DELAY, _MOST_FLUSH_DELAY, _NO_FLUSH_DELAY = 0.0005, 0.005, 0.0001
 _DOUBLED, _LOST, _LEFT = 0.1, 1.0, 0.95
@@ -501,7 +501,7 @@ _DOUBLED, _LOST, _LEFT = 0.1, 1.0, 0.95
 
 @dataclass(slots=True)
 class _Progress:
-    """What one task has reported: records up to ``arrived`` had come through at ``since``, some were in flight before ``at``."""
+    """A task's reports: records up to ``arrived`` had come through at ``since``, some were in flight before ``at``."""
 
     arrived: int
     since: float
@@ -524,13 +524,13 @@ class _Progress:
     owed: float = 0.0
 
     def measure(self, arrived: int, in_flight_since: float, now: float) -> tuple[float, float]:
-        """Return how many records have come through in how many seconds, the recent ones counting most."""
+        """Return the records that have come through and their time (s), the recent ones counting most."""
         seconds = max(0.0, now - max(self.since, in_flight_since))
         kept = max(0.0, 1 - seconds / _MEMORY)
         return self.records * kept + arrived - self.arrived, self.seconds * kept + seconds
 
     def reported(self, seen: float, now: float, dense: float) -> None:
-        """Let the rate fall slowly, down to what is measured, and note what time without reports it may have gained."""
+        """Let the rate fall slowly, down to the measured one, and note the possible gain of time without reports."""
         # Reports that had to wait until this task read them come all at once.
         gap = min(max(0.0, seen - self.seen), max(0.0, now - self.at), _FORGOTTEN)
         self.rate = max(1.0, self.rate * exp(-min(gap, dense) / _FALL))
@@ -557,7 +557,7 @@ class _Progress:
         self.arrived, self.since = arrived, now
 
     def limit(self, now: float, gain: float) -> float:
-        """Return how many records may have been read by now, ``gain``: times what is measured."""
+        """Return the limit of records read by now, ``gain``: times the measured number."""
         silent = max(0.0, now - self.at)
         allowed = self.allowed * (1 + _FAIRNESS * max(0.0, self.underserved))
         window = gain * self.rate * (allowed + self.growth * expm1(min(silent / self.growth, 30.0)))
@@ -601,7 +601,7 @@ class InFlightWindow:
 
     @property
     def holds(self) -> float:
-        """How long (s) what was sent may wait for a block to fill while the sources pause; ``inf``: for its buffer timeout."""
+        """The time (s) that sent records may wait for a full block while sources pause; ``inf``: the buffer timeout."""
         if None in self._limiting:
             return 0.0
         return min((self._progress[task].allowed for task in self._limiting), default=float("inf")) * _HELD
@@ -611,7 +611,7 @@ class InFlightWindow:
         return len(self._limiting) > (None in self._limiting)  # not only by the window that a job begins with
 
     def on_read(self, ingested_at: float, records: int) -> None:
-        """Record how many records were read at a time."""
+        """Record the number of records read at a time."""
         self._look(ingested_at)
         self._few = records < self._most / 4
         if records:
@@ -665,7 +665,7 @@ class InFlightWindow:
             self._changed = now
 
     def _begin(self, task: Hashable, ingested_at: float, excess: float, now: float, waited: float) -> None:
-        """A task reported while the job begins: the first window is what comes through allows."""
+        """A task reported while the job begins: the first window is set by the throughput."""
         start, window = self._start, self._progress[None]
         if start.on_report(task, self._read_by(ingested_at), now, excess, waited):
             records = float(start.window)
@@ -688,7 +688,7 @@ class InFlightWindow:
         return self._counts[max(0, bisect_right(self._times, at) - 1)]
 
     def _look(self, now: float) -> None:
-        """Begin anew if the clock was set back: what is known says nothing about what comes."""
+        """Begin anew if the clock was set back: the measurements do not hold any more."""
         if now < self._now:
             del self._times[:]
             del self._counts[:]
@@ -749,7 +749,7 @@ class InFlightWindow:
         progress.at, progress.seen = now, ingested_at + excess
 
     def _owed(self, progress: _Progress, now: float, age: float, mean_rate: float) -> float:
-        """Return how many records of a source that has less than its share may be in flight, by Little's law."""
+        """Return the in-flight limit of a source that has less than its share, by Little's law."""
         if not mean_rate > 0 or now - progress.shared > _SHARE_SECONDS:
             return 0.0
         since = max(now - _SHARE_SECONDS, self._times[0])
@@ -759,7 +759,7 @@ class InFlightWindow:
         return lacks * mean_rate * min(max(0.0, age), _LONGEST_AGE)
 
     def room(self, now: float, most: int) -> int:
-        """Return how many records may be read now: one at least, ``most`` at most."""
+        """Return the number of records that may be read now: one at least, ``most`` at most."""
         self._look(now)
         if self._begins:
             most = min(most, FIRST_RECORDS)
@@ -769,7 +769,7 @@ class InFlightWindow:
         return most
 
     def pause(self, now: float) -> int:
-        """Return how long to pause (ms), 0 if not at all."""
+        """Return the pause (ms), 0 if there is none."""
         self._look(now)
         left = self._resume - now
         if left > _LONGEST_PAUSE:
@@ -811,7 +811,7 @@ class InFlightWindow:
 
 
 class SourceThrottle:
-    """Queue delays of a task, and the throttle of its sources; ``every``: how often (s) ``take_report`` may be called."""
+    """Queue delays of a task, and the throttle of its sources; ``every``: the interval (s) of ``take_report``."""
 
     def __init__(self, plan: PhysicalPlan, task: TaskId, settings: TaskSettings, clock: Clock) -> None:
         self.every = report_interval(plan.widths)
@@ -832,7 +832,7 @@ class SourceThrottle:
 
     @property
     def tells_after(self) -> float:
-        """How long (s) after a report the next may follow."""
+        """The time (s) from a report to the next."""
         return self.every if self.begins() else self._queue_delay.interval(self.every)
 
     def on_start(self) -> None:
@@ -841,7 +841,7 @@ class SourceThrottle:
             self._beginning.start(self._clock.wall())
 
     def begins(self) -> bool:
-        """Return whether the task is to say what comes through, also if it has nothing to do."""
+        """Return True if the task reports its throughput, also if it has nothing to do."""
         return self._reports_beginning and self._beginning.lasts(self._clock.wall())
 
     def on_block(self, ingested_at: float, age: float) -> None:
@@ -857,7 +857,7 @@ class SourceThrottle:
         self._was_idle = True
 
     def take_report(self, idle: bool) -> QueueDelayReported | None:
-        """Return by how much records queued too long, for the sources; ``None`` if they did not, and the job does not begin."""
+        """Return the excess queueing time, for the sources; ``None`` if there is none, and the job does not begin."""
         late = self._queue_delay.take_excess()
         if late is None:
             came = self._clock.wall() if idle else self._newest
@@ -872,21 +872,21 @@ class SourceThrottle:
             self._window.on_throttle(late.task, late.ingested_at, late.excess, now, late.waited, command.mean_rate)
 
     def pause(self) -> int:
-        """Return how long (ms) the sources have to pause."""
+        """Return the pause (ms) of the sources."""
         millis = self._window.pause(self._clock.wall())
         self.pausing = millis > 0
         return millis
 
     def must_send(self, oldest: float) -> bool:
-        """Return whether what was read, first at a time (s), waits too long for a block to fill while the sources pause."""
+        """Return True if records read at a time (s) wait too long for a full block while the sources pause."""
         return self._clock.wall() - oldest >= self._window.holds
 
     def room(self, now: float, most: int) -> int:
-        """Return how many records may be read."""
+        """Return the number of records that may be read."""
         return self._window.room(now, most)
 
     def on_read(self, ingested_at: float, records: int) -> None:
-        """Record how many records were read."""
+        """Record the number of read records."""
         self._window.on_read(ingested_at, records)
 
     def on_poll(self, saturated: bool) -> None:

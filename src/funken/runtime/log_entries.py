@@ -15,7 +15,7 @@ from funken.dataclass import dataclass
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 LONGEST = 16 * 1024
-"""The most characters of one record; what is more is cut."""
+"""The most characters of one record; longer ones are cut."""
 
 _BURST_SECONDS = 5.0
 
@@ -41,7 +41,7 @@ class LogEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What of the logging of user code is taken; travels with the settings of a task. ``explicit``: the level was set."""
+    """The filter of the logging of user code; travels with the settings of a task. ``explicit``: the level was set."""
 
     level: int = logging.INFO
     explicit: bool = False
@@ -76,7 +76,7 @@ class LogLimit:
         self._dropped = 0
 
     def admit(self, now: float) -> bool:
-        """Whether a record of this time (s) is let through; one that is not is counted."""
+        """Return True if a record of this time (s) is let through; count it otherwise."""
         if not self._rate:
             return True
         if self._at is not None and now > self._at:
@@ -90,7 +90,7 @@ class LogLimit:
         return True
 
     def take_dropped(self) -> int:
-        """Return how many records were dropped since the last call."""
+        """Return the number of records that were dropped since the last call."""
         found, self._dropped = self._dropped, 0
         return found
 
@@ -117,7 +117,7 @@ def cut(text: str) -> str:
 
 
 def on_lines(text: str) -> str:
-    r"""Return a message so that none of its lines can be taken for another record: what follows the first is indented.
+    r"""Return a message so that none of its lines can be taken for another record: later lines are indented.
 
     Characters that a terminal obeys are escaped.
 

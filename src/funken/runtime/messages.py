@@ -31,7 +31,7 @@ class TaskId(NamedTuple):
 
 
 class Savepoint(NamedTuple):
-    """What makes a checkpoint a savepoint: the folder it goes to; ``stop``: the job is to end with it. Barriers carry it."""
+    """The mark of a savepoint: the folder it goes to; ``stop``: the job is to end with it. Barriers carry it."""
 
     target: str
     stop: Stop | None = None
@@ -64,14 +64,14 @@ class TaskStarted(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class WorkerHeartbeat(TaskEvent):
-    """The worker runs; ``stalled`` is how long its loop has been at the same step (s)."""
+    """The worker runs; ``stalled`` is the time that its loop has been at the same step (s)."""
 
     stalled: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorEvent(TaskEvent):
-    """An event for the coordinator of the operator; ``output``: it is part of what the attempt of the task writes."""
+    """An event for the coordinator of the operator; ``output``: it is part of the output of the task's attempt."""
 
     payload: Any = None
     output: bool = False
@@ -83,14 +83,14 @@ class MetricsReport(TaskEvent):
 
     vertices: dict[int, VertexMetrics] = field(default_factory=dict)
     at: float = 0.0
-    """When it was made, by a clock of the task's that never steps back (s)."""
+    """The time of its making, by a clock of the task's that never steps back (s)."""
     process: ProcessStatus | None = None
-    """What its process used of the machine."""
+    """The resources that its process used of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorWarning(TaskEvent):
-    """Something that a user ought to know of, found by an operator; ``kind`` is given once per operator."""
+    """Something that a user ought to know of, found by an operator; each ``kind`` comes once per operator."""
 
     kind: str = ""
     text: str = ""
@@ -98,7 +98,7 @@ class OperatorWarning(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskLogged(TaskEvent):
-    """What user code has logged in the task's process, in its order."""
+    """The log of user code in the task's process, in its order."""
 
     entries: tuple[LogEntry, ...] = ()
     host: str = ""
@@ -115,7 +115,7 @@ class CallStack(NamedTuple):
 
 
 class ThreadStack(NamedTuple):
-    """What a thread does at one moment: its name, and its stack as text, newest call first."""
+    """The stack of a thread at one moment: its name, and its stack as text, newest call first."""
 
     name: str
     text: str
@@ -123,7 +123,7 @@ class ThreadStack(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StacksSampled(TaskEvent):
-    """How often each stack of the task's thread was found; ``ended``: when the last one was (wall clock)."""
+    """The samples of the task's thread per stack; ``ended``: the time of the last one (wall clock)."""
 
     stacks: dict[CallStack, int] = field(default_factory=dict)
     ended: Millis = Millis(0)
@@ -131,7 +131,7 @@ class StacksSampled(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class ThreadsDumped(TaskEvent):
-    """What all threads of the task's process did when they were asked for, by the number of the request."""
+    """The stacks of all threads of the task's process, by the number of the request."""
 
     request: int = 0
     threads: tuple[ThreadStack, ...] = ()
@@ -140,7 +140,7 @@ class ThreadsDumped(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetrics:
-    """What the functions of one subtask of an operator measure, by dotted name; ``operator`` is the operator's name.
+    """The metrics of the functions of one subtask of an operator, by dotted name; ``operator`` is the operator's name.
 
     ``labels`` has the names without the values of groups that are a key and a value, and these by key.
     """
@@ -152,7 +152,7 @@ class OperatorMetrics:
 
 
 class RecordCounts(NamedTuple):
-    """How many records an operator has read and emitted; ``None``: nobody counts them."""
+    """The records that an operator has read and emitted; ``None``: nobody counts them."""
 
     read: int | None
     emitted: int | None
@@ -179,9 +179,9 @@ class VertexMetrics:
     markers: dict[str, dict[str, float]] = field(default_factory=dict)
     """The ages (ms) of latency markers by where they come from, as ``latency_statistics`` has them; replaced, never changed."""
     queued: int = 0
-    """How many blocks have arrived and wait."""
+    """Number of blocks that have arrived and wait."""
     operators: dict[str, RecordCounts] = field(default_factory=dict)
-    """What each operator has read and emitted, by its stable id; replaced, never changed."""
+    """The records that each operator has read and emitted, by its stable id; replaced, never changed."""
 
     def copy(self) -> VertexMetrics:
         """Return the same numbers, in dicts of their own."""
@@ -202,7 +202,7 @@ class QueueDelayReported(TaskEvent):
 
 
 class SubtaskCheckpoint(NamedTuple):
-    """How one subtask of a vertex took its part in a checkpoint: its barrier came at ``begin`` (wall clock, ms).
+    """The part of one subtask of a vertex in a checkpoint: its barrier came at ``begin`` (wall clock, ms).
 
     Then, in ms: until all barriers had come, until its snapshot was taken, and until that was written.
     """
@@ -248,7 +248,7 @@ class LoopReported(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class FeedbackAddress(TaskEvent):
-    """Where a task with heads of loops takes what comes back: host and port."""
+    """The address at which a task with heads of loops takes feedback: host and port."""
 
     address: tuple[str, int] = ("", 0)
 
@@ -290,7 +290,7 @@ class OperatorEvent(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class Throttle(TaskCommand):
-    """Throttle sources, or let them read more: what tasks have reported of records that queued before them.
+    """Throttle sources, or let them read more: the reports of tasks on records that queued before them.
 
     ``mean_rate``: how many records per second a task with sources reads on average, 0 if nobody knows.
     """
@@ -309,7 +309,7 @@ class TriggerCheckpoint(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointComplete(TaskCommand):
-    """A checkpoint is complete; what sinks prepared for it and earlier ones is committed."""
+    """A checkpoint is complete; the output that sinks prepared for it and earlier ones is committed."""
 
     checkpoint: int
 
@@ -320,12 +320,12 @@ class CheckpointAborted(TaskCommand):
 
     checkpoint: int
     rewrite: bool = False
-    """Whether snapshots are to be complete: what they build on was removed."""
+    """True if snapshots are to be complete: what they build on was removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedbackAddresses(TaskCommand):
-    """Where all tasks with heads of loops take what comes back."""
+    """The addresses at which all tasks with heads of loops take feedback."""
 
     addresses: dict[TaskId, tuple[str, int]]
 
@@ -348,7 +348,7 @@ class LoopEnd(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class StartReading(TaskCommand):
-    """Every task of the job is open: sources start reading, and the tasks behind them report what comes through."""
+    """Every task of the job is open: sources start reading, and the tasks behind them report their throughput."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +360,7 @@ class SampleStacks(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class DumpThreads(TaskCommand):
-    """Say what all threads of the task's process do."""
+    """Report the stacks of all threads of the task's process."""
 
     request: int
 
@@ -383,7 +383,7 @@ def dumps(message: Any) -> bytes:
 
 
 def loads(data: bytes | bytearray) -> Any:
-    """Read a message; raises ``TransferCorrupted``, and whatever unpickling an object of the user's raises."""
+    """Read a message; raises ``TransferCorrupted``, and exceptions of unpickling an object of the user's."""
     content = memoryview(data)[_CHECKSUM.size :]
     if len(data) < _CHECKSUM.size or zlib.crc32(content) != _CHECKSUM.unpack_from(data)[0]:
         raise TransferCorrupted(

@@ -48,12 +48,12 @@ class HeartbeatSettings:
 
     @property
     def send_seconds(self) -> float:
-        """How often to send one: at least three have to fit into the timeout."""
+        """The time between two heartbeats (s): at least three have to fit into the timeout."""
         return min(self.interval, self.timeout / 3) / 1000
 
     @property
     def tick_seconds(self) -> float:
-        """How often to look."""
+        """The time between two checks (s)."""
         return min(1.0, self.send_seconds, self.timeout / 10_000)
 
 
@@ -70,11 +70,11 @@ class Peer:
         self._since = now
 
     def hold(self) -> None:
-        """What arrives is not read until the next ``heard``: silence does not count."""
+        """Stop counting silence until the next ``heard``: this side reads nothing meanwhile."""
         self._since = math.inf
 
     def silence(self, now: float) -> float:
-        """Return for how long nothing has arrived while this side was able to receive (s)."""
+        """Return the time without a message while this side was able to receive (s)."""
         return max(0.0, now - self._since)
 
     def excuse(self, seconds: float) -> None:
@@ -125,7 +125,7 @@ class HeartbeatMonitor:
         return lost
 
     def was_stopped(self, now: float) -> bool:
-        """Whether this side itself stood still for the timeout until just now: its peers may have given it up."""
+        """Return True if this side stood still for the timeout until just now: its peers may consider it lost."""
         return now - self._ticked >= self.timeout or now - self._resumed < RESUMED_SECONDS
 
 
@@ -138,7 +138,7 @@ PIECE_RECORDS = 2000
 
 @dataclass(frozen=True)
 class CheckpointPlan:
-    """The checkpoint settings of a task; ``folder`` is the job's, ``restores`` is what its subtasks start from."""
+    """The checkpoint settings of a task; ``folder`` is the job's, ``restores`` are the starts of its subtasks."""
 
     folder: str
     options: SnapshotOptions = field(default_factory=SnapshotOptions)
@@ -154,7 +154,7 @@ class CheckpointPlan:
 
 @dataclass(frozen=True)
 class LatencySettings:
-    """How often (ms) sources emit latency markers (0: never), what their ages are told apart by, and how many are kept."""
+    """The settings of latency markers: interval (ms; 0: never), granularity of the ages, and number of ages to keep."""
 
     interval: int = 0
     granularity: str = "operator"
@@ -172,7 +172,7 @@ class LatencySettings:
 
 @dataclass(frozen=True)
 class FeedbackSettings:
-    """How much of what comes back in loops may wait in memory (bytes), and where the rest goes."""
+    """The memory of feedback in loops (bytes), and the folders of the rest."""
 
     memory: int = 32 * 2**20
     directories: tuple[str, ...] = ()
@@ -197,9 +197,9 @@ class TaskSettings:
     attempt: int = 0
     batch: bool = False
     together: bool = False
-    """Whether all tasks run at the same time; then sources wait until all are open, and no record waits for a start-up."""
+    """True if all tasks run at the same time; then sources wait until all are open: no record waits for a start-up."""
     pausing: bool = False
-    """Whether this is one micro-batch of a job: unbounded sources end with it, and the job pauses instead of ending."""
+    """True if this is one micro-batch of a job: unbounded sources end with it, and the job pauses instead of ending."""
     object_reuse: bool = False
     inlining: bool = True
     block_records: int = 8000
@@ -219,7 +219,7 @@ class TaskSettings:
 
     @property
     def piece_records(self) -> int:
-        """How many records a task handles at a time, but for those of columns: larger pieces are longer bursts, for little."""
+        """Number of records that a task handles at a time, but for columns: larger pieces mean longer bursts."""
         return min(self.block_records, PIECE_RECORDS)
 
     @staticmethod

@@ -67,7 +67,7 @@ _GIVEN_UP = 4
 
 @dataclass(frozen=True)
 class BarrierDeployment:
-    """What every worker of a stage receives. ``program`` is the pickled ``(main, argument)``."""
+    """The deployment of a stage, which every worker receives. ``program`` is the pickled ``(main, argument)``."""
 
     program: bytes
     address: Address
@@ -76,7 +76,7 @@ class BarrierDeployment:
     heartbeat: HeartbeatSettings
     cancel_grace: int
     home: Home | None = None
-    """Where the program runs, if its workers begin elsewhere."""
+    """The place where the program runs, if its workers begin elsewhere."""
 
     def __repr__(self) -> str:
         return "BarrierDeployment(...)"  # the key must not reach a log
@@ -258,7 +258,7 @@ def default_parallelism(given: Any) -> int:
 def run_stage(
     configuration: Configuration, given: Any, name: str, width: int, program: tuple[Any, Any], master: StageMaster
 ) -> None:
-    """Run ``program``, which is ``(main, argument)``, in a stage of so many workers; raise what fails.
+    """Run ``program``, which is ``(main, argument)``, in a stage of so many workers; raise its failure.
 
     The session is the given one, the active one, or a new one. This runs in a thread of its own: Ctrl-C must not cut a call
     to the JVM in two.
@@ -376,7 +376,7 @@ class _Stage:
 
 
 def _worker_function(deployment: BarrierDeployment) -> Any:
-    """Return what runs in every task."""
+    """Return the function that runs in every task."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:  # one row, which means nothing

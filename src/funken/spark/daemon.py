@@ -38,7 +38,7 @@ PRELOADED = (
     "pyspark.sql",
     "pyspark.worker",
 )
-"""What workers need, besides the public names, and what starts no thread (``tests/spark/test_daemon.py``)."""
+"""The modules of workers, besides the public names, that start no thread (``tests/spark/test_daemon.py``)."""
 
 WITH_NUMPY = (
     "numpy",
@@ -47,10 +47,10 @@ WITH_NUMPY = (
     "funken.operators.columnar.rolling",
     "funken.operators.columnar.stateless",
 )
-"""What workers need for columns: 75 ms of each."""
+"""The modules of workers for columns: 75 ms of each."""
 
 WITH_ARROW = ("pyarrow", "pyarrow.compute", "funken.spark.worker")
-"""What workers need for blocks: 60 ms of each."""
+"""The modules of workers for blocks: 60 ms of each."""
 
 _POOL, _JEMALLOC = "ARROW_DEFAULT_MEMORY_POOL", "JE_ARROW_MALLOC_CONF"
 _NO_THREAD = "background_thread:false"
@@ -61,7 +61,7 @@ _BUFFER_BYTES = "65536"
 
 
 def preload() -> None:
-    """Import what the workers need, and exempt it from garbage collection, so that its pages stay shared."""
+    """Import the modules of the workers, and exempt them from garbage collection, so that their pages stay shared."""
     public = importlib.import_module("funken")
     for name in public.__all__:
         getattr(public, name)
@@ -84,7 +84,7 @@ def preload() -> None:
 
 
 def forget_archives() -> None:
-    """Forget what finds modules in the archives read so far: of those that stay, a worker makes it again when it imports more.
+    """Forget the finders of modules in archives read so far; a worker makes one again when it imports more.
 
     PySpark invalidates the caches of all in every worker. Each package of ``pyspark.zip`` has one, and reads the whole directory
     of the archive again: 100 ms.

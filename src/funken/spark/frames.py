@@ -31,7 +31,7 @@ def session(given: Any = None) -> SparkSession:
 
 
 def is_local() -> bool:
-    """Whether Spark runs on this machine only."""
+    """Return True if Spark runs on this machine only."""
     master = str(session().sparkContext.master)
     return master.startswith("local") and not master.startswith("local-cluster")
 

@@ -65,7 +65,7 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Java:
-    """What a java executable says of itself."""
+    """A description of a java executable, by itself."""
 
     home: Path
     version: int
@@ -214,7 +214,7 @@ def _install(script: str, home: Path) -> bool:
 
 
 _KEPT = 2
-"""How many archives stay: those used last."""
+"""Number of archives that stay: those used last."""
 _WRITTEN_SECONDS = 30.0
 """A part file that has not changed for so long is complete."""
 _QUIET = "-Xlog:cds*=off"
@@ -252,7 +252,7 @@ def _folder() -> Path | None:
 
 
 def _name(java_home: Path, jars: Path) -> str:
-    """Hash what an archive depends on."""
+    """Hash the inputs of an archive."""
     release, facts = java_home / "release", hashlib.sha256()
     facts.update(
         f"{java_home.resolve()}\n{release.read_text() if release.is_file() else ''}\n{jars.resolve()}\n".encode()

@@ -26,37 +26,37 @@ from funken.io.temporary import make_temporary_folder, remove_temporary_folder
 from funken.timing.clock import SystemClock
 
 GONE = (Py4JError, ConnectionError)
-"""What a call to a JVM raises that is not there any more."""
+"""The exceptions of a call to a JVM that is not there any more."""
 
 lock = threading.RLock()
 
 _STOP_SECONDS = 5.0
 _FORGET_SECONDS = 0.5
-"""How long ``SparkSession.stop`` may take for what it does once the context is stopped; not everybody calls it."""
+"""The time (s) that ``SparkSession.stop`` may take once the context is stopped; not everybody calls it."""
 _LOOK_SECONDS = 0.05
 _EXIT_SECONDS = 10.0
 _LONGEST_FOLDER = 64
 """Of the path of a JVM's folder (bytes): the sockets in it add 43, and the system allows 107."""
 
 _own: weakref.WeakKeyDictionary[SparkContext, list[str]] = weakref.WeakKeyDictionary()
-"""The contexts that Funken started, and what they added to ``sys.path``."""
+"""The contexts that Funken started, and their additions to ``sys.path``."""
 _joined: weakref.WeakSet[SparkContext] = weakref.WeakSet()
 _folders: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 """The gateways of the JVMs that Funken started, and the JVMs' folders."""
 
 
 def is_own(context: Any) -> bool:
-    """Whether Funken started a context."""
+    """Return True if Funken started a context."""
     return context in _own
 
 
 def is_warm(context: Any) -> bool:
-    """Whether a context is in the JVM of another process, which this one has joined."""
+    """Return True if a context is in the JVM of another process, which this one has joined."""
     return context in _joined
 
 
 def is_free() -> bool:
-    """Whether this process has no JVM, also none that has ended."""
+    """Return True if this process has no JVM, also none that has ended."""
     _forget_leftovers()
     return SparkContext._gateway is None
 
@@ -77,7 +77,7 @@ def adopt(session: SparkSession) -> SparkSession:
 
 
 def lives(context: Any) -> bool:
-    """Whether a context can run anything: it is not stopped, and its JVM answers."""
+    """Return True if a context can run anything: it is not stopped, and its JVM answers."""
     java = getattr(context, "_jsc", None)
     try:
         return java is not None and not java.sc().isStopped()
@@ -90,7 +90,7 @@ def start(
 ) -> SparkSession:
     """Make a session that counts as Funken's own, in a new JVM unless one is alive; ``options`` are the JVM's.
 
-    A JVM that is not ``wanted`` any more while it starts is killed, and what PySpark raises then is raised.
+    A JVM that is not ``wanted`` any more while it starts is killed, and PySpark's exception is raised.
     """
     _forget_leftovers()
     if (context := next(filter(lives, list(_own)), None)) is not None:
@@ -218,7 +218,7 @@ def _wait_until(holds: Callable[[], bool], seconds: float) -> None:
 
 
 def _close(context: Any) -> None:
-    """Do what ``SparkContext.stop`` does on this side; it would call the JVM first."""
+    """Do the work of ``SparkContext.stop`` on this side; it would call the JVM first."""
     context._jsc = None
     server, context._accumulatorServer = getattr(context, "_accumulatorServer", None), None
     if server is not None:

@@ -32,7 +32,7 @@ _BUFFER = 256 * 1024
 
 
 class Frame(NamedTuple):
-    """A message between workers: ``kind``, ``edge``, ``superstep`` and ``records`` mean what the program says."""
+    """A message between workers: the program defines ``kind``, ``edge``, ``superstep`` and ``records``."""
 
     kind: int
     edge: int
@@ -236,7 +236,7 @@ class Feedback:
         self._notify()
 
     def look(self, finished: bool) -> None:
-        """The loop is about to look at the lane; raise what has failed, unless the task has finished anyway."""
+        """The loop is about to look at the lane; raise its failure, unless the task has finished anyway."""
         self._notified = False
         if self._error is not None and not finished:
             raise self._error
@@ -244,7 +244,7 @@ class Feedback:
             self._send_unsent(self._addresses)
 
     def polls(self) -> bool:
-        """Whether the sources of the task may be polled: what had come back when they last were has been taken."""
+        """Return True if the sources of the task may be polled: the feedback at their last poll has been taken."""
         lane = self._lane
         if lane is None:
             return True
@@ -254,7 +254,7 @@ class Feedback:
         return True
 
     def mailbox(self, inner: Mailbox, task: Task) -> Mailbox:
-        """Return the mailbox of the task: its own, or one that also has what came back."""
+        """Return the mailbox of the task: its own, or one that also has the feedback."""
         return inner if self._lane is None else HeadMailbox(inner, task, self._lane)
 
     def close(self) -> None:
@@ -264,7 +264,7 @@ class Feedback:
 
 
 class HeadMailbox:
-    """The mailbox of a task with heads: what had come back when new input was last taken goes before what is new."""
+    """The mailbox of a task with heads: feedback up to the last new input goes before new blocks."""
 
     def __init__(self, inner: Mailbox, task: Task, lane: FeedbackLane) -> None:
         self._inner = inner
@@ -272,11 +272,11 @@ class HeadMailbox:
         self._lane = lane
 
     def empty(self) -> bool:
-        """Whether nothing has arrived that the task should take; what came back may wait while blocks are queued."""
+        """Return True if nothing has arrived that the task should take; feedback may wait while blocks are queued."""
         return self._inner.empty() and (self._task.work or not len(self._lane))
 
     def deliver(self) -> bool:
-        """Give something to the task; return whether the turn goes on."""
+        """Deliver something to the task; return whether the turn goes on."""
         if not self._task.work and (self._lane.due or (len(self._lane) and self._inner.empty())):
             self._task.receive(self._lane.take())
             return True
@@ -289,5 +289,5 @@ class HeadMailbox:
         self._inner.processed()
 
     def flushes(self) -> bool:
-        """Whether the task flushes in this turn if no block is queued."""
+        """Return True if the task flushes in this turn if no block is queued."""
         return self._inner.flushes() and not len(self._lane)

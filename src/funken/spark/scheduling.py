@@ -19,7 +19,7 @@ _RESET_ON_FORK = 0x40000000
 
 
 def schedule(policy: str, proc: Path = _PROC) -> None:
-    """Give the threads the policy ``batch`` or ``normal``; those that have another than these two keep it.
+    """Set the policy ``batch`` or ``normal`` of the threads; those that have another than these two keep it.
 
     Threads to come have that of the thread which starts them.
     """

@@ -123,7 +123,7 @@ def session_for(
 
 
 def _slots_in_time(spark: SparkSession, slots: int, configuration: Configuration, wanted: Callable[[], bool]) -> int:
-    """Return how many slots there are; on a cluster, whose executors register one after the other, wait for enough of them."""
+    """Return the number of slots; on a cluster, whose executors register one by one, wait for enough of them."""
     available = slots_of(spark)
     master = str(spark.sparkContext.master)
     if available >= slots or re.fullmatch(r"local(\[.*)?", master):
@@ -159,7 +159,7 @@ def losing(spark: SparkSession, replaceable: bool = True) -> Iterator[None]:
 
 
 def living(given: Any) -> SparkSession | None:
-    """Return a session that was given; ``None`` if there is none, or one of Funken's own that has ended.
+    """Return the session of the argument; ``None`` if there is none, or one of Funken's own that has ended.
 
     Raises ``SessionStopped`` if it has ended and is the user's.
     """
@@ -196,7 +196,7 @@ def _let_go(context: Any) -> None:
 
 @dataclass(frozen=True)
 class SessionLaunch:
-    """What Funken starts a session with; ``name`` says what a warm one must have been started with."""
+    """The settings with which Funken starts a session; ``name`` says which warm session will do."""
 
     java_home: Path
     master: str
@@ -272,9 +272,9 @@ def _start(configuration: Configuration, slots: int, wanted: Callable[[], bool])
 
 
 def _import_path() -> str | None:
-    """Return where a fresh interpreter has to look for Funken; ``None`` if it is installed.
+    """Return the path in which a fresh interpreter has to look for Funken; ``None`` if it is installed.
 
-    What ``PYTHONPATH`` names comes before the standard library, so a folder of installed packages must not be in it.
+    Folders of ``PYTHONPATH`` come before the standard library, so a folder of installed packages must not be in it.
     """
     place = Path(__file__).resolve().parents[2]
     installed = [*site.getsitepackages(), site.getusersitepackages()]
@@ -315,9 +315,9 @@ def settings_of(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def this_python(spark: SparkSession) -> Iterator[None]:
-    """Let what is planned here run on the driver's interpreter, as ``python3`` on the PATH may be another one.
+    """Let plans made here run on the driver's interpreter, as ``python3`` on the PATH may be another one.
 
-    Leaves alone what ``PYSPARK_PYTHON`` says, and clusters, where this interpreter's path means nothing.
+    Leaves alone an interpreter of ``PYSPARK_PYTHON``, and clusters, where this interpreter's path means nothing.
     """
     context = spark.sparkContext
     before = context.pythonExec
@@ -344,7 +344,7 @@ def check(spark: SparkSession) -> None:
 
 
 def slots_of(spark: SparkSession) -> int:
-    """Return how many tasks the session can run at the same time."""
+    """Return the number of tasks that the session can run at the same time."""
     context: Any = spark.sparkContext
     scala = context._jsc.sc()
     return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
@@ -363,12 +363,12 @@ def control_host(spark: SparkSession) -> tuple[str, str]:
 
 
 def home_of_workers(spark: SparkSession) -> Home | None:
-    """Return where this program runs, if its workers begin elsewhere: in the process of a warm session."""
+    """Return the place of this program, if its workers begin elsewhere: in the process of a warm session."""
     return Home.here() if jvm.is_warm(spark.sparkContext) else None
 
 
 def repeats_tasks(spark: SparkSession) -> bool:
-    """Whether Spark retries a failed task: on clusters as configured, on one machine only with ``local[N,failures]``."""
+    """Return True if Spark retries a failed task: clusters as configured, one machine only ``local[N,failures]``."""
     master = str(spark.sparkContext.master)
     if not master.startswith("local") or master.startswith("local-cluster"):
         return int(spark.sparkContext.getConf().get("spark.task.maxFailures", "4")) > 1

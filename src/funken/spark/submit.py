@@ -102,7 +102,7 @@ def _columns_read(job: Job) -> list[str] | None:
 
 
 class SparkRunner:
-    """What both ways share: the control server, the deployment, the watch over the job."""
+    """The base of both ways to run: the control server, the deployment, the watch over the job."""
 
     continuous: bool
 
@@ -112,7 +112,7 @@ class SparkRunner:
         return int(given.sparkContext.defaultParallelism) if given is not None else os.cpu_count() or 1
 
     def prepare(self, job: Job) -> None:
-        """Start the session, and run a job of two stages in it, so that what a job needs is loaded.
+        """Start the session, and run a job of two stages in it, so that the classes of a job are loaded.
 
         In a thread of its own, for the same reason as ``run``.
         """
@@ -247,7 +247,7 @@ class SparkRunner:
 
 
 def too_few_slots(wanted: int, available: int, said: str) -> JobExecutionError | TooFewTaskSlots:
-    """Return why Spark has refused a job that had enough slots just before: an executor was lost since, or others use some.
+    """Return the cause of Spark's refusal of a job that had enough slots just before: a lost executor, or other jobs.
 
     The first is over when another executor is there, for which the next attempt waits.
 
@@ -283,7 +283,7 @@ def unless_gone(stop: Callable[[], Any]) -> None:
 
 
 def _stop_running() -> None:
-    """Stop what still runs when the program ends, so that it leaves nothing behind."""
+    """Stop the runs that are left when the program ends, so that it leaves nothing behind."""
     left = dict(_RUNNING)
     for job in left.values():
         job.cancel(suspend=True)
@@ -417,7 +417,7 @@ class MicroBatchRunner(BatchRunner):
             raise JobExecutionError(f"Spark ended the query of job {job.plan.name!r}: {error}")
 
     def _batch(self, job: Job, settings: CheckpointSettings, rows: DataFrame, number: int) -> None:
-        """Run one batch, in a thread of Spark's; what it raises ends the query, and Spark does not note the batch."""
+        """Run one batch, in a thread of Spark's; an exception ends the query, and Spark does not note the batch."""
         try:
             self._run_batch(job, settings, rows, number)
             if job.cancelled.is_set():
@@ -452,7 +452,7 @@ class MicroBatchRunner(BatchRunner):
 
 
 def log_beside(folder: str, job_id: str) -> str:
-    """Return where Spark's log of offsets goes, in the spelling that Spark has for the scheme.
+    """Return the target of Spark's log of offsets, in the spelling that Spark has for the scheme.
 
     >>> log_beside("/checkpoints/", "orders"), log_beside("s3://bucket/checkpoints", "orders")
     ('/checkpoints/orders.spark', 's3a://bucket/checkpoints/orders.spark')

@@ -64,7 +64,7 @@ _monotonic = SystemClock().monotonic
 
 @dataclass(frozen=True)
 class Deployment:
-    """What every task of a job receives. ``program`` is the pickled plan with the classes of ``__main__``."""
+    """A job's deployment, sent to every task. ``program`` is the pickled plan with the classes of ``__main__``."""
 
     program: bytes
     settings: TaskSettings
@@ -73,9 +73,9 @@ class Deployment:
     path: tuple[str, ...]
     continuous: bool
     rows: bool = False
-    """Whether stage 0 is carried by the rows of a DataFrame that the program reads."""
+    """True if stage 0 is carried by the rows of a DataFrame that the program reads."""
     home: Home | None = None
-    """Where the program runs, if its workers begin elsewhere."""
+    """The place where the program runs, if its workers begin elsewhere."""
 
     def __repr__(self) -> str:
         return "Deployment(...)"  # the key must not reach a log
@@ -83,35 +83,35 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class InputEnded:
-    """What the reader puts into a mailbox when no more blocks come; ``why``: what ended it, if that was not the end."""
+    """The reader's last item in a mailbox when no more blocks come; ``why``: the error that ended it, if any."""
 
     why: Exception | None = None
 
 
 class SharedWorker:
-    """What the tasks of a worker share."""
+    """The shared state of the tasks of a worker."""
 
     def __init__(self) -> None:
         self.wakeup = Wakeup()
         """Wakes the thread that turns them."""
         self.done = threading.Event()
         self.shared = False
-        """Whether there is more than one."""
+        """True if there is more than one."""
         self.busy = 0.0
         """For how long (s) any of them was turned."""
         self.blocked = 0.0
-        """For how long (s) what they have sent was not taken; no other is turned meanwhile."""
+        """The time (s) that sent blocks were not taken; no other is turned meanwhile."""
 
 
 class TaskShell:
-    """One task in this process; all but what says otherwise is called by the thread that turns it."""
+    """One task in this process; unless noted, methods are called by the thread that turns it."""
 
     def __init__(self, deployment: Deployment, task: TaskId, worker: SharedWorker) -> None:
         self.id = task
         self.stopped = False
-        """Whether the task is to be turned no more."""
+        """True if the task is to be turned no more."""
         self.due = 0.0
-        """When it is to be turned, if nothing arrives."""
+        """The time of its next turn, if nothing arrives."""
         self._deployment = deployment
         self._continuous = deployment.continuous
         self._worker = worker
@@ -176,7 +176,7 @@ class TaskShell:
         self._loop = TaskLoop(task, mailbox, report, clock, timeout, reports_delay=self._continuous)
 
     def deliver_to(self, send: Callable[[TaskEvent], None]) -> Callable[[TaskStateSnapshot], None] | None:
-        """Return what takes snapshots: a thread writes them one after the other, and reports."""
+        """Return a consumer of snapshots: a thread writes them one after the other, and reports."""
         settings = self._deployment.settings
         if settings.checkpoints is None:
             return None
@@ -213,7 +213,7 @@ class TaskShell:
         self._worker.wakeup.set()
 
     def admit(self, item: bytes | pa.RecordBatch) -> None:
-        """Put what the reader has read into the mailbox; waits until there is room."""
+        """Put an item of the reader into the mailbox; waits until there is room."""
         if self._sealer is not None and isinstance(item, bytes):
             item = self._sealer.opened(item, *self.id)
         self._credits.get()
@@ -245,7 +245,7 @@ class TaskShell:
             os._exit(3)
 
     def stalled(self) -> float:
-        """Return for how long (s) the loop has been at the same step."""
+        """Return the time (s) that the loop has been at the same step."""
         return 0.0 if self._turned is None else _monotonic() - self._turned
 
     def end_if_given_up(self) -> None:
@@ -254,7 +254,7 @@ class TaskShell:
             os._exit(_GIVEN_UP)
 
     def end_without_driver(self, seconds: float) -> None:
-        """Whether the job goes on elsewhere is not known here, so nothing more is to happen in this process."""
+        """End this process without its driver: the job may go on elsewhere, so nothing more is to happen here."""
         text = (
             f"funken: the driver has sent no heartbeat to {self.id} for {seconds:.1f} s ({config.HEARTBEAT_TIMEOUT.key}): "
             "it was stopped, its machine is frozen or cannot be reached. This worker ends.\n"
@@ -267,7 +267,7 @@ class TaskShell:
     # ---- the loop
 
     def turn(self) -> Iterator[tuple[bool, list[tuple[int, bytes]]]]:
-        """Turn the loop once; yields whether what is to be sent must not be held back on its way, and the rows."""
+        """Turn the loop once; yields whether the rows must not be held back on their way, and the rows."""
         task, worker = self._task, self._worker
         assert task is not None
         begin, blocked, waited = _monotonic(), worker.blocked, 0.0
@@ -310,17 +310,17 @@ class TaskShell:
         self.send(OperatorWarning(self.id, busiest.vertex.nodes[0].id, self.id.subtask, kind, text))
 
     def kept(self) -> float:
-        """Return for how long (s) the thread has turned other tasks."""
+        """Return the time (s) that the thread has turned other tasks."""
         return self._worker.busy - self._busy
 
     # ---- the mailbox of the loop
 
     def empty(self) -> bool:
-        """Whether nothing has arrived."""
+        """Return True if nothing has arrived."""
         return not self._inbox
 
     def deliver(self) -> bool:
-        """Give the oldest to the task; what wakes it lets it advance at once, and tick the operators that are due."""
+        """Deliver the oldest to the task; a wake-up lets it advance at once, and fire the ticks that are due."""
         item = self._inbox.popleft()
         if item is not _WAKE:
             assert self._task is not None
@@ -370,9 +370,9 @@ class TaskShell:
             raise TaskLost(f"the input of {self.id} ended before its data did: a task before it was lost{why}.")
 
     def _admit(self, task: Task) -> None:
-        """Give credit for blocks that are worked off, and for all while barriers of an unaligned checkpoint are awaited.
+        """Grant credit for finished blocks, and for all while barriers of an unaligned checkpoint are awaited.
 
-        Those barriers are behind what Spark holds: that is received at once, and becomes part of the checkpoint.
+        Those barriers are behind blocks that Spark holds: these are received at once, and become part of the checkpoint.
         """
         most = task.backlog if task.looks_ahead and not task.awaits_barriers else 0
         while self._owed > most:
@@ -382,12 +382,12 @@ class TaskShell:
     # ---- the end
 
     def report_failure(self, error: BaseException) -> None:
-        """Tell the driver what has failed, if it can still be told."""
+        """Send the failure to the driver, if it still listens."""
         with contextlib.suppress(OSError):
             self.send(failure_event(self.id, error))
 
     def close_task(self) -> None:
-        """Close the operators; what that raises is reported."""
+        """Close the operators; an exception is reported."""
         try:
             if self._task is not None:
                 self._task.close()
@@ -408,6 +408,6 @@ class _ShellClock(SystemClock):
         self._shell = shell
 
     def run_delay(self) -> float | None:
-        """Return for how long (s) the task could have run, but did not."""
+        """Return the time (s) that the task could have run, but did not."""
         delay = super().run_delay()
         return None if delay is None else delay + self._shell.kept()

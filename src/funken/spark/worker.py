@@ -98,7 +98,7 @@ class Fillers:
 
 _READ_SECONDS = 600.0
 _TOGETHER_SECONDS = 0.01
-"""What several tasks send goes together if it comes within this time."""
+"""Blocks of several tasks go together if they come within this time (s)."""
 
 _WATCH_SECONDS, _WAITS, _CROWDED = 10.0, 0.3, 0.5
 """A user is told if functions of tasks that share a worker wait for the first share of so long, or a worker waits for a core for
@@ -126,7 +126,7 @@ def stage_function(deployment: Deployment, stage: int, width: int, workers: int,
 
 
 class ThreadWatch:
-    """Tells what the thread of a worker waits for: in its functions (a service, a sleep), or for a core."""
+    """Tells the cause for which the thread of a worker waits: its functions (a service, a sleep), or a core."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -268,7 +268,7 @@ class StageWorker(SharedWorker):
             self._wait()
 
     def _emit(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is to be sent; until Spark asks for more, the tasks are back-pressured."""
+        """Yield the rows to send; until Spark asks for more, the tasks are back-pressured."""
         rows = (self._fillers.flushed if self._hasten else self._fillers.sent)(self._rows)
         if rows:
             self._rows, self._hasten = [], False

@@ -27,20 +27,20 @@ Slot: TypeAlias = Hashable
 """A key, or ``(key, namespace)``."""
 
 Table: TypeAlias = MutableMapping[Slot, Any]
-"""What is stored of one state."""
+"""The values of one state."""
 
 BeforeWrite: TypeAlias = Callable[[Slot, Any], None]
-"""Called with a slot and what is stored there, before that may change."""
+"""Called with a slot and its value, before that may change."""
 
 ABSENT = object()
-"""Stands for what is stored in a slot that is not in the table."""
+"""Stands for the value of a slot that is not in the table."""
 
 
 class StateBackend(Protocol):
     """Makes the tables of one operator subtask."""
 
     def table(self, name: str, kind: StateKind, namespaced: bool) -> Table:
-        """Return the table of a state; called once per state and kind of slot."""
+        """Return the table of a state; called once per state and type of slot."""
         ...
 
 
@@ -69,7 +69,7 @@ class FileSnapshotBackend(Protocol):
     """
 
     def snapshot(self, states: Mapping[str, Mapping[str, Any]], now: int) -> Any:
-        """Return a snapshot of all tables, given the kind and lifetime of each state; ``None`` if there are none."""
+        """Return a snapshot of all tables, by the type and lifetime of each state; ``None`` if there are none."""
         ...
 
 
@@ -82,12 +82,12 @@ def slots_of(table: Table) -> Iterable[Slot]:
 
 
 def may_hold(table: Table) -> bool:
-    """Return whether there may be something in a table: to count what is in files takes long."""
+    """Return True if a table may have entries: to count those in files takes long."""
     return not isinstance(table, dict) or bool(table)
 
 
 def whole(stored: Any) -> Any:
-    """Return what is stored as an object that later changes of the table do not reach, if it is a view of a map."""
+    """Return the stored value as an object that later changes of the table do not reach, if it is a view of a map."""
     return dict(stored.items()) if isinstance(stored, Mapping) and not isinstance(stored, dict) else stored
 
 
@@ -97,7 +97,7 @@ _delete = dict.__delitem__
 
 
 class TrackedTable(dict[Slot, Any]):
-    """A dict that tracks which slots change; reading it costs what reading a dict costs.
+    """A dict that tracks the slots that change; reading it costs as much as reading a dict.
 
     >>> table = TrackedTable()
     >>> table["a"] = 1
@@ -134,7 +134,7 @@ class TrackedTable(dict[Slot, Any]):
         self._changed[slot] = None
 
     def pop(self, slot: Slot, *default: Any) -> Any:
-        """Remove a slot and return what was stored."""
+        """Remove a slot and return its value."""
         if slot in self:
             self._changed[slot] = None
         return super().pop(slot, *default)
@@ -180,7 +180,7 @@ class CopyOnWriteTable(TrackedTable):
             self._before_write(slot, _get(self, slot, ABSENT))
 
     def get(self, slot: Slot, default: Any = None) -> Any:
-        """Return what is stored in a slot."""
+        """Return the value of a slot."""
         self._preserve(slot)
         return _get(self, slot, default)
 
@@ -197,7 +197,7 @@ class CopyOnWriteTable(TrackedTable):
         super().__delitem__(slot)
 
     def pop(self, slot: Slot, *default: Any) -> Any:
-        """Remove a slot and return what was stored."""
+        """Remove a slot and return its value."""
         self._preserve(slot)
         return super().pop(slot, *default)
 
@@ -281,7 +281,7 @@ class StateSettings:
 
     @property
     def in_files(self) -> bool:
-        """Whether state is in files, and memory only has a part of it."""
+        """True if state is in files, and memory only has a part of it."""
         return self.backend == "rocksdb"
 
     def directory(self, number: int) -> str:

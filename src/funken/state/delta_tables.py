@@ -42,7 +42,7 @@ class OperatorTable(Protocol):
     """A table of an operator's own, as rows of keyed state; see ``KeyedStateStore.register``."""
 
     def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
-        """Begin a snapshot of everything, or of what changed since the last call, or since it was loaded.
+        """Begin a snapshot of everything, or of the changes since the last call, or since the load.
 
         Entries that are about to be read or written before ``rows`` has yielded them are passed to ``before_write`` first.
         """
@@ -53,7 +53,7 @@ class OperatorTable(Protocol):
         ...
 
     def __len__(self) -> int:
-        """Return about how many entries there are."""
+        """Return the approximate number of entries."""
         ...
 
 
@@ -119,7 +119,7 @@ class CopyOnWriteLayer:
 
 
 class DeltaTable:
-    """Entries by key; ``base`` may have an older version of what is in ``delta``, or the same object.
+    """Entries by key; ``base`` may have an older version of an entry in ``delta``, or the same object.
 
     >>> layers = DeltaTable()
     >>> layers.delta["a"] = 1
@@ -176,7 +176,7 @@ def _same(stored: Any) -> Any:
 
 
 class KeyedDeltaTable(DeltaTable):
-    """An ``OperatorTable`` of one entry per key; ``save`` and ``revive`` convert entries to what is saved, and back.
+    """An ``OperatorTable`` of one entry per key; ``save`` and ``revive`` convert entries to saved ones, and back.
 
     >>> table = KeyedDeltaTable()
     >>> table.load([("a", None, 1), ("b", None, 2)])
@@ -209,7 +209,7 @@ class KeyedDeltaTable(DeltaTable):
             self._gone.append(key)
 
     def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
-        """Begin a snapshot of everything, or of what was written or removed since the last one."""
+        """Begin a snapshot of everything, or of the entries written or removed since the last one."""
         save = self._save
         entries = self.snapshot_entries(lambda key, entry: before_write((key, None, save(entry))), complete)
         gone, self._gone = self._gone, []
@@ -226,14 +226,14 @@ class KeyedDeltaTable(DeltaTable):
 
 
 class Elsewhere(Protocol):
-    """Where the other entries of an ``ExtendedDeltaTable`` are: in arrays, for example."""
+    """The entries of an ``ExtendedDeltaTable`` that are kept elsewhere: in arrays, for example."""
 
     def take_written(self, complete: bool) -> tuple[Iterator[tuple[Any, Any]], list[Any]]:
         """Return the saved entries that changed since the last time, or all; and keys that are gone."""
         ...
 
     def kept(self) -> int:
-        """Return how many entries are there."""
+        """Return the number of entries."""
         ...
 
 
@@ -264,7 +264,7 @@ class ExtendedDeltaTable(KeyedDeltaTable):
         self._gone += keys
 
     def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
-        """Begin a snapshot of everything, or of what was written or removed since the last one."""
+        """Begin a snapshot of everything, or of the entries written or removed since the last one."""
         rows, gone = super().begin_snapshot(complete, before_write)
         written, removed = self._elsewhere.take_written(complete)
         return TableSnapshot(
@@ -296,7 +296,7 @@ class PaneTable:
         return pane.whole()
 
     def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
-        """Begin a snapshot of everything, or of what was written or removed since the last one."""
+        """Begin a snapshot of everything, or of the panes written or removed since the last one."""
         return self._snapshot(
             complete, [snapshot_pane(at, pane, complete, before_write) for at, pane in self._panes.items()]
         )
@@ -332,7 +332,7 @@ def snapshot_pane(
 
 
 CHUNK = 256
-"""How many entries a step has by default."""
+"""The default number of entries of a step."""
 
 _MANY = 5000
 _PLAIN = frozenset({int, str, float, bool, bytes, type(None)})
@@ -359,7 +359,7 @@ class Pickled:
 
 
 def is_immutable(value: Any) -> bool:
-    """Return whether a value is known to be immutable; false for all that would need a closer look.
+    """Return True if a value is known to be immutable; false for all that would need a closer look.
 
     >>> is_immutable(1), is_immutable(("a", 1.5)), is_immutable([1]), is_immutable(("a", [1]))
     (True, True, False, False)
@@ -369,9 +369,9 @@ def is_immutable(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GroupedSnapshot:
-    """A snapshot of what is kept by key: rows by key group and table; of changes, also the slots that hold nothing any more.
+    """A snapshot of keyed state: rows by key group and table; of changes, also the slots that are empty now.
 
-    ``deleted`` is ``None`` in a complete snapshot: what it does not mention is not there.
+    ``deleted`` is ``None`` in a complete snapshot: slots that it does not mention are empty.
 
     >>> GroupedSnapshot(128, {7: {"n": [("a", None, 1)]}}).complete, GroupedSnapshot(128, {}, {}).complete
     (True, False)
@@ -383,23 +383,23 @@ class GroupedSnapshot:
 
     @property
     def complete(self) -> bool:
-        """Whether these are not only changes."""
+        """True if these are not only changes."""
         return self.deleted is None
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedSnapshot(GroupedSnapshot):
-    """A snapshot of keyed state: rows ``(key, namespace, stored)``, and the kind and lifetime of each state."""
+    """A snapshot of keyed state: rows ``(key, namespace, stored)``, and the type and lifetime of each state."""
 
     states: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class OperatorStates:
-    """The operator state of one subtask, by name: what is dealt out after a rescale in one of three ways.
+    """The operator state of one subtask, by name: values that are dealt out after a rescale in one of three ways.
 
     Lists in ``split`` are dealt out round robin, of those in ``union`` every subtask gets all elements, and ``broadcast``
-    state is equal in all subtasks. At work it is the state, and in a snapshot what is restored.
+    state is equal in all subtasks. At work it is the state, and in a snapshot the state to restore.
     """
 
     split: dict[str, list[Any]] = field(default_factory=dict)
@@ -407,7 +407,7 @@ class OperatorStates:
     broadcast: dict[str, dict[Any, Any]] = field(default_factory=dict)
 
     def update(self, other: OperatorStates) -> None:
-        """Take over what another has."""
+        """Take over the states of another."""
         self.split.update(other.split)
         self.union.update(other.union)
         self.broadcast.update({name: with_one_nan(entries) for name, entries in other.broadcast.items()})
@@ -417,7 +417,7 @@ class OperatorStates:
 class SnapshotWriter:
     """Buffers rows of a snapshot, and removed slots, until they are taken.
 
-    ``spill`` is called with the writer when many rows were preserved; ``dumps`` pickles what is about to change.
+    ``spill`` is called with the writer when many rows were preserved; ``dumps`` pickles values that are about to change.
     """
 
     dumps: Dumps = lambda value, state: pickle.dumps(value)
@@ -469,11 +469,11 @@ class SnapshotSource(Protocol):
     """State that can be snapshotted in steps: a keyed store, timers."""
 
     def begin_snapshot(self, writer: SnapshotWriter, complete: bool) -> Iterator[None]:
-        """Begin a snapshot of what changed, or of all; each step of the result adds some of it to the writer."""
+        """Begin a snapshot of the changes, or of all; each step of the result adds some of it to the writer."""
 
 
 def snapshot_at_once(state: SnapshotSource, complete: bool) -> SnapshotWriter:
-    """Snapshot what changed, or all, at once."""
+    """Snapshot the changes, or all, at once."""
     writer = SnapshotWriter()
     for _ in state.begin_snapshot(writer, complete):
         pass

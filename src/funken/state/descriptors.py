@@ -22,7 +22,7 @@ from funken.types.info import TypeInformation, TypeOf, declared
 
 
 DEFAULT_CLEANUP_SIZE = 5
-"""How many entries one access to a state with a lifetime looks at for cleaning up, as in Flink."""
+"""The number of entries that one access to a state with a lifetime looks at for cleaning up, as in Flink."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class IncrementalCleanupStrategy:
     cleanup_size: int
 
     def get_cleanup_size(self) -> int:
-        """Return how many entries."""
+        """Return the number of entries."""
         return self.cleanup_size
 
     def run_cleanup_for_every_record(self) -> bool:
@@ -42,7 +42,7 @@ class IncrementalCleanupStrategy:
 
 @dataclass(frozen=True)
 class CleanupStrategies:
-    """How expired entries are removed that nobody reads; ``cleanup_size`` 0 means that an access looks at no others.
+    """The removal of expired entries that nobody reads; ``cleanup_size`` 0 means that an access looks at no others.
 
     >>> CleanupStrategies(0).is_cleanup_in_background(), CleanupStrategies(0).get_incremental_cleanup_strategy()
     (False, None)
@@ -51,7 +51,7 @@ class CleanupStrategies:
     cleanup_size: int
 
     def is_cleanup_in_background(self) -> bool:
-        """Return whether an access looks at other entries."""
+        """Return True if an access looks at other entries."""
         return self.cleanup_size > 0
 
     def in_full_snapshot(self) -> bool:
@@ -59,7 +59,7 @@ class CleanupStrategies:
         return True
 
     def get_incremental_cleanup_strategy(self) -> IncrementalCleanupStrategy | None:
-        """Return how many entries an access looks at, ``None`` if none."""
+        """Return the number of entries that an access looks at, ``None`` if none."""
         return IncrementalCleanupStrategy(self.cleanup_size) if self.cleanup_size > 0 else None
 
     def get_rocksdb_compact_filter_cleanup_strategy(self) -> None:
@@ -67,7 +67,7 @@ class CleanupStrategies:
 
 
 class StateTtlConfig:
-    """How long the values of a state live; made with ``StateTtlConfig.new_builder(...)``.
+    """The lifetime of the values of a state; made with ``StateTtlConfig.new_builder(...)``.
 
     A duration is a ``timedelta``, ``"5 s"``, a number of milliseconds, or PyFlink's ``Time`` or ``Duration``.
 
@@ -85,20 +85,20 @@ class StateTtlConfig:
     """
 
     class UpdateType(Enum):
-        """What renews the lifetime of a value."""
+        """The accesses that renew the lifetime of a value."""
 
         Disabled = 0
         OnCreateAndWrite = 1
         OnReadAndWrite = 2
 
     class StateVisibility(Enum):
-        """Whether a value that expired, but is still stored, may be read (once)."""
+        """The visibility of a value that expired, but is still stored."""
 
         ReturnExpiredIfNotCleanedUp = 0
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(Enum):
-        """Which time lifetimes are measured in: processing time, always."""
+        """The time in which lifetimes are measured: processing time, always."""
 
         ProcessingTime = 0
 
@@ -121,7 +121,7 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: DurationLike) -> StateTtlConfigBuilder:
-        """Return a builder whose ``build()`` gives the configuration.
+        """Return a builder whose ``build()`` returns the configuration.
 
         >>> builder = StateTtlConfig.new_builder(60_000).return_expired_if_not_cleaned_up().cleanup_incrementally(100)
         >>> builder.build()
@@ -130,15 +130,15 @@ class StateTtlConfig:
         return StateTtlConfigBuilder(ttl)
 
     def get_update_type(self) -> UpdateType:
-        """Return what renews a value's lifetime."""
+        """Return the accesses that renew a value's lifetime."""
         return self._update_type
 
     def get_state_visibility(self) -> StateVisibility:
-        """Return whether an expired value may be seen."""
+        """Return True if an expired value may be seen."""
         return self._visibility
 
     def get_ttl(self) -> DurationLike:
-        """Return the duration as it was given; ``ttl_millis`` is the same in milliseconds."""
+        """Return the duration in its original form; ``ttl_millis`` is the same in milliseconds."""
         return self._ttl
 
     def get_ttl_time_characteristic(self) -> TtlTimeCharacteristic:
@@ -146,11 +146,11 @@ class StateTtlConfig:
         return self._characteristic
 
     def get_cleanup_strategies(self) -> CleanupStrategies:
-        """Return how expired entries are removed that nobody reads."""
+        """Return the removal of expired entries that nobody reads."""
         return CleanupStrategies(self.cleanup_size)
 
     def is_enabled(self) -> bool:
-        """Return whether values expire at all."""
+        """Return True if values expire at all."""
         return self._update_type is not self.UpdateType.Disabled
 
     def __repr__(self) -> str:
@@ -168,7 +168,7 @@ class StateTtlConfigBuilder:
         self._cleanup_size = DEFAULT_CLEANUP_SIZE
 
     def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> StateTtlConfigBuilder:
-        """Set what renews a value's lifetime."""
+        """Set the accesses that renew a value's lifetime."""
         self._update_type = update_type
         return self
 
@@ -205,7 +205,7 @@ class StateTtlConfigBuilder:
         return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
 
     def set_ttl(self, ttl: DurationLike) -> StateTtlConfigBuilder:
-        """Set how long a value lives."""
+        """Set the lifetime of a value."""
         self._ttl = ttl
         return self
 
@@ -216,7 +216,7 @@ class StateTtlConfigBuilder:
     def cleanup_incrementally(
         self, cleanup_size: int, run_cleanup_for_every_record: bool = False
     ) -> StateTtlConfigBuilder:
-        """Set how many entries each access looks at; cleaning without an access is not done."""
+        """Set the number of entries that each access looks at; cleaning without an access is not done."""
         self._cleanup_size = cleanup_size
         return self
 
@@ -227,7 +227,7 @@ class StateTtlConfigBuilder:
         return self
 
     def disable_cleanup_in_background(self) -> StateTtlConfigBuilder:
-        """Clean up only what is read, and snapshots."""
+        """Clean up only entries that are read, and snapshots."""
         self._cleanup_size = 0
         return self
 
@@ -237,7 +237,7 @@ class StateTtlConfigBuilder:
 
 
 class StateKind(Enum):
-    """The kinds of state; the values are what snapshots contain."""
+    """The types of state; the values are those in snapshots."""
 
     VALUE = "value"
     LIST = "list"
@@ -247,7 +247,7 @@ class StateKind(Enum):
 
 
 _VALUES = (bytes, int, float, list, dict, set, tuple)
-"""What is no type, but may be taken for one."""
+"""The types of values that are no type, but may be taken for one."""
 
 
 class Reduces(Protocol[T]):
@@ -271,7 +271,7 @@ class Aggregates(Protocol[IN_contra, ACC, OUT_co]):
 
 
 class StateDescriptor(Generic[T]):
-    """The name and kind of a state, and optionally how long its values live; raises ``StateError`` without a name."""
+    """The name and type of a state, and optionally the lifetime of its values; raises ``StateError`` without a name."""
 
     kind: ClassVar[StateKind]
 
@@ -325,7 +325,7 @@ class StateDescriptor(Generic[T]):
 
 
 class ValueStateDescriptor(StateDescriptor[T]):
-    """Describes one value per key; ``default`` is what a key without a value reads as (a copy of it), else ``None``.
+    """Describes one value per key; ``default`` is read (as a copy) for a key without a value, else ``None``.
 
     To a type checker ``ValueStateDescriptor("count", int)`` and one with ``Types.INT()`` are of ints. A class says the type to
     the checker only; a declaration also converts values. ``ValueStateDescriptor[int | None]("count")`` says that there may be

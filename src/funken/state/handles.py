@@ -38,13 +38,13 @@ PLAIN: frozenset[type] = frozenset({int, str, float, bool, bytes})
 
 
 class _AllTypes(frozenset[type]):
-    """All types but that of ``None``: with it in place of ``PLAIN``, a handle shares what it stores with everybody."""
+    """All types but that of ``None``: with it in place of ``PLAIN``, a handle shares its values with everybody."""
 
     def __contains__(self, kind: object) -> bool:
         return kind is not type(None)
 
     def issuperset(self, *others: Iterable[Any]) -> bool:
-        """Whatever they are."""
+        """Return True for any arguments."""
         return True
 
 
@@ -52,7 +52,7 @@ SHARED: frozenset[type] = _AllTypes()
 
 
 def kept(value: Any, state: str) -> Any:
-    """Return a copy of what can be changed, the thing itself if it cannot; the error names the state."""
+    """Return a copy of a value that can be changed, others themselves; the error names the state."""
     try:
         return copied(value)
     except RecordNotCopied as error:
@@ -63,7 +63,7 @@ def kept(value: Any, state: str) -> Any:
 
 
 class _Value:
-    """Of what is read, copies."""
+    """Handles whose reads return copies."""
 
     __slots__ = ()
 
@@ -96,7 +96,7 @@ _CLASSES: dict[Any, Any] = {}
 
 
 def isolated(handle: Any) -> Any:
-    """Return the class of handles that also copy what they read; handles can change to it. Itself, if it is one.
+    """Return the class of handles that also copy values they read; handles can change to it. Itself, if it is one.
 
     >>> from funken.state.descriptors import ValueStateDescriptor
     >>> from funken.state.handles import ValueState
@@ -139,7 +139,7 @@ NO_NAMESPACE = _NoNamespace()
 
 
 class State:
-    """What all handles have: a descriptor, a table, the current slot, and ``clear``.
+    """The base of all handles: a descriptor, a table, the current slot, and ``clear``.
 
     ``namespace`` matters to handles made by ``KeyedStateStore.namespaced`` only. Operators that cannot afford a call
     per record may use ``table`` themselves, under the rules of ``backend.py``. Objects of the types in ``plain`` are stored as
@@ -158,7 +158,7 @@ class State:
         self.plain: frozenset[type] = PLAIN
 
     def _kept(self, value: Any) -> Any:
-        """Return what is stored for a value: a copy, if it can be changed; then what is read is copied from now on."""
+        """Return the stored form of a value: a copy, if it can be changed; then reads return copies from now on."""
         if type(value) is tuple:
             for part in value:
                 if type(part) not in PLAIN:
@@ -171,24 +171,24 @@ class State:
         return stored
 
     def _all_kept(self, values: Iterable[Any]) -> list[Any]:
-        """Return what is stored for several values, as a new list."""
+        """Return the stored forms of several values, as a new list."""
         stored = list(values)
         if self.plain.issuperset(map(type, stored)) or not can_change(stored):
             return stored
         return [self._kept(value) for value in stored]
 
     def _read(self, value: Any) -> Any:
-        """Return what is shown of a value that may be changed."""
+        """Return the visible form of a value that may be changed."""
         return value if type(value) in self.plain else kept(value, self.descriptor.name)
 
     def clear(self) -> None:
-        """Remove what is stored for the current key."""
+        """Remove the value of the current key."""
         slot = self.slot()
         if slot in self.table:  # not pop(): that of an empty dict does not even look whether there is a key
             del self.table[slot]
 
     def merge(self, target: Slot, sources: Iterable[Slot]) -> None:
-        """Move what is stored in the slots ``sources`` into the slot ``target``, after what is there."""
+        """Move the values of the slots ``sources`` into the slot ``target``, after its own."""
         table, merged = self.table, None
         for slot in (target, *(slot for slot in sources if slot != target)):
             stored = table.get(slot) if slot == target else table.pop(slot, None)

@@ -66,7 +66,7 @@ from funken.types.convert import Convert, converter
 
 
 class _Typed:
-    """What all typed handles share: the converter, made of the descriptor's type."""
+    """The base of all typed handles: the converter, made of the descriptor's type."""
 
     __slots__ = ()
 
@@ -129,7 +129,7 @@ _MIXINS: dict[StateKind, type] = {
 
 @cache
 def typed_handle(handle: type[State]) -> type[State]:
-    """Return the typed variant of a class of handles; the class itself for a kind that has none.
+    """Return the typed variant of a class of handles; the class itself for a type that has none.
 
     >>> from funken.state.descriptors import ValueStateDescriptor
     >>> from funken.state.handles import ValueState
@@ -157,7 +157,7 @@ class _NoKey:
 
 
 NO_KEY = _NoKey()
-"""What ``current_key`` is while there is no key; it costs the hot path no check."""
+"""The value of ``current_key`` while there is no key; it costs the hot path no check."""
 
 _HANDLES: dict[StateKind, Any] = {
     handle.kind: handle for handle in (ValueState, ListState, MapState, ReducingState, AggregatingState)
@@ -245,11 +245,11 @@ class KeyedStateStore:
 
     @property
     def expires(self) -> bool:
-        """Whether some state has a lifetime: then somebody has to see to it that time goes on."""
+        """True if some state has a lifetime: then somebody has to see to it that time goes on."""
         return any(declared.ttl is not None for declared in self._states.values())
 
     def drop(self) -> None:
-        """Remove the state of every key, but for what operators keep in tables of their own."""
+        """Remove the state of every key, but for that in operators' own tables."""
         for declared in self._states.values():
             for table in declared.tables.values():
                 table.clear()
@@ -317,14 +317,14 @@ class KeyedStateStore:
     def snapshot(self) -> KeyedSnapshot:
         """Return all state as plain data: a header, and rows ``(key, namespace, stored)`` by key group and state.
 
-        Lists and maps are copied, what the user stored in them is not: pickle the snapshot before the next record.
+        Lists and maps are copied, the user's objects in them are not: pickle the snapshot before the next record.
         """
         for name, declared in self._states.items():
             self._find_tables(name, declared)
         return replace(self.empty_snapshot(complete=True), groups=snapshot_at_once(self, complete=True).groups)
 
     def snapshot_changes(self) -> KeyedSnapshot:
-        """Return what changed as ``snapshot`` would, with the slots that are gone in ``deleted``.
+        """Return the changes as ``snapshot`` would, with the slots that are gone in ``deleted``.
 
         If a table of the backend does not track changes, that is a complete snapshot.
         """
@@ -335,11 +335,11 @@ class KeyedStateStore:
 
     @property
     def tracked(self) -> bool:
-        """Whether changes are tracked."""
+        """True if changes are tracked."""
         return all(isinstance(table, ChangeTracking) for _, _, _, table in self._tables())
 
     def begin_snapshot(self, writer: SnapshotWriter, complete: bool, chunk: int = CHUNK) -> Iterator[None]:
-        """Begin a snapshot of what changed since the last one, or of all; a table that is not tracked is written at once.
+        """Begin a snapshot of the changes since the last one, or of all; an untracked table is written at once.
 
         Each step of the result adds about ``chunk`` rows to the writer; rows that are about to change are added before.
         """
@@ -397,7 +397,7 @@ class KeyedStateStore:
 
     @property
     def own_entries(self) -> int:
-        """About how many entries the operator's own tables have."""
+        """Return the approximate number of entries of the operator's own tables."""
         return sum(len(own) for _, own in self._own_tables())
 
     def _tables(self) -> Iterator[tuple[str, _Declared, bool, Table]]:
@@ -414,7 +414,7 @@ class KeyedStateStore:
                 table.take_changed()
 
     def restore(self, snapshots: Iterable[KeyedSnapshot]) -> None:
-        """Take from snapshots, of any parallelism, what belongs to this subtask's key groups."""
+        """Take the state of this subtask's key groups from snapshots, of any parallelism."""
         for snapshot in snapshots:
             check_max_parallelism(snapshot.max_parallelism, self.max_parallelism)
             for name, header in snapshot.states.items():
@@ -447,7 +447,7 @@ class KeyedStateStore:
 
 
 def _copy(declared: _Declared, stored: Any, now: int) -> Any:
-    """Return a copy that later changes of the state do not reach, without what is expired; maybe ``ABSENT``."""
+    """Return a copy that later changes of the state do not reach, without expired values; maybe ``ABSENT``."""
     if declared.ttl is not None:
         stored = sweep(declared.kind, stored, now - declared.ttl)
         if stored is None:

@@ -170,7 +170,7 @@ def rows_by_key(rows: Iterable[tuple[Any, ...]], group: int, max_parallelism: in
 
 
 class KeyRouter:
-    """A cache from key to whatever ``choose(subtask)`` gave for the subtask that owns it.
+    """A cache from key to the result of ``choose(subtask)`` for the subtask that owns it.
 
     A lookup of a known key costs one dict access instead of a stable hash (about 0.4 us);
     forgets everything beyond ``limit`` keys, so that unbounded key spaces do not grow it.
@@ -191,12 +191,12 @@ class KeyRouter:
         self._max_parallelism = max_parallelism
         self._limit = limit
         self.known: dict[Any, Any] = {}
-        """What was found: hot loops look here first, and call ``find`` for a key that is not there.
+        """The choices so far: hot loops look here first, and call ``find`` for a key that is not there.
 
         A plain dict is looked up in 5 ns less than one of a subclass with ``__missing__``.
         """
         self.cleared = 0
-        """How often it has forgotten everything."""
+        """Number of times that it has forgotten everything."""
 
     def __getitem__(self, key: Any) -> Any:
         try:
@@ -205,7 +205,7 @@ class KeyRouter:
             return self.find(key)
 
     def of(self, keys: Iterable[Any]) -> list[Any]:
-        """Return what is known of keys, or found.
+        """Return the choice of each key, known or new.
 
         >>> KeyRouter(128, 2, lambda subtask: subtask).of(["a", "b", "a"])
         [0, 0, 0]
@@ -214,7 +214,7 @@ class KeyRouter:
         return [known[key] if key in known else find(key) for key in keys]
 
     def find(self, key: Any) -> Any:
-        """Find what is not known of a key; every NaN comes here, and is known as one key."""
+        """Choose for an unknown key; every NaN comes here, and is known as one key."""
         if type(key) not in PLAIN:
             key = normal_key(key)
             if key in self.known:
@@ -226,7 +226,7 @@ class KeyRouter:
         return choice
 
     def choice(self, key: Any) -> Any:
-        """Return what was chosen for the owner of a key."""
+        """Return the choice for the owner of a key."""
         kind = type(key)
         # Hot where there are more keys than the cache holds: as ``stable_hash``, whose three calls would add 180 ns to 390.
         if kind is int:

@@ -163,11 +163,11 @@ class MapState(State, Generic[K, V]):
             del table[slot]
 
     def contains(self, key: object) -> bool:
-        """Return whether the map has a key."""
+        """Return True if the map has a key."""
         return (key if type(key) in PLAIN else one_nan(key)) in self.table.get(self.slot(), ())
 
     def is_empty(self) -> bool:
-        """Return whether the map has no entries."""
+        """Return True if the map has no entries."""
         return next(iter(self._live()), self) is self
 
     def clear(self) -> None:
@@ -196,7 +196,7 @@ class MapState(State, Generic[K, V]):
         return iterator
 
     def _tell(self, slot: Slot, key_added: bool = False, key_removed: bool = False) -> None:
-        """Tell the iterators over a slot, if there still are any, what is about to happen to it."""
+        """Tell the iterators over a slot, if there still are any, of its next change."""
         same = {slot}  # keys whose hashes differ are not compared, which some cannot be
         for ref in self._iterators:
             iterator = ref()

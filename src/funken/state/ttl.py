@@ -24,7 +24,7 @@ Clock = Callable[[], int]
 
 
 def sweep(kind: StateKind, stored: Any, horizon: int) -> Any:
-    """Return ``stored`` without what was last accessed at or before ``horizon``; ``None`` if nothing is left."""
+    """Return ``stored`` without values last accessed at or before ``horizon``; ``None`` if nothing is left."""
     if kind is StateKind.LIST:
         return [wrapped for wrapped in stored if wrapped[1] > horizon] or None
     if kind is StateKind.MAP:
@@ -33,7 +33,7 @@ def sweep(kind: StateKind, stored: Any, horizon: int) -> Any:
 
 
 def wrap(kind: StateKind, stored: Any, now: int) -> Any:
-    """Give a lifetime that begins now to what was stored without one."""
+    """Add a lifetime that begins now to a value that was stored without one."""
     if kind is StateKind.LIST:
         return [(value, now) for value in stored]
     if kind is StateKind.MAP:
@@ -42,7 +42,7 @@ def wrap(kind: StateKind, stored: Any, now: int) -> Any:
 
 
 def unwrap(kind: StateKind, stored: Any) -> Any:
-    """Take the access times away from what was stored with a lifetime."""
+    """Take the access times away from a value that was stored with a lifetime."""
     if kind is StateKind.LIST:
         return [wrapped[0] for wrapped in stored]
     if kind is StateKind.MAP:
@@ -102,7 +102,7 @@ class Lifetime:
                 self.keep(slot, stored, sweep(self._kind, stored, now - self.ttl))
 
     def keep(self, slot: Slot, stored: Any, left: Any) -> None:
-        """Store what is left of ``stored``, if that is less."""
+        """Store the rest of ``stored``, if that is less."""
         if left is None:
             self._table.pop(slot, None)
         elif len(left) != len(stored):
@@ -150,7 +150,7 @@ class Lifetime:
 
 
 class _Expiring(State):
-    """What states with a lifetime have besides."""
+    """The base of states with a lifetime."""
 
     __slots__ = ()
 
@@ -279,7 +279,7 @@ class TtlMapState(_Expiring, MapState):
         super().put(key, (value, at))
 
     def contains(self, key: Any) -> bool:
-        """Return whether the map has a key; that is a read."""
+        """Return True if the map has a key; that is a read."""
         return self._live_value(key, self) is not self
 
     def current(self, slot: Slot, key: Any) -> Any:

@@ -55,22 +55,22 @@ class TableColumn:
 
     @property
     def is_physical(self) -> bool:
-        """Whether the connector stores the column."""
+        """True if the connector stores the column."""
         return self.expression is None and self.metadata_key is None
 
     @property
     def is_metadata(self) -> bool:
-        """Whether the column is metadata of the connector."""
+        """True if the column is metadata of the connector."""
         return self.metadata_key is not None
 
     @property
     def is_computed(self) -> bool:
-        """Whether the column is computed from others."""
+        """True if the column is computed from others."""
         return self.expression is not None
 
     @property
     def is_persisted(self) -> bool:
-        """Whether a row that is written has the column."""
+        """True if a written row has the column."""
         return self.is_physical or (self.is_metadata and not self.virtual)
 
 
@@ -202,7 +202,7 @@ class ResolvedTable:
 
 
 class Catalog(ABC):
-    """What keeps databases and their objects. Objects are told apart by kind: ``table`` (and view), ``function``, ``model``."""
+    """A store of databases and their objects, told apart by type: ``table`` (and view), ``function``, ``model``."""
 
     def open(self) -> None:  # noqa: B027 - most catalogs have nothing to open
         """Begin to use the catalog."""
@@ -225,11 +225,11 @@ class Catalog(ABC):
 
     @abstractmethod
     def drop_database(self, name: str) -> None:
-        """Drop a database, and what is in it."""
+        """Drop a database, and its objects."""
 
     @abstractmethod
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
-        """The objects of a kind by name."""
+        """The objects of a type by name."""
 
     @abstractmethod
     def put(self, database: str, kind: str, name: str, entry: CatalogObject) -> None:
@@ -274,13 +274,13 @@ class InMemoryCatalog(Catalog):
         self._databases[name] = database
 
     def drop_database(self, name: str) -> None:
-        """Drop a database, and what is in it."""
+        """Drop a database, and its objects."""
         del self._databases[name]
         for key in [key for key in self._objects if key[0] == name]:
             del self._objects[key]
 
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
-        """The objects of a kind by name."""
+        """The objects of a type by name."""
         return self._objects.setdefault((database, kind), {})
 
     def put(self, database: str, kind: str, name: str, entry: CatalogObject) -> None:
@@ -363,7 +363,7 @@ class CatalogManager:
         self.catalog(catalog).create_database(name, database)
 
     def drop_database(self, parts: Sequence[str], if_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a database, and what is in it."""
+        """Drop a database, and its objects."""
         catalog, name = self.database_path(parts)
         if (catalog, name) == (self.current_catalog, self.current_database):
             raise InvalidTable("Cannot drop a database which is currently in use.")
@@ -396,7 +396,7 @@ class CatalogManager:
         return found
 
     def is_temporary(self, kind: str, path: ObjectIdentifier) -> bool:
-        """Whether an object of a path is temporary."""
+        """Return True if an object of a path is temporary."""
         return (kind, path) in self.temporary
 
     def table(self, parts: Sequence[str]) -> ResolvedTable | CatalogView:

@@ -19,7 +19,7 @@ _KINDS = {short: kind for kind, short in _SHORT.items()}
 
 @dataclass(frozen=True)
 class ChangelogMode:
-    """A set of kinds; ``key_only_deletes``: a deletion may have no more than its key.
+    """A set of row kinds; ``key_only_deletes``: a deletion may have no more than its key.
 
     >>> print(ChangelogMode.insert_only(), ChangelogMode.upsert(), ChangelogMode.all())
     [I] [I,UA,D] [I,UB,UA,D]
@@ -30,7 +30,7 @@ class ChangelogMode:
 
     @staticmethod
     def of(*kinds: RowKind, key_only_deletes: bool = False) -> ChangelogMode:
-        """Return the mode of these kinds.
+        """Return the mode of these row kinds.
 
         >>> print(ChangelogMode.of(RowKind.INSERT, RowKind.DELETE))
         [I,D]
@@ -53,7 +53,7 @@ class ChangelogMode:
 
     @staticmethod
     def all() -> ChangelogMode:
-        """Return the mode of every kind."""
+        """Return the mode of every row kind."""
         return ChangelogMode(frozenset(RowKind))
 
     @staticmethod
@@ -77,7 +77,7 @@ class ChangelogMode:
 
     @property
     def is_insert_only(self) -> bool:
-        """Whether rows are only added.
+        """True if rows are only added.
 
         >>> ChangelogMode.insert_only().is_insert_only
         True
@@ -86,11 +86,11 @@ class ChangelogMode:
 
     @property
     def is_upsert(self) -> bool:
-        """Whether updates come without the row before."""
+        """True if updates come without the row before."""
         return RowKind.UPDATE_AFTER in self.kinds and RowKind.UPDATE_BEFORE not in self.kinds
 
     def contains(self, kind: RowKind) -> bool:
-        """Whether a kind is in the mode.
+        """Return True if a row kind is in the mode.
 
         >>> ChangelogMode.upsert().contains(RowKind.UPDATE_BEFORE)
         False
@@ -98,7 +98,7 @@ class ChangelogMode:
         return kind in self.kinds
 
     def takes(self, kinds: Iterable[RowKind]) -> bool:
-        """Whether all these kinds are in the mode.
+        """Return True if all these row kinds are in the mode.
 
         >>> ChangelogMode.upsert().takes([RowKind.INSERT, RowKind.DELETE])
         True

@@ -38,7 +38,7 @@ class PlanOperator:
 
 @dataclass
 class PlanUids:
-    """Gives operators their uids, in the order in which a plan is translated: pinned ones, or new ones that it notes."""
+    """Assigns uids to operators, in the order in which a plan is translated: pinned ones, or new ones that it notes."""
 
     pinned: Sequence[PlanOperator] | None = None
     operators: list[PlanOperator] = field(default_factory=list)
@@ -191,7 +191,7 @@ class CompiledPlan:
 
 @dataclass(frozen=True)
 class PlanReference:
-    """Where a compiled plan is: in a file, or in a text."""
+    """A reference to a compiled plan: a file, or a text."""
 
     file: str | None = None
     json: str | None = None
@@ -209,7 +209,7 @@ class PlanReference:
 
 @dataclass(frozen=True)
 class StateChanges:
-    """What a savepoint has for the operators of a job: names and uids of those that go on, begin anew, and are no more."""
+    """The state of a savepoint per operator of a job: names and uids of operators kept, new, and gone."""
 
     kept: tuple[str, ...]
     new: tuple[str, ...]

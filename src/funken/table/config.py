@@ -101,7 +101,7 @@ class TableConfig:
         self._values: dict[str, str] = {}
         self._configuration = configuration if configuration is not None else Configuration()
         self.batch = False
-        """Whether queries run as batches."""
+        """True if queries run as batches."""
 
     @staticmethod
     def get_default() -> TableConfig:
@@ -132,7 +132,7 @@ class TableConfig:
         return self
 
     def get(self, key: str, default_value: str | None = None) -> str | None:
-        """Return what an option is set to, as text; ``default_value`` if it is not."""
+        """Return the value of an option, as text; ``default_value`` if it is not set."""
         name = _RENAMED.get(key, key)
         if name.startswith(_OWN):
             found = self._given(name)
@@ -140,7 +140,7 @@ class TableConfig:
         return str(self._configuration.to_dict()[name]) if self._configuration.contains_key(name) else default_value
 
     def _given(self, name: str) -> str | None:
-        """Return what an option of tables is set to: here, or in the options of the job, which may be changed directly."""
+        """Return an option of tables: here, or in the options of the job, which may be changed directly."""
         if name in self._values:
             return self._values[name]
         job = self._configuration.to_dict()
@@ -170,7 +170,7 @@ class TableConfig:
             self._configuration.remove_config(key)
 
     def to_map(self) -> dict[str, str]:
-        """Return what is set, by key, also options of the job."""
+        """Return the options that are set, by key, also those of the job."""
         return {**{key: str(value) for key, value in self._configuration.to_dict().items()}, **self._values}
 
     def get_configuration(self) -> Configuration:
@@ -187,7 +187,7 @@ class TableConfig:
     # ---- PyFlink's accessors
 
     def get_local_timezone(self) -> str:
-        """Return the time zone of the session: what TIMESTAMP_LTZ is shown in, and where days begin."""
+        """Return the time zone of the session: TIMESTAMP_LTZ is shown in it, and days begin by it."""
         name: str = self.option("table.local-time-zone")
         return _system_zone() if name == "default" else name
 
@@ -196,7 +196,7 @@ class TableConfig:
         return self.set("table.local-time-zone", timezone_id)
 
     def get_idle_state_retention(self) -> datetime.timedelta:
-        """Return how long state is kept that nothing changes; zero: for ever.
+        """Return the lifetime of unchanged state; zero: for ever.
 
         >>> TableConfig().set_idle_state_retention(datetime.timedelta(hours=1)).get_idle_state_retention()
         datetime.timedelta(seconds=3600)
@@ -204,7 +204,7 @@ class TableConfig:
         return datetime.timedelta(milliseconds=self.option("table.exec.state.ttl"))
 
     def set_idle_state_retention(self, duration: datetime.timedelta) -> TableConfig:
-        """Set how long state is kept that nothing changes."""
+        """Set the lifetime of unchanged state."""
         return self.set("table.exec.state.ttl", f"{duration // datetime.timedelta(milliseconds=1)} ms")
 
     def get_sql_dialect(self) -> SqlDialect:

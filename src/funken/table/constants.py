@@ -13,7 +13,7 @@ from funken.expr.sql.values import to_internal
 def fold(node: Node, zone: str) -> Node:
     """Return an expression whose constant parts are literals, in the session's time zone.
 
-    What would fail stays, and fails for the rows that need it.
+    Calls that would fail stay, and fail for the rows that need them.
     """
     return rewrite(node, lambda part: _folded(part, zone))
 

@@ -192,7 +192,7 @@ _TAKEN: dict[str, Any] = {
     **dict.fromkeys(("FLOAT", "DOUBLE"), (numbers.Real, Decimal)),
     **dict.fromkeys(("CHAR", "VARCHAR"), str),
 }
-"""What values of a type may be in rows that a program holds; others are converted where they are read."""
+"""The types of values in rows that a program holds; others are converted where they are read."""
 
 
 def _checked(element: Any, columns: Sequence[tuple[str, LogicalType]], verify: bool) -> Any:
@@ -477,7 +477,7 @@ class StreamConversions:
         schema: Schema | None = None,
         changelog_mode: ChangelogMode | None = None,
     ) -> Table:
-        """Return a stream of rows with kinds as a table."""
+        """Return a stream of rows with row kinds as a table."""
         given = () if schema is None else (schema,)
         return _table_of(self, data_stream, given, changelog_mode or ChangelogMode.all())
 
@@ -488,7 +488,7 @@ class StreamConversions:
     def to_changelog_stream(
         self: Any, table: Table, target_schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
     ) -> DataStream[Row]:
-        """Return the changes of a table as a stream of rows with kinds.
+        """Return the changes of a table as a stream of rows with row kinds.
 
         In a mode without UPDATE_BEFORE rows are known by the primary key of the schema, or else by each upsert key of the query.
         Where the row behind an update has another key, or may not come, the row before it is deleted.
@@ -581,7 +581,7 @@ def _stream_of(env: Any, table: Table, mode: ChangelogMode, key: tuple[int, ...]
 
 
 def each_change(stream: Any, function: Any, name: str) -> Any:
-    """Return a stream of what a function makes of each change, in the tasks that have them: so they stay in their order."""
+    """Return a stream of a function's results for each change, in the same tasks: so they stay in order."""
     made = stream.map(function).name(name)
     (given,) = stream._inputs
     width = stream._environment.graph[given.upstream].parallelism

@@ -133,7 +133,7 @@ _GENERATED, _METADATA, _WATERMARKS = "GENERATED", "METADATA", "WATERMARKS"
 
 
 def liked(source: CatalogTable, statement: st.CreateTable, typing: Typing) -> CatalogTable:
-    """Return a table that takes over what its LIKE clause says of another."""
+    """Return a table with the parts of another that its LIKE clause takes over."""
     assert statement.like is not None
     choices = dict(statement.like.choices)
 
@@ -191,7 +191,7 @@ def _added(columns: list[TableColumn], column: TableColumn, choice: str) -> list
 
 
 def altered(entry: Any, statement: st.Alter, typing: Typing) -> Any:
-    """Return an object as an ALTER leaves it."""
+    """Return an object with the changes of an ALTER."""
     if statement.action == "SET":
         options = tuple(sorted({**dict(entry.options), **dict(statement.options)}.items()))
         return replace(entry, options=options)
@@ -236,7 +236,7 @@ def _altered_table(table: CatalogTable, statement: st.Alter, typing: Typing) -> 
 
 
 def _changed(table: CatalogTable, statement: st.Alter) -> tuple[list[TableColumn], Any, tuple[str, ...], Any]:
-    """Return what ADD and MODIFY leave of columns, watermark, key and distribution."""
+    """Return columns, watermark, key and distribution after ADD and MODIFY."""
     definition = statement.definition
     assert definition is not None
     columns, positions = [*table.columns], dict(statement.positions)

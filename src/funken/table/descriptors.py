@@ -15,7 +15,7 @@ from funken.table.schema import Schema
 
 
 class ExplainDetail(enum.Enum):
-    """What ``explain`` says beside the plans."""
+    """An additional part of the output of ``explain``."""
 
     ESTIMATED_COST = 0
     CHANGELOG_MODE = 1

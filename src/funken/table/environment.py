@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class EnvironmentSettings:
-    """Whether queries run as streams or as batches, and the names of the catalog and database that exist at first.
+    """The mode of queries (streams or batches), and the names of the catalog and database that exist at first.
 
     >>> settings = EnvironmentSettings.new_instance().in_batch_mode().with_built_in_catalog_name("mine").build()
     >>> settings.is_streaming_mode(), settings.get_built_in_catalog_name()
@@ -122,7 +122,7 @@ class EnvironmentSettings:
         return EnvironmentSettings(False)
 
     def is_streaming_mode(self) -> bool:
-        """Return whether queries run as streams."""
+        """Return True if queries run as streams."""
         return self._streaming
 
     def get_configuration(self) -> Configuration:
@@ -181,7 +181,7 @@ class TableEnvironment:
 
     @property
     def is_streaming(self) -> bool:
-        """Whether queries run as streams."""
+        """True if queries run as streams."""
         return self._streaming
 
     # ---- statements
@@ -368,7 +368,7 @@ class TableEnvironment:
         self.stream_environment.add_python_file(file_path)  # type: ignore[attr-defined]
 
     def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
-        """Let functions import what a file lists; needs the environment of ``pyflink.datastream``."""
+        """Let functions import the packages of a file; needs the environment of ``pyflink.datastream``."""
         environment: Any = self.stream_environment
         environment.set_python_requirements(requirements_file_path, requirements_cache_dir)
 
@@ -515,7 +515,7 @@ class TableEnvironment:
     # ---- jobs
 
     def job_environment(self, sinks: Iterable[LogicalNode]) -> StreamExecutionEnvironment:
-        """Return where sinks become a job: of its own, unless they read streams of the program."""
+        """Return the environment that executes sinks: one of its own, unless they read streams of the program."""
         if any(
             isinstance(node, LogicalStream) and node.source.environment is not None
             for sink in sinks

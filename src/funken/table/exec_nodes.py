@@ -52,7 +52,7 @@ class ExecNode(LogicalNode):
 
 @dataclass(frozen=True)
 class WatermarkSettings:
-    """How a table emits watermarks: behind each record or periodically, and after how long (ms) it counts as idle; 0: never.
+    """Rules for a table's watermarks: behind each record or periodically, and the idle timeout (ms; 0: never idle).
 
     ``alignment`` is a group of sources, the drift that is allowed (ms), and how often it is looked at (ms).
     """
@@ -80,12 +80,12 @@ class ExecScan(ExecNode):
     filters: tuple[Any, ...] = field(default=(), compare=False)
     """The conditions that the source uses to read less; the filter above checks them again. No part of uids."""
     limit: int | None = field(default=None, compare=False)
-    """How many rows are enough; the limit above counts them."""
+    """Number of rows that are enough; the limit above counts them."""
 
 
 @dataclass(frozen=True)
 class ExecStream(ExecNode):
-    """Reads what the API's ``source`` gives: a DataStream, or rows that the program holds."""
+    """Reads the API's ``source``: a DataStream, or rows that the program holds."""
 
     source: Any
 
@@ -101,7 +101,7 @@ class ExecValues(ExecNode):
 class ExecWatermark(ExecNode):
     """Assigns watermarks from ``expression``; ``time`` is the rowtime column.
 
-    ``pushed``: the source assigns them; what is left is that ``time`` is a time attribute.
+    ``pushed``: the source assigns them; then ``time`` only is a time attribute.
     """
 
     input: ExecNode
@@ -221,7 +221,7 @@ class ExecGlobalGroupAggregate(ExecNode):
 
 @dataclass(frozen=True)
 class ExecIncrementalGroupAggregate(ExecNode):
-    """Merges the accumulators of buckets, and gives how the groups of the buckets change as accumulators of these.
+    """Merges the accumulators of buckets, and emits the changes of the groups of the buckets as accumulators of these.
 
     It is the global aggregate of the buckets (``keys``, ``calls``, ``partial``: its result) and the local aggregate over
     that (``final_keys``, ``final_calls``: of the result) in one.
@@ -354,7 +354,7 @@ class ExecWindowDeduplicate(ExecNode):
 
 @dataclass(frozen=True, kw_only=True)
 class EquiJoin(ExecNode):
-    """What joins by keys have in common: ``null_safe`` says of each pair of keys whether NULL equals NULL."""
+    """The base of joins by keys: ``null_safe`` says of each pair of keys whether NULL equals NULL."""
 
     left: ExecNode
     right: ExecNode
@@ -383,12 +383,12 @@ class ExecJoin(EquiJoin):
 
     @property
     def left_key_is_unique(self) -> bool:
-        """Whether a row of the left side is known by its join key."""
+        """True if a row of the left side is known by its join key."""
         return any(key <= set(self.left_keys) for key in self.left_unique)
 
     @property
     def right_key_is_unique(self) -> bool:
-        """Whether a row of the right side is known by its join key."""
+        """True if a row of the right side is known by its join key."""
         return any(key <= set(self.right_keys) for key in self.right_unique)
 
 
@@ -516,7 +516,7 @@ class ExecProcessTableFunction(ExecNode):
 
 @dataclass(frozen=True)
 class ExecChangelogNormalize(ExecNode):
-    """Keeps the last row per key: completes deletes, adds -U, drops what changes nothing. Then ``condition``.
+    """Keeps the last row per key: completes deletes, adds -U, drops void changes. Then ``condition``.
 
     ``versions``: each row of a key counts, so that none is left out for a later one of the same mini-batch.
     """

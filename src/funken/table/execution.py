@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 def binder(env: TableEnvironment) -> Any:
-    """Return what binds names of the catalogs."""
+    """Return the binder of names of the catalogs."""
     from funken.table.sql.binder import Binder  # noqa: PLC0415 - statements without a query need none
 
     return Binder(env.catalogs, env.get_config())
 
 
 def typing_of(env: TableEnvironment) -> Callable[[Any, Sequence[tuple[str, Any]]], Any]:
-    """Return what binds an expression over columns, and so knows its type."""
+    """Return a function that binds an expression over columns, and so knows its type."""
     return lambda expression, columns: binder(env).expression(expression, columns)
 
 

@@ -70,7 +70,7 @@ class TimePointUnit(enum.Enum):
 
 
 class JsonType(enum.Enum):
-    """Kinds of documents for ``is_json``."""
+    """Types of documents for ``is_json``."""
 
     VALUE = 0
     SCALAR = 1
@@ -79,7 +79,7 @@ class JsonType(enum.Enum):
 
 
 class JsonExistsOnError(enum.Enum):
-    """What ``json_exists`` gives for an error."""
+    """The result of ``json_exists`` for an error."""
 
     TRUE = 0
     FALSE = 1
@@ -88,7 +88,7 @@ class JsonExistsOnError(enum.Enum):
 
 
 class JsonValueOnEmptyOrError(enum.Enum):
-    """What ``json_value`` gives for a missing value, or an error."""
+    """The result of ``json_value`` for a missing value, or an error."""
 
     NULL = 0
     ERROR = 1
@@ -96,7 +96,7 @@ class JsonValueOnEmptyOrError(enum.Enum):
 
 
 class JsonQueryWrapper(enum.Enum):
-    """Whether ``json_query`` puts its results into an array."""
+    """A rule for putting the results of ``json_query`` into an array."""
 
     WITHOUT_ARRAY = 0
     CONDITIONAL_ARRAY = 1
@@ -104,7 +104,7 @@ class JsonQueryWrapper(enum.Enum):
 
 
 class JsonQueryOnEmptyOrError(enum.Enum):
-    """What ``json_query`` gives for a missing value, or an error."""
+    """The result of ``json_query`` for a missing value, or an error."""
 
     NULL = 0
     EMPTY_ARRAY = 1
@@ -113,7 +113,7 @@ class JsonQueryOnEmptyOrError(enum.Enum):
 
 
 class JsonOnNull(enum.Enum):
-    """Whether a constructor of JSON writes NULL."""
+    """A rule for writing NULL in a constructor of JSON."""
 
     NULL = 0
     ABSENT = 1
@@ -271,11 +271,11 @@ class Expression:
         return Expression(lambda r: f"{quoted(name)} => {self.sql(r)}", f"{name} => {self}")
 
     def cast(self, data_type: Any) -> Expression:
-        """Convert the value to a type; what cannot be converted fails."""
+        """Convert the value to a type; an impossible conversion fails."""
         return self._cast("CAST", data_type)
 
     def try_cast(self, data_type: Any) -> Expression:
-        """Convert the value to a type; what cannot be converted is NULL."""
+        """Convert the value to a type; an impossible conversion is NULL."""
         return self._cast("TRY_CAST", data_type)
 
     def _cast(self, name: str, data_type: Any) -> Expression:
@@ -358,12 +358,12 @@ class Expression:
 
     @property
     def start(self) -> Expression:
-        """Return where the window of a group begins."""
+        """Return the beginning of the window of a group."""
         return self._property("start", "START")
 
     @property
     def end(self) -> Expression:
-        """Return where the window of a group ends."""
+        """Return the end of the window of a group."""
         return self._property("end", "END")
 
     @property
@@ -379,11 +379,11 @@ class Expression:
     # ---- logic
 
     def between(self, lower_bound: Any, upper_bound: Any) -> Expression:
-        """Whether the value is between two others, both included."""
+        """Return TRUE if the value is between two others, both included."""
         return _template("between", "({0} BETWEEN {1} AND {2})", self, lower_bound, upper_bound)
 
     def not_between(self, lower_bound: Any, upper_bound: Any) -> Expression:
-        """Whether the value is below or above two others."""
+        """Return TRUE if the value is below or above two others."""
         return _template("notBetween", "({0} NOT BETWEEN {1} AND {2})", self, lower_bound, upper_bound)
 
     def then(self, if_true: Any, if_false: Any) -> Expression:
@@ -391,7 +391,7 @@ class Expression:
         return _template("ifThenElse", "CASE WHEN {0} THEN {1} ELSE {2} END", self, if_true, if_false)
 
     def in_(self, first_element_or_table: Any, *remaining_elements: Any) -> Expression:
-        """Whether the value is among others, or in the only column of a table."""
+        """Return TRUE if the value is among others, or in the only column of a table."""
         if hasattr(first_element_or_table, "plan"):
             table = first_element_or_table
             return Expression(lambda r: f"({self.sql(r)} IN (SELECT * FROM {r.table(table)}))", f"in({self}, table)")
@@ -419,17 +419,17 @@ class Expression:
         return _template("trim", f"TRIM({where} {{1}} FROM {{0}})", self, " " if character is None else character)
 
     def like(self, pattern: Any = None, escape: Any = None) -> Expression:
-        """Whether a text matches a pattern of SQL."""
+        """Return TRUE if a text matches a pattern of SQL."""
         if escape is not None:
             return _template("like", "({0} LIKE {1} ESCAPE {2})", self, pattern, escape)
         return _template("like", "({0} LIKE {1})", self, pattern)
 
     def similar(self, pattern: Any = None) -> Expression:
-        """Whether a text matches a regular expression of SQL."""
+        """Return TRUE if a text matches a regular expression of SQL."""
         return _template("similar", "({0} SIMILAR TO {1})", self, pattern)
 
     def position(self, haystack: Any = None) -> Expression:
-        """Return where the text is in another, from 1; 0 if it is not."""
+        """Return the position of the text in another, from 1; 0 if it is not there."""
         return _template("position", "POSITION({0} IN {1})", self, haystack)
 
     def overlay(self, new_string: Any, starting: Any, length: Any = None) -> Expression:
@@ -476,12 +476,12 @@ class Expression:
     # ---- JSON
 
     def is_json(self, json_type: JsonType | None = None) -> Expression:
-        """Whether a text is JSON, of a kind."""
+        """Return TRUE if a text is JSON, of a type if one is named."""
         kind = "" if json_type is None else f" {json_type.name}"
         return _template("isJson", f"({{0}} IS JSON{kind})", self)
 
     def json_exists(self, path: str, on_error: JsonExistsOnError | None = None) -> Expression:
-        """Whether a path leads to something in a document."""
+        """Return TRUE if a path leads to something in a document."""
         tail = "" if on_error is None else f" {on_error.name} ON ERROR"
         return _template("jsonExists", f"JSON_EXISTS({{0}}, {{1}}{tail})", self, path)
 
@@ -512,7 +512,7 @@ class Expression:
         on_empty: JsonQueryOnEmptyOrError = JsonQueryOnEmptyOrError.NULL,
         on_error: JsonQueryOnEmptyOrError = JsonQueryOnEmptyOrError.NULL,
     ) -> Expression:
-        """Return what is at a path of a document, as JSON."""
+        """Return the part of a document at a path, as JSON."""
         wrapper = {
             JsonQueryWrapper.WITHOUT_ARRAY: "WITHOUT ARRAY WRAPPER",
             JsonQueryWrapper.CONDITIONAL_ARRAY: "WITH CONDITIONAL ARRAY WRAPPER",
@@ -674,7 +674,7 @@ def _of_interval(unit: str) -> Callable[[Expression], Expression]:
 
 
 def _with_all() -> None:
-    """Give ``Expression`` the members that are one function of SQL each."""
+    """Add the members that are one function of SQL each to ``Expression``."""
     functions = {**{name: name.upper() for name in _UNARY}, **_RENAMED}
     for name, sql in functions.items():
         _with_property(name, _of_function(_camel(name), sql), f"Call ``{sql}``.")
@@ -771,7 +771,7 @@ def col(name: str) -> Expression:
 
 
 def lit(v: Any, data_type: Any = None) -> Expression:
-    """Return a constant, of a type if one is given.
+    """Return a constant, of a type if one is named.
 
     >>> str(lit("a")), str(lit(None, "INT"))
     ("'a'", 'null')

@@ -100,12 +100,12 @@ def _not_here(rendering: Any) -> NoReturn:
 
 
 def and_(predicate0: Any, predicate1: Any, *predicates: Any) -> Expression:
-    """Return whether all conditions hold."""
+    """Return TRUE if all conditions hold."""
     return _joined("and", "AND", (predicate0, predicate1, *predicates))
 
 
 def or_(predicate0: Any, predicate1: Any, *predicates: Any) -> Expression:
-    """Return whether a condition holds."""
+    """Return TRUE if a condition holds."""
     return _joined("or", "OR", (predicate0, predicate1, *predicates))
 
 
@@ -114,7 +114,7 @@ def _joined(text: str, word: str, parts: tuple[Any, ...]) -> Expression:
 
 
 def not_(expression: Any) -> Expression:
-    """Return whether a condition does not hold; NULL stays NULL."""
+    """Return TRUE if a condition does not hold; NULL stays NULL."""
     return _template("not", "(NOT {0})", expression)
 
 
@@ -152,7 +152,7 @@ def to_timestamp_ltz(*args: Any) -> Expression:
 def temporal_overlaps(
     left_time_point: Any, left_temporal: Any, right_time_point: Any, right_temporal: Any
 ) -> Expression:
-    """Return whether two spans of time overlap."""
+    """Return TRUE if two spans of time overlap."""
     pattern = "(({0}, {1}) OVERLAPS ({2}, {3}))"
     return _template("temporalOverlaps", pattern, left_time_point, left_temporal, right_time_point, right_temporal)
 
@@ -163,7 +163,7 @@ def date_format(timestamp: Any, format: Any) -> Expression:
 
 
 def timestamp_diff(time_point_unit: TimePointUnit, time_point1: Any, time_point2: Any) -> Expression:
-    """Return how many whole units lie between two times."""
+    """Return the number of whole units between two times."""
     return _template("timestampDiff", f"TIMESTAMPDIFF({time_point_unit.name}, {{0}}, {{1}})", time_point1, time_point2)
 
 

@@ -79,7 +79,7 @@ class RelationType:
         return self.names.index(name)
 
     def time_columns(self, time: TimeAttribute) -> tuple[int, ...]:
-        """Return the positions of the time attributes of a kind."""
+        """Return the positions of the time attributes of a type."""
         return tuple(index for index, column in enumerate(self.columns) if column.time is time)
 
     def __add__(self, other: RelationType) -> RelationType:
@@ -143,7 +143,7 @@ class AggregateCall:
 
 
 class BoundKind(Enum):
-    """What an end of a frame is counted from."""
+    """The position that an end of a frame is counted from."""
 
     UNBOUNDED_PRECEDING = "UNBOUNDED PRECEDING"
     PRECEDING = "PRECEDING"
@@ -203,7 +203,7 @@ class WindowShape:
 
 
 class WindowProperty(Enum):
-    """What a window says of itself."""
+    """A property of a window that a query can select."""
 
     START = "window_start"
     END = "window_end"
@@ -212,7 +212,7 @@ class WindowProperty(Enum):
 
 
 class JoinType(Enum):
-    """The kinds of joins, by the names of EXPLAIN."""
+    """The types of joins, by the names of EXPLAIN."""
 
     INNER = "InnerJoin"
     LEFT = "LeftOuterJoin"
@@ -223,17 +223,17 @@ class JoinType(Enum):
 
     @property
     def keeps_right(self) -> bool:
-        """Whether the columns of the right side are in the result."""
+        """True if the columns of the right side are in the result."""
         return self not in {JoinType.SEMI, JoinType.ANTI}
 
     @property
     def pads_left(self) -> bool:
-        """Whether the left side may be NULL in the result."""
+        """True if the left side may be NULL in the result."""
         return self in {JoinType.RIGHT, JoinType.FULL}
 
     @property
     def pads_right(self) -> bool:
-        """Whether the right side may be NULL in the result."""
+        """True if the right side may be NULL in the result."""
         return self in {JoinType.LEFT, JoinType.FULL}
 
 
@@ -271,7 +271,7 @@ class LookupRetry:
 
 @dataclass(frozen=True)
 class LookupSettings:
-    """What a LOOKUP hint says: asynchronous or not, in which order results come, how many (and for how long, ms) may be open."""
+    """The options of a LOOKUP hint: asynchronous or not, order of results, limits of open calls (number, ms)."""
 
     asynchronous: bool | None = None
     unordered: bool | None = None
@@ -328,7 +328,7 @@ class LogicalNode:
 
 
 def _text(value: Any) -> str:
-    """Return what tells a value from others: streams and functions of the program are equal only to themselves."""
+    """Return a text that distinguishes a value: streams and functions of the program are equal only to themselves."""
     if isinstance(value, LogicalNode):
         return value.fingerprint
     if isinstance(value, tuple | list):

@@ -46,7 +46,7 @@ def register_provider(name: str, factory: Callable[[CatalogModel], Predict]) -> 
 
 
 def predictor_of(model: CatalogModel) -> Predict:
-    """Return what predicts; raises ``InvalidProgram`` for an unknown provider."""
+    """Return the predictor; raises ``InvalidProgram`` for an unknown provider."""
     name = dict(model.options).get("provider", "")
     if name not in _providers:
         raise InvalidProgram(
@@ -75,7 +75,7 @@ class ModelPrediction:
         return True
 
     def traits(self, name: str) -> frozenset[str]:
-        """Return what the table argument may be."""
+        """Return the traits of the table argument."""
         return frozenset(("row", "pass_columns"))
 
     def changelog_mode(self, modes: Sequence[ChangelogMode], requested: ChangelogMode | None = None) -> ChangelogMode:
@@ -98,7 +98,7 @@ async def _awaited(found: Any) -> Any:
 
 
 def _rows(found: Any, width: int) -> Iterable[tuple[Any, ...]]:
-    """Return the rows of what a model gives: values, a row, or rows."""
+    """Return the rows of a model's result: values, a row, or rows."""
     if isinstance(found, list):
         return [row for one in found for row in _rows(one, width)]
     if isinstance(found, Mapping):

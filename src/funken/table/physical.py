@@ -97,7 +97,7 @@ _NOT_DESCRIBED = {
 
 
 def described(value: Any, node: bool = False) -> str:
-    """Return what a part of a plan is, the same in every process: for uids; of a ``node`` what it does by itself.
+    """Return a description of a part of a plan, the same in every process: for uids; of a ``node`` without its inputs.
 
     Its inputs, the names of columns, places of text, traits, and how long state is kept do not count.
     """
@@ -133,7 +133,7 @@ def described(value: Any, node: bool = False) -> str:
 
 
 def line_of(node: ExecNode) -> str:
-    """Return what an operator does, as EXPLAIN shows it in the execution plan, with the kinds of change that it gives."""
+    """Return an operator's line in EXPLAIN's execution plan, with the row kinds that it emits."""
     return Printer(Notation(infix=True), {"CHANGELOG_MODE"}).line(node)
 
 
@@ -231,7 +231,7 @@ class Translation:
         return self.add(node, logic, schema_of(node.row_type), self.of(node.input), keyed=keyed, **arguments)
 
     def adopt(self, uid: str, before: set[OperatorId]) -> None:
-        """Give uids to the nodes that a connector added, and the parallelism of the node above where changes pass in order."""
+        """Set uids of nodes that a connector added, and the parallelism of the node above where changes pass in order."""
         graph = self.env.graph
         for place, node in enumerate([node for node in graph if node.id not in before]):
             if node.uid is None:
@@ -253,7 +253,7 @@ class Translation:
     # ---- options
 
     def bundle(self) -> Bundle | None:
-        """Return how operators gather rows, if they do."""
+        """Return the bundles of operators that gather rows, if they do."""
         if self.batch:
             return Bundle(0, 0)
         if not self.config.option("table.exec.mini-batch.enabled"):
@@ -266,7 +266,7 @@ def _updates_before(node: ExecNode) -> bool:
 
 
 def is_local(row_type: RelationType, column: int) -> bool:
-    """Whether a time column is an instant, whose windows are in the wall time of the session's zone."""
+    """Return True if a time column is an instant, whose windows are in the wall time of the session's zone."""
     return row_type[column].type.root == "TIMESTAMP_LTZ" or row_type[column].time is TimeAttribute.PROCTIME
 
 
@@ -645,7 +645,7 @@ def _smallest(keys: Iterable[frozenset[int]]) -> tuple[int, ...] | None:
 
 
 def _lacks_before(node: ExecNode) -> bool:
-    """Whether rows may be replaced or deleted without saying what they were."""
+    """Return True if rows may be replaced or deleted without their former values."""
     return node.mode.is_upsert or node.mode.key_only_deletes
 
 
@@ -790,7 +790,7 @@ def _process_of_program(self: Translation, node: nodes.ExecProcessTableFunction)
 
 
 def _finished(self: Translation, node: ExecSink) -> Built:
-    """Return what a sink gets: materialized, checked, of a bounded query the final rows."""
+    """Return the input of a sink: materialized, checked, of a bounded query the final rows."""
     built = self.of(node.input)
     schema = schema_of(node.input.row_type)
     if self.batch and not node.input.mode.is_insert_only:
@@ -852,7 +852,7 @@ def translate(
 ) -> list[Any]:
     """Add the operators of sinks and of all below them to the program of an environment; ``uids`` pins or notes their uids.
 
-    Returns what each sink came to: a ``DataStreamSink`` of a table, the stream of ``Row``s with kinds of a sink of the API.
+    Returns the result of each sink: a ``DataStreamSink`` of a table, the stream of ``Row``s with row kinds of a sink of the API.
     """
     translation = Translation(env, config, batch, uids)
     translation.touches = any(root.table is None or any(map(_has_sessions, walk(root))) for root in roots)
@@ -893,7 +893,7 @@ def _block_sink(self: Translation, node: ExecSink, built: Built, sink: Any) -> D
 
 
 def to_row_stream(env: StreamExecutionEnvironment, root: ExecSink, config: TableConfig, batch: bool = False) -> Any:
-    """Return the rows of a query, with kinds, as a stream."""
+    """Return the rows of a query, with row kinds, as a stream."""
     return translate(env, [root], config, batch)[0]
 
 

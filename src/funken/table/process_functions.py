@@ -83,7 +83,7 @@ class ProcessTableFunction(UserDefinedFunction):
     """The columns that the function gives: a ROW type, or the type of a single one."""
 
     def changelog_mode(self, tables: Mapping[str, ChangelogMode], requested: ChangelogMode) -> ChangelogMode:
-        """Return the kinds of change that the function gives, for those of its tables and those that are asked for."""
+        """Return the row kinds of the function's output, for those of its tables and the requested ones."""
         return ChangelogMode.insert_only()
 
     def eval(self, *args: Any, **arguments: Any) -> Any:
@@ -114,11 +114,11 @@ class ProcessDefinition:
         return f"<process function {self.name}>"
 
     def passes_columns(self, name: str) -> bool:
-        """Whether all columns of a table stand in the result."""
+        """Return True if all columns of a table stand in the result."""
         return any(one.name == name and "pass_columns" in one.traits for one in self.signature)
 
     def columns(self, tables: Mapping[str, Any], scalars: Mapping[str, Any]) -> list[tuple[str, LogicalType]]:
-        """Return the names and types of the columns that the function gives."""
+        """Return the names and types of the columns of the function's result."""
         type_ = as_type(self.function.result_type)
         if isinstance(type_, RowType):
             return [(field.name, field.type) for field in type_.fields]
@@ -129,7 +129,7 @@ class ProcessDefinition:
         return next(one.traits for one in self.signature if one.name == name)
 
     def changelog_mode(self, modes: Sequence[ChangelogMode], requested: ChangelogMode | None = None) -> ChangelogMode:
-        """Return the kinds of change that the function gives, for those of its tables in their order."""
+        """Return the row kinds of the function's output, for those of its tables in their order."""
         names = [one.name for one in self.signature if one.kind == "table"]
         wanted = ChangelogMode.upsert(False) if requested is None else requested
         return self.function.changelog_mode(dict(zip(names, modes, strict=False)), wanted)

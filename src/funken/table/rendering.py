@@ -64,7 +64,7 @@ class Rendering:
         self._aggregates.setdefault(text, f"EXPR${len(self._aggregates)}")
 
     def item_name(self, item: Expression, place: int) -> str:
-        """Return the name of an item of a SELECT list that the program gave none, when it has been rendered."""
+        """Return the name of an item of a SELECT list without one, when it has been rendered."""
         if str(item).startswith("cast(") and len(item._arguments) == 2:
             value, type_ = item._arguments
             below = value._column or self._aggregates.get(str(value))

@@ -28,7 +28,7 @@ _OP = "op"
 
 
 class ResultKind(enum.IntEnum):
-    """Whether a statement only succeeded, or has rows to show."""
+    """The type of a statement's result: only success, or rows to show."""
 
     SUCCESS = 0
     SUCCESS_WITH_CONTENT = 1
@@ -131,7 +131,7 @@ class TableResult:
         return self._job
 
     def get_result_kind(self) -> ResultKind:
-        """Return whether there is more than success."""
+        """Return True if there is more than success."""
         return self._kind
 
     def get_resolved_schema(self) -> Any:
@@ -143,7 +143,7 @@ class TableResult:
         return self._schema
 
     def wait(self, timeout_ms: int | None = None) -> None:
-        """Wait until the job has ended, or its first row is there; raises ``TimeoutError``, or what made the job fail."""
+        """Wait until the job has ended, or its first row is there; raises ``TimeoutError``, or the job's failure."""
         if self._job is None:
             return
         seconds = None if timeout_ms is None else timeout_ms / 1000
@@ -153,7 +153,7 @@ class TableResult:
             raise TimeoutError(f"the job has not ended within {timeout_ms} ms; it goes on.") from None
 
     def collect(self) -> RowIterator:
-        """Return the rows as they come, with their kinds; they can be read once."""
+        """Return the rows as they come, with their row kinds; they can be read once."""
         return self._rows if isinstance(self._rows, RowIterator) else RowIterator(iter(self._rows))
 
     def print(self) -> None:
@@ -195,7 +195,7 @@ class TableResult:
 
 
 def _least_width(type_: LogicalType, longest: int) -> int:
-    """Return how wide values of a type may be, as Flink reserves for them."""
+    """Return the width of values of a type, as Flink reserves it for them."""
     if isinstance(type_, IntegralType):
         return type_.digits + 1
     if isinstance(type_, DecimalType):
@@ -249,7 +249,7 @@ def _fit(cell: str, width: int, cut: bool) -> str:
 
 
 def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes: two for a character of East Asian scripts.
+    """Return the number of columns of a terminal that a text takes: two for a character of East Asian scripts.
 
     >>> _width("abc"), _width("日本")
     (3, 4)

@@ -63,11 +63,11 @@ class Column:
         return replace(self, comment=comment)
 
     def is_physical(self) -> bool:
-        """Return whether the column is stored."""
+        """Return True if the column is stored."""
         return self.kind == "physical"
 
     def is_persisted(self) -> bool:
-        """Return whether rows that are written have the column."""
+        """Return True if rows that are written have the column."""
         return self.kind == "physical" or (self.kind == "metadata" and not self.virtual)
 
     def rename(self, new_name: str) -> Column:
@@ -79,11 +79,11 @@ class Column:
         return replace(self, type=new_data_type)
 
     def get_expression(self) -> Any:
-        """Return how a computed column is computed."""
+        """Return the expression of a computed column."""
         return self.expression
 
     def is_virtual(self) -> bool:
-        """Return whether a column of metadata is only read."""
+        """Return True if a column of metadata is only read."""
         return self.virtual
 
     def get_metadata_key(self) -> str | None:
@@ -91,7 +91,7 @@ class Column:
         return self.metadata_key
 
     def explain_extras(self) -> str | None:
-        """Return how the column is made, if it is no physical one."""
+        """Return the column's definition, if it is no physical one."""
         if self.kind == "computed":
             return f"AS {self.expression}"
         if self.kind == "metadata":
@@ -292,7 +292,7 @@ class ResolvedSchema:
         return RowType(tuple(RowField(column.name, column.type) for column in columns), nullable=False)
 
     def to_source_row_data_type(self) -> RowType:
-        """Return the row type of what is read."""
+        """Return the row type of rows that are read."""
         return self._row(self.columns)
 
     def to_physical_row_data_type(self) -> RowType:
@@ -300,7 +300,7 @@ class ResolvedSchema:
         return self._row(column for column in self.columns if column.is_physical())
 
     def to_sink_row_data_type(self) -> RowType:
-        """Return the row type of what is written."""
+        """Return the row type of rows that are written."""
         return self._row(column for column in self.columns if column.is_persisted())
 
     def __str__(self) -> str:

@@ -44,7 +44,7 @@ def of_options(name: str, options: Mapping[str, str]) -> SparkCatalog:
 
 
 class SparkCatalog(ExternalCatalog):
-    """What a ``SparkSession`` has in its current catalog, temporary views as well; these are in every database."""
+    """The current catalog of a ``SparkSession``, temporary views as well; these are in every database."""
 
     owner = "Spark"
 
@@ -71,7 +71,7 @@ class SparkCatalog(ExternalCatalog):
         }
 
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
-        """The objects of a kind by name."""
+        """The objects of a type by name."""
         if kind != "table":
             return {}
         found = {each.name: each.isTemporary for each in self._spark.catalog.listTables(database)}
@@ -120,7 +120,7 @@ class SparkTables(TableFactory):
         self._spark = spark
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what has Spark read a table."""
+        """Return a table that Spark reads."""
         path = OptionValues(context.path, context.options, (ConnectorOption("table"),))["table"]
         return SparkScan(self._spark, path, context.names)
 

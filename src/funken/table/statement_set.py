@@ -43,7 +43,7 @@ class StatementSet:
         return self
 
     def add(self, table_pipeline: Any) -> StatementSet:
-        """Add what ``Table.insert_into`` returned."""
+        """Add the result of ``Table.insert_into``."""
         self._sinks.append(table_pipeline.taken())
         return self
 

@@ -85,13 +85,13 @@ class FileCatalog(Catalog):
         _write(self._of(name) / "database.json", {"properties": dict(database.properties), "comment": database.comment})
 
     def drop_database(self, name: str) -> None:
-        """Drop a database, and what is in it."""
+        """Drop a database, and its objects."""
         (self._of(name) / "database.json").unlink()
         for file in self._of(name).glob("*/*.json"):
             file.unlink()
 
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
-        """The objects of a kind by name."""
+        """The objects of a type by name."""
         files = {unquote(file.stem): file for file in sorted((self._of(database) / kind).glob("*.json"))}
         return LoadedWhenUsed(list(files), lambda name: object_of(json.loads(files[name].read_text()), name))
 
@@ -204,7 +204,7 @@ _AFFINITIES: tuple[tuple[str, str], ...] = (
     (r"time", "TIME(0)"),
     (r"(datetime|timestamp).*", "TIMESTAMP(6)"),
 )
-"""SQLite's types are what their names contain."""
+"""SQLite's types follow from the parts of their names."""
 
 
 def column_type(declared: str, patterns: tuple[tuple[str, str], ...], where: str) -> LogicalType:
@@ -258,7 +258,7 @@ class JdbcCatalog(ExternalCatalog):
         self._default: str = values["default-database"] or ("main" if self._sqlite else "postgres")
 
     def open(self) -> None:
-        """Connect once, to say at once what is wrong."""
+        """Connect once, to report a fault at once."""
         self.objects(self._default, "table")
         if self._default not in self.databases():
             raise InvalidTable(f"Catalog {self._name!r}: there is no database {self._default!r} at {self._url}.")
@@ -287,7 +287,7 @@ class JdbcCatalog(ExternalCatalog):
         return {name: CatalogDatabase() for (name,) in rows}
 
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
-        """The objects of a kind by name."""
+        """The objects of a type by name."""
         if kind != "table":
             return {}
         if self._sqlite:
@@ -409,7 +409,7 @@ class IcebergTables(Catalog):
         self._iceberg.drop_namespace(name)
 
     def objects(self, database: str, kind: str) -> Mapping[str, CatalogObject]:
-        """The objects of a kind by name."""
+        """The objects of a type by name."""
         if kind != "table":
             return {}
         names = sorted(parts[-1] for parts in self._iceberg.list_tables(database))

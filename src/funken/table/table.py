@@ -56,7 +56,7 @@ class TablePipeline:
 
 
 class Table:
-    """A relation: what a query, a path or a program's rows are, until it is executed.
+    """A relation: a query, a path or a program's rows, until it is executed.
 
     >>> from funken.table.environment import TableEnvironment
     >>> tables = TableEnvironment.create()
@@ -240,11 +240,11 @@ class Table:
         return self._join(right, "FULL JOIN", join_predicate)
 
     def join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
-        """Join each row with the rows that a table function gives for it."""
+        """Join each row with a table function's rows for it."""
         return self._lateral("JOIN", table_function_call, join_predicate)
 
     def left_outer_join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
-        """Join each row with the rows that a table function gives for it; keep rows for which it gives none."""
+        """Join each row with a table function's rows for it; keep rows for which there are none."""
         return self._lateral("LEFT JOIN", table_function_call, join_predicate)
 
     def _lateral(self, kind: str, call: Any, predicate: Any) -> Table:
@@ -312,7 +312,7 @@ class Table:
         return table.alias(*call._names) if call._names else table
 
     def _applied(self, func: Any) -> Expression:
-        """Return the call of a function; a function without arguments is given whole rows."""
+        """Return the call of a function; a function without arguments gets whole rows."""
         from funken.table.udf import definition_of  # noqa: PLC0415 - few programs have functions
 
         return func if isinstance(func, Expression) else definition_of(func).of_rows(self.names)(*map(col, self.names))
@@ -343,11 +343,11 @@ class Table:
         return PartitionedTable(self, []).process(func, *args)
 
     def to_changelog(self, *args: Any) -> Table:
-        """Return the changes as rows: the kind of each in a column ``op``."""
+        """Return the changes as rows: the row kind of each in a column ``op``."""
         return self._changelog("TO_CHANGELOG", args)
 
     def from_changelog(self, *args: Any) -> Table:
-        """Return the table that changes make: the column ``op`` has the kind of each."""
+        """Return the table that changes make: the column ``op`` has the row kind of each."""
         return self._changelog("FROM_CHANGELOG", args)
 
     def _changelog(self, function: str, args: Sequence[Any]) -> Table:
@@ -442,7 +442,7 @@ class Table:
 
 
 def _items(fields: Sequence[Expression], rendering: Rendering) -> list[str]:
-    """Return the items of a SELECT list, what has no name under the one that Flink gives it."""
+    """Return the items of a SELECT list, those without a name under Flink's name."""
     items = []
     for place, one in enumerate(fields):
         text = one.sql(rendering)

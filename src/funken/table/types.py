@@ -132,7 +132,7 @@ class IntervalField:
 
 
 class DataTypes:
-    """Where the types of columns come from, by PyFlink's names as the Table API has them.
+    """The types of columns, by PyFlink's names as the Table API has them.
 
     >>> DataTypes.ROW([DataTypes.FIELD("item", DataTypes.STRING()), DataTypes.FIELD("n", DataTypes.BIGINT(False))])
     ROW<`item` STRING, `n` BIGINT NOT NULL>

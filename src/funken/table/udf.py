@@ -41,7 +41,7 @@ from funken.types.row import Row
 
 
 class FunctionContext:
-    """What a function knows of where it runs.
+    """The context of a function: metrics, parameters of the job, and its subtask.
 
     >>> FunctionContext("f", {"threshold": "3"}).get_job_parameter("threshold", "0")
     '3'
@@ -53,7 +53,7 @@ class FunctionContext:
         self._operator = operator
 
     def get_metric_group(self) -> Any:
-        """Return where metrics of the function are registered."""
+        """Return the group in which metrics of the function are registered."""
         return None if self._operator is None else self._operator.metrics
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
@@ -81,7 +81,7 @@ class FunctionContext:
         return 0 if self._operator is None else int(self._operator.subtask)
 
     def get_attempt_number(self) -> int:
-        """Return how many attempts of the job were before."""
+        """Return the number of earlier attempts of the job."""
         return 0 if self._operator is None else int(self._operator.attempt)
 
 
@@ -96,10 +96,10 @@ class UserDefinedFunction:
         """Prepare; called once in each task."""
 
     def close(self) -> None:
-        """Release what ``open`` took."""
+        """Release the resources of ``open``."""
 
     def is_deterministic(self) -> bool:
-        """Return whether equal arguments give equal results."""
+        """Return True if equal arguments have equal results."""
         return True
 
 
@@ -242,11 +242,11 @@ class MapView(UserDict[Any, Any]):
         self.pop(key, None)
 
     def contains(self, key: Any) -> bool:
-        """Whether a key is there."""
+        """Return True if a key is there."""
         return key in self
 
     def is_empty(self) -> bool:
-        """Whether there is no key."""
+        """Return True if there is no key."""
         return not self
 
 
@@ -287,7 +287,7 @@ def type_of_annotation(annotation: Any) -> LogicalType | None:
 
 
 class FunctionDefinition:
-    """A function as plans have it: name, kind, result type, and how it is called."""
+    """A function as plans have it: name, kind, result type, and calling convention."""
 
     kind = "scalar"
 
@@ -367,7 +367,7 @@ class FunctionDefinition:
         return getattr(self.function, "eval", self.function)
 
     def _called(self) -> Any:
-        """Return what is called with the values of a row."""
+        """Return the function to call with the values of a row."""
         own, together = self._own(), self.together
         return own if not self.row_names else lambda *values: own(together(values))
 
@@ -517,7 +517,7 @@ def _series(array: Any, type_: LogicalType) -> Any:
 
 
 class Retries:
-    """How often an asynchronous function is called again, and after which delay; how long it may take (s)."""
+    """Limits of an asynchronous function: attempts, the delay between them, and the time that it may take (s)."""
 
     def __init__(self, family: str, attempts: str) -> None:
         self._family, self._attempts = family, attempts
@@ -534,7 +534,7 @@ class Retries:
             self.attempts = 1
 
     async def result(self, name: str, called: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Return what a function gives, at the last attempt at the latest; raises ``TimeoutError``, or what it raises."""
+        """Return a function's result, at the last attempt at the latest; raises ``TimeoutError``, or its exception."""
         for attempt in range(1, self.attempts + 1):
             try:
                 return await asyncio.wait_for(called(*args), self.timeout)
@@ -611,7 +611,7 @@ class TableDefinition(FunctionDefinition):
 
     @property
     def waits(self) -> bool:
-        """Whether the function is asynchronous."""
+        """True if the function is asynchronous."""
         return inspect.iscoroutinefunction(self._own())
 
     async def rows(self, args: Sequence[Any], types: Sequence[LogicalType]) -> list[list[Any]]:
@@ -620,12 +620,12 @@ class TableDefinition(FunctionDefinition):
         return [row_values(row, types) for row in _rows_of(found)]
 
     def table_function(self, call: Any, operator_context: Any) -> Any:
-        """Return what calls the function with internal values."""
+        """Return a callable of the function with internal values."""
         return _TableCalls(self, [arg.type for arg in call.args], list(call.row_type.types), operator_context)
 
 
 class _TableCalls:
-    """Calls a table function, and makes internal rows of what it gives."""
+    """Calls a table function, and makes internal rows of its results."""
 
     def __init__(
         self, definition: TableDefinition, args: list[LogicalType], results: list[LogicalType], context: Any
@@ -662,12 +662,12 @@ def _rows_of(found: Any) -> Iterable[Any]:
 
 
 def internal_row(row: Any, types: Sequence[LogicalType]) -> tuple[Any, ...]:
-    """Return the internal values of a row that a function gave."""
+    """Return the internal values of a function's row."""
     return tuple(internal_value(value, type_) for value, type_ in zip(row_values(row, types), types, strict=True))
 
 
 def row_values(row: Any, types: Sequence[LogicalType]) -> list[Any]:
-    """Return the values of a row that a function gave: a ``Row``, tuple, dict, or a single value."""
+    """Return the values of a function's row: a ``Row``, tuple, dict, or a single value."""
     if isinstance(row, Mapping):
         values = list(row.values())
     elif isinstance(row, Row | tuple | list) and not (len(types) == 1 and isinstance(types[0], RowType | ArrayType)):
@@ -694,22 +694,22 @@ class AggregateDefinition(FunctionDefinition):
 
     @property
     def retracts(self) -> bool:
-        """Whether rows can be taken out again."""
+        """True if rows can be taken out again."""
         return self.func_type == "pandas" or _overrides(self.function, "retract")
 
     @property
     def merges(self) -> bool:
-        """Whether accumulators can be merged."""
+        """True if accumulators can be merged."""
         return self.func_type == "pandas" or _overrides(self.function, "merge")
 
     def make(self, types: Sequence[LogicalType], options: Mapping[str, Any], result: LogicalType) -> Any:
-        """Return what works on accumulators with internal values."""
+        """Return the operations on accumulators with internal values."""
         if self.func_type == "pandas":
             return _PandasAccumulation(self, list(types), result)
         return _Accumulation(self, list(types), result)
 
     def aggregate(self, call: Any, types: Sequence[LogicalType], operator_context: Any) -> Any:
-        """Return what works on accumulators with internal values, opened."""
+        """Return the operations on accumulators with internal values, opened."""
         self.opened(operator_context)
         return self.make(types, {}, call.type)
 
@@ -784,7 +784,7 @@ class _PandasAccumulation(_Accumulation):
         return accumulator
 
     def value(self, accumulator: Any) -> Any:
-        """Return what the function gives for the rows."""
+        """Return the function's result for the rows."""
         import pandas as pd  # noqa: PLC0415 - only for functions of pandas
 
         columns = list(zip(*accumulator, strict=True)) if accumulator else [()] * len(self._types)
@@ -827,7 +827,7 @@ class TableAggregateDefinition(AggregateDefinition):
 
 
 class _RowsOfGroup(AggregateDefinition):
-    """Gives the rows of a table aggregate function as one value."""
+    """Returns the rows of a table aggregate function as one value."""
 
     gives_rows = True
 
@@ -840,7 +840,7 @@ class _RowsOfGroup(AggregateDefinition):
         return ArrayType(self._rows.result_type(types))
 
     def make(self, types: Sequence[LogicalType], options: Mapping[str, Any], result: LogicalType) -> Any:
-        """Return what works on accumulators with internal values."""
+        """Return the operations on accumulators with internal values."""
         return _RowsAccumulation(self, list(types), result)
 
 
@@ -965,7 +965,7 @@ def imported_definition(target: str, name: str) -> Any:
 
 
 def definition_of(function: Any, name: str = "") -> Any:
-    """Return the definition of what a program registers as a function."""
+    """Return the definition of an object that a program registers as a function."""
     if isinstance(function, FunctionDefinition) or hasattr(function, "infer") or hasattr(function, "signature"):
         return function
     defined = getattr(function, "definition", None)  # of process table functions, which are built upon this module

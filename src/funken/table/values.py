@@ -74,7 +74,7 @@ class Bitmap(Set[int]):
 
 
 def python_value(value: Any, type_: LogicalType) -> Any:
-    """Return what a user sees of an internal value."""
+    """Return the user's form of an internal value."""
     if value is None:
         return None
     match type_:
@@ -114,7 +114,7 @@ def _hashable(value: Any) -> Any:
 
 
 def internal_value(value: Any, type_: LogicalType) -> Any:
-    """Return the internal value of what a user gave; a value of another kind raises ``TypeError`` or ``ValueError``."""
+    """Return the internal form of a user's value; a value of another type raises ``TypeError`` or ``ValueError``."""
     if value is None or isinstance(type_, NullType):
         return None
     match type_:
@@ -189,7 +189,7 @@ _AS_THEY_ARE = frozenset(
         "VARBINARY", "INTERVAL_YEAR_MONTH",
     }
 )  # fmt: skip
-"""Types whose internal values are what users see."""
+"""Types whose internal values are those that users see."""
 
 
 def to_python(array: Any, type_: LogicalType) -> list[Any]:
@@ -200,11 +200,11 @@ def to_python(array: Any, type_: LogicalType) -> list[Any]:
 
 
 _AS_GIVEN = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "CHAR", "VARCHAR"})
-"""Types whose internal values are what users give."""
+"""Types whose internal values are those that users pass."""
 
 
 def from_python(values: Iterable[Any], type_: LogicalType) -> Any:
-    """Return the column of what users gave."""
+    """Return the column of users' values."""
     if type_.root in _AS_GIVEN:
         return from_internal(list(values), type_)
     return from_internal([internal_value(each, type_) for each in values], type_)
@@ -218,7 +218,7 @@ _ONE_SECOND = datetime.timedelta(seconds=1)
 
 
 def java_row(row: Row, types: Iterable[Any] = ()) -> str:
-    """Return the text of a row as Flink's ``Row.toString()`` gives it; ``types`` tell FLOAT from DOUBLE.
+    """Return the text of a row by Flink's ``Row.toString()``; ``types`` tell FLOAT from DOUBLE.
 
     >>> java_row(Row("a", None, 1.0, [True], {"k": datetime.date(2024, 2, 3)}))
     '+I[a, null, 1.0, [true], {k=2024-02-03}]'
@@ -229,7 +229,7 @@ def java_row(row: Row, types: Iterable[Any] = ()) -> str:
 
 
 def java_text(value: Any, type_: Any = None) -> str:
-    """Return the text of a value as Java's ``toString`` gives it.
+    """Return the text of a value by Java's ``toString``.
 
     >>> java_text(datetime.datetime(2024, 2, 3, 4, 5)), java_text(1e7), java_text(b"a")
     ('2024-02-03T04:05', '1.0E7', '[97]')

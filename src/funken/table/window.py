@@ -33,7 +33,7 @@ class GroupWindow:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether the sizes are numbers of rows."""
+        """True if the sizes are numbers of rows."""
         return any(isinstance(size, RowInterval) for size in self.sizes)
 
     def group(self, rendering: Rendering) -> tuple[str, str]:

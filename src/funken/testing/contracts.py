@@ -34,7 +34,7 @@ _WAKE_SECONDS, _LATE_SECONDS = 30.0, 0.02
 
 
 class ContractViolation(AssertionError):
-    """A connector does not keep its contract; the message says what is lost or doubled, and in which run.
+    """A connector does not keep its contract; the message names the lost or doubled records, and the run.
 
     >>> from funken import NumberSequenceSource
     >>> try:
@@ -47,7 +47,7 @@ class ContractViolation(AssertionError):
 
 @dataclass
 class DrawnRun:
-    """One run: its seed, and what has happened, for the message of a violation."""
+    """One run: its seed, and its events, for the message of a violation."""
 
     seed: int
     story: list[str] = field(default_factory=list)
@@ -354,11 +354,11 @@ class _SinkRun:
         self._pending: list[PreparedCommittable] = []
         self._cuts_left = 4
         self._killed: list[SinkWriter] = []
-        """Writers whose processes are gone; what they hold is closed in the end."""
+        """Writers whose processes are gone; their resources are released in the end."""
         self._begin()
 
     def _cut(self, requests: int) -> int | None:
-        """Return how many requests are committed before the driver dies; ``None``: it lives."""
+        """Return the number of committed requests before the driver dies; ``None``: it lives."""
         if not self._cuts_left or self._drawn.chance.random() > 0.25:
             return None
         self._cuts_left -= 1
@@ -367,7 +367,7 @@ class _SinkRun:
         return kept
 
     def _begin(self) -> None:
-        """Begin an attempt: commit what the checkpoint holds, restore the writers, rewind the source."""
+        """Begin an attempt: commit the output of the checkpoint, restore the writers, rewind the source."""
         stored, chance = self._stored, self._drawn.chance
         width = chance.randint(1, self._limit)
         restored = None if stored is None else stored.number
@@ -483,7 +483,7 @@ class _SinkRun:
         self._look("when zombies have ended")
 
     def _look(self, when: str) -> None:
-        """Compare what is visible with what was committed."""
+        """Compare visible records with committed ones."""
         count = self._stored.written if self._stored else 0
         if self._exactly_once:
             there, wanted = Counter(self._read()), Counter(self._records[:count])

@@ -58,7 +58,7 @@ class OperatorHarness:
     >>> harness.output_with_timestamps
     [(('a', 2), 100)]
 
-    What it would have written to a checkpoint starts another one, also at another parallelism:
+    Its snapshot starts another one, also at another parallelism:
 
     >>> again = OperatorHarness.restored(spec, harness.snapshot(), keyed=True)
     >>> again.feed("a", 101)
@@ -177,11 +177,11 @@ class OperatorHarness:
     # ---- input
 
     def feed(self, value: Any, timestamp: int | None = None) -> None:
-        """Give the operator one record."""
+        """Feed one record to the operator."""
         self.feed_block([value], None if timestamp is None else [timestamp])
 
     def feed_block(self, values: Values, timestamps: Timestamps = None) -> None:
-        """Give the operator a block of records, as a job does.
+        """Feed a block of records to the operator, as a job does.
 
         >>> from funken.operators.user_functions import UserFunction
         >>> from funken.operators.stateless import Map
@@ -193,7 +193,7 @@ class OperatorHarness:
         self._give(self.operator.process, values, timestamps)
 
     def feed_second(self, value: Any, timestamp: int | None = None) -> None:
-        """Give the operator one record on its second input.
+        """Feed one record to the operator on its second input.
 
         >>> from funken import CoMapFunction
         >>> from funken.operators.user_functions import UserFunction
@@ -212,7 +212,7 @@ class OperatorHarness:
         self.feed_second_block([value], None if timestamp is None else [timestamp])
 
     def feed_second_block(self, values: Values, timestamps: Timestamps = None) -> None:
-        """Give the operator a block of records on its second input.
+        """Feed a block of records to the operator on its second input.
 
         >>> from funken import CoFlatMapFunction
         >>> from funken.operators.user_functions import UserFunction
@@ -243,7 +243,7 @@ class OperatorHarness:
         self.operator.watermark(watermark)
 
     def processing_time(self, now: int) -> None:
-        """Let processing time reach ``now`` (ms), and the operator do what is due by then.
+        """Let processing time reach ``now`` (ms), and the operator do its work that is due by then.
 
         >>> from funken import KeyedProcessFunction
         >>> from funken.operators.user_functions import UserFunction
@@ -345,7 +345,7 @@ class OperatorHarness:
         return self._sides.get(tag if isinstance(tag, str) else tag.tag_id, [])
 
     def clear_output(self) -> None:
-        """Forget what was emitted so far, watermarks and side outputs too.
+        """Forget the output so far, watermarks and side outputs too.
 
         >>> from funken.operators.user_functions import UserFunction
         >>> from funken.operators.stateless import Map

@@ -19,7 +19,7 @@ from funken.io.storage import Chunks
 
 
 class Fault(enum.Enum):
-    """What goes wrong."""
+    """A fault of the storage."""
 
     ERROR = "refused"
     TORN = "torn"

@@ -35,7 +35,7 @@ class SimulatedJob:
     >>> SimulatedJob(stream.reduce(lambda a, b: a + b)).run()
     []
 
-    Flink drops what processing time has not closed when the input ends. With a paced source, time passes:
+    Flink drops windows that processing time has not closed when the input ends. With a paced source, time passes:
 
     >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
     >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
@@ -71,7 +71,7 @@ class SimulatedJob:
 
     @property
     def finished(self) -> bool:
-        """Whether the job has ended by itself."""
+        """True if the job has ended by itself."""
         return self._loop.over
 
     def _settle(self) -> None:

@@ -21,7 +21,7 @@ from funken.windowing.windows import GlobalWindow
 
 
 class WindowContext:
-    """What a trigger, an evictor or a window assigner is given as its context, for one window of one key.
+    """The context of a trigger, an evictor or a window assigner, for one window of one key.
 
     ``watermark`` and ``now`` (processing time) are in ms, and may be set in between. Timers that are due then are gone,
     as they are in a job when the trigger is called for them.
@@ -91,7 +91,7 @@ class WindowContext:
 
     @property
     def watermark(self) -> int:
-        """How far event time has come (ms).
+        """The watermark (ms).
 
         >>> ctx = WindowContext(watermark=8)
         >>> ctx.watermark += 1
@@ -169,7 +169,7 @@ class WindowContext:
         return self._context.metrics
 
     def get_runtime_context(self) -> RuntimeContext:
-        """Return the runtime context; its keyed state is that of the key, whatever the window.
+        """Return the runtime context; its keyed state is that of the key, for all windows.
 
         >>> from funken import CountTumblingWindowAssigner  # counts in keyed state
         >>> pairs, ctx = CountTumblingWindowAssigner.of(2), WindowContext()

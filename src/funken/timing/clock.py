@@ -22,7 +22,7 @@ _THREAD = getattr(resource, "RUSAGE_THREAD", None)
 
 
 class _Counted:
-    """What Linux counts for the thread that makes this."""
+    """The counters of Linux for the thread that makes this."""
 
     def __init__(self) -> None:
         self.file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
@@ -33,7 +33,7 @@ class _Counted:
 
 
 class _Thread(threading.local):
-    """What a thread keeps open: to open it for each reading takes 7 us, and was 3 % of what busy tasks did (decision 0053)."""
+    """A thread's open counters: opening them for each reading takes 7 us, once 3 % of busy tasks (decision 0053)."""
 
     counted: _Counted | None = None
 
@@ -50,7 +50,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use.
+    """Return the number of cores that this process may use.
 
     >>> usable_cores() >= 1
     True
@@ -59,14 +59,14 @@ def usable_cores() -> int:
 
 
 class ThreadUsage(NamedTuple):
-    """How long (s) a thread ran, and how often it gave up its core: it slept, waited for data, or for the interpreter's lock."""
+    """The time a thread ran (s), and the times it gave up its core: to sleep, or to wait for data or the lock."""
 
     seconds: float
     waits: int
 
 
 class Clock(Protocol):
-    """What the runtime needs of a clock."""
+    """The runtime's view of a clock."""
 
     def now(self) -> int:
         """Return processing time, ms since the epoch."""
@@ -81,11 +81,11 @@ class Clock(Protocol):
         ...
 
     def run_delay(self) -> float | None:
-        """Return for how long (s) the calling thread has been ready to run but had no core, ``None`` if nobody knows."""
+        """Return the time (s) that the calling thread was ready to run without a core, ``None`` if nobody knows."""
         ...
 
     def thread_usage(self) -> ThreadUsage | None:
-        """Return what the calling thread has had of a core, ``None`` if nobody knows."""
+        """Return the calling thread's use of a core, ``None`` if nobody knows."""
         ...
 
 
@@ -105,7 +105,7 @@ class SystemClock:
         return time.perf_counter()
 
     def run_delay(self) -> float | None:
-        """Return what Linux counts (``/proc/thread-self/schedstat``, 1 us), ``None`` elsewhere."""
+        """Return Linux' count (``/proc/thread-self/schedstat``, 1 us), ``None`` elsewhere."""
         try:
             counted = _thread.counted = _thread.counted or _Counted()
             return int(os.pread(counted.file, 100, 0).split()[1]) / 1e9
@@ -113,7 +113,7 @@ class SystemClock:
             return None
 
     def thread_usage(self) -> ThreadUsage | None:
-        """Return what Linux counts (``getrusage``, 1 us), ``None`` elsewhere."""
+        """Return Linux' counts (``getrusage``, 1 us), ``None`` elsewhere."""
         if _THREAD is None:
             return None
         counted = resource.getrusage(_THREAD)
@@ -174,7 +174,7 @@ _LOOK_SECONDS = 0.1
 
 
 def result_of(future: Future[T]) -> T:
-    """Wait for a future's result and return it, or raise what it raises; ``KeyboardInterrupt`` in between."""
+    """Wait for a future's result and return it, or raise its exception; ``KeyboardInterrupt`` in between."""
     while not future.done():
         wait([future], _LOOK_SECONDS)
     return future.result()
@@ -255,11 +255,11 @@ class TimedQueue(Generic[T]):
         self._wakeup.set()
 
     def empty(self) -> bool:
-        """Whether there is no item."""
+        """Return True if there is no item."""
         return not self._items
 
     def qsize(self) -> int:
-        """Return how many items there are."""
+        """Return the number of items."""
         return len(self._items)
 
     def get(self, timeout: float | None = None) -> T:

@@ -38,7 +38,7 @@ def timestamp_ms(at: Any, record: Any = None) -> Millis:
 
 
 def timer_ms(at: Any) -> Millis:
-    """Return the time of a timer as ms since the epoch: what ``timestamp_ms`` takes; raises ``InvalidProgram`` for anything else.
+    """Return a timer's time as ms since the epoch, like ``timestamp_ms``; raises ``InvalidProgram`` for others.
 
     >>> timer_ms(None)
     Traceback (most recent call last):
@@ -56,7 +56,7 @@ def checked_time(at: Any) -> int:
 
 
 def watermark_ms(at: Any) -> Millis:
-    """Return a watermark as ms since the epoch: what ``timestamp_ms`` takes; raises ``InvalidProgram`` for anything else.
+    """Return a watermark as ms since the epoch, like ``timestamp_ms``; raises ``InvalidProgram`` for other values.
 
     >>> watermark_ms(10**20)
     Traceback (most recent call last):
@@ -102,7 +102,7 @@ def _ms(at: Any, role: str, place: str, **remedies: str) -> Millis:
 
 
 def timestamps_ms(assigned: list[Any], records: Iterable[Any]) -> list[int]:
-    """Return what a timestamp assigner gave to ``records`` as ms; see ``timestamp_ms``.
+    """Return the timestamps of an assigner for ``records`` as ms; see ``timestamp_ms``.
 
     >>> timestamps_ms([5, datetime(1970, 1, 1, tzinfo=UTC)], "ab")
     [5, 0]

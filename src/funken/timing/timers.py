@@ -23,7 +23,7 @@ from funken.state.keygroups import KeyRouter, check_max_parallelism, restored_ke
 logger = logging.getLogger(__name__)
 
 Fire: TypeAlias = Callable[[int, Any, Any], None]
-"""What is called for a due timer: ``fire(timestamp, key, namespace)``."""
+"""The callback of a due timer: ``fire(timestamp, key, namespace)``."""
 
 Timer: TypeAlias = tuple[int, Any, Any]
 """``(timestamp, key, namespace)``."""
@@ -224,7 +224,7 @@ class InternalTimerService:
         self.delete_processing_time_timer = self._processing.discard
 
     def advance_watermark(self, watermark: int, fire: Fire) -> None:
-        """Let event time reach ``watermark`` and fire what is due; a timer set in the past fires now at the latest."""
+        """Let event time reach ``watermark`` and fire due timers; a timer set in the past fires now at the latest."""
         self.current_watermark = watermark
         self._event.fire_until(watermark, fire)
 
@@ -246,7 +246,7 @@ class InternalTimerService:
         return self._processing.timestamps
 
     def next_processing_time(self) -> int | None:
-        """Return when the next processing-time timer is due."""
+        """Return the time of the next processing-time timer."""
         return self._processing.next()
 
     def drain(self, fire_event: Fire, fire_processing: Fire) -> None:
@@ -273,7 +273,7 @@ class InternalTimerService:
         self._processing.clear()
 
     def pending(self) -> int:
-        """Return how many timers there are."""
+        """Return the number of timers."""
         return len(self._event) + len(self._processing)
 
     def snapshot(self) -> GroupedSnapshot:
@@ -294,7 +294,7 @@ class InternalTimerService:
 
     @property
     def tracked(self) -> bool:
-        """Whether changes are tracked."""
+        """True if changes are tracked."""
         return isinstance(self._event, TrackedTimerQueue)
 
     def empty_snapshot(self, complete: bool) -> GroupedSnapshot:
@@ -302,7 +302,7 @@ class InternalTimerService:
         return GroupedSnapshot(self.max_parallelism, {}, None if complete else {})
 
     def begin_snapshot(self, writer: SnapshotWriter, complete: bool, chunk: int = CHUNK) -> Iterator[None]:
-        """Fix what changed, or all there is; each step of what is returned adds about ``chunk`` timers to ``writer``."""
+        """Fix the changes, or all timers; each step of the result adds about ``chunk`` timers to ``writer``."""
         taken = [
             (domain, queue.take_changed(complete))
             for domain, queue in self._domains()

@@ -19,7 +19,7 @@ from funken.types.callables import Generic, T_contra, check_arguments, check_fun
 
 
 class WatermarkOutput:
-    """Where a generator emits watermarks (ms); ``watermark`` is the highest of them.
+    """The output of a generator of watermarks (ms); ``watermark`` is the highest of them.
 
     >>> output = WatermarkOutput()
     >>> output.emit_watermark(99)
@@ -96,7 +96,7 @@ class BoundedOutOfOrderness(WatermarkGenerator):
             self._highest = event_timestamp
 
     def on_block(self, timestamps: list[int]) -> None:
-        """Remember the highest timestamp of a block; what makes a generator need no call per record."""
+        """Remember the highest timestamp of a block; with this method a generator needs no call per record."""
         highest = max(timestamps)
         if highest > MAX_WATERMARK:
             raise OverflowError("a timestamp is not in 64 bits")
@@ -121,7 +121,7 @@ class BoundedOutOfOrdernessSpec:
 
 
 class TimestampAssigner(Generic[T_contra]):
-    """Extracts a record's event time; subclass it, or give a function ``(value, record_timestamp) -> ms``.
+    """Extracts a record's event time; subclass it, or pass a function ``(value, record_timestamp) -> ms``.
 
     >>> class Created(TimestampAssigner):
     ...     def extract_timestamp(self, value, record_timestamp):
@@ -145,7 +145,7 @@ class TimestampAssigner(Generic[T_contra]):
 
 @dataclass(frozen=True)
 class WatermarkStrategy(Generic[T_contra]):
-    """How records get timestamps, and event time its watermarks.
+    """A rule for timestamps of records, and for watermarks of event time.
 
     >>> from datetime import timedelta
     >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5))
@@ -223,7 +223,7 @@ class WatermarkStrategy(Generic[T_contra]):
         """Take timestamps from ``timestamp_assigner(value, record_timestamp)`` or a ``TimestampAssigner``.
 
         They are milliseconds, or all ``datetime`` with a time zone; one without fails the job, because its instant depends
-        on the machine. Raises ``TypeError`` for what is no function.
+        on the machine. Raises ``TypeError`` for an object that is no function.
 
         >>> from datetime import datetime
         >>> from funken.testing import local
@@ -287,7 +287,7 @@ class WatermarkStrategy(Generic[T_contra]):
 
 
 class SplitProgress(NamedTuple):
-    """How far a split is: its watermark, and when (ms) it had its last record."""
+    """The progress of a split: its watermark, and the time (ms) of its last record."""
 
     split: str
     watermark: int
@@ -304,7 +304,7 @@ class WatermarkProgress:
         self._active_at: dict[str, int] = {}
         self.watermark: int = MIN_TIMESTAMP
         self.reached: int = MIN_TIMESTAMP
-        """What the watermark could have been, had one been due when splits ended that were read alone."""
+        """The possible watermark, had one been due when splits ended that were read alone."""
         self.idle = False
 
     def add(self, split: str, now: int) -> None:
@@ -324,7 +324,7 @@ class WatermarkProgress:
             self.reached = max(self.reached, output.watermark)
 
     def punctuated(self, split: str) -> bool:
-        """Whether the split's generator has to see every record."""
+        """Return True if the split's generator has to see every record."""
         generator = self._generators.get(split)
         return generator is not None and not hasattr(generator, "on_block")
 
@@ -337,11 +337,11 @@ class WatermarkProgress:
             self._outputs[split].idle = False
 
     def reads_values(self, split: str) -> bool:
-        """Whether the split's generator sees the values of a block at once, by ``on_values``."""
+        """Return True if the split's generator sees the values of a block at once, by ``on_values``."""
         return hasattr(self._generators.get(split), "on_values")
 
     def on_values(self, split: str, values: Sequence[Any], now: int) -> Iterator[int]:
-        """Values of the split went by; give how many of them, whenever the combined watermark rises behind these."""
+        """Values of the split went by; yield the number of them behind which the combined watermark rises."""
         output = self._outputs[split]
         self._active_at[split] = now
         output.idle = False
@@ -413,7 +413,7 @@ _IN_ORDER = (
 
 
 class EventTimeChecks:
-    """The checks of one source or timestamp assigner; ``warn(kind, text)`` takes what they find.
+    """The checks of one source or timestamp assigner; ``warn(kind, text)`` takes their findings.
 
     >>> found = []
     >>> checks = EventTimeChecks(WatermarkStrategy.for_monotonous_timestamps(), lambda kind, text: found.append(kind))

@@ -59,7 +59,7 @@ _ARGUMENTS = {
     "apply_keyed": "the key, the window, the records",
     "apply_all": "the window, the records",
 }
-"""What a function is called with, by its method."""
+"""The arguments of a function, by its method."""
 _GROWS = ("append", "extend", "insert", "add", "update", "setdefault", "__setitem__", "put", "put_nowait")
 
 
@@ -136,7 +136,7 @@ def _around(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def check_arguments(function: Any, method: str, role: str) -> None:
-    """Raise ``InvalidProgram`` for a function that cannot be called with what its operator has.
+    """Raise ``InvalidProgram`` for a function that cannot be called with its operator's arguments.
 
     >>> check_arguments(lambda key, value: value, "map", "map()")
     Traceback (most recent call last):
@@ -175,7 +175,7 @@ def check_arguments(function: Any, method: str, role: str) -> None:
 
 
 def _called(function: Any, method: str) -> tuple[Any, str]:
-    """Return what is called in the end, and its name."""
+    """Return the function that is called in the end, and its name."""
     found = function
     if not callable(found) or (not isinstance(found, FunctionType | partial) and hasattr(type(found), method)):
         found = getattr(found, method, found)
@@ -195,7 +195,7 @@ def check_stream(stream: Any, role: str, *kinds: type) -> None:
 
 
 def check_kind(given: Any, kind: type, role: str, remedy: str = "") -> None:
-    """Raise ``TypeError`` for an argument of another kind; say so if it is the class, a builder or a method instead.
+    """Raise ``TypeError`` for an argument of another type; say so if it is the class, a builder or a method instead.
 
     >>> check_kind("soon", int, "wait()", "Give seconds.")
     Traceback (most recent call last):

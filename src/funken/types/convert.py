@@ -40,7 +40,7 @@ _NULLABLE = {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC, BasicType.I
 
 
 def converter(type_info: TypeInformation) -> Convert:
-    """Return the function that makes a value what was declared.
+    """Return the function that converts a value to a declared type.
 
     >>> from funken.types.info import Types
     >>> converter(Types.SHORT())(43878), converter(Types.FLOAT())(0.1)
@@ -241,7 +241,7 @@ def _map(key: Convert, item: Convert, type_info: TypeInformation) -> Convert:
 
 @lru_cache(maxsize=256)
 def _fields_maker(checks: tuple[str, ...], shape: str) -> Callable[..., Any]:
-    """Generate what converts exactly so many fields to a list or tuple: of each, a test whether it is kept as it is, or none."""
+    """Generate a converter of so many fields to a list or tuple: with tests for fields kept as they are, or none."""
     names = [f"v{number}" for number in range(len(checks))]
     made = [
         f"{name} if {check.replace('v', name)} else f{number}({name})" if check else f"f{number}({name})"
@@ -254,7 +254,7 @@ def _fields_maker(checks: tuple[str, ...], shape: str) -> Callable[..., Any]:
 
 
 def _kept_if(type_info: TypeInformation) -> str:
-    """Return when a field ``v`` of a type is certainly kept as it is; nothing if that is left to the converter."""
+    """Return a test that a field ``v`` of a type is certainly kept as it is; nothing if the converter decides."""
     match type_info:
         case BasicTypeInfo(BasicType.STRING | BasicType.CHAR):
             return "type(v) is str"
@@ -269,7 +269,7 @@ def _kept_if(type_info: TypeInformation) -> str:
 
 
 def _all_fields(fields: list[Convert], types: tuple[TypeInformation, ...], shape: str) -> Callable[..., Any]:
-    """Return what takes exactly the fields of a row or tuple, and converts them."""
+    """Return a converter of exactly the fields of a row or tuple."""
     made: Callable[..., Any] = _fields_maker(tuple(map(_kept_if, types)), shape)(*fields)
     return made
 
@@ -418,7 +418,7 @@ def python_rows(table: Any) -> list[dict[str, Any]]:
 
 @lru_cache(1000)
 def _conversion(kind: Any) -> Callable[[Any], Any] | None:
-    """Return what makes dicts of the maps in a value of a type, ``None`` if there are none."""
+    """Return a converter to dicts of the maps in a value of a type, ``None`` if there are none."""
     import pyarrow as pa  # noqa: PLC0415 - who has an array has loaded it
 
     if pa.types.is_map(kind):

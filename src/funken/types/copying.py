@@ -124,7 +124,7 @@ def distinct(records: list[Any]) -> list[Any]:
 
 
 def can_change(records: list[Any]) -> bool:
-    """Whether one of the records can be changed, or anything in them.
+    """Return True if one of the records can be changed, or anything in them.
 
     >>> can_change([1, "a", ("b", 2.0)]), can_change([("a", [])])
     (False, True)
@@ -163,7 +163,7 @@ def _learned(kind: type) -> bool:
 
 
 def _plain(kind: Any) -> bool:
-    """Whether objects of a class are their ``__dict__``, as pickle sees them."""
+    """Return True if objects of a class are their ``__dict__``, as pickle sees them."""
     return bool(
         kind.__dictoffset__ != 0
         and kind.__new__ is object.__new__

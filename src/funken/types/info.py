@@ -42,7 +42,7 @@ class TypeInformation(Generic[T_co]):
 
 
 TypeOf: TypeAlias = type[T] | TypeInformation[T]
-"""How the type of values is said: a class, which is for type checkers only, or a declaration, which converts them."""
+"""The type of values: a class, which is for type checkers only, or a declaration, which converts them."""
 
 
 class BasicType(enum.Enum):
@@ -131,7 +131,7 @@ class PickledBytesTypeInfo(TypeInformation):
 
 @dataclass(frozen=True, repr=False)
 class OfElements(TypeInformation):
-    """What all lists have in common."""
+    """The base of the types of arrays and lists."""
 
     element_type: TypeInformation
 
@@ -218,10 +218,10 @@ def _checked(kind: str, types: Sequence[Any]) -> tuple[TypeInformation, ...]:
 
 
 class Types:
-    """Where declarations come from (PyFlink's ``Types``).
+    """The types of declarations (PyFlink's ``Types``).
 
-    A function's declared output makes of its values what Flink's serializers would: numbers wrap and round, tuples become
-    rows, and what does not fit fails the job with ``ValueDoesNotFit``.
+    A function's declared output converts its values as Flink's serializers would: numbers wrap and round, tuples become
+    rows, and a value that does not fit fails the job with ``ValueDoesNotFit``.
 
     >>> from funken.testing import local
     >>> def declared_as(type_info, *values):
@@ -236,7 +236,7 @@ class Types:
     >>> declared_as(Types.FLOAT(), 0.1), declared_as(Types.DOUBLE(), 0.1, 1), declared_as(Types.BOOLEAN(), True, 0)
     ([0.10000000149011612], [0.1, 1.0], [True, False])
 
-    Text, decimals and points in time stay what they are; a ``datetime`` becomes the date of its day:
+    Text, decimals and points in time stay as they are; a ``datetime`` becomes the date of its day:
 
     >>> from datetime import date, datetime, time
     >>> from decimal import Decimal
@@ -350,7 +350,7 @@ class Types:
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
-        """Return the type of rows with the fields ``f0``, ``f1`` and so on; raises ``TypeError`` for what is no type."""
+        """Return the type of rows with the fields ``f0``, ``f1`` and so on; raises ``TypeError`` for other objects."""
         return RowTypeInfo(_checked("ROW", field_types))
 
     @staticmethod

@@ -14,7 +14,7 @@ from typing import Any
 
 
 class RowKind(enum.Enum):
-    """What a row does to a result that changes.
+    """The effect of a row on a result that changes.
 
     >>> [str(kind) for kind in RowKind]
     ['+I', '-U', '+U', '-D']
@@ -34,7 +34,7 @@ _SLOTS = frozenset({"_fields", "_kind", "_values"})
 
 
 class _Parts:
-    """What a row consists of. Its attributes are set without the detour that those of a row take."""
+    """The parts of a row. Its attributes are set without the detour that those of a row take."""
 
     __slots__ = ("_fields", "_kind", "_values")
 
@@ -49,7 +49,7 @@ _set_fields, _set_values, _set_kind = (_SET[name].__set__ for name in ("_fields"
 
 
 class Row(_Parts):
-    """A record of values by position, and by name where names were given.
+    """A record of values by position, and by name if it has names.
 
     An unknown name raises ``KeyError`` as an item and ``AttributeError`` as an attribute.
 
@@ -91,7 +91,7 @@ class Row(_Parts):
     # ---- names and kind
 
     def get_row_kind(self) -> RowKind:
-        """Return which change the row stands for; an insertion unless said otherwise.
+        """Return the kind of change; an insertion by default.
 
         >>> Row("Ada", 36).get_row_kind()
         <RowKind.INSERT: 0>
@@ -99,7 +99,7 @@ class Row(_Parts):
         return self._kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-        """Set which change the row stands for; rows of different kinds are not equal.
+        """Set the row kind; rows of different kinds are not equal.
 
         >>> row = Row("Ada", 36)
         >>> row.set_row_kind(RowKind.DELETE)
@@ -147,7 +147,7 @@ class Row(_Parts):
         return dict(zip(self._fields, values, strict=False))
 
     def asDict(self, recursive: bool = False) -> dict[str, Any]:
-        """Return what ``as_dict`` returns, under the name that Spark's rows have for it.
+        """Return the result of ``as_dict``, under the name that Spark's rows have for it.
 
         >>> Row(a=1, b=2).asDict()
         {'a': 1, 'b': 2}
@@ -246,7 +246,7 @@ class Row(_Parts):
 
 
 def make_row(fields: list[str] | None, values: list[Any], kind: RowKind = _INSERT) -> Row:
-    """Make a row of lists that nobody else changes; skips what the constructor does about arguments.
+    """Make a row of lists that nobody else changes; skips the constructor's work on arguments.
 
     Hot: it becomes a row only when its parts are set, which takes half the time.
     """
@@ -290,7 +290,7 @@ class Instant:
         return Instant(seconds, millis * 1_000_000)
 
     def to_epoch_milli(self) -> int:
-        """Return the milliseconds since the epoch; what is finer is cut off."""
+        """Return the milliseconds since the epoch; finer parts are cut off."""
         return self.seconds * 1000 + self.nanos // 1_000_000
 
     def to_datetime(self) -> datetime:

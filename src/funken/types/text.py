@@ -44,7 +44,7 @@ _FLOAT = struct.Struct("f")
 
 
 def plain_text(value: Any) -> str:
-    """Return how a record without a declared type is printed.
+    """Return the text of a record without a declared type.
 
     >>> plain_text(("a", 1)), plain_text("a"), plain_text(None)
     ("('a', 1)", 'a', 'null')
@@ -53,7 +53,7 @@ def plain_text(value: Any) -> str:
 
 
 def printed(type_info: TypeInformation | None) -> Show:
-    """Return how ``print()`` writes records of a type.
+    """Return the writer of ``print()`` for records of a type.
 
     >>> from funken.types import Row, Types
     >>> printed(Types.TUPLE([Types.STRING(), Types.BOOLEAN()]))(("a", True))
@@ -69,7 +69,7 @@ def printed(type_info: TypeInformation | None) -> Show:
 
 
 def written(type_info: TypeInformation | None) -> Show:
-    """Return how sinks write records of a type as text.
+    """Return the writer of sinks for records of a type as text.
 
     >>> from funken.types import Row, Types
     >>> written(Types.ROW([Types.FLOAT(), Types.LIST(Types.INT()), Types.STRING()]))(Row(0.10000000149011612, [1], None))
@@ -166,7 +166,7 @@ def _scientific(value: float, digits: str) -> str:
 
 
 _BLANKS = "".join(map(chr, range(33)))
-"""What Java's ``trim`` takes off."""
+"""The characters that Java's ``trim`` takes off."""
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 _WHOLE = re.compile(r"[+-]?\d+")
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -196,7 +196,7 @@ def limits(bits: int, signed: bool = True) -> tuple[int, int]:
 
 
 def whole_number(bits: int | None, signed: bool = True) -> Callable[[str], int]:
-    """Return what makes whole numbers of text; of so many bits (``None``: any).
+    """Return a converter of text to whole numbers; of so many bits (``None``: any).
 
     >>> whole_number(8)(" +12 ")
     12
@@ -287,7 +287,7 @@ def single_number(text: str) -> float:
 
 
 def boolean(text: str) -> bool:
-    """Return what ``true``, ``false``, ``1`` and ``0`` mean, in any case.
+    """Return the meaning of ``true``, ``false``, ``1`` and ``0``, in any case.
 
     >>> boolean("TRUE"), boolean("0")
     (True, False)
@@ -462,7 +462,7 @@ def without_zone(value: datetime.datetime) -> datetime.datetime:
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column of text: its type of Arrow, and what it was declared as (``None``: no more than that).
+    """A column of text: its type of Arrow, and its declared type (``None``: no more than that).
 
     >>> import pyarrow as pa
     >>> TextColumn(pa.list_(pa.int64()), list[int]).parts
@@ -474,7 +474,7 @@ class TextColumn:
 
     @property
     def is_list(self) -> bool:
-        """Whether values are lists."""
+        """True if values are lists."""
         return bool(extras.load("pyarrow.types").is_list(self.kind))
 
     @property
@@ -488,7 +488,7 @@ class TextColumn:
 
     @functools.cached_property
     def single(self) -> str:
-        """Which single value it has: ``instant``, ``zoned``, or what Arrow calls it; nothing if it has no such."""
+        """The type of its single value: ``instant``, ``zoned``, or Arrow's name; empty if it has no such."""
         if self.declared in (BasicTypeInfo(BasicType.INSTANT), Instant):
             return "instant"
         of = extras.load("pyarrow.types")
@@ -508,7 +508,7 @@ class TextColumn:
 
     @property
     def digits(self) -> int | None:
-        """How many digits decimals have after the point, if that is declared."""
+        """Number of digits of decimals after the point, if that is declared."""
         if isinstance(self.declared, DecimalTypeInfo):
             return self.declared.scale
         of_arrow = self.declared is None and extras.load("pyarrow.types").is_decimal(self.kind)
@@ -516,7 +516,7 @@ class TextColumn:
 
 
 def _declared_within(declared: Any) -> list[Any]:
-    """Return what the parts of lists and rows are declared as; nothing if that cannot be told."""
+    """Return the declared types of the parts of lists and rows; nothing if they are not known."""
     if isinstance(declared, OfElements):
         return [declared.element_type]
     if isinstance(declared, RowTypeInfo | TupleTypeInfo):
@@ -528,7 +528,7 @@ def _declared_within(declared: Any) -> list[Any]:
 
 
 def parser_of(column: TextColumn) -> Callable[[str], Any]:
-    """Return what makes values of text; raises ``InvalidProgram`` for a type that no text has.
+    """Return a converter of text to values; raises ``InvalidProgram`` for a type that no text has.
 
     >>> import pyarrow as pa
     >>> parser_of(TextColumn(pa.int8()))("7"), parser_of(TextColumn(pa.bool_()))("TRUE"), parser_of(TextColumn(pa.string()))("a")
@@ -573,7 +573,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class ValueTexts:
-    """How the values of a column are written: what is between the elements of lists and rows, and what stands for ``None``.
+    """The text forms of a column's values: the text between the elements of lists and rows, and the text of ``None``.
 
     >>> import pyarrow as pa
     >>> prices = ValueTexts(";", "-").writer(TextColumn(pa.list_(pa.float64())), quoted=repr)
@@ -586,11 +586,11 @@ class ValueTexts:
 
     @property
     def null(self) -> str:
-        """What is written for ``None``."""
+        """The text of ``None``."""
         return self.literal or ""
 
     def writer(self, column: TextColumn, quoted: Callable[[str], str]) -> Callable[[Any], str]:
-        """Return what writes a value of a column; numbers, booleans and nulls are never quoted."""
+        """Return a writer of values of a column; numbers, booleans and nulls are never quoted."""
         if column.parts:
             return self._joined(column, quoted)
         single, null = column.single, self.null
@@ -669,7 +669,7 @@ class ValueTexts:
 
 
 def _as_text(value: Any, quoted: Callable[[str], str]) -> str:
-    """Write a value of a column of text that is none: by what it is."""
+    """Write a value of a column of text that is none: by its type."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime.date | datetime.time):
@@ -694,7 +694,7 @@ def _decimal_writer(digits: int | None) -> Callable[[Any], str]:
 def _of(
     kind: type | tuple[type, ...], show: Callable[[Any], str], but: type | tuple[type, ...] = ()
 ) -> Callable[[Any], str]:
-    """Return what writes values of a type, and refuses others."""
+    """Return a writer of values of a type, which refuses others."""
     name = kind.__name__ if isinstance(kind, type) else kind[0].__name__
 
     def write(value: Any) -> str:
@@ -728,7 +728,7 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
 
 
 def rounded(digits: int) -> Callable[[Any], decimal.Decimal]:
-    """Return what makes decimals with so many digits after the point, and rounds half up.
+    """Return a converter to decimals with so many digits after the point, which rounds half up.
 
     >>> rounded(0)("1.5"), rounded(2)(3)
     (Decimal('2'), Decimal('3.00'))

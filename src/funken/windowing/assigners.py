@@ -28,7 +28,7 @@ from funken.windowing.windows import WINDOW_STATE, CountWindow, GlobalWindow, Ti
 
 
 class WindowAssignerContext(Protocol):
-    """What an assigner may ask."""
+    """An assigner's context."""
 
     def get_current_processing_time(self) -> int:
         """Return the processing time in milliseconds."""
@@ -40,7 +40,7 @@ class WindowAssignerContext(Protocol):
 
 
 class MergeCallback(Protocol):
-    """What a merging assigner reports its merges to."""
+    """A receiver of the merges of a merging assigner."""
 
     def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
         """Say that ``to_be_merged`` become the one window ``merge_result``."""
@@ -77,7 +77,7 @@ class WindowAssigner(Generic[T_contra, W_co]):
         return None
 
     def is_event_time(self) -> bool:
-        """Return whether windows end in event time (then records can be late) or not."""
+        """Return True if windows end in event time (then records can be late)."""
         raise NotImplementedError
 
 
@@ -409,7 +409,7 @@ class CountSlidingWindowAssigner(WindowAssigner[object, CountWindow]):
 
 
 class SessionWindowTimeGapExtractor(Generic[T_contra]):
-    """Says how long (ms) a session stays open after a record; a plain callable does as well.
+    """Returns the time (ms) that a session stays open after a record; a plain callable does as well.
 
     >>> class LongerWithACart(SessionWindowTimeGapExtractor):
     ...     def extract(self, element):
@@ -425,7 +425,7 @@ class SessionWindowTimeGapExtractor(Generic[T_contra]):
 
 
 class _Sessions(MergingWindowAssigner[T_contra, TimeWindow]):
-    """What all session assigners share."""
+    """The base of all session assigners."""
 
     def merge_windows(self, windows: Iterable[TimeWindow], callback: Any) -> None:
         """Merge the windows that overlap or touch.

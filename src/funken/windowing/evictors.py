@@ -24,7 +24,7 @@ class TimestampedValue(NamedTuple):
     timestamp: int
 
     def has_timestamp(self) -> bool:
-        """Return whether the element has a timestamp."""
+        """Return True if the element has a timestamp."""
         return self.timestamp > MIN_TIMESTAMP
 
 

@@ -42,7 +42,7 @@ class _Continuous(Trigger):
         return True
 
     def _next(self, time: int, window: Any) -> int:
-        """Return when to fire after ``time``: at the end of the window, if that is ahead and comes first."""
+        """Return the next firing time after ``time``: the end of the window, if that is ahead and comes first."""
         at, end = time + self.interval, window.max_timestamp()
         return int(end if time < end < at else at)
 

@@ -16,7 +16,7 @@ from funken.state.descriptors import StateDescriptor
 from funken.types.callables import Generic, T_contra, W_contra
 
 WINDOW_STATE = "_window."
-"""How the names of keyed states that hold windows begin, but for those of the fast logics: ``_windows.``"""
+"""The beginning of the names of keyed states that hold windows, but for those of the fast logics: ``_windows.``"""
 
 
 class Window:
@@ -64,7 +64,7 @@ class TimeWindow(_Bounds, Window):
         return self.end - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Return whether the windows overlap or touch.
+        """Return True if the windows overlap or touch.
 
         >>> TimeWindow(0, 5).intersects(TimeWindow(5, 10)), TimeWindow(0, 5).intersects(TimeWindow(6, 10))
         (True, False)
@@ -183,7 +183,7 @@ _GLOBAL_WINDOW = GlobalWindow()
 
 
 class TriggerResult(enum.Enum):
-    """What to do with a window now: its name says whether to fire, to purge, or both.
+    """The action on a window: its name says whether to fire, to purge, or both.
 
     >>> [result.name for result in TriggerResult if result.is_fire()]
     ['FIRE', 'FIRE_AND_PURGE']
@@ -197,16 +197,16 @@ class TriggerResult(enum.Enum):
     FIRE_AND_PURGE = (True, True)
 
     def is_fire(self) -> bool:
-        """Return whether the window's function is to run."""
+        """Return True if the window's function is to run."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Return whether the window's contents are to go."""
+        """Return True if the window's contents are to go."""
         return self.value[1]
 
 
 class TriggerContext(Protocol):
-    """What a trigger may ask and do, for the key and window at hand."""
+    """A trigger's context, for the key and window at hand."""
 
     def get_current_processing_time(self) -> int:
         """Return the processing time in milliseconds."""
@@ -242,7 +242,7 @@ class TriggerContext(Protocol):
 
 
 class OnMergeContext(TriggerContext, Protocol):
-    """What a trigger may do in addition when windows were merged."""
+    """A trigger's context when windows were merged."""
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
         """Merge the state of the merged windows into that of the result."""
@@ -314,7 +314,7 @@ class Trigger(Generic[T_contra, W_contra]):
         return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
-        """Return whether ``on_merge`` is implemented, which merging windows (sessions) need."""
+        """Return True if ``on_merge`` is implemented, which merging windows (sessions) need."""
         return False
 
     def on_merge(self, window: W_contra, ctx: Any) -> None:

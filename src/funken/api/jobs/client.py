@@ -67,7 +67,7 @@ logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
 _FIRST_SECONDS = 2.0
-"""How long a driver waits for leadership before it takes itself for a standby."""
+"""The time (s) that a driver waits for leadership before it takes itself for a standby."""
 _ENDS = {Outcome.FINISHED, Outcome.CANCELLED, Outcome.FAILED}
 
 
@@ -83,7 +83,7 @@ class Leadership:
         self._ended: JobResultEntry | None = None
 
     def wait(self, begun: Callable[[], None], url: str | None = None) -> None:
-        """Return when this driver leads, or its job is cancelled; ``begun`` is called before. ``url``: where it answers requests.
+        """Wait until this driver leads, or its job is cancelled; ``begun`` is called before. ``url``: its address.
 
         Raises ``EnvironmentNotReady`` if kazoo is needed and missing, ``InvalidConfiguration`` for a job without checkpoints.
         """
@@ -129,7 +129,7 @@ class Leadership:
         self._stop()
 
     def outcome(self, error: BaseException) -> BaseException | None:
-        """Return what the job's result raises here: the error, or what it stands for; ``None`` if another has finished it."""
+        """Return the job's exception here: the error or its meaning; ``None`` if another has finished the job."""
         stopped = isinstance(error, JobCancelled)
         if stopped and self._reason:
             return LeadershipLost(
@@ -159,7 +159,7 @@ class Leadership:
         self._election.close()
 
     def _note(self, otherwise: str, write: Callable[[Storage], None]) -> None:
-        """Write in the folder of the drivers; a storage that refuses costs a warning, which says what follows."""
+        """Write in the folder of the drivers; a storage that refuses costs a warning, which names the consequence."""
         try:
             write(storage_of(self._job.configuration))
         except CheckpointError as error:
@@ -267,7 +267,7 @@ def reporting(configuration: Configuration, read: Read) -> Iterator[None]:
 
 _BEGIN_SECONDS = 60.0
 _INTERRUPT_SECONDS = 5.0
-"""How long user code of a cancelled job is interrupted again and again, once the grace period is over."""
+"""The time (s) that user code of a cancelled job is interrupted again and again, once the grace period is over."""
 _INTERRUPT_AGAIN_SECONDS = 0.2
 
 
@@ -348,7 +348,7 @@ class JobClient(JobDisplay):
             return
 
     def run(self) -> JobExecutionResult:
-        """Run the job here, once and to its end; what is prepared is committed only if it succeeds.
+        """Run the job here, once and to its end; prepared output is committed only if it succeeds.
 
         Raises ``JobExecutionError`` if it fails, ``JobCancelled`` if it is cancelled.
         """
@@ -411,7 +411,7 @@ class JobClient(JobDisplay):
         return self._job.plan
 
     def explain(self) -> str:
-        """Return the plan as text, and of vectorized operators how many records took which way so far, with reasons.
+        """Return the plan as text, with the numbers of records of vectorized operators per way so far, and reasons.
 
         >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
@@ -451,7 +451,7 @@ class JobClient(JobDisplay):
 
     @property
     def restarts(self) -> int:
-        """How many times the job was restarted after a failure.
+        """Number of restarts of the job after a failure.
 
         >>> from funken.runtime.driver.local_runner import LocalRunner
         >>> from funken.testing import local
@@ -613,11 +613,11 @@ class JobClient(JobDisplay):
         return CompletableFuture(self._job.rescale(parallelism))
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """Return a future of the result; it raises what made the job fail, or ``JobCancelled``."""
+        """Return a future of the result; it raises the job's failure, or ``JobCancelled``."""
         return CompletableFuture(self._result)
 
     def _collector(self, sink: str) -> Collector:
-        """Return where the records of a collecting sink arrive."""
+        """Return the collector of a collecting sink's records."""
         self._wanted.add(sink)
         return self._job.master.collectors[sink]
 
@@ -638,7 +638,7 @@ class JobClient(JobDisplay):
         return self._job.snapshot()
 
     def logs(self) -> JobLogs:
-        """Return what the tasks have logged and what became of the job: ``read(after, limit)`` gives a page of it.
+        """Return the logs of the tasks and the fate of the job: ``read(after, limit)`` returns a page of them.
 
         >>> import logging
         >>> from funken.testing import local
@@ -652,7 +652,7 @@ class JobClient(JobDisplay):
         return self._job.logs
 
     def stacks(self) -> JobStacks:
-        """Return what samples the threads of the tasks: ``request`` has tasks sampled, ``newest`` returns what was found.
+        """Return the sampler of the tasks' threads: ``request`` has tasks sampled, ``newest`` returns the samples.
 
         >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
@@ -680,7 +680,7 @@ class _Blocked(JobExecutionError):
 class CloseableIterator(Generic[T]):
     """The records of ``execute_and_collect``, as they come; closing it stops the job.
 
-    Iterate, call ``next()``, or use it in a ``with`` block, which closes it. What makes the job fail is raised by it.
+    Iterate, call ``next()``, or use it in a ``with`` block, which closes it. It raises the job's failure.
 
     >>> from funken import DataGeneratorSource, StreamExecutionEnvironment
     >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)

@@ -55,7 +55,7 @@ _RECENT_MILLIS = 30 * _DAY_MILLIS
 
 @dataclass(frozen=True)
 class Reading:
-    """How a job does: records read by its sources, and how old records are when they reach its last operators (ms)."""
+    """Figures of a running job: records read by its sources, and ages of records at its last operators (ms)."""
 
     records: int
     rate: float | None
@@ -63,9 +63,9 @@ class Reading:
     p50: float | None
     p99: float | None
     late: int = 0
-    """How many late records were dropped."""
+    """Number of late records that were dropped."""
     lag: int | None = None
-    """How far the watermark is behind the wall clock (ms), where it is of our time."""
+    """The lag (ms) of the watermark behind the wall clock, where it is of our time."""
 
     def at(self, wall: float) -> Reading:
         """Return the reading with its lag at a time of the wall clock (ms).
@@ -109,7 +109,7 @@ class JobMeter:
 
     plan: PhysicalPlan
     begin: tuple[float, int] | None = None
-    """When the first metrics came, and how many records had been read by then."""
+    """The time of the first metrics, and the records read by then."""
     _samples: deque[tuple[float, int, dict[int, int]]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
@@ -163,7 +163,7 @@ def _millis(value: float | None) -> str:
 
 
 class MeasuredJob(Protocol):
-    """What a reader needs of a job's client."""
+    """A reader's view of a job's client."""
 
     @property
     def plan(self) -> PhysicalPlan:
@@ -171,7 +171,7 @@ class MeasuredJob(Protocol):
 
     @property
     def restarts(self) -> int:
-        """How many times the job was restarted."""
+        """Number of restarts of the job."""
 
     def metrics(self) -> dict[TaskId, MetricsReport]:
         """Return the newest metrics of each task."""
@@ -187,7 +187,7 @@ class JobReader:
 
     @property
     def name(self) -> str:
-        """The job's name, and how many times it was restarted."""
+        """The job's name, and its number of restarts."""
         count = self._job.restarts
         return self._job.plan.name + (f" ({count} restart{'s' * (count > 1)})" if count else "")
 
@@ -239,7 +239,7 @@ def in_seconds(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class OperatorProgress:
-    """An operator: records in and out of all its subtasks so far, and for how long (s) it has been at work.
+    """An operator: records in and out of all its subtasks so far, and its working time (s).
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
@@ -257,12 +257,12 @@ class OperatorProgress:
     records_out: int = 0
     seconds: float = 0.0
     state: str = "waiting"
-    """``waiting``, ``running`` or ``done``; what is part of an iteration begins again with every superstep."""
+    """``waiting``, ``running`` or ``done``; parts of an iteration begin again with every superstep."""
 
 
 @dataclass(frozen=True)
 class SuperstepProgress:
-    """A superstep that has ended: how long it took (s), the records it has left for the next one, the bytes it has spilled.
+    """A superstep that has ended: its duration (s), the records left for the next one, the spilled bytes.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
@@ -296,7 +296,7 @@ class IterationProgress:
     reason: str = ""
 
     def line(self) -> str:
-        """Return where the iteration stands."""
+        """Return the progress of the iteration."""
         if not self.supersteps:
             return f"{self.name}: superstep 1 of at most {self.maximum:,}"
         last = self.supersteps[-1]
@@ -333,16 +333,16 @@ class BatchProgress:
 
     @property
     def spilled_bytes(self) -> int:
-        """How many bytes were written to disk because they did not fit."""
+        """Number of bytes written to disk because they did not fit."""
         return sum(self.spilled.values())
 
     @property
     def records_read(self) -> int:
-        """How many records the sources have emitted."""
+        """Number of records that the sources have emitted."""
         return sum(each.records_out for each in self.operators if each.strategy == "SOURCE")
 
     def facts(self) -> str:
-        """Return how far the program is, in a line."""
+        """Return the progress of the program, in a line."""
         done = sum(each.state == "done" for each in self.operators)
         parts = [f"{done} of {len(self.operators)} operators done", f"{self.records_read:,} records read"]
         parts += [each.line() for each in self.iterations if each.supersteps]
@@ -353,7 +353,7 @@ class BatchProgress:
         return ", ".join(parts)
 
     def line(self) -> str:
-        """Return the program, how long it has run, and how far it is."""
+        """Return the program, its running time, and its progress."""
         return f"{self.name}: {self.seconds:.1f} s, {self.facts()}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -412,14 +412,14 @@ class WatchedJob(Protocol):
         """The name of the job."""
 
     def progress(self) -> BatchProgress:
-        """Return where it stands now."""
+        """Return the present progress."""
 
     def explain(self, as_json: bool = False) -> str:
         """Return its plan."""
 
 
 BatchWatcher = Callable[[WatchedJob], AbstractContextManager[object]]
-"""Called with each program; what it returns is entered before anything runs, and left when all is over, with the error."""
+"""Called with each program; its result is entered before anything runs, and left when all is over, with the error."""
 
 _watchers: list[BatchWatcher] = []
 
@@ -458,7 +458,7 @@ def batch_watchers() -> tuple[BatchWatcher, ...]:
 
 @dataclass(frozen=True, repr=False)
 class JobProgress:
-    """A streaming job at one moment: for how long (s) it is there, its figures, its checkpoints; or how it has ended.
+    """A streaming job at one moment: its age (s), its figures, its checkpoints; or its end.
 
     >>> reading = Reading(1200, 400.0, 75_000, None, None, late=2)
     >>> running = JobProgress("totals", 3.0, "RUNNING", reading, "2 completed")
@@ -478,7 +478,7 @@ class JobProgress:
     ending: str = ""
     """``finished``, ``cancelled``, ``failed`` or ``stopped``; empty while it runs."""
     url: str | None = None
-    """Where its dashboard is, if it has one."""
+    """The URL of its dashboard, if it has one."""
 
     def facts(self) -> str:
         """Return the figures as a sentence."""
@@ -488,7 +488,7 @@ class JobProgress:
         return "; ".join(parts)
 
     def line(self) -> str:
-        """Return the job, how long it has run, and its figures."""
+        """Return the job, its running time, and its figures."""
         facts = self.facts()
         how = f"{self.ending} after {self.seconds:.1f} s" if self.ending else f"{self.seconds:.0f} s, {self.state}"
         return f"{self.name}: {how}{': ' * bool(facts)}{facts}"
@@ -524,12 +524,12 @@ class LiveJob:
         self._since = self._clock.monotonic()
 
     def progress(self) -> JobProgress:
-        """Return where the job stands; the figures are those of the last seconds."""
+        """Return the state of the job; the figures are those of the last seconds."""
         now = self._clock.monotonic()
         return self._picture(self._reader.read(now, self._clock.now()), now, "")
 
     def over(self, how: str) -> JobProgress:
-        """Return what became of the job; the figures are those of the whole run."""
+        """Return the final state of the job; the figures are those of the whole run."""
         now = self._clock.monotonic()
         return self._picture(self._reader.total(now, self._clock.now()), now, how)
 
@@ -574,7 +574,7 @@ P = TypeVar("P", BatchProgress, JobProgress)
 
 
 class _Handle(Protocol):
-    """What IPython returns for something on display."""
+    """A handle of IPython for a displayed object."""
 
     def update(self, progress: Picture) -> object:
         """Show something else in its place."""
@@ -689,7 +689,7 @@ class _Table:
         self.begun = False
 
     def show(self, progress: Picture) -> None:
-        """Show it, in the place of what was shown before."""
+        """Show a picture in the place of the last one."""
         if self._failed:
             return
         try:
@@ -728,7 +728,7 @@ def _batch_on(shown: _Shown, job: WatchedJob, seconds: float, always: bool) -> I
 def _refreshed(
     shown: _Shown, read: Callable[[], P], read_last: Callable[[], P], seconds: float, always: bool
 ) -> Iterator[None]:
-    """Show what is read, every so often and at the end; without ``always`` only if something was shown before."""
+    """Show new figures, every so often and at the end; without ``always`` only if something was shown before."""
     over = threading.Event()
 
     def run() -> None:
@@ -747,7 +747,7 @@ def _refreshed(
 
 
 def display_of_notebook() -> _Display | None:
-    """Return what displays objects below a cell; None outside of notebooks."""
+    """Return the function that displays objects below a cell; None outside of notebooks."""
     python = sys.modules.get("IPython")
     shell = python.get_ipython() if python is not None else None
     if python is None or getattr(shell, "kernel", None) is None:

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class JobExecutionResult:
-    """What a finished job tells: its id, how long it ran, and its accumulators.
+    """The result of a finished job: its id, its duration, and its accumulators.
 
     >>> from funken import StreamExecutionEnvironment
     >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
@@ -45,7 +45,7 @@ class JobExecutionResult:
         return self._job_id
 
     def get_net_runtime(self) -> int:
-        """Return how long the job ran (ms)."""
+        """Return the running time of the job (ms)."""
         return self._net_runtime
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
@@ -88,11 +88,11 @@ class CompletableFuture(Generic[T]):
         return CompletableFuture(future)
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait (at most ``timeout`` s, then ``TimeoutError``) and return the value, or raise what went wrong."""
+        """Wait (at most ``timeout`` s, then ``TimeoutError``) and return the value, or raise the failure."""
         return self._future.result(timeout) if timeout is not None else result_of(self._future)
 
     def done(self) -> bool:
-        """Whether ``result()`` would return at once."""
+        """Return True if ``result()`` would return at once."""
         return self._future.done()
 
     def cancel(self) -> bool:
@@ -100,16 +100,16 @@ class CompletableFuture(Generic[T]):
         return self._future.cancel()
 
     def cancelled(self) -> bool:
-        """Whether ``cancel`` was called in time."""
+        """Return True if ``cancel`` was called in time."""
         return self._future.cancelled()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait and return what went wrong, if anything."""
+        """Wait and return the failure, if there is one."""
         return self._future.exception(timeout)
 
 
 def when_over(made: Future[str], over: Future[JobExecutionResult]) -> Future[str]:
-    """Return a future of what was made, done when the job is over too; it raises at once if that was not made."""
+    """Return a future of a savepoint, done when the job is over too; it raises at once if the savepoint failed."""
     both: Future[str] = Future()
     both.set_running_or_notify_cancel()
 
@@ -134,20 +134,20 @@ def when_over(made: Future[str], over: Future[JobExecutionResult]) -> Future[str
 
 
 Watcher = Callable[["JobClient"], AbstractContextManager[object]]
-"""Called with each job; what it returns is entered before anything runs, and left when all is over, with the error."""
+"""Called with each job; its result is entered before anything runs, and left when all is over, with the error."""
 
 _watchers: list[Watcher] = []
 
 
 class NotToRun(BaseException):
-    """What a watcher raises to keep a job from running, and to end the script that began it: ``execute_async`` raises it, too."""
+    """A signal of a watcher that keeps a job from running and ends its script: ``execute_async`` raises it, too."""
 
 
 @contextmanager
 def watch_jobs(watcher: Watcher) -> Iterator[None]:
     """Show ``watcher`` every job that starts while the ``with`` block lasts, in the thread that runs the job.
 
-    A watcher that raises keeps its job from running; the job then fails with what it raised.
+    A watcher that raises keeps its job from running; the job then fails with its exception.
 
     >>> from funken.testing import local
     >>> @contextmanager
@@ -177,7 +177,7 @@ def watchers() -> tuple[Watcher, ...]:
 
 @contextmanager
 def ending() -> Iterator[list[str]]:
-    """Give a list whose only word says how the ``with`` block has ended: finished, cancelled, failed, or stopped.
+    """Yield a list whose only word is the end of the ``with`` block: finished, cancelled, failed, or stopped.
 
     >>> with ending() as how:
     ...     pass
@@ -230,7 +230,7 @@ class JobDisplay:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was noticed about the job so far, such as late records; also logged.
+        """Warnings about the job so far, about late records for example; also logged.
 
         >>> from funken.testing import local
         >>> _ = (words := local(["to", "be"])).for_each(len)

@@ -56,11 +56,11 @@ class AsyncFunction(Generic[IN_contra, OUT_co]):
         return None
 
     def close(self) -> Awaitable[None] | None:
-        """Release what ``open`` took; runs after the last record, and after a failure."""
+        """Release the resources of ``open``; runs after the last record, and after a failure."""
         return None
 
     async def async_invoke(self, value: IN_contra) -> list[OUT_co]:
-        """Return the list of results for a record; what it raises fails the job, or is tried again."""
+        """Return the list of results for a record; an exception fails the job, or is followed by another try."""
         raise NotImplementedError
 
     def timeout(self, value: IN_contra) -> list[OUT_co]:
@@ -186,7 +186,7 @@ def cached(
     Records with equal keys (``key(value)``, by default the value itself) get the result of the first one, also while
     its request is still under way; ``combine(value, results)`` makes each record's own of it. Each subtask has a cache
     of its own: key the stream to ask once in all. When there are more than ``max_size`` results, the oldest goes.
-    Exceptions and what ``timeout`` returns are not kept.
+    Exceptions and results of ``timeout`` are not kept.
 
     >>> from funken import AsyncDataStream
     >>> from funken.testing import local
@@ -204,11 +204,11 @@ def cached(
 
 if TYPE_CHECKING:
     Requests: TypeAlias = Callable[[S], Awaitable[list[R]]] | AsyncFunction[S, R] | Cached[S, R]
-    """What makes a request for a record."""
+    """The maker of a record's request."""
 
 
 def _as_async(function: object) -> Any:
-    """Return an object with ``async_invoke``; raise ``TypeError`` for what is not asynchronous."""
+    """Return an object with ``async_invoke``; raise ``TypeError`` for a function that is not asynchronous."""
     if isinstance(function, type) and hasattr(function, "async_invoke"):
         raise TypeError(f"AsyncDataStream got the class {function.__name__}; give an instance: {function.__name__}()")
     if inspect.iscoroutinefunction(function):

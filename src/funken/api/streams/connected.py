@@ -62,7 +62,7 @@ def join_two(first: DataStream[Any], second: DataStream[Any], name: str, spec: A
 class ConnectedStreams(OfStreams, Generic[T1_co, T2_co]):
     """Two streams, to be handled by one function with two methods, that shares its state between them.
 
-    Keyed, a record of one stream finds what records of the other with its key have left behind:
+    Keyed, a record of one stream finds the state that records of the other with its key have left behind:
 
     >>> from funken import StreamExecutionEnvironment, ValueStateDescriptor
     >>> class Discount(CoFlatMapFunction):
@@ -282,7 +282,7 @@ class IterativeStream(DataStream[T_co], Generic[T_co]):
 
     @staticmethod
     def begin(stream: DataStream[S], step: LoopStep[S, R] | None) -> DataStream[S] | DataStream[R]:
-        """Begin a loop with the records of a stream; with a step, close it as well, and return what comes out.
+        """Begin a loop with the records of a stream; with a step, close it as well, and return its output.
 
         >>> from funken.testing import local
         >>> IterativeStream.begin(local([1]), None)
@@ -340,4 +340,4 @@ class IterativeStream(DataStream[T_co], Generic[T_co]):
 
 
 LoopStep = Callable[[IterativeStream[S]], tuple[DataStream[S], DataStream[R]]]
-"""From the stream of a loop to what enters it again, and what comes out."""
+"""From the stream of a loop to its feedback, and its output."""

@@ -46,7 +46,7 @@ _MODULES = {
     "KeyedStream": "funken.api.streams.keyed",
     "count_windows": "funken.api.streams.windowed",
 }
-"""Where each of them is defined."""
+"""The modules that define them."""
 
 
 @overload
@@ -117,11 +117,11 @@ _INSTEAD = {
     "write": "use sink_to() with a sink, or to_spark().write",
     "writeStream": "use sink_to() with a sink, or to_spark(...).writeStream",
 }
-"""What there is instead of methods that users of Spark and of Flink's other APIs look for."""
+"""Replacements of methods that users of Spark and of Flink's other APIs look for."""
 
 
 def missing(kind: type[Suggesting], name: str) -> str:
-    """Return what to say of an attribute that a part of a program has not, and what there is instead.
+    """Return the message for an attribute that a part of a program lacks, with an alternative.
 
     >>> missing(family("DataStream"), "window")
     "'DataStream' object has no attribute 'window': keyed streams have it, so call key_by() before, or window_all()"
@@ -156,12 +156,12 @@ def missing(kind: type[Suggesting], name: str) -> str:
 
 
 class Suggesting:
-    """A part of a program that names, for an attribute it has not, what there is instead."""
+    """A part of a program that names an alternative for an attribute that it lacks."""
 
     _to_streams = ""
-    """How a stream is made of it, if it is none."""
+    """The way to make a stream of it, if it is none."""
     _in_order = False
-    """Whether its clauses have one order."""
+    """True if its clauses have one order."""
 
     if not TYPE_CHECKING:
 
@@ -173,7 +173,7 @@ class StaysHere(Suggesting):
     """A part of the program that functions cannot take to the workers: it can be copied, but not pickled."""
 
     def _in_a_function(self) -> str:
-        """Return what it is, and what to do instead."""
+        """Return its description, and an alternative."""
         raise NotImplementedError
 
     def __copy__(self) -> Self:
@@ -227,7 +227,7 @@ class StreamDisplay(StaysHere):
 
 
 class OfStreams(Suggesting):
-    """What shows windows, connected streams and joins by the streams that they are made of: those among their attributes.
+    """A base of windows, connected streams and joins that shows the streams among their attributes.
 
     >>> from funken import TumblingEventTimeWindows
     >>> from funken.testing import local

@@ -76,7 +76,7 @@ class CoGroupedStreams(_Clauses, Generic[T1_co, T2_co]):
 class JoinedStreams(_Clauses, Generic[T1_co, T2_co]):
     """Two streams that are to be joined, by key and window; see ``DataStream.join``.
 
-    Only pairs of one key and window count; what has no partner there is left out.
+    Only pairs of one key and window count; records without a partner there are left out.
 
     >>> from funken import StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
     >>> env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
@@ -293,7 +293,7 @@ class IntervalJoined(OfStreams, Generic[T1_co, T2_co]):
     >>> pairs(joined(1, 4, 5).lower_bound_exclusive().upper_bound_exclusive(), 2)
     [(1, 4), (4, 5)]
 
-    Records behind the watermark can be had from a side output of what ``process`` returns:
+    Records behind the watermark can be had from a side output of the result of ``process``:
 
     >>> from funken import OutputTag, WatermarkGenerator
     >>> class AtOnce(WatermarkGenerator):  # event time is where the newest record is

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
-    """A stream partitioned by key: what follows has its state, timers and windows per key.
+    """A stream partitioned by key: its operators have state, timers and windows per key.
 
     >>> from funken.testing import local
     >>> sales = [("tea", 3, "mon"), ("jam", 5, "mon"), ("tea", 1, "tue"), ("tea", 4, "wed")]

@@ -83,7 +83,7 @@ class OperatorSettings:
         return self._change("name()", name=name)
 
     def uid(self, uid: str) -> Self:
-        """Give the operator the id its state is kept under: set it on everything with state.
+        """Set the id of the operator's state: set it on everything with state.
 
         Without one the id follows from the operator's place in the program, and is another when the program changes.
         Raises ``InvalidProgram`` (when the job starts) if two operators have the same.
@@ -150,7 +150,7 @@ class StreamSettings(OperatorSettings):
         return self._change("set_max_parallelism()", max_parallelism=positive(max_parallelism, "max parallelism"))
 
     def on_error(self, action: str | OutputTag[Any]) -> Self:
-        """Choose what becomes of a record whose function raises: ``"fail"``, ``"skip"``, or the tag of a side output.
+        """Choose the fate of a record whose function raises: ``"fail"``, ``"skip"``, or the tag of a side output.
 
         By default the job fails (``execution.on-error`` is the default of a job). Skipped records are counted as
         ``numRecordsFailed``; to a side output goes a ``DeadLetter`` with the record and the traceback. Of what the function gave
@@ -202,7 +202,7 @@ class StreamSettings(OperatorSettings):
         return self._change("set_buffer_timeout()", buffer_timeout=timeout)
 
     def start_new_chain(self) -> Self:
-        """Begin a new chain with this operator; what follows may join it.
+        """Begin a new chain with this operator; the next operators may join it.
 
         >>> from funken.testing import local
         >>> stream = local([1]).map(abs).map(str).start_new_chain().map(len)

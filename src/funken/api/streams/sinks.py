@@ -84,7 +84,7 @@ class StreamEnds(Generic[T_co]):
         return self._sink("print", PrintSink(sink_identifier, type_of(self)))
 
     def sink_to(self, sink: Sink[T_co]) -> DataStreamSink:
-        """Write records with a connector, such as ``FileSink``; raises ``TypeError`` for what is none.
+        """Write records with a connector, such as ``FileSink``; raises ``TypeError`` for other objects.
 
         >>> import tempfile
         >>> from pathlib import Path
@@ -151,8 +151,8 @@ class StreamEnds(Generic[T_co]):
     ) -> CloseableIterator[T_co] | list[T_co] | ArrowTable | pd.DataFrame:
         """Run the program and return this stream's records: an iterator to be closed, or a list of ``limit`` records.
 
-        What one subtask emitted keeps its order. ``as_arrow`` and ``as_pandas`` return a table instead, as ``to_arrow()`` and
-        ``to_pandas()`` do. Raises ``ValueError`` for a limit below 1 and for two forms at once, and what makes the job fail.
+        The records of one subtask keep their order. ``as_arrow`` and ``as_pandas`` return a table instead, as ``to_arrow()`` and
+        ``to_pandas()`` do. Raises ``ValueError`` for a limit below 1 and for two forms at once, and the job's failure.
 
         >>> from funken.testing import local
         >>> with local([1, 2, 3]).execute_and_collect() as records:
@@ -186,7 +186,7 @@ class StreamEnds(Generic[T_co]):
         """Run the program, show its first ``n`` records as a table, and stop it.
 
         A stream without end has ``wait`` (a duration) from its first record on for the others. In a notebook the table is
-        HTML. Raises ``ValueError`` for ``n`` below 1, and what makes the job fail.
+        HTML. Raises ``ValueError`` for ``n`` below 1, and the job's failure.
 
         >>> from funken.testing import local
         >>> words = local(["to", "be", "or"]).map(lambda word: {"word": word, "length": len(word)})
@@ -261,7 +261,7 @@ class StreamEnds(Generic[T_co]):
         return self._environment._shape_of(self._inputs[0].upstream)
 
     def to_pandas(self, limit: int | None = None, job_execution_name: str | None = None) -> pd.DataFrame:
-        """Run the program and return this stream's records as a ``pandas.DataFrame``; raises what ``to_arrow`` raises.
+        """Run the program and return this stream's records as a ``pandas.DataFrame``; raises errors of ``to_arrow``.
 
         >>> from funken.testing import local
         >>> print(local([("to", 2), ("be", 1)]).to_pandas())
@@ -276,7 +276,7 @@ class StreamEnds(Generic[T_co]):
         """Return this stream's records as a ``DataFrame`` of Spark, with a column per field (``f0``, ``f1``, ... of tuples).
 
         Of a stream that ends it runs the program, and the DataFrame is static. Of one that does not it adds a sink, and the
-        DataFrame is a streaming one, of what each checkpoint commits: start the job with ``execute_async()``, and a query on the
+        DataFrame is a streaming one, of the commits of checkpoints: start the job with ``execute_async()``, and a query on the
         DataFrame. Rows change sides as Parquet files in ``path``, a folder or URI; by default a temporary folder of this machine,
         which is removed when this process ends. ``schema`` is one of Spark (or its text) or Arrow, or a record type; by default
         it is the declared type, else that of the records.

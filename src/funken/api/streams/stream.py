@@ -57,7 +57,7 @@ STRATEGIES = (
     "Give WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda record, _: record.time), say, or "
     "for_bounded_out_of_orderness('5 s')."
 )
-"""What is said where a strategy is missing."""
+"""The message where a strategy is missing."""
 
 
 class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Generic[T_co]):
@@ -290,7 +290,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         return BroadcastConnectedStream(self, ds)
 
     def get_side_output(self, output_tag: OutputTag[S]) -> DataStream[S]:
-        """Return what the operator before emitted as ``(output_tag, record)``.
+        """Return the records that the operator before emitted as ``(output_tag, record)``.
 
         >>> from funken import OutputTag
         >>> from funken.testing import local
@@ -305,7 +305,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         return DataStream(self._environment, (NodeInput(node.id, side=output_tag.tag_id, place=place_of_program()),))
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy[T_co]) -> DataStream[T_co]:
-        """Give records timestamps (ms) and the stream watermarks; overrides what came before.
+        """Assign timestamps (ms) to records and watermarks to the stream; overrides earlier ones.
 
         >>> from funken import WatermarkStrategy
         >>> from funken.testing import local

@@ -77,7 +77,7 @@ Windows = TypeVar("Windows", bound="WindowSettings[Any, Any]")
 
 
 class WindowSettings(OfStreams, Generic[T_co, W]):
-    """What windows of keyed streams and of whole streams have in common: the clauses, and the operator.
+    """The base of windows of keyed streams and of whole streams: the clauses, and the operator.
 
     A window that has fired can wait for late records, and those that are later still are not lost:
 
@@ -151,7 +151,7 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
     def allowed_lateness(self, time_ms: DurationLike) -> Self:
         """Keep windows this much longer (ms or ``timedelta``), and compute them again for each late record.
 
-        What comes later still is dropped, or goes to the side output of ``side_output_late_data``; the class's example
+        Later records are dropped, or go to the side output of ``side_output_late_data``; the class's example
         shows both. Raises ``InvalidProgram`` for a negative time.
         """
         lateness = duration_ms(time_ms)
@@ -344,7 +344,7 @@ class WindowedStream(WindowSettings[T_co, W], Generic[T_co, K_co, W]):
     ) -> DataStream[Any]:
         """Aggregate the records of a window in an accumulator, with an ``AggregateFunction``; keeps only that.
 
-        The ``window_function`` is as for ``reduce``. Raises ``TypeError`` for what is no ``AggregateFunction`` object.
+        The ``window_function`` is as for ``reduce``. Raises ``TypeError`` for an object that is no ``AggregateFunction``.
 
         >>> from funken import AggregateFunction, TumblingEventTimeWindows, WatermarkStrategy
         >>> from funken.testing import local

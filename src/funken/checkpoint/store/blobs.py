@@ -57,11 +57,11 @@ from funken.state.rocksdb.backend import DatabaseSnapshot
 
 
 INFLIGHT = "inflight"
-"""How the names of items begin that hold records in flight."""
+"""The beginning of the names of items that hold records in flight."""
 
 
 class RedistributeMode(enum.Enum):
-    """How an item that is not keyed is redistributed when the number of subtasks changes.
+    """The redistribution of an item that is not keyed when the number of subtasks changes.
 
     While their number is the same, every subtask gets its own item back, but for ``UNION``.
     """
@@ -97,7 +97,7 @@ class StateItem(NamedTuple):
 
     @property
     def internal(self) -> bool:
-        """Whether it is the engine's own, and not the program's."""
+        """True if the item is the engine's own, and not the program's."""
         return "/(" in self.name
 
 
@@ -113,7 +113,7 @@ class Blob:
     data: bytes | None = None
 
     def fits(self, content: bytes) -> bool:
-        """Return whether this is what was written."""
+        """Return True if this content is the one written."""
         return len(content) == self.length and hashlib.sha256(content).hexdigest() == self.sha256
 
 
@@ -126,7 +126,7 @@ NamedBlob: TypeAlias = tuple[str, Blob]
 
 @dataclass(frozen=True, slots=True)
 class SubtaskHandle:
-    """Where the state of one subtask of an operator is.
+    """A handle of the stored state of one subtask of an operator.
 
     ``parts`` hold keyed state: the first is complete, each further one changes what those before it say. If keyed state was
     in a database, its ``files`` hold that, and parts what else belongs to keys. ``own`` holds what is not keyed.
@@ -151,28 +151,28 @@ class SubtaskHandle:
 
     @property
     def stateful(self) -> bool:
-        """Whether there is anything that the program would miss; items named ``.../(...)`` are the engine's own."""
+        """True if there is anything that the program would miss; items named ``.../(...)`` are the engine's own."""
         items = () if self.own is None else self.own.items
         return bool(self.parts or self.files or self.committables) or any(not item.internal for item in items)
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """Number of bytes of the state."""
         return sum(blob.length for blob in self.blobs) + len(self.committables)
 
     @property
     def in_flight(self) -> int:
-        """How many bytes of it are records that a barrier has overtaken."""
+        """Number of its bytes that are records overtaken by a barrier."""
         items = () if self.own is None else self.own.items
         return sum(item.length for item in items if item.name.startswith(INFLIGHT))
 
 
 TaskHandles: TypeAlias = Mapping[tuple[str, int], SubtaskHandle]
-"""What a task acknowledges with: a handle per operator (stable id) and subtask that it hosts."""
+"""A task's acknowledgement: a handle per operator (stable id) and subtask that it hosts."""
 
 
 class StopHandles(NamedTuple):
-    """What a task acknowledges with when the job is stopped with a savepoint, which is a checkpoint too."""
+    """The acknowledgement of a task when the job is stopped with a savepoint, which is a checkpoint too."""
 
     checkpoint: TaskHandles
     savepoint: TaskHandles
@@ -247,7 +247,7 @@ MAGIC = b"FNKS\x01"
 _FRAME_ROWS = 1000
 _WINDOW = 4 * 2**20
 SECTIONS = _STATE, _TIMERS, _OPERATOR = "state/", "timers/", "operator"
-"""How the names of tables begin."""
+"""The beginning of the names of tables."""
 
 ALL = "*"
 """In front of such a beginning: every table with it; such a frame only ever empties them."""
@@ -300,7 +300,7 @@ class ItemData(NamedTuple):
 
 
 def changes_of(state: SubtaskState) -> dict[int, dict[str, Change]]:
-    """Return what is keyed, by group and table."""
+    """Return the keyed state, by group and table."""
     groups: dict[int, dict[str, Change]] = {}
     sections: tuple[tuple[str, GroupedSnapshot | None], ...] = ((_STATE, state.keyed), (_TIMERS, state.timers))
     for prefix, snapshot in sections:
@@ -319,14 +319,14 @@ def changes_of(state: SubtaskState) -> dict[int, dict[str, Change]]:
 
 
 def is_grouped(value: Any) -> bool:
-    """Return whether an operator's snapshot is by key group."""
+    """Return True if an operator's snapshot is by key group."""
     return isinstance(value, dict) and all(
         isinstance(group, int) and isinstance(rows, list) for group, rows in value.items()
     )
 
 
 def items_of(state: SubtaskState, dumps: Callable[[Any, str], bytes]) -> list[ItemData]:
-    """Return what is not keyed; what is empty is left out."""
+    """Return the state that is not keyed; empty items are left out."""
     items: list[tuple[str, RedistributeMode, Any]] = []
     if state.operator is not None and not (state.keyed is not None and is_grouped(state.operator)):
         redistribute = RedistributeMode.SPLIT if isinstance(state.operator, list) else RedistributeMode.OWN
@@ -554,7 +554,7 @@ def _check_keys(table: str, keys: Iterable[Any], group: int, max_parallelism: in
 
 
 def own_part(items: Iterable[tuple[str, Any]]) -> SubtaskState:
-    """Return what is not keyed, from the items' names and values."""
+    """Return the state that is not keyed, from the items' names and values."""
     part = SubtaskState()
     for name, value in items:
         if name.startswith(_STATE):

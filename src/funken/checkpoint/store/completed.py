@@ -73,7 +73,7 @@ logger = logging.getLogger(__name__)
 
 
 class SnapshotKind(enum.Enum):
-    """Whether a snapshot is for recovery, and is deleted when a newer one is complete, or belongs to the user."""
+    """The purpose of a snapshot: recovery (deleted when a newer one is complete), or the user's own."""
 
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
@@ -99,7 +99,7 @@ def folder_of(checkpoint: CheckpointId) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OperatorEntry:
-    """An operator: ``id`` is what its state is found by, ``uid`` is whether the program chose it."""
+    """An operator: its state is found by ``id``; ``uid``: the program chose it."""
 
     id: str
     name: str
@@ -110,7 +110,7 @@ class OperatorEntry:
 
     @property
     def stateful(self) -> bool:
-        """Whether any subtask has state."""
+        """True if any subtask has state."""
         return any(handle.stateful for handle in self.subtasks)
 
 
@@ -143,12 +143,12 @@ class Manifest:
 
     @property
     def size(self) -> int:
-        """How many bytes of state there are."""
+        """Number of bytes of state."""
         return sum(handle.size for operator in self.operators for handle in operator.subtasks)
 
     @property
     def in_flight(self) -> int:
-        """How many of them are records that barriers have overtaken."""
+        """Number of its bytes that are records overtaken by barriers."""
         return sum(handle.in_flight for operator in self.operators for handle in operator.subtasks)
 
     # ---- as bytes
@@ -160,7 +160,7 @@ class Manifest:
 
     @staticmethod
     def seal(body: dict[str, Any]) -> bytes:
-        """Return a manifest's file with this body, whatever it says: version and checksum are in front of it."""
+        """Return a manifest's file with any body: version and checksum are in front of it."""
         text = _text(body)
         head = _text({"format": FORMAT, "version": body.get("version", VERSION), "sha256": _digest(text)})
         return f'{head[:-1]},"body":{text}}}\n'.encode()
@@ -234,7 +234,7 @@ def _operator_to_json(operator: OperatorEntry) -> dict[str, Any]:
 
 
 def _manifest(body: Any) -> Manifest:
-    """Make a manifest of JSON; raise ``ValueError``, or what msgspec raises, for what is none."""
+    """Make a manifest of JSON; raise ``ValueError``, or msgspec's error, for other content."""
     for operator in _items(body, "operators"):
         for handle in _items(operator, "subtasks"):
             if classes := _items(handle, "classes"):
@@ -256,7 +256,7 @@ def _manifest(body: Any) -> Manifest:
 
 
 def _items(value: Any, name: str) -> list[Any]:
-    """Return a list of a JSON object; an empty one for what is none."""
+    """Return a list of a JSON object; an empty one if there is none."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, list) else []
 
@@ -288,7 +288,7 @@ def write_manifest(storage: Storage, manifest: Manifest) -> None:
 
 
 def _outdated(storage: Storage, epoch: int) -> bool:
-    """Return whether the manifest that is there is of an earlier epoch: this driver's scan has not found it."""
+    """Return True if the manifest that is there is of an earlier epoch: this driver's scan has not found it."""
     try:
         return Manifest.from_bytes(storage.read(METADATA), storage.uri).epoch < epoch
     except CheckpointError:
@@ -344,10 +344,10 @@ class CompletedCheckpointStore:
     # ---- what is there
 
     def scan(self, check_contents: bool = False) -> None:
-        """Find out what an earlier driver left: the complete checkpoints that are whole, and why others are not.
+        """Read an earlier driver's folder: the complete checkpoints that are whole, and the faults of others.
 
         Blobs are compared by size, with ``check_contents`` byte by byte. A manifest of a newer version of Funken raises
-        ``CheckpointIncompatible``: to resume from an older one would silently undo what was done since.
+        ``CheckpointIncompatible``: to resume from an older one would silently undo later work.
         """
         sizes, noted = Found.scan(self.storage)
         self.complete, self.rejected = {}, {}
@@ -520,7 +520,7 @@ class CompletedCheckpointStore:
             )
 
     def _renew(self, epoch: Epoch) -> None:
-        """Make the folder this driver's again, and note what a later start has to know: there were complete checkpoints."""
+        """Make the folder this driver's again, and note a fact for later starts: there were complete checkpoints."""
         logger.warning(
             "%s, or what is in it, was removed while the job runs. It is made again; checkpoints that were in it are gone "
             "unless somebody puts them back. No other driver has taken over.", self.storage.uri,
@@ -533,7 +533,7 @@ class CompletedCheckpointStore:
 
     @property
     def replaced(self) -> bool:
-        """Whether another driver has taken over."""
+        """True if another driver has taken over."""
         return self._replaced
 
     def _may_delete(self) -> bool:
@@ -605,7 +605,7 @@ class CompletedCheckpointStore:
             self._marked = False
 
     def prune(self, checkpoint: CheckpointId) -> None:
-        """Delete a complete checkpoint, except for what others name, and refused ones that are not newer than the rest."""
+        """Delete a complete checkpoint, except for files that others name, and refused ones not newer than the rest."""
         if not self._may_delete():
             return
         manifest = self.complete.pop(checkpoint, None)
@@ -630,7 +630,7 @@ class CompletedCheckpointStore:
         self._cleared = CheckpointId(max(self._cleared, oldest - 1))
 
     def discard(self, handles: Iterable[SubtaskHandle]) -> None:
-        """Delete what an aborted checkpoint left; what its successors may build on stays until one of them is complete."""
+        """Delete the files of an aborted checkpoint; a base of later ones stays until one of these is complete."""
         if not self._may_delete():
             return
         self.settle()
@@ -644,7 +644,7 @@ class CompletedCheckpointStore:
     def settle(self) -> bool:
         """Make sure that no failed manifest exists; false if that cannot be determined now.
 
-        An attempt that starts aborts what sinks prepared before, so no later one may start from such a checkpoint.
+        An attempt that starts aborts earlier output of sinks, so no later one may start from such a checkpoint.
         """
         self.refusal = ""
         if self._unsure and self._may_delete():
@@ -652,7 +652,7 @@ class CompletedCheckpointStore:
         return self._replaced or not self._unsure
 
     def sweep(self) -> None:
-        """Delete what no manifest names: between two attempts, when no checkpoint is under way.
+        """Delete files that no manifest names: between two attempts, when no checkpoint is under way.
 
         Where there are checkpoints and none can be used, someone has to look, and nothing is deleted.
         """
@@ -736,7 +736,7 @@ def copied(handle: SubtaskHandle, source: Storage, target: Storage) -> SubtaskHa
 
 
 def verify(manifest: Manifest, root: Storage, sizes: dict[str, int], check_contents: bool = False) -> None:
-    """Raise ``CheckpointCorrupted`` if a blob is missing, too short, or (``check_contents``) not what was written."""
+    """Raise ``CheckpointCorrupted`` if a blob is missing, too short, or (``check_contents``) has other content."""
     for blob in manifest.blobs():
         found = sizes.get(blob.name)
         if found != blob.length:
@@ -785,7 +785,7 @@ def open_checkpoint(uri: str, check_contents: bool = False) -> RestorePoint:
 
 
 def dispose_savepoint(uri: str) -> None:
-    """Delete a savepoint, its manifest first, so that what is left of one that cannot be deleted is not taken for one.
+    """Delete a savepoint, its manifest first, so that the rest of one that cannot be deleted is not taken for one.
 
     Only files that its manifest names are deleted. Raises ``CheckpointError`` for a checkpoint: those belong to their job.
     """

@@ -125,7 +125,7 @@ class Shell(metaclass=_ShellType):
         self.parts.append((repr(key), value))
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Stand for what a method made."""
+        """Stand for the result of a method."""
         return type(self)(*arguments, **named)
 
     def __repr__(self) -> str:
@@ -152,7 +152,7 @@ class ShellFinder:
     only_own: bool = False
 
     def __call__(self, module: str, name: str, /) -> Any:
-        """Return a class or function, or what stands for it."""
+        """Return a class or function, or its stand-in."""
         if (module, name) in _READING:
             return partial(load_state, find=self)
         if (module, name) == ("funken.io.shapes", "member"):
@@ -188,7 +188,7 @@ def _member(cls: Any, name: str, value: Any) -> Any:
 
 
 def leniently(load: Callable[[Find], T]) -> T:
-    """Return what ``load`` reads with shells for what cannot be imported; with shells for all classes if that fails."""
+    """Return ``load``'s result with shells for classes that cannot be imported; if that fails, for all classes."""
     try:
         return load(ShellFinder())
     except Exception:  # noqa: BLE001 - whatever making an object raises
@@ -218,12 +218,12 @@ class DatabaseFiles(Protocol):
 
     @property
     def whole(self) -> bool:
-        """Whether there are no others in the files."""
+        """True if the files contain no other key groups."""
         ...
 
 
 def is_table(name: str) -> bool:
-    """Return whether a file has rows and never changes; the others of a database are written for each checkpoint.
+    """Return True if a file has rows and never changes; the others of a database are written for each checkpoint.
 
     >>> is_table("000007.sst"), is_table("CURRENT")
     (True, False)
@@ -244,7 +244,7 @@ def write_files(
 ) -> dict[str, Blob]:
     """Write the files of a snapshot that are not ``known``; return all of them, by the database's own names.
 
-    ``table_name`` and ``own_name`` are what the names of new files begin with: those that later checkpoints share, and those
+    ``table_name`` and ``own_name`` are the beginnings of the names of new files: those that later checkpoints share, and those
     that belong to this one alone.
     """
     written: dict[str, Blob] = {}
@@ -293,7 +293,7 @@ def _write_file(path: str, storage: Storage, name: str, inline_below: int) -> Bl
 
 
 def read_files(storage: Storage, files: Iterable[NamedBlob], folder: str) -> None:
-    """Put files into a folder of this machine; raises ``CheckpointCorrupted`` if one is not what was written."""
+    """Put files into a folder of this machine; raises ``CheckpointCorrupted`` if one has other content than written."""
     os.makedirs(folder, exist_ok=True)
     for name, blob in files:
         if os.path.basename(name) != name:
@@ -344,7 +344,7 @@ def _content(storage: Storage, blob: Blob) -> Iterator[bytes]:
 
 
 def load(backend: RocksDBBackend, storage: Storage, sources: Sequence[DatabaseFiles]) -> None:
-    """Give a new backend what it is to start from; it must not have been used yet."""
+    """Restore the initial state of a new backend; it must not have been used yet."""
     sources = [source for source in sources if source.files]
     assert not (sources and backend.opened), "an operator has used its state before it was restored: not in open()"
     if len(sources) == 1 and sources[0].whole:
@@ -377,9 +377,9 @@ def opened(storage: Storage, files: Iterable[NamedBlob], parent: str | None = No
 def rows_of(
     database: Database, states: States, groups: Iterable[int], now: int = 0, lenient: bool = False
 ) -> Iterator[tuple[int, str, GroupRow]]:
-    """Yield the rows of some key groups, each with its group and state, in order; what expired by ``now`` is left out.
+    """Yield the rows of some key groups, each with its group and state, in order, without those expired by ``now``.
 
-    ``lenient``: shells stand for what cannot be made again.
+    ``lenient``: shells stand for objects that cannot be made again.
     """
     for group in groups:
         last: tuple[str, Any, dict[Any, Any]] | None = None  # a map whose entries continue
@@ -456,7 +456,7 @@ def segments_of(snapshot: DatabaseSnapshot, operator: str, subtask: int) -> Iter
 
 
 def joined(first: Iterable[tuple[int, bytes]], second: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Yield two sequences of segments as one, in the order of key groups; what is in both is put together.
+    """Yield two sequences of segments as one, in the order of key groups; segments of one group are joined.
 
     >>> list(joined([(1, b"a"), (3, b"b")], [(3, b"c")]))
     [(1, b'a'), (3, b'bc')]
@@ -496,7 +496,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """One thing that is saved; what is not keyed has no ``key``, and ``namespace`` is the window, if any."""
+    """One saved value; a value that is not keyed has no ``key``, and ``namespace`` is the window, if any."""
 
     operator: str
     subtask: int
@@ -521,7 +521,7 @@ def operator_of(found: RestorePoint, wanted: str) -> OperatorEntry:
 
 
 def states_of(entry: OperatorEntry) -> dict[str, str]:
-    """Return the names of an operator's states, each with its kind."""
+    """Return the names of an operator's states, each with its type."""
     states: dict[str, str] = {}
     for handle in entry.subtasks:
         states |= {name: str(about["kind"]) for name, about in handle.states.items()}
@@ -531,7 +531,7 @@ def states_of(entry: OperatorEntry) -> dict[str, str]:
 
 
 def entries_of(found: RestorePoint, entry: OperatorEntry) -> Iterator[StateEntry]:
-    """Read what an operator has saved: what is not keyed, then key group by key group."""
+    """Read the saved state of an operator: state that is not keyed, then key group by key group."""
     for subtask, handle in enumerate(entry.subtasks):
         for state, kind, value in _items(found, handle):
             yield StateEntry(entry.id, subtask, state, kind, None, None, value)
@@ -550,7 +550,7 @@ def entries_of(found: RestorePoint, entry: OperatorEntry) -> Iterator[StateEntry
 
 
 def _split(row: Any, group: int, groups: int) -> tuple[Any, Any]:
-    """Find the key in a row that an operator keeps in its own way: what belongs to the row's key group, if it comes first."""
+    """Find the key in a row that an operator keeps in its own way: the first part that is of the row's key group."""
     if isinstance(row, tuple) and len(row) > 1:
         with suppress(KeyNotHashable):
             if key_group_of(row[0], groups) == group:

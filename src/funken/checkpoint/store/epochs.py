@@ -55,7 +55,7 @@ class Term:
 
 
 class EpochStatus(enum.Enum):
-    """What became of an epoch."""
+    """The status of an epoch."""
 
     HELD = "held"
     REMOVED = "removed"
@@ -66,7 +66,7 @@ class EpochStatus(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A claim of a job's folder; it is held until another driver claims it. ``content`` is what its file has."""
+    """A claim of a job's folder; it is held until another driver claims it. ``content`` is that of its file."""
 
     number: int
     token: str
@@ -101,7 +101,7 @@ class Epoch:
         )
 
     def status(self, storage: Storage) -> EpochStatus:
-        """Return whether another driver has claimed the folder since, or somebody has removed it."""
+        """Return True if another driver has claimed the folder since, or somebody has removed it."""
         for _ in range(_TRIES):
             numbers = _numbers(storage)
             if not numbers:
@@ -117,7 +117,7 @@ class Epoch:
         return EpochStatus.REPLACED
 
     def held(self, storage: Storage) -> bool:
-        """Return whether the folder is this driver's."""
+        """Return True if the folder is this driver's."""
         return self.status(storage) is EpochStatus.HELD
 
     def renew(self, storage: Storage) -> None:
@@ -145,14 +145,14 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the newest driver that began had found; a manifest of an earlier epoch counts only if it is in it."""
+    """The checkpoints found by the newest driver at its start; manifests of earlier epochs count only if among them."""
 
     epoch: int = 0
     checkpoints: Mapping[CheckpointId, int] = field(default_factory=dict)
 
     @staticmethod
     def scan(storage: Storage) -> tuple[dict[str, int], Found]:
-        """Return the files of a folder, and what the newest driver had found of them."""
+        """Return the files of a folder, and the checkpoints that the newest driver found in it."""
         for _ in range(_TRIES):
             sizes = storage.sizes()
             with contextlib.suppress(CheckpointNotFound):  # another driver begins now, and removes what is older
@@ -165,7 +165,7 @@ class Found:
     def newest(storage: Storage, names: Iterable[str]) -> Found:
         """Read the newest one among the names of a folder's files; raises ``CheckpointNotFound`` if a driver begins now.
 
-        The driver of one that is torn has not begun: it would have removed what is of earlier epochs.
+        The driver of one that is torn has not begun: it would have removed the files of earlier epochs.
         """
         files = [found for name in names if (found := _FILE.fullmatch(name)) is not None]
         oldest = min((int(file[1]) for file in files), default=0)
@@ -183,7 +183,7 @@ class Found:
         return Found()
 
     def counts(self, checkpoint: CheckpointId, epoch: int) -> bool:
-        """Return whether a manifest counts, or is what a driver wrote that had been replaced."""
+        """Return True if a manifest counts: one by a driver that had been replaced does not."""
         return epoch >= self.epoch or self.checkpoints.get(checkpoint) == epoch
 
 

@@ -143,5 +143,5 @@ def rounded(values: Array) -> Array:
 
 
 def any_zero(column: Column) -> bool:
-    """Whether a column has a zero."""
+    """Return True if a column has a zero."""
     return not column.data if column.constant else not column.data.all()

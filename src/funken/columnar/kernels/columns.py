@@ -38,7 +38,7 @@ from funken.expr.types import (
 
 
 class _LoadedLater:
-    """A module; what was asked for once is an attribute from then on."""
+    """A module; a name is an attribute from its first use on."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -68,7 +68,7 @@ _TYPES: dict[Atomic, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
 
 
 class Column:
-    """The values of one leaf; ``data`` is an array, or one Python value if ``constant``."""
+    """The values of one atomic field; ``data`` is an array, or one Python value if ``constant``."""
 
     __slots__ = ("constant", "data", "high", "kind", "low")
 
@@ -175,7 +175,7 @@ class Columns(Block):
 
     @property
     def records(self) -> int:
-        """How many records the block stands for."""
+        """Number of records that the block stands for."""
         return self.length
 
     def each(self) -> Columns:
@@ -255,7 +255,7 @@ class Lists(MadeLater):
         return _objects(self.to_list(len(self.offsets) - 1))
 
     def counts(self) -> Array:
-        """Return how many items each list has."""
+        """Return the number of items of each list."""
         return np.diff(self.offsets)
 
     def content(self) -> Columns:
@@ -264,7 +264,7 @@ class Lists(MadeLater):
         return self.items if last - first == self.items.length else self.items[first:last]
 
     def to_list(self, length: int) -> list[Any]:
-        """Return the lists: new ones each time, for who is given one may change it."""
+        """Return the lists: new ones each time, for the caller may change it."""
         values = self.content().to_list()
         return [values[start:stop] for start, stop in pairwise((self.offsets - self.offsets[0]).tolist())]
 
@@ -302,7 +302,7 @@ def _list_kind(column: Column) -> ListOf:
 
 
 def offsets_of(counts: Array) -> Array:
-    """Return where lists with so many items begin and end."""
+    """Return the offsets of lists with so many items."""
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     return offsets
@@ -345,7 +345,7 @@ def _records(schema: Type, leaves: Iterator[Column], length: int) -> list[Any]:
 
 
 def column_of(values: list[Any], kind: Atomic) -> Column:
-    """Make a column of Python values, which have to be of the kind exactly, or fields that were not read."""
+    """Make a column of Python values, which have to be of the type exactly, or fields that were not read."""
     if values and values[0] is NOT_READ:
         return Column(kind, NOT_READ, True)
     if isinstance(kind, ListOf):
@@ -366,7 +366,7 @@ def columns_of(values: list[Any], schema: Type, timestamps: list[int] | None = N
 
 
 def values_of_leaves(values: list[Any], schema: Type) -> Iterator[list[Any]]:
-    """Take records apart: the values of each leaf."""
+    """Take records apart: the values of each atomic field."""
     if isinstance(schema, Atomic):
         yield values
         return
@@ -387,7 +387,7 @@ def joined(blocks: list[Columns]) -> Columns:
 
 
 def joined_columns(parts: list[Column], lengths: list[int]) -> Column:
-    """Put columns of one kind and these lengths together."""
+    """Join columns of one type and these lengths."""
     first = parts[0]
     if first.constant and all(part.constant and _same(part.data, first.data) for part in parts):
         return first

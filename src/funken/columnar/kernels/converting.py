@@ -60,7 +60,7 @@ class BlocksConverted:
 
 
 def wrapped(values: Array, bits: int) -> Array:
-    """Return ints as those of fewer bits, which may be only one: what is beyond them comes in from the other end.
+    """Return ints as those of fewer bits, which may be only one: values beyond them come in from the other end.
 
     >>> wrapped(np.array([127, 128, -129]), 8).tolist(), wrapped(128, 8)
     ([127, -128, 127], -128)
@@ -106,7 +106,7 @@ _SIMPLE: dict[How, tuple[Callable[[Any], Any], Callable[[Array], Array]]] = {
     How.AS_FLOAT: (float, lambda values: values.astype(np.float64)),
     How.ROUND: (lambda value: float(rounded(np.array(value))), rounded),
 }
-"""What is done with one value, and with an array."""
+"""The conversion of one value, and of an array."""
 
 
 def _one_by_one(column: Column, leaf: Leaf, length: int) -> Column:

@@ -81,7 +81,7 @@ def evaluate(expression: Expression, length: int, *arguments: Columns) -> Value:
 
 @lru_cache(maxsize=1024)
 def _leaf(schema: Type, path: tuple[int, ...]) -> int | None:
-    """Return which leaf a path leads to; ``None`` if it leads to a tuple, or counts from the end."""
+    """Return the number of the atomic field at a path; ``None`` if it is a tuple, or counted from the end."""
     paths = [each for each, _ in atomic_fields(schema)]
     return paths.index(path) if path in paths else None
 
@@ -109,7 +109,7 @@ _Known = dict[int, Value]
 
 
 class ExpressionEvaluation:
-    """One expression over one block; what occurs twice in the tree is computed once."""
+    """One expression over one block; a part that occurs twice in the tree is computed once."""
 
     def __init__(self, length: int, arguments: dict[int, Value]) -> None:
         self.length = length
@@ -137,7 +137,7 @@ class ExpressionEvaluation:
         return known
 
     def knows(self, expression: Expression) -> bool:
-        """Whether an expression is computed already, or costs nothing."""
+        """Return True if an expression is computed already, or costs nothing."""
         return id(expression) in self._known or isinstance(expression, Argument)
 
     def _column(self, expression: Expression) -> Column:
@@ -194,7 +194,7 @@ class ExpressionEvaluation:
         raise FallBackToRows(f"no kernel for {type(expression).__name__}")
 
     def _part_of(self, expression: Rowwise) -> Column | None:
-        """Compute what is taken of a text that is split; ``None`` if that is not what it is."""
+        """Compute a part of a text that is split; ``None`` if the expression is no such part."""
         return self._splits.of(expression, self._column) if takes_part(expression) else None
 
     # ---- numbers
@@ -293,7 +293,7 @@ class ExpressionEvaluation:
         return values[0] if len(values) == 1 else merged(values, places)
 
     def _add_branches(self, choice: Choose, within: Array | None, values: list[Value], places: list[Array]) -> None:
-        """Add what the records that take each branch give, and their places; ``within`` are the places of these records.
+        """Add the results of records that take each branch, and their places; ``within``: the places of these records.
 
         Branches of a branch are added with the others, so that all are put together once.
         """
@@ -310,7 +310,7 @@ class ExpressionEvaluation:
                 places.append(at)
 
     def _sides(self, choice: Choose) -> list[tuple[Array, ExpressionEvaluation, Expression]]:
-        """Return the branches that records take: which do, the evaluation of these, and what it computes."""
+        """Return the branches that records take: their records, the evaluation of these, and the expression."""
         parts = self._parts.get(id(choice.condition))
         if parts is None:  # other variables are chosen by the same condition
             condition = self._condition(choice)
@@ -411,7 +411,7 @@ class _Part(ExpressionEvaluation):
         self._places: Array | None = None
 
     def knows(self, expression: Expression) -> bool:
-        """Whether an expression is computed already, or costs nothing."""
+        """Return True if an expression is computed already, or costs nothing."""
         return super().knows(expression) or self._whole.knows(expression)
 
     def _compute(self, expression: Expression) -> Value:

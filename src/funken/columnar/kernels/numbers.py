@@ -70,7 +70,7 @@ def _scaled(factor: float) -> Form:
 
 
 def _divided(how: Callable[[Any, Any], Array]) -> Form:
-    """Return a form of ``%`` or ``//`` of floats: C's remainder and what Python makes of it, as NumPy has it."""
+    """Return a form of ``%`` or ``//`` of floats: C's remainder with Python's correction, as NumPy has it."""
 
     def form(left: Column, right: Column) -> Column | None:
         one, other = _floats(left), _floats(right)
@@ -104,7 +104,7 @@ def bit_length(number: Column) -> Column | None:
 
 
 def _shifted(numbers: Array, digits: int) -> tuple[Array, Array]:
-    """Return floats times a power of ten as whole numbers, and where those are certainly what Python rounds to.
+    """Return floats times a power of ten as whole numbers, and the places of those that Python surely rounds to.
 
     Python rounds the exact value of the float. The product is off by half of its last bit, so what it rounds to is another
     number only if it is that near to the middle between two.
@@ -201,7 +201,7 @@ def _narrowed(bits: int) -> Form:
 
 
 def is_whole(number: Column) -> Column:
-    """Return whether floats are whole numbers."""
+    """Return True if floats are whole numbers."""
     return Column(BOOL, np.isfinite(number.data) & (np.trunc(number.data) == number.data))
 
 
@@ -234,7 +234,7 @@ _LONGEST = 19
 
 
 def is_decimal(text: str) -> bool:
-    """Whether a text is ``str(number)`` of some 64-bit number.
+    """Return True if a text is ``str(number)`` of some 64-bit number.
 
     >>> [is_decimal(text) for text in ("0", "-12", "01", "-0", "", "9223372036854775808")]
     [True, True, False, False, False, False]
@@ -244,17 +244,17 @@ def is_decimal(text: str) -> bool:
 
 
 def is_digits(text: str) -> bool:
-    """Whether a text is not empty, and all of it ASCII digits."""
+    """Return True if a text is not empty, and all of it ASCII digits."""
     return text.isascii() and text.isdigit()
 
 
 def equals(column: Column, text: str) -> Mask:
-    """Return where ``str(number) == text``."""
+    """Return a mask of ``str(number) == text``."""
     return _between(column, int(text), int(text)) if is_decimal(text) else False
 
 
 def starts(column: Column, text: str) -> Mask:
-    """Return where ``str(number).startswith(text)``; the text is not empty."""
+    """Return a mask of ``str(number).startswith(text)``; the text is not empty."""
     if text == "-":
         return _between(column, -(2**63), -1)
     if text == "0":
@@ -271,7 +271,7 @@ def starts(column: Column, text: str) -> Mask:
 
 
 def ends(column: Column, text: str) -> Mask:
-    """Return where ``str(number).endswith(text)``; the text is not empty."""
+    """Return a mask of ``str(number).endswith(text)``; the text is not empty."""
     if not is_digits(text):
         return equals(column, text)  # a sign has nothing before it
     if len(text) >= _LONGEST:
@@ -294,7 +294,7 @@ def ends(column: Column, text: str) -> Mask:
 
 
 def has(column: Column, text: str) -> Mask:
-    """Return where ``text in str(number)``; the text is not empty."""
+    """Return a mask of ``text in str(number)``; the text is not empty."""
     if not is_digits(text):
         return starts(column, text)
     if len(text) > _LONGEST:
@@ -373,19 +373,19 @@ def _sizes(numbers: Array) -> Array:
 
 
 def both(one: Mask, other: Mask) -> Mask:
-    """Return where two masks are true."""
+    """Return the conjunction of two masks."""
     if one is True or other is False:
         return other
     return one if other is True or one is False else one & other
 
 
 def either(one: Mask, other: Mask) -> Mask:
-    """Return where one of two masks is true."""
+    """Return the disjunction of two masks."""
     if one is False or other is True:
         return other
     return one if other is False or one is True else one | other
 
 
 def opposite(mask: Mask) -> Mask:
-    """Return where a mask is false."""
+    """Return the negation of a mask."""
     return not mask if isinstance(mask, bool) else ~mask

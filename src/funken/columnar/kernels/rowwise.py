@@ -52,7 +52,7 @@ from funken.expr.types import (
 )
 
 Value = Column | tuple["Value", ...]
-"""What an expression comes to: a column, or a tuple of such."""
+"""The value of an expression: a column, or a tuple of such."""
 
 _SAMPLE, _SHORTEST = 64, 2
 """A function is called once for a run of the same value, if runs have so many on average, also the first so many values."""
@@ -93,7 +93,7 @@ def rowwise(name: str, columns: list[Column], kind: Atomic, length: int) -> Colu
 
 
 def _held(column: Column) -> str:
-    """Return what a column holds, as rows of the table call it."""
+    """Return the content of a column, as rows of the table call it."""
     if isinstance(column, Lists):
         return "lists"
     if isinstance(column, Times):
@@ -103,7 +103,7 @@ def _held(column: Column) -> str:
 
 @cache
 def kernel_of(name: str, held: str) -> Callable[..., Column | None] | None:
-    """Return what computes an operation for a block at once, by the first column that is no constant."""
+    """Return the kernel of an operation for a whole block, by the first column that is no constant."""
     module, _, kernel = TABLE[name].kernel(held).rpartition(".")
     if not kernel:
         return None
@@ -113,7 +113,7 @@ def kernel_of(name: str, held: str) -> Callable[..., Column | None] | None:
 
 
 def _looked_up(name: str, columns: list[Column], key: Column, kind: Atomic, length: int) -> Column | None:
-    """Return what a table has for keys, or whether it has them; ``None`` if that is not what is asked, or not worth it."""
+    """Return a table's values for keys, or the presence of keys; ``None`` for other calls, or if not worth it."""
     place = {"get": 0, "item": 0, "in": 1}.get(name)
     if place is None or columns[1 - place] is not key or key.kind not in (INT, STR):
         return None
@@ -142,7 +142,7 @@ def _looked_up(name: str, columns: list[Column], key: Column, kind: Atomic, leng
 
 
 def _bound(row: OperationRule, columns: list[Column]) -> tuple[Callable[..., Any], list[Column]]:
-    """Return what is called with the other columns, if that is cheaper for one that has the same value for all records."""
+    """Return the function for the other columns, if it is cheaper for a column with one value for all records."""
     for position, column in enumerate(columns):
         bound = bound_to(row, position, column.data) if column.constant else None
         if bound is not None:
@@ -156,9 +156,9 @@ def _each(function: Callable[..., Any], columns: list[Column], kind: Atomic, len
 
 
 def _runs(columns: list[Column], length: int) -> tuple[Array, Array] | None:
-    """Return where the values of one column change, and after how many records, if it does so for few of them.
+    """Return the places where the values of one column change, and the counts, if it does so for few records.
 
-    Streams have many records of one millisecond, and what is computed of it is the same for all of them.
+    Streams have many records of one millisecond, and a value computed of it is the same for all of them.
     """
     varying = [column for column in columns if not column.constant]
     if len(varying) > 1 or varying[0].kind == STR or isinstance(varying[0], Lists) or length < _SAMPLE:
@@ -171,7 +171,7 @@ def _runs(columns: list[Column], length: int) -> tuple[Array, Array] | None:
 
 
 def _changes(data: Array) -> Array:
-    """Return which values are others than those before them, by their bits; objects are the same if they are one.
+    """Return a mask of values that differ from those before them, by their bits; objects by their identity.
 
     >>> _changes(np.array([1.0, 1.0, 0.0, -0.0])).tolist()
     [True, False, True, True]
@@ -276,7 +276,7 @@ class Computed(Protocol):
 
 
 def looped(loop: Loop, outer: Computed) -> Lists:
-    """Return what a loop gives for each record."""
+    """Return the results of a loop for each record."""
     column = outer.of(loop.items)
     assert isinstance(column, Column)
     lists = lists_of(column, outer.length)
@@ -328,12 +328,12 @@ def _as_lists(column: Column) -> Lists:
 
 
 def _starts(lists: Lists) -> Array:
-    """Return where the lists begin in their content."""
+    """Return the beginnings of the lists in their content."""
     return lists.offsets[:-1] - lists.offsets[0]
 
 
 def _numbers(lists: Lists, kind: Atomic) -> Array | None:
-    """Return the items as an array, if they are all of a kind that arrays hold."""
+    """Return the items as an array, if they are all of a type that arrays hold."""
     content = lists.content()
     if content.schema != kind or not content.length:
         return None
@@ -352,7 +352,7 @@ def is_not_empty(column: Column) -> Column:
 
 
 def _true_in(lists: Lists, mask: Array) -> Array:
-    """Return how many items of each list are true."""
+    """Return the number of true items of each list."""
     before = np.zeros(len(mask) + 1, np.int64)
     np.cumsum(mask, out=before[1:])
     return before[lists.offsets[1:] - lists.offsets[0]] - before[_starts(lists)]
@@ -392,7 +392,7 @@ def total(column: Column, *start: Column) -> Column | None:
 
 
 def total_from(column: Column, start: Column) -> Column | None:
-    """Return the sum of items and what was before."""
+    """Return the sum of items and a start value."""
     if not isinstance(column, Lists) or start.kind == STR:
         return None
     found = total(column)
@@ -513,7 +513,7 @@ def sorted_by(column: Column, keys: Column, reverse: Column) -> Column | None:
 
 
 def _best_at(greatest: bool) -> Callable[[Column], Column | None]:
-    """Return what computes where the best of each list is, of those that are alike the first."""
+    """Return a function that computes the place of the best of each list, of equal ones the first."""
 
     def form(column: Column) -> Column | None:
         lists = _as_lists(column)
@@ -539,7 +539,7 @@ def sorted_distinct(column: Column) -> Column | None:
 
 
 def _firsts(lists: Lists) -> tuple[Array, Array] | None:
-    """Return where the different items of each list are, in order, and how many; ``None`` if they have no order."""
+    """Return the first places of the different items of each list, and their numbers; ``None`` without an order."""
     ordered = _ordered(lists, False)
     if ordered is None:
         return None
@@ -554,7 +554,7 @@ def _firsts(lists: Lists) -> tuple[Array, Array] | None:
 
 
 def _ordered(lists: Lists, reverse: bool) -> tuple[Array, Array, list[Array]] | None:
-    """Return the order of items, list by list, and of each item its list and what is compared; ``None``: they have no order."""
+    """Return the order of items, list by list, and per item its list and its code; ``None``: they have no order."""
     content = lists.content()
     found = [_codes(leaf.array(content.length), leaf.kind, reverse) for leaf in content.leaves if not leaf.constant]
     codes = [each for each in found if each is not None]

@@ -30,7 +30,7 @@ def parts_of(array: Any) -> tuple[Array, Array]:
 
 
 def contains(array: Any, part: str) -> Array:
-    """Return where values contain a text, which is not empty.
+    """Return a mask of the values that contain a text, which is not empty.
 
     >>> contains(pa.array(["abc", "ab", "cab"]), "bc").tolist()
     [True, False, False]
@@ -43,7 +43,7 @@ def contains(array: Any, part: str) -> Array:
 
 
 def places_of(array: Any, part: str) -> Array:
-    """Return where a text, which is not empty, is in the values of an array: its places in the buffer, in ascending order.
+    """Return the places of a text, which is not empty, in the buffer of an array, in ascending order.
 
     >>> places_of(pa.array(["abab", "b", "ab"]), "ab").tolist()
     [0, 2, 5]
@@ -52,7 +52,7 @@ def places_of(array: Any, part: str) -> Array:
 
 
 def _found(array: Any, part: str) -> tuple[Array, Array | None]:
-    """Return where a text begins, and in which values that is, if this had to be found out."""
+    """Return the places of a text, and the values that have them, if these had to be computed."""
     pattern = part.encode()
     offsets, content = parts_of(array)
     first, last = int(offsets[0]), int(offsets[-1])
@@ -81,14 +81,14 @@ def _owners(array: Any, places: Array) -> Array:
 
 
 def is_ascii(array: Any) -> bool:
-    """Whether all letters are ASCII."""
+    """Return True if all letters are ASCII."""
     offsets, content = parts_of(array)
     part = content[offsets[0] : offsets[-1]]
     return not len(part) or int(part.max()) < 128
 
 
 def find(how: str, array: Any, text: str) -> Array | bool:
-    """Return where a text is ``in`` values, ``starts`` or ``ends`` them, or ``is`` them; one bool if that is so of all.
+    """Return a mask of values that a text is ``in``, ``starts``, ``ends``, or ``is``; one bool if all are alike.
 
     >>> [find(how, pa.array(["abc", "bc", "ab"]), "bc").tolist() for how in ("in", "starts", "ends", "is")]
     [[True, True, False], [False, True, False], [True, True, False], [False, True, False]]
@@ -141,12 +141,12 @@ def _is_text(data: bytes) -> bool:
 
 
 def lengths(array: Any) -> Array:
-    """Return how many letters values have."""
+    """Return the number of letters of each value."""
     return pc.utf8_length(array).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def split_texts(array: Any, separator: str) -> tuple[Any, Array]:
-    """Return the parts of all values between a text that is not empty, one after the other, and how many each value has.
+    """Return the parts of all values between a text that is not empty, one after the other, and the number for each.
 
     >>> texts, counts = split_texts(pa.array(["a,b", ""]), ",")
     >>> texts.to_pylist(), counts.tolist()
@@ -290,7 +290,7 @@ def cut_texts(array: Any, starts: Array, stops: Array) -> Any:
 
 
 class Separated:
-    """Where a text, which is not empty, comes in the values of an array, and what is between.
+    """The places of a text, which is not empty, in the values of an array, and the parts between them.
 
     >>> parts = Separated(pa.array(["a,b,c", "d,e"]), ",")
     >>> parts.counts.tolist(), parts.part(1).to_pylist(), parts.part(-1).to_pylist()
@@ -329,18 +329,18 @@ class Separated:
         return cut_texts(self._array, starts, stops)
 
     def after(self) -> Any:
-        """Return what comes after the first of them; nothing where there is none."""
+        """Return the text after the first of them; nothing where there is none."""
         stops = self._offsets[1:]
         starts = np.where(self.counts > 0, self._places[self._firsts] + self._width, stops)
         return cut_texts(self._array, starts, stops)
 
     def last(self) -> Array:
-        """Return how many bytes come before the last of them, -1 where there is none."""
+        """Return the number of bytes before the last of them, -1 where there is none."""
         return np.where(self.counts > 0, self._places[self._ends - 1] - self._offsets[:-1], -1)
 
 
 def overlaps_itself(text: str) -> bool:
-    """Whether a text may begin within itself, so that its places are not those at which ``split`` cuts.
+    """Return True if a text may begin within itself, so that its places are not those at which ``split`` cuts.
 
     >>> overlaps_itself("aa"), overlaps_itself("aba"), overlaps_itself(", ")
     (True, True, False)
@@ -429,7 +429,7 @@ class Splits:
         self._words: dict[int, tuple[Any, Array] | None] = {}
 
     def of(self, expression: Rowwise, column_of: _ColumnOf) -> Column | None:
-        """Compute what is taken of a text that is split; ``None`` if it is not taken here.
+        """Compute a part of a text that is split; ``None`` if it is not taken here.
 
         ``column_of`` computes an argument. It is not kept: it belongs to the evaluation that these are a part of, and only the
         cyclic collector would free the two, and the block.
@@ -469,7 +469,7 @@ class Splits:
         return None
 
     def _counts(self, split: Rowwise, column_of: _ColumnOf) -> Array | None:
-        """Return how many parts texts have."""
+        """Return the number of parts of each text."""
         match split.arguments:
             case (text,):
                 words = self._words_of(text, column_of)
@@ -521,7 +521,7 @@ class Splits:
 
 
 def _limit(most: list[Expression]) -> int | None:
-    """Return how often a text is split at most; ``None``: always; -1: that is not known."""
+    """Return the highest number of splits of a text; ``None``: no limit; -1: it is not known."""
     if not most:
         return None
     value = most[0].value if isinstance(most[0], Constant) else None
@@ -541,7 +541,7 @@ def _limit(most: list[Expression]) -> int | None:
 TextPart: TypeAlias = tuple[Atomic | str, str]
 """A part of a concatenation: ``(CONSTANT, its text)``, or ``(kind, "")`` of a column."""
 TextTest: TypeAlias = tuple[int, str, str]
-"""Which part, how, and the text to find there: ``in``, ``starts``, ``ends``, or ``is``."""
+"""The part, the test, and the text to find there: ``in``, ``starts``, ``ends``, or ``is``."""
 Alternatives: TypeAlias = tuple[frozenset[TextTest], ...]
 """One of these has to hold, and of that one everything."""
 
@@ -559,7 +559,7 @@ class _TooManyError(Exception):
 
 @lru_cache(maxsize=512)
 def alternatives(how: str, pieces: tuple[TextPart, ...], text: str) -> Alternatives | None:
-    """Return when ``text`` is ``in`` a concatenation, ``starts`` or ``ends`` it, or ``is`` it; ``None``: better look.
+    """Return the condition of ``text`` for a concatenation (``in``, ``starts``, ``ends``, ``is``), or ``None``.
 
     >>> line = ((CONSTANT, "line "), (INT, ""), (CONSTANT, " of"))
     >>> alternatives("in", line, "999 ")
@@ -576,7 +576,7 @@ def alternatives(how: str, pieces: tuple[TextPart, ...], text: str) -> Alternati
 
 
 class _Pattern:
-    """The pieces, and what was found out about the rest of the text from a piece on."""
+    """The pieces, and the results so far for the rest of the text from a piece on."""
 
     def __init__(self, pieces: tuple[TextPart, ...]) -> None:
         self._pieces = pieces
@@ -591,19 +591,19 @@ class _Pattern:
         return _or(found for number in range(last + 1) for found in self._beginning_in(number, text))
 
     def _beginning_in(self, number: int, text: str) -> Iterator[Alternatives]:
-        """Return when a text begins in a piece, and ends in it or in a later one."""
+        """Return the condition for a text that begins in a piece, and ends in it or in a later one."""
         yield self._test(number, "in", text)
         for cut in range(1, len(text)):
             yield self._both(self._test(number, "ends", text[:cut]), "starts", number + 1, text[cut:])
 
     def _both(self, test: Alternatives, how: str, number: int, rest: str) -> Alternatives:
-        """Return when a test holds, and the rest of the text is where it has to be."""
+        """Return the condition for a test, and the rest of the text at its place."""
         if not test:
             return ()
         return _or((left | right,) for left in test for right in self._rest(how, number, rest))
 
     def _rest(self, how: str, number: int, text: str) -> Alternatives:
-        """Return when the pieces from one on (``ends``: up to one) begin with a text, end with it, or are it."""
+        """Return the condition for pieces from one on (``ends``: up to one) that begin or end with a text, or equal it."""
         known = self._known.get((how, number, text))
         if known is None:
             known = self._known[how, number, text] = self._found(how, number, text)
@@ -655,7 +655,7 @@ _OF_NUMBER: dict[str, Callable[[str], bool]] = {
 
 
 def _or(found: Iterable[Alternatives]) -> Alternatives:
-    """Return when one of some holds."""
+    """Return the disjunction of some conditions."""
     made: dict[frozenset[TextTest], None] = {}
     for each in found:
         made.update(dict.fromkeys(each))
@@ -741,7 +741,7 @@ class Rope(MadeLater):
 
     @property
     def pieces(self) -> tuple[TextPart, ...]:
-        """Of what the text is made up, without the values."""
+        """The parts of the text, without the values."""
         return tuple((CONSTANT, part) if isinstance(part, str) else (part.kind, "") for part in self.parts)
 
     @property
@@ -758,7 +758,7 @@ class Rope(MadeLater):
         return Rope(tuple(part if isinstance(part, str) else change(part) for part in self.parts))
 
     def find(self, how: str, text: str) -> Mask | None:
-        """Return where a text is ``in`` the values, ``starts`` or ``ends`` them, or ``is`` them; ``None``: look for it."""
+        """Return a mask of values that a text is ``in``, ``starts``, ``ends``, or ``is``; ``None``: look for it."""
         if self.made:
             return None
         found = alternatives(how, self.pieces, text)
@@ -785,7 +785,7 @@ class Rope(MadeLater):
         return find(how, part.data, text)
 
     def lengths(self) -> Array | int:
-        """Return how many letters the values have; one number if they are alike."""
+        """Return the number of letters of each value; one number if they are alike."""
         total: Array | int = 0
         for part in self.parts:
             if isinstance(part, str):
@@ -834,7 +834,7 @@ def concatenated(columns: list[Column], length: int) -> Column:
 
 
 def _size(parts: Iterable[str | Column], length: int) -> int:
-    """Return how many bytes the text of parts has at most."""
+    """Return an upper bound of the bytes of a text of parts."""
     return sum(
         len(part.encode()) * length
         if isinstance(part, str)
@@ -854,7 +854,7 @@ def find_text(how: str, text: Column, part: str) -> Column:
 
 
 def length_of(text: Column) -> Column:
-    """Compute how many letters texts have."""
+    """Compute the number of letters of each text."""
     found = text.lengths() if isinstance(text, Rope) and not text.made else lengths(text.data)
     return Column(INT, found, True) if isinstance(found, int) else Column(INT, found)
 

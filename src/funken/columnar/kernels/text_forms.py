@@ -19,9 +19,9 @@ from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic
 
 Form = Callable[..., Column | None]
 _SPACES = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
-"""What ``strip`` takes for white space in ASCII."""
+"""The white space of ``strip`` in ASCII."""
 _SEPARATORS = (0x1C, 0x1F)
-"""Of these, Python takes for white space what C does not."""
+"""Of these, the characters that are white space for Python and not for C."""
 _WIDEST = 1000
 _DIGITS = frozenset(b"0123456789-")
 _DECIMALS = _DIGITS | frozenset(b".eE+")
@@ -156,7 +156,7 @@ def formatted(text: Column, spec: Column) -> Column | None:
 
 
 def _parsed(kind: Atomic, letters: frozenset[int]) -> Form:
-    """Return a form of ``int`` or ``float``: for what Arrow reads and Python reads alike."""
+    """Return a form of ``int`` or ``float``: for texts that Arrow and Python read alike."""
     allowed = np.zeros(256, np.bool_)
     allowed[list(letters)] = True
 

@@ -273,12 +273,12 @@ def date_from_iso(text: Column) -> Column | None:
 
 _FOUR_DIGITS = 1000
 _REPEATED = 2
-"""What days have is found out once for each of a range, if there are so many times as many values."""
+"""A property of days is computed once for each of a range, if there are so many times as many values."""
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
 def _by_day(how: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Return what days have, as a function of microseconds: of each day once, if these are few."""
+    """Return a property of days, as a function of microseconds: computed once per day, if these are few."""
 
     def number(micros: Array) -> Array:
         days = micros // DAY
@@ -331,7 +331,7 @@ def _number(name: str) -> Callable[[Times], Column]:
 
 
 def _written(times: Times, parts: list[str], more: tuple[Column, ...] = ()) -> Column | None:
-    """Return texts as a template says, and what comes after them."""
+    """Return texts by a template, and the columns after them."""
     years = _NUMBERS["year"](times.micros)
     if int(years.min()) < _FOUR_DIGITS:
         return None  # C does not fill them up everywhere
@@ -419,7 +419,7 @@ def _compared(op: str) -> Callable[..., Column | None]:
 
 
 def _instants(column: Column) -> tuple[Any, Any] | None:
-    """Return what datetimes in UTC, or without a time zone, are compared by, and the zone; ``None`` for others."""
+    """Return the order of datetimes in UTC, or without a time zone, and the zone; ``None`` for others."""
     if isinstance(column, Times):
         return (column.micros, column.zone) if column.kind == DATETIME else None
     value = column.data if column.constant else None

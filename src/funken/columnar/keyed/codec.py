@@ -46,7 +46,7 @@ _NAMED: dict[str, Atomic] = {each.name: each for each in (INT, FLOAT, BOOL, STR,
 
 
 def load_saved(data: Any) -> Any:
-    """Unpickle the parts of a block, and make types of what stood for them."""
+    """Unpickle the parts of a block, and make types of their placeholders."""
     length, schema, leaves, *rest = _Unpickler(io.BytesIO(data)).load()
     return length, type_of(schema), list(map(_leaf, leaves)), *rest
 

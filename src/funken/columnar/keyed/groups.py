@@ -113,7 +113,7 @@ class NumberedGroups:
 
 
 def other_than_negative_zero(values: Array) -> Array | None:
-    """Return which values are not -0.0; ``None``: all of them. Kernels add to 0.0, but a sum of nothing but -0.0 is -0.0.
+    """Return a mask of values that are not -0.0; ``None``: all. Kernels add to 0.0, but a sum of only -0.0 is -0.0.
 
     >>> other_than_negative_zero(np.array([0.0, -0.0])).tolist(), other_than_negative_zero(np.array([0.0, -1.5, 2]))
     ([True, False], None)
@@ -125,7 +125,7 @@ def other_than_negative_zero(values: Array) -> Array | None:
 
 
 def running_sum(values: Array, groups: Groups) -> Array:
-    """Return the sum so far within each group; ``values`` are sorted, what was there before is in the first of a group.
+    """Return the sum so far within each group; ``values`` are sorted, former sums are in the first of a group.
 
     Sums over several groups may wrap around; those of one do not, and come out exactly.
     """
@@ -228,7 +228,7 @@ class JoinIndex:
 
 
 class Partners:
-    """Where the partners of probed keys are: from ``first`` to ``end`` in ``order``."""
+    """The partners of probed keys: those from ``first`` to ``end`` in ``order``."""
 
     def __init__(self, order: Array, first: Array, end: Array) -> None:
         self._order, self._counts, self._end = order, end - first, end
@@ -273,7 +273,7 @@ _MOST_BITS = 16
 
 
 class Runs:
-    """Records that change a value, group behind group: what the scans below need of them."""
+    """Records that change a value, group behind group: the input of the scans below."""
 
     def __init__(self, changed: Array, firsts: Array) -> None:
         #: the groups that have any, and of each the first among these records
@@ -313,7 +313,7 @@ class Participants(Runs):
 
 
 class Segments:
-    """Parts of an array, one after the other: what the scans of ``groups.py`` need of groups."""
+    """Parts of an array, one after the other: the groups of the scans of ``groups.py``."""
 
     def __init__(self, begins: Array, length: int) -> None:
         self.begins = self.slots = begins
@@ -326,7 +326,7 @@ class Segments:
 
 
 def added(some: Participants, values: Array, sets: Array, initial: Array, kind: Atomic) -> Array:
-    """Return the sums that participants leave: ``values`` are added, or, where ``sets`` is true, what it is set to."""
+    """Return the sums that participants leave: ``values`` are added, or, where ``sets`` is true, replace the sum."""
     with np.errstate(invalid="ignore", over="ignore"):  # infinite floats
         values = _begun(some, values, sets, initial, np.add)
         segments: Any = some.segments(sets)
@@ -407,7 +407,7 @@ def toggled(some: Participants, values: Array, toggles: Array, initial: Array) -
 
 
 def _begun(some: Runs, values: Array, sets: Array, initial: Array, join: Any) -> Array:
-    """Return values, of which the first ones of groups are joined with what was there, unless they are set."""
+    """Return values, of which the first ones of groups are joined with the former values, unless they are set."""
     joins = ~sets.take(some.firsts)
     values, firsts = values.copy(), some.firsts[joins]
     values[firsts] = join(initial.take(some.changed[joins]), values.take(firsts))
@@ -435,7 +435,7 @@ _MOST_SKIPPED = 64
 
 
 class Partials(Columns):
-    """A block of partials; ``sums`` are the numbers of the leaves that are added up, all of them ints.
+    """A block of partials; ``sums`` are the numbers of the fields that are added up, all of them ints.
 
     >>> from funken.expr.types import STR, Tuple
     >>> leaves = [Column(STR, "a", True), Column(INT, np.array([7, 5]))]
@@ -456,7 +456,7 @@ class Partials(Columns):
 
     @property
     def records(self) -> int:
-        """How many records the block stands for."""
+        """Number of records that the block stands for."""
         return int(self.weights.sum())
 
     def __getitem__(self, part: slice) -> Partials:
@@ -570,7 +570,7 @@ class Combiner:
         return False
 
     def _codes(self, key: Column, stamps: Array | None, length: int) -> tuple[Array, int] | None:
-        """Return a number for each record, alike for those of one key and pane, and what all are below.
+        """Return a number for each record, alike for those of one key and pane, and a bound above all of them.
 
         ``None``: too many, or a record without a timestamp (the least there is), about which the window complains.
         """
@@ -593,7 +593,7 @@ class Combiner:
 
 
 def _folded(leaf: Column, role: str, codes: Array, counts: Array, present: Array, at: Array) -> Column:
-    """Return a leaf of the partials, whose places are ``present`` and whose first records are ``at``."""
+    """Return a field of the partials, whose places are ``present`` and whose first records are ``at``."""
     if role == FIRST or (leaf.constant and role != SUM):
         return leaf.take(at)
     if role == LAST:

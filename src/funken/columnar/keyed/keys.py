@@ -57,7 +57,7 @@ class CompositeKey(Column):
         return list(zip(*[item.to_list(length) for item in self.items], strict=True))
 
     def codes(self, length: int) -> tuple[Array, int]:
-        """Return a number for each key, in the order of their first records, and how many there are."""
+        """Return a number for each key, in the order of their first records, and the number of keys."""
         codes, count = np.zeros(length, np.int64), 1
         for item in self.items:
             if item.constant:
@@ -70,7 +70,7 @@ class CompositeKey(Column):
 
 
 def numbered(column: Column, length: int) -> tuple[Array, int]:
-    """Return a number for each record, alike for those of one key, and what all are below."""
+    """Return a number for each record, alike for those of one key, and a bound above all of them."""
     if column.constant:
         return np.zeros(length, np.int64), 1
     if isinstance(column, CompositeKey):
@@ -91,7 +91,7 @@ def _encoded(column: Column) -> Any:
 
 
 class CodedKey(Column):
-    """A key that is looked up in several tables: what ``key_codes`` finds out is kept."""
+    """A key that is looked up in several tables: the result of ``key_codes`` is kept."""
 
     __slots__ = ("codes", "key")
 
@@ -151,7 +151,7 @@ def key_codes(column: Column, length: int) -> tuple[Array, list[Any]]:
 
 
 def numbers_in(column: Column) -> Column | None:
-    """Return a number per text of a column, equal for equal texts; ``None`` if it is no text, or not of that kind."""
+    """Return a number per text of a column, equal for equal texts; ``None`` if it is not such a text."""
     given = column.variable if isinstance(column, Rope) and not column.made else None
     return given if given is not None and given.kind == INT else None
 
@@ -389,7 +389,7 @@ def combined(parts: Sequence[Array], length: int) -> Array:
 
 
 class KeyOwners:
-    """Deals keys out to the subtasks that own them, and counts how many different ones there are.
+    """Deals keys out to the subtasks that own them, and counts the different ones.
 
     >>> owners = KeyOwners(max_parallelism=128, parallelism=2, bits=1 << 10)
     >>> owners.deal([10, 11, 12, 10]), owners.count()
@@ -412,7 +412,7 @@ class KeyOwners:
         return [np.flatnonzero(owners == subtask) for subtask in range(self._parallelism)]
 
     def count(self) -> int:
-        """Return about how many different keys there were since the last call; no more than there are bits."""
+        """Return an estimate of the different keys since the last call; no more than there are bits."""
         count = int(self._seen.sum())
         self._seen[:] = False
         return count
@@ -491,7 +491,7 @@ class PairSlots:
         return found, np.sort(np.concatenate(missing)) if missing else left
 
     def _add(self, pairs: Array) -> None:
-        """Give numbers to pairs that have none, each of which is given once."""
+        """Assign numbers to pairs that have none, each of which comes once."""
         begin, self._count = self._count, self._count + len(pairs)
         if self._count > len(self._known):
             larger: Any = np.empty(2 * self._count, np.int64)

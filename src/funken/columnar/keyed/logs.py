@@ -20,11 +20,11 @@ from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, Type, atomic_fields
 
 
 LEAF_TYPES: dict[Atomic, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_, STR: np.object_}
-"""What a leaf is kept in, by its kind."""
+"""The type of the array of a field, by the field's type."""
 
 
 def grown(array: Array, size: int) -> Array:
-    """Return an array with room for more; what is new is zero."""
+    """Return an array with room for more; the new room is zero."""
     larger = np.zeros(size, array.dtype)
     larger[: len(array)] = array
     return larger
@@ -36,7 +36,7 @@ def objects(column: Column, length: int) -> Array:
 
 
 def column_from(values: Array, kind: Atomic) -> Column:
-    """Return a leaf as it is kept as a column.
+    """Return a stored field as a column.
 
     >>> column_from(objects(column_of(["a", "b"], STR), 2), STR).to_list(2)
     ['a', 'b']
@@ -80,7 +80,7 @@ class RecordLog:
         return begin
 
     def leaf(self, number: int, places: Array) -> Column:
-        """Return a leaf of the records at some places."""
+        """Return a field of the records at some places."""
         return column_from(self._leaves[number].take(places), self._kinds[number])
 
     def keep(self, places: Array) -> None:
@@ -131,11 +131,11 @@ class ListLog:
         self._lengths: Array = np.empty(0, np.int64)
 
     def __len__(self) -> int:
-        """Return how many items there are, with those of lists that were emptied."""
+        """Return the number of items, with those of lists that were emptied."""
         return self._items
 
     def append(self, slots: Array, counts: Array, items: Columns, stored: bool = False) -> None:
-        """Add ``counts`` items to the lists at ``slots``, each of which is given once."""
+        """Add ``counts`` items to the lists at ``slots``, each of which comes once."""
         if not len(slots):
             return
         self._reserve(int(slots.max()) + 1)
@@ -168,13 +168,13 @@ class ListLog:
             self._compact()
 
     def lengths(self, slots: Array) -> Array:
-        """Return how many items the lists at some slots have."""
+        """Return the number of items of the lists at some slots."""
         if len(slots):
             self._reserve(int(slots.max()) + 1)
         return self._lengths.take(slots)
 
     def lists(self, slots: Array, new: bool = False) -> tuple[Array, Columns]:
-        """Return how many items the lists at some slots have, and all their items; only those that are ``new``, not stored."""
+        """Return the numbers of items of the lists at some slots, and all items; only the ``new`` ones, not stored."""
         counts, positions, _ = self._found(slots, new)
         return counts, self._at(positions)
 
@@ -189,7 +189,7 @@ class ListLog:
             self._last[known:] = -1
 
     def _found(self, slots: Array, new: bool) -> tuple[Array, Array, Array]:
-        """Return how many items lists have, where all their items are, and the runs that have them."""
+        """Return the numbers of items of lists, the places of all items, and the runs that have them."""
         if len(slots):
             self._reserve(int(slots.max()) + 1)
         owners, runs, depths = list[Array](), list[Array](), list[Array]()
@@ -233,7 +233,7 @@ class ListLog:
         return joined(found).take(order)
 
     def _compact(self) -> None:
-        """Leave out the items of no list; a run becomes one for each list, of what is stored, and one of what is not."""
+        """Leave out the items of no list; a run becomes one for each list, of stored items, and one of the others."""
         slots = np.flatnonzero(self._lengths > 0)
         counts, items = self.lists(slots)
         new, _, _ = self._found(slots, True)
@@ -309,7 +309,7 @@ class KeyedTimes:
     def sorted(self, numbers: Array, stamps: Array) -> tuple[Array, Array]:
         """Return the codes of new records in order, and their positions; raise ``FallBackToRows`` if there are none.
 
-        What is kept does not change by it.
+        The stored records do not change by it.
         """
         least, most = int(stamps.min()), int(stamps.max())
         if self._base is None or least < self._base or most >= self._base + _SPAN:
@@ -334,7 +334,7 @@ class KeyedTimes:
         self._base = base
 
     def add(self, added: tuple[Array, Array], begin: int) -> None:
-        """Add what ``sorted`` has returned; the place of the first record is ``begin``."""
+        """Add the result of ``sorted``; the place of the first record is ``begin``."""
         codes, order = added
         latest = int(self._stamps(codes).max())
         self._runs.append(_Run(codes, order + begin, latest))

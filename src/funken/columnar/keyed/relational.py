@@ -115,7 +115,7 @@ def _arrow(column: Column, length: int) -> Any:
 
 
 def can_aggregate(block: Columns, keys: Sequence[int], hows: Sequence[str]) -> bool:
-    """Whether the kinds of the leaves have kernels."""
+    """Return True if the types of the fields have kernels."""
     leaves = block.leaves
     return all(leaves[key].kind in KEY_TYPES and hows[key] in (FIRST, LAST) for key in keys) and all(
         how in (FIRST, LAST) or leaf.kind in (INT, FLOAT) for leaf, how in zip(leaves, hows, strict=True)
@@ -130,7 +130,7 @@ def _check_exact(column: Column, how: str, length: int) -> None:
 
 
 def aggregated(block: Columns, keys: Sequence[int], hows: Sequence[str]) -> Columns:
-    """Return one record per key; ``hows`` says of each leaf whether it is the first, last, least, greatest, or the sum.
+    """Return one record per key; ``hows`` names each field's aggregate: first, last, least, greatest, or sum.
 
     >>> from funken.columnar.kernels.columns import columns_of
     >>> block = columns_of([("a", 1, 1), ("b", 5, 2), ("a", 2, 3)], Tuple((STR, INT, INT)))
@@ -264,7 +264,7 @@ def reduced_in_pairs(block: Columns, keys: Sequence[int], combine: Combine) -> C
 
 
 def _groups(block: Columns, keys: Sequence[int]) -> tuple[Array, Array]:
-    """Return the positions group by group, and how many records each has; groups and records in the order of the block."""
+    """Return the positions group by group, and the records of each; groups and records in the order of the block."""
     length = block.length
     if not keys:
         return np.arange(length), np.array([length])
@@ -277,7 +277,7 @@ def _groups(block: Columns, keys: Sequence[int]) -> tuple[Array, Array]:
 
 
 def check_order(block: Columns, keys: Sequence[int]) -> None:
-    """Raise ``FallBackToRows`` if a block cannot be ordered by leaves as Python would."""
+    """Raise ``FallBackToRows`` if a block cannot be ordered by fields as Python would."""
     for leaf in keys:
         column = block.leaves[leaf]
         if column.kind not in ARRAYS:
@@ -287,7 +287,7 @@ def check_order(block: Columns, keys: Sequence[int]) -> None:
 
 
 def ordered(block: Columns, keys: Sequence[tuple[int, bool]]) -> Columns:
-    """Sort a block by leaves, each ascending or descending (True); equal records keep their order.
+    """Sort a block by fields, each ascending or descending (True); equal records keep their order.
 
     >>> from funken.columnar.kernels.columns import columns_of
     >>> ordered(columns_of([(1, "b"), (2, "a"), (1, "a")], Tuple((INT, STR))), [(0, True), (1, False)]).to_list()
@@ -305,12 +305,12 @@ def ordered(block: Columns, keys: Sequence[tuple[int, bool]]) -> Columns:
 
 
 def values_at(block: Columns, leaves: Sequence[int], at: int) -> list[Any]:
-    """Return the Python values of some leaves of one record."""
+    """Return the Python values of some fields of one record."""
     return [block.leaves[leaf].cut(slice(at, at + 1)).to_list(1)[0] for leaf in leaves]
 
 
 def ranges_of(block: Columns, keys: Sequence[tuple[int, bool]], bounds: Sequence[Sequence[Any]]) -> Array:
-    """Return for each record how many bounds, which are in order, are below it; a bound has a value per leaf.
+    """Return per record the number of bounds, which are in order, below it; a bound has a value per field.
 
     >>> from funken.columnar.kernels.columns import columns_of
     >>> ranges_of(columns_of([(5, "b"), (1, "z"), (5, "a")], Tuple((INT, STR))), [(0, False), (1, False)], [(5, "a")]).tolist()

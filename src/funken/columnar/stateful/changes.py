@@ -42,13 +42,13 @@ from funken.types.info import PickledBytesTypeInfo, TypeInformation
 
 @dataclass(frozen=True)
 class StateChange:
-    """What becomes of a unit where the guards hold."""
+    """A change of a state field where the guards hold."""
 
     guards: tuple[Expression, ...]
     how: str
     """One of those of ``recurrence.py``."""
     of: Expression
-    """What it is set to, what is added, with what it is compared or its bits are united; of ``KEEP``, nothing."""
+    """The new value, the summand, or the operand of the comparison or of the union of bits; of ``KEEP``, nothing."""
     whole: bool = False
     """Of a list: whether it is set to a list."""
 
@@ -57,7 +57,7 @@ _Guards = list[tuple[int, bool]]
 
 
 def _tests(guards: Sequence[Expression], sharing: Sharing) -> _Guards:
-    """Return of each guard what it tests, alike for tests that are alike, and whether that is to be true."""
+    """Return the test of each guard, alike for tests that are alike, and its wanted outcome."""
     found = []
     for guard in guards:
         truth = True
@@ -68,7 +68,7 @@ def _tests(guards: Sequence[Expression], sharing: Sharing) -> _Guards:
 
 
 def are_exclusive(change: StateChange, before: Sequence[StateChange]) -> bool:
-    """Whether a change is never made where one of those before it is."""
+    """Return True if a change is never made where one of the changes before it is."""
     sharing = Sharing()
     guards = _tests(change.guards, sharing)
     return all(_any_opposite(guards, _tests(each.guards, sharing)) for each in before)
@@ -102,7 +102,7 @@ def merged(changes: Sequence[StateChange]) -> tuple[StateChange, ...]:
 
 
 def _differ(changes: list[tuple[StateChange, _Guards, int]], one: int, other: int) -> int | None:
-    """Return where the guards of two changes that do the same are opposite, and nowhere else; ``None``: they cannot be one."""
+    """Return the place of the only opposite guards of two changes that do the same; ``None``: they cannot be one."""
     (first, guards, of), (second, others, same) = changes[one], changes[other]
     if (first.how, of) != (second.how, same) or len(guards) != len(others):
         return None
@@ -142,7 +142,7 @@ def widened(known: Type, written: Type) -> Type:
 
 
 def with_floats(fill: Any, kind: Type) -> Any:
-    """Return what stands where a state has no value, in the types of its schema.
+    """Return the value where a state has none, in the types of its schema.
 
     >>> with_floats((0, 0), Tuple((INT, FLOAT)))
     (0, 0.0)
@@ -153,7 +153,7 @@ def with_floats(fill: Any, kind: Type) -> Any:
 
 
 def with_declared_floats(made: Expression, kind: Type, wanted: Type) -> tuple[Expression, Type]:
-    """Return what is written to a state whose type makes floats of ints, and its schema.
+    """Return the value written to a state whose type makes floats of ints, and its schema.
 
     >>> from funken.expr.types import STR
     >>> with_declared_floats(Make((Constant(1), Constant("a"))), Tuple((INT, STR)), Tuple((FLOAT, STR)))[1]
@@ -168,7 +168,7 @@ def with_declared_floats(made: Expression, kind: Type, wanted: Type) -> tuple[Ex
 
 
 def check_floats(expressions: Iterable[Expression], paths: Sequence[Path], schema: Type) -> None:
-    """Raise ``NotVectorizable`` if leaves are used in another way than to compute with floats."""
+    """Raise ``NotVectorizable`` if fields are used in another way than to compute with floats."""
     kinds = dict(atomic_fields(schema))
     seen: set[int] = set()
     todo = [*expressions]
@@ -226,7 +226,7 @@ FIRST_STATE = 4
 
 
 def held(number: int) -> Argument:
-    """Return whether a state has a value."""
+    """Return True if a state has a value."""
     return Argument(0, (FIRST_STATE + number, 0))
 
 
@@ -242,7 +242,7 @@ class Write:
     state: int
     guards: tuple[Expression, ...]
     value: Expression | None
-    """Of a list: what is added to it."""
+    """Of a list: the added items."""
     whole: bool = False
     """Of a list: whether ``value`` is all that is in it from then on."""
 
@@ -251,7 +251,7 @@ class Write:
         return self.guards if self.value is None else (*self.guards, self.value)
 
     def replaced(self, of: Callable[[Expression], Expression]) -> Write:
-        """Return the write with what a function makes of each part."""
+        """Return the write with a function's result for each part."""
         return replace(self, guards=tuple(map(of, self.guards)), value=None if self.value is None else of(self.value))
 
 
@@ -267,7 +267,7 @@ class Access:
         return self.guards
 
     def replaced(self, of: Callable[[Expression], Expression]) -> Access:
-        """Return the read with what a function makes of each part."""
+        """Return the read with a function's result for each part."""
         return replace(self, guards=tuple(map(of, self.guards)))
 
 
@@ -284,36 +284,36 @@ class TimerChange:
         return *self.guards, self.at
 
     def replaced(self, of: Callable[[Expression], Expression]) -> TimerChange:
-        """Return the change with what a function makes of each part."""
+        """Return the change with a function's result for each part."""
         return replace(self, guards=tuple(map(of, self.guards)), at=of(self.at))
 
 
 @dataclass(frozen=True)
 class TracedState:
-    """A function with state: what it gives, and its ``writes`` in order: of two that are made, the later one counts."""
+    """A function with state: its results, and its ``writes`` in order: of two that are made, the later one counts."""
 
     given: TracedFlatMap
     writes: tuple[Write, ...]
     map_keys: tuple[Expression | None, ...]
     """Of states that are maps, the one key that the function uses of them."""
     stamped: bool
-    """Whether it uses the timestamps of records."""
+    """True if it uses the timestamps of records."""
     attributes: tuple[tuple[str, Any], ...]
     """The attributes of its object that it uses as constants."""
     methods: tuple[tuple[str, Any], ...]
-    """The methods of its object that it calls, and what they were."""
+    """The methods of its object that it calls, with their code."""
     used: frozenset[int]
     """The states that it uses."""
     drops_none: bool
-    """Whether a result that is ``None`` is none."""
+    """True if a result that is ``None`` is none."""
     fills: tuple[Any, ...]
-    """Of each state, what is read where it has no value (``None``: it is asked whether it has one)."""
+    """Of each state, the value that is read where it has none (``None``: it is asked whether it has one)."""
     timers: tuple[TimerChange, ...] = ()
-    """What it does with timers, in order."""
+    """Its changes of timers, in order."""
     accesses: tuple[Access, ...] = ()
 
     def holds(self, target: Any, method: str | None = None) -> bool:
-        """Whether everything the function uses is still what it was when it was traced."""
+        """Return True if everything the function uses is as it was when it was traced."""
         found = ((attribute_of(target, name), value) for name, value in self.attributes)
         if not all(each is not None and same(each[0], value) for each, value in found):
             return False
@@ -335,14 +335,14 @@ _MODULES = ("funken.state.descriptors", "funken.compat.pyflink.times")
 
 @dataclass(frozen=True)
 class StateLifetime:
-    """How long (ms) the values of a state live, and whether reads renew that."""
+    """The lifetime of the values of a state (ms), and the effect of reads on it."""
 
     millis: int
     read_renews: bool
 
 
 def lifetime_in(handle: Any) -> StateLifetime | None:
-    """Return the lifetime that a handle gives to values; ``None`` if they do not expire."""
+    """Return the lifetime of the values of a handle; ``None`` if they do not expire."""
     rules = getattr(handle, "life", None)
     return None if rules is None else StateLifetime(rules.ttl, rules.renews)
 
@@ -363,7 +363,7 @@ def known_lifetime(attribute: str, kind: StateKind, config: StateTtlConfig | Non
 
 
 def makes_lifetimes(called: Any) -> bool:
-    """Whether something has to do with the configuration of lifetimes, and may be called, or asked for attributes."""
+    """Return True if an object configures lifetimes, and may be called, or asked for attributes."""
     if isinstance(called, MethodType):
         return type(called.__self__) is StateTtlConfigBuilder
     if isinstance(called, type | FunctionType):
@@ -402,29 +402,29 @@ _GETS = {
     "get_reducing_state": StateKind.REDUCING, "get_aggregating_state": StateKind.AGGREGATING,
 }  # fmt: skip
 _OF_OBJECTS = (StateDescriptor, StateTtlConfig, TypeInformation, int, float, str, timedelta)
-"""Of which types the attributes of the object may be that are looked at; what they are, is compared in the job."""
+"""The types of attributes of the object that may be read; their values are compared in the job."""
 
 
 @dataclass(frozen=True)
 class DeclaredState:
-    """A state: the attribute with its handle, its name and kind, and of a value its default (``None``: none)."""
+    """A state: the attribute with its handle, its name and type, and of a value its default (``None``: none)."""
 
     attribute: str
     name: str
     kind: StateKind
     default: Any = None
     declared: Type | None = None
-    """The schema of what it keeps, if its descriptor has a type that says that."""
+    """The schema of its values, if its descriptor has a type that defines it."""
     type_info: TypeInformation | None = None
     """That type."""
     function: Any = field(default=None, compare=False)
-    """What a reducing state reduces with, or the ``AggregateFunction``."""
+    """The function of a reducing state, or the ``AggregateFunction``."""
     identity: Any = None
-    """What is equal for a function that does the same."""
+    """A value that is equal for a function that does the same."""
     lifetime: StateLifetime | None = None
 
     def is_in(self, target: Any) -> bool:
-        """Whether an object whose ``open()`` has run has the handle of this state."""
+        """Return True if an object whose ``open()`` has run has the handle of this state."""
         handle = getattr(target, self.attribute, None)
         if not isinstance(handle, State) or handle.kind is not self.kind or handle.descriptor.name != self.name:
             return False
@@ -458,7 +458,7 @@ def declared_states(target: Any) -> tuple[DeclaredState, ...]:
 
 @dataclass(frozen=True)
 class _Given:
-    """A state that the runtime context gives, and the lifetime that its descriptor has then."""
+    """A state of the runtime context, with its descriptor's lifetime at that time."""
 
     kind: StateKind
     descriptor: Any
@@ -466,7 +466,7 @@ class _Given:
 
 
 _NULL, _UNKNOWN, _CONTEXT = object(), object(), object()
-"""On the stack: what stands below a callable, a value of no interest, and the runtime context. Its methods are state kinds."""
+"""On the stack: the placeholder below a callable, a value of no interest, and the runtime context."""
 _BUILTINS = {"max": max, "min": min}
 _BUILDS: dict[str, Any] = {"BUILD_TUPLE": tuple, "BUILD_LIST": list}
 
@@ -484,7 +484,7 @@ class _Opening:
         self._lifetimes: list[tuple[StateDescriptor, StateTtlConfig]] = []
 
     def run(self) -> list[DeclaredState]:
-        """Return what is declared."""
+        """Return the declarations."""
         found: dict[str, DeclaredState | None] = {}
         for operation in operations_of(self._function.__code__):
             name, argument = operation.name, operation.argument
@@ -643,7 +643,7 @@ def _are_known(values: list[Any]) -> bool:
 
 
 def _is_plain(found: Any) -> bool:
-    """Whether something is a class without a constructor, of which nothing runs when an object is made."""
+    """Return True if an object is a class without a constructor, of which nothing runs when an object is made."""
     plain: Any = object
     if type(found) is not type:
         return False
@@ -651,7 +651,7 @@ def _is_plain(found: Any) -> bool:
 
 
 def _is_ours(called: Any) -> bool:
-    """Whether something makes a descriptor, or a type or a lifetime for one."""
+    """Return True if an object makes a descriptor, or a type or a lifetime for one."""
     if makes_lifetimes(called):
         return True
     if isinstance(called, type):

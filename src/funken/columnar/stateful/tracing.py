@@ -69,21 +69,21 @@ _METHODS = {
     StateKind.MAP: {"get": 1, "contains": 1, "put": 2, "remove": 1},
     **{kind: {"get": 0, "add": 1, "clear": 0} for kind in _COMBINES},
 }
-"""How many arguments the methods of handles have."""
+"""Numbers of arguments of the methods of handles."""
 
 
 def current(state: int) -> str:
-    """Return under which name the variables of a path have what a state has there: that of no variable of a program."""
+    """Return the name under which the variables of a path have a state's value: that of no variable of a program."""
     return f"state {state}"
 
 
 def of_states(variables: dict[str, Any]) -> dict[str, Any]:
-    """Return what the variables of a path have of states."""
+    """Return the values of states among the variables of a path."""
     return {name: found for name, found in variables.items() if " " in name}
 
 
 class StateUses(FlatMapTracer):
-    """What a function does with its states."""
+    """A tracer of the uses of states in a function."""
 
     raises = changes = meets = False
 
@@ -100,7 +100,7 @@ class StateUses(FlatMapTracer):
         self.fills: list[Any] = [each.default for each in states]
 
     def _filled(self, followed: list[Operation], number: int, state: int, method: str) -> int | None:
-        """Return where ``state or constant`` is through, if where there is no state the constant can stand in its place."""
+        """Return the place behind ``state or constant``, if the constant can stand for a missing state."""
         if method not in ("value", "get") or self._declared[state].kind not in (StateKind.VALUE, StateKind.MAP):
             return None
         operations = [each for each in followed[number : number + 5] if each.name != "TO_BOOL"]
@@ -151,7 +151,7 @@ class StateUses(FlatMapTracer):
             self.accesses.append(Access(number, at.guards))
 
     def _use(self, number: int, method: str, given: list[Expression], state: State, walk: EmissionWalk) -> list[State]:
-        """Follow the use of a state; return the states behind it, with what it returns on their stacks."""
+        """Follow the use of a state; return the states behind it, with its results on their stacks."""
         declared, kind = self._declared[number], self._declared[number].kind
         self.used.add(number)
         what = f"self.{declared.attribute}.{method}()"
@@ -187,7 +187,7 @@ class StateUses(FlatMapTracer):
         return _behind(holds, there, name, value_of(number)) + _behind(fails, missing, name, None)
 
     def _write(self, number: int, value: Expression | None, at: Emission, whole: bool = False) -> Expression | None:
-        """Note that a state is set, or a list added to; return what is written."""
+        """Note that a state is set, or a list added to; return the written value."""
         if at.items is not None:
             raise NotVectorizable("changes state in a loop")
         written = value if whole else self._kept(number, value)
@@ -195,17 +195,17 @@ class StateUses(FlatMapTracer):
         return written
 
     def _kept(self, state: int, value: Expression | None) -> Expression | None:
-        """Return what is written of a value."""
+        """Return the written form of a value."""
         return value if value is None or value == value_of(state) else kept(value, self._declared[state].type_info)
 
     def _seen(self, state: int, value: Expression) -> Expression:
-        """Return what is read of a value that a path has written, or that was there."""
+        """Return the read form of a value that a path has written, or of the former one."""
         return value if value == value_of(state) else seen(value, self._declared[state].type_info)
 
     def _use_combined(
         self, number: int, method: str, given: list[Expression], state: State, walk: EmissionWalk
     ) -> list[State]:
-        """Follow the use of a state that combines what is added: it is read first, and then perhaps written."""
+        """Follow the use of a state that combines added values: it is read first, and then perhaps written."""
         declared, name, at = self._declared[number], current(number), walk.at(state)
         if name not in state.variables and method != "clear":
             self._access(number, at)
@@ -236,7 +236,7 @@ class StateUses(FlatMapTracer):
         return found if declared.kind is StateKind.REDUCING else self._made_by(declared, "get_result", found)
 
     def _made_by(self, declared: DeclaredState, method: str, *given: Expression) -> Expression:
-        """Return what the function of a state makes of arguments."""
+        """Return the result of a state's function for arguments."""
         function = declared.function
         owner = getattr(function, "__self__", None) if declared.kind is StateKind.REDUCING else function
         if owner is not None:
@@ -255,7 +255,7 @@ class StateUses(FlatMapTracer):
         return self._declared[state].kind is StateKind.LIST
 
     def _listed(self, state: int, variables: dict[str, Any]) -> Any:
-        """Return what is in a list that is a state."""
+        """Return the content of a list that is a state."""
         self.used.add(state)
         known = variables.get(current(state), value_of(state))
         return Marker("list", "a list", []) if known is None else known
@@ -291,14 +291,14 @@ _CONTEXT = {
     (_TIMERS, "register_event_time_timer"): Method("timer", "its timer service", False),
     (_TIMERS, "delete_event_time_timer"): Method("timer", "its timer service", True),
 }
-"""What a function may ask of its context; of what sets timers, whether it deletes one."""
+"""The questions of a function to its context; of setters of timers, whether they delete one."""
 
 
 @reads
 def trace_with_state(
     target: Any, method: str, states: tuple[DeclaredState, ...], context: bool = True, gives: str = "several"
 ) -> TracedState:
-    """Return what a method with state gives and writes; raise ``NotVectorizable`` with the reason.
+    """Return the results and writes of a method with state; raise ``NotVectorizable`` with the reason.
 
     ``context``: it gets one besides its record; ``gives``: what it returns is ``several`` results, ``one``, ``one or none``, or a
     ``truth``.
@@ -393,7 +393,7 @@ class _StateTracer(StateUses):
     # ---- the way through
 
     def leaves(self, walk: EmissionWalk, operation: Operation, state: State) -> list[State] | None:
-        """Do what involves a state, a timer, or a method of the object; return the states behind it, ``None``: it is not that."""
+        """Follow an operation on a state, a timer, or a method of the object; return the states behind it, if it is."""
         name, argument, stack = operation.name, operation.argument, state.stack
         if name == "CALL" and stack.peek(argument + 1, "state method"):
             given = [expression_on(stack.pop()) for _ in range(argument)][::-1]
@@ -435,7 +435,7 @@ class _StateTracer(StateUses):
         return None
 
     def _call_own(self, count: int, state: State, walk: EmissionWalk) -> list[State]:
-        """Follow a method of the object, which may use state too; return the states behind it, with what it returns."""
+        """Follow a method of the object, which may use state too; return the states behind it, with its results."""
         given = [state.stack.pop() for _ in range(count)][::-1]
         own, called = state.stack.pop(), state.stack.pop()
         function: FunctionType = called.value

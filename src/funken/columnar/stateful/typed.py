@@ -150,7 +150,7 @@ def _widened(
 
 
 def _wider(known: list[Type], kinds: list[Type]) -> list[tuple[int, ...]]:
-    """Return the paths of the leaves of states that are floats now."""
+    """Return the paths of the state fields that are floats now."""
     found = []
     for number, (before, after) in enumerate(zip(known, kinds, strict=True)):
         leaves = zip(atomic_fields(before), atomic_fields(after), strict=True)
@@ -198,7 +198,7 @@ def _kinds(functions: Sequence[tuple[TracedState, Type, Type]], states: Sequence
 
 @reads
 def fills_of(functions: Sequence[tuple[TracedState, Type, Type]], states: Sequence[DeclaredState]) -> list[Any]:
-    """Return what is read of each state where it has no value; raise ``NotVectorizable`` if functions do not agree on that."""
+    """Return the value that reads use where a state has none; raise ``NotVectorizable`` if functions differ."""
     found: list[Any] = []
     for number, state in enumerate(states):
         each = [traced.fills[number] for traced, _, _ in functions if traced.fills[number] is not None]
@@ -213,7 +213,7 @@ def _declared(state: DeclaredState) -> Type | None:
 
 
 def _kind(write: Write, schema: Type, kinds: list[Type | None]) -> Type | None:
-    """Return the schema of what is written; ``None`` if it depends on states whose schemas are not known yet."""
+    """Return the schema of the written value; ``None`` if it depends on states whose schemas are not known yet."""
     assert write.value is not None
     value = write.value
     if write.whole:  # what it has now, may be nothing
@@ -312,7 +312,7 @@ def _map_key(
 
 
 class WithParts:
-    """Expressions in which some parts are replaced; what is shared stays shared."""
+    """Expressions in which some parts are replaced; shared parts stay shared."""
 
     def __init__(self, parts: dict[Expression, Expression]) -> None:
         self._parts = parts
@@ -371,14 +371,14 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class BestChanges:
-    """The changes of a record that better ones replace, and what decides.
+    """The changes of a record that better ones replace, and the deciding comparison.
 
     A change is a ``SET`` in any case, or, as ``how`` says, if it is better; what it is set to is ``of``, a whole record.
     """
 
     changes: tuple[StateChange, ...]
     own: tuple[Expression, ...]
-    """What decides, of the record that is kept."""
+    """The deciding values, of the record that is kept."""
     new: tuple[tuple[Expression, ...], ...]
     """The same, of the record of each change."""
     how: str
@@ -422,7 +422,7 @@ def _constant(value: Any) -> Expression:
 
 
 def _change(state: int, write: Write) -> tuple[StateChange, Comparison | None] | None:
-    """Return what becomes of the record, without the guard that compares, and what that compares."""
+    """Return the change of the record, without the comparing guard, and the comparison of that guard."""
     value, own = write.value, value_of(state)
     assert value is not None
     guards = list(write.guards)
@@ -442,7 +442,7 @@ def _change(state: int, write: Write) -> tuple[StateChange, Comparison | None] |
 
 
 def _is_of(expression: Expression, state: int) -> bool:
-    """Whether an expression depends on the value of a state."""
+    """Return True if an expression depends on the value of a state."""
     wanted = value_of(state).path
     return any(path[: len(wanted)] == wanted[: len(path)] for path in states_in(expression))
 
@@ -461,7 +461,7 @@ def _comparison(guard: Expression, state: int) -> Comparison | None:
 
 
 def _only_of(expression: Expression, state: int) -> bool:
-    """Whether an expression is one over fields of the value of a state, which never raises: one, or an int negated."""
+    """Return True if an expression is of fields of a state's value and never raises: a field, or an int negated."""
     match expression:
         case Argument(0, path):
             return path[:2] == (FIRST_STATE + state, 1)
@@ -481,7 +481,7 @@ def _plain(expression: Expression) -> Expression:
 
 
 def _of_new(own: Expression, state: int, value: Expression, kind: Type) -> Expression:
-    """Return of what decides, which is of the record that is kept, the same of a record that would replace it."""
+    """Return the deciding expression, which is of the kept record, for a record that would replace it."""
     parts: dict[Expression, Expression] = {
         Argument(0, (FIRST_STATE + state, 1, *path)): leaf_of(value, path) for path, _ in atomic_fields(kind)
     }
@@ -497,7 +497,7 @@ def whole_of(value: Any, kind: Type) -> Expression:
 
 
 def leaf_of(expression: Expression, path: Path) -> Expression:
-    """Return the expression of one leaf of a record that is kept; raise ``NotVectorizable`` if it has none."""
+    """Return the expression of one field of a stored record; raise ``NotVectorizable`` if it has none."""
     match expression:
         case After(before, result):
             return After(before, leaf_of(result, path))
@@ -530,7 +530,7 @@ def leaf_of(expression: Expression, path: Path) -> Expression:
 
 @dataclass(frozen=True)
 class Unit:
-    """A leaf of a state, or whether there is one, with its changes, of which a later one counts."""
+    """A field of a state, or its presence, with its changes, of which a later one counts."""
 
     state: int
     path: Path
@@ -538,29 +538,29 @@ class Unit:
     """That of a leaf; or of a record that is only replaced, as a whole."""
     changes: tuple[StateChange, ...]
     used: bool = True
-    """Whether something depends on what it is before a record."""
+    """True if something depends on what it is before a record."""
     bits: int = 64
-    """How many bits an int has; one with more goes to the function."""
+    """Number of bits of an int; one with more goes to the function."""
     or_zero: bool = False
-    """Whether it may be read as ``state or 0``, which makes 0 of -0.0: with such a float, a block goes to the function."""
+    """True if it may be read as ``state or 0``, which makes 0 of -0.0: such a float's block goes to the function."""
 
     @property
     def leaf(self) -> Atomic:
-        """The kind, of what is a leaf."""
+        """The type of an atomic state field."""
         assert isinstance(self.kind, Atomic)
         return self.kind
 
 
 @dataclass(frozen=True)
 class Scan:
-    """A unit whose changes depend on what was computed before."""
+    """A state field whose changes depend on earlier results."""
 
     unit: Unit
 
 
 @dataclass(frozen=True)
 class Presence:
-    """Whether there is a state: what becomes of it where there is one, and where there is none."""
+    """The changes of a state field: those where the state is there, and those where it is not."""
 
     unit: Unit
     where_held: tuple[StateChange, ...]
@@ -569,7 +569,7 @@ class Presence:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Units that are computed round by round; all their changes are ``SET``."""
+    """State fields that are computed round by round; all their changes are ``SET``."""
 
     units: tuple[Unit, ...]
 
@@ -583,7 +583,7 @@ class Appends:
 
 @dataclass(frozen=True)
 class Best:
-    """The leaves of a record that better ones replace; ``best.changes`` are those of each of them."""
+    """The fields of a record that better ones replace; ``best.changes`` are those of each of them."""
 
     units: tuple[Unit, ...]
     best: BestChanges
@@ -598,9 +598,9 @@ def all_steps(
     fills: Sequence[object],
     bits: Sequence[Mapping[Path, int]],
 ) -> tuple[tuple[bool, ...], list[tuple[Step, ...]]]:
-    """Return which states are whole: records that are only replaced; and the steps of each function.
+    """Return the whole states: records that are only replaced; and the steps of each function.
 
-    Of each state: its schema, what stands where it has no value, and of ints with fewer than 64 ``bits`` how many they have.
+    Of each state: its schema, its default value, and of ints with fewer than 64 ``bits`` their number.
     """
     whole = [
         not isinstance(kind, Atomic) and not any(leaf == INT and path in few for path, leaf in atomic_fields(kind))
@@ -662,7 +662,7 @@ def steps_of(
 
 
 def _by_rounds(unit: Unit) -> Unit:
-    """Return a unit, all changes of which set it; of a list, to a list."""
+    """Return a state field, all changes of which set it; of a list, to a list."""
     if not isinstance(unit.kind, ListOf):
         return unit
     own, element = Argument(0, unit.path), unit.kind.element
@@ -729,7 +729,7 @@ def _at(default: object, path: Path) -> object:
 
 
 def _best(units: Sequence[Unit], best: BestChanges | None, unknown: set[Path]) -> Best | None:
-    """Return the step of a state whose whole record is replaced; ``None``: it depends on what is not known yet."""
+    """Return the step of a state whose whole record is replaced; ``None``: it depends on unknown values."""
     if best is None or any(unit.path == held(unit.state).path for unit in units):
         return None
     own = {unit.path for unit in units}
@@ -752,7 +752,7 @@ def _best(units: Sequence[Unit], best: BestChanges | None, unknown: set[Path]) -
 
 
 def _open(expression: Expression, unknown: set[Path]) -> bool:
-    """Whether an expression depends on units that are not computed yet."""
+    """Return True if an expression depends on state fields that are not computed yet."""
     return any(_overlap(path, each) for path in states_in(expression) for each in unknown)
 
 

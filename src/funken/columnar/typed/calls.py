@@ -128,7 +128,7 @@ def table_schema(table: Any) -> Type | None:
 
 
 def is_record_table(found: Any) -> bool:
-    """Whether an expression is such a table."""
+    """Return True if an expression is such a table."""
     return isinstance(found, Constant) and table_schema(found.value) is not None
 
 
@@ -156,7 +156,7 @@ def looked_up(table: Any, key: Typed, default: Typed | None = None) -> Typed:
 
 
 def field_looked_up(owner: Expression, given: tuple[Expression, ...], of: _Of) -> Typed | None:
-    """Return ``table.get(key, {}).get(name, default)``; ``None`` if that is not what it is."""
+    """Return ``table.get(key, {}).get(name, default)``; ``None`` for other expressions."""
     match owner:
         case Invoke(".get", (Constant(table), key, MakeRecord(form, (), ()))) if form == DICT:
             schema = table_schema(table)
@@ -194,7 +194,7 @@ class DocumentParser(Protocol):
         ...
 
     def parse(self, texts: Sequence[str], wanted: tuple[int, ...] | None) -> Block | None:
-        """Return documents as columns, of which ``wanted`` leaves are made; ``None``: one of them is of another form."""
+        """Return documents as columns of the ``wanted`` fields; ``None``: one of them is of another form."""
         ...
 
 
@@ -227,7 +227,7 @@ def _text() -> Str:
 
 @dataclass(frozen=True)
 class Parsed(Expression):
-    """Documents in texts; ``wanted`` are the leaves of their schema that are made (``None``: all)."""
+    """Documents in texts; ``wanted`` are the fields of their schema to parse (``None``: all)."""
 
     raises = True
 
@@ -316,7 +316,7 @@ def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf
 
 
 def _of_record(name: str, found: Typed) -> Typed:
-    """Return a record as a tuple, or how many fields it has."""
+    """Return a record as a tuple, or the number of its fields."""
     made, schema = found
     assert not isinstance(schema, Atomic)
     if name == "tuple" and fields.is_tuple(schema):

@@ -102,7 +102,7 @@ _MOST_COMPARED = 16
 
 
 def contained(needle: Expression, container: Expression, of: _Of) -> Expression:
-    """Return where a value is in a container."""
+    """Return a test of a value for presence in a container."""
     made, kind = of(needle)
     items: list[Expression] | None = None
     if isinstance(container, Make):
@@ -136,7 +136,7 @@ def contained(needle: Expression, container: Expression, of: _Of) -> Expression:
 
 
 def negated(condition: Expression) -> Expression:
-    """Return where a condition is not true."""
+    """Return the negation of a condition."""
     match condition:
         case Constant(value):
             return Constant(not value)
@@ -146,7 +146,7 @@ def negated(condition: Expression) -> Expression:
 
 
 def present(condition: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
-    """Return what is not ``None`` where a condition is true, and where it is not."""
+    """Return the operands that are not ``None`` where a condition is true, and where it is not."""
     match condition:
         case IsNone(operand):
             return (), (operand,)
@@ -162,14 +162,14 @@ def present(condition: Expression) -> tuple[tuple[Expression, ...], tuple[Expres
 
 
 NOT_KEPT = (MATCH, optional(MATCH), ListOf(MATCH), HASH, EMPTY)
-"""Kinds that can be changed, or do not travel, so they are not what a record holds."""
+"""Types that can be changed, or do not travel, so no record holds them."""
 _SIGNS = {"-": "negative", "~": "inverted"}
 _MOST_OPENED = 100
 """So many expressions are computed for each of the values that were chosen before."""
 
 
 def check_kept(schema: Type) -> None:
-    """Raise ``NotVectorizable`` if results are, or have in them, what no record holds, or a dict without items."""
+    """Raise ``NotVectorizable`` if results have in them values that no record holds, or a dict without items."""
     for kind in NOT_KEPT:
         if kind in types_in(schema):
             raise NotVectorizable(f"makes a {kind}")
@@ -178,7 +178,7 @@ def check_kept(schema: Type) -> None:
 
 
 class Inference:
-    """Goes through one expression; what occurs twice in the tree is looked at once."""
+    """Goes through one expression; a part that occurs twice in the tree is looked at once."""
 
     def __init__(self, arguments: tuple[Type, ...]) -> None:
         self._arguments: dict[int, Type] = dict(enumerate(arguments))
@@ -206,7 +206,7 @@ class Inference:
         return known
 
     def _key(self, expression: Expression) -> tuple[int, frozenset[int]]:
-        """Return what the type of an expression depends on: itself, and which of its parts are present."""
+        """Return the key of an expression's type: itself, and the parts of it that are present."""
         return id(expression), self._present & self._parts_in(expression) if self._present else self._present
 
     def _of_one(self, expression: Expression) -> Typed:
@@ -219,7 +219,7 @@ class Inference:
         return self.of(opened)
 
     def _opened_choice(self, expression: Expression) -> Choose | None:
-        """Return what is computed of a choice as a choice of what is computed of each; ``None`` if nothing in it is chosen.
+        """Return an expression of a choice as a choice of expressions; ``None`` if nothing in it is chosen.
 
         Paths have met there with values of two types, or with records of other names: each is computed with on its own.
         """
@@ -269,7 +269,7 @@ class Inference:
         return schema.is_optional
 
     def _parts_in(self, expression: Expression) -> frozenset[int]:
-        """Return the numbers of the parts of an expression: what is present elsewhere makes no difference to it."""
+        """Return the numbers of the parts of an expression: other present expressions make no difference to it."""
         found = self._parts.get(id(expression))
         if found is None:
             inner = [self._parts_in(each) for each in children(expression)]
@@ -385,7 +385,7 @@ class Inference:
     # ---- decisions
 
     def truth_of(self, expression: Expression) -> Expression:
-        """Return where an expression is true, as kernels compute it: a bool."""
+        """Return the truth of an expression, as kernels compute it: a bool."""
         expression = self._sharing.of(expression)
         key = self._key(expression)
         if key not in self._truths:
@@ -434,7 +434,7 @@ class Inference:
         return may_raise(made, self._raising)
 
     def look_at(self, never: Expression) -> None:
-        """Read what a branch looks at that is never taken: of a record with a null where none is expected, it may be."""
+        """Note the reads of a branch that is never taken: with an unexpected null in a record, it may be."""
         if id(never) in self._never:
             return  # with branches in branches, each would be looked at twice as often as the one around it
         self._never.add(id(never))
@@ -513,7 +513,7 @@ def _with_part(expression: Expression, part: Expression, to: Expression) -> Expr
 
 
 def _without_value(expression: Expression) -> Expression:
-    """Return what raises where an expression does; the values of a choice may be of two schemas."""
+    """Return the parts that raise where an expression does; the values of a choice may be of two schemas."""
     match expression:
         case Choose(condition, then, otherwise):
             one, other = (Sequence((each,), Constant(None)) for each in (then, otherwise))
@@ -537,7 +537,7 @@ def typed(expression: Expression, *arguments: Type) -> Typed:
 
 
 def typed_and_read(expression: Expression, *arguments: Type) -> tuple[Typed, frozenset[tuple[int, ...]]]:
-    """Return what ``typed`` does, and the paths of the fields of the first argument that it looked at, for constants too.
+    """Return the result of ``typed``, and the paths of the first argument's fields that it read, for constants too.
 
     >>> from funken.expr.types import INT, STR, Tuple
     >>> from funken.columnar.tracing import trace
@@ -599,7 +599,7 @@ class Emission:
     side: str | None = None
     """The id of the side output that it gives to; ``None``: the main output."""
     outside: tuple[Expression, ...] = field(default=(), compare=False)
-    """What was there before the loop over items, until it is typed: each of the results may hold the same object."""
+    """The objects before the loop over items, until it is typed: each of the results may hold the same object."""
 
     def parts(self) -> tuple[Expression, ...]:
         """Return all that is computed."""
@@ -607,7 +607,7 @@ class Emission:
         return *self.guards, *items, *self.conditions, self.result
 
     def replaced(self, of: Callable[[Expression], Expression]) -> Emission:
-        """Return the emission with what a function makes of each part."""
+        """Return the emission with a function's result for each part."""
         return replace(
             self, result=of(self.result), guards=tuple(map(of, self.guards)), conditions=tuple(map(of, self.conditions)),
             items=None if self.items is None else of(self.items),
@@ -616,19 +616,19 @@ class Emission:
 
 @dataclass(frozen=True)
 class TracedFlatMap:
-    """A function, and all it gives, in order."""
+    """A function, and all its results, in order."""
 
     emissions: tuple[Emission, ...]
     dependencies: tuple[Dependency, ...] = ()
     #: of a typed one, the paths of the fields of a record that it looks at
     read: frozenset[tuple[int, ...]] = field(default=frozenset(), compare=False)
     catches: bool = False
-    """Whether it handles exceptions."""
+    """True if it handles exceptions."""
     sides: tuple[tuple[str, Type], ...] = ()
-    """Of a typed one, the schemas of what it gives to side outputs, by their ids."""
+    """Of a typed one, the schemas of its side outputs, by their ids."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
-        """Whether everything the function uses is still what it was when it was traced."""
+        """Return True if everything the function uses is as it was when it was traced."""
         return still_holds(self.dependencies, target, method)
 
     @reads
@@ -710,7 +710,7 @@ def _arguments(each: Emission, schema: Type) -> tuple[Type, ...]:
 
 
 def _typed(each: Emission, schema: Type) -> tuple[Emission, Type] | None:
-    """Return an emission as kernels compute it; ``None``: it never comes to it."""
+    """Return an emission as kernels compute it; ``None``: it never takes place."""
     arguments: tuple[Type, ...] = (schema,)
     guards, items = 0, each.items
     if items is not None:
@@ -743,7 +743,7 @@ def _typed(each: Emission, schema: Type) -> tuple[Emission, Type] | None:
 
 
 def _only_reached(each: Emission, schema: Type) -> tuple[Emission, Type] | None:
-    """Return an emission of nothing for what is evaluated before the first condition that is never true: it may raise."""
+    """Return an emission of nothing for the parts before the first condition that is never true: they may raise."""
     conditions = (*each.guards, *each.conditions)
     for count in range(len(conditions) - 1, 0, -1):
         in_loop = count >= len(each.guards)
@@ -760,7 +760,7 @@ def _only_reached(each: Emission, schema: Type) -> tuple[Emission, Type] | None:
 
 
 def checked(dropped: tuple[Expression, ...], at: Emission, others: list[Emission]) -> Emission | None:
-    """Return an emission of nothing for what was evaluated and dropped, unless the others evaluate it at that place."""
+    """Return an emission of nothing for dropped expressions, unless the others evaluate them at that place."""
     surely: set[int] = set()
     for each in others:
         if _begins(at.guards, each.guards):
@@ -780,7 +780,7 @@ def _begins(whole: tuple[Expression, ...], part: tuple[Expression, ...]) -> bool
 
 
 def paths_of(expressions: Iterable[Expression], argument: int) -> set[tuple[int, ...]]:
-    """Return which fields of an argument expressions use; the empty path is all of it.
+    """Return the fields of an argument that expressions use; the empty path is all of it.
 
     >>> from funken.expr.types import STR
     >>> from funken.columnar.expressions import Rowwise

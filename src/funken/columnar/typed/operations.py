@@ -89,9 +89,9 @@ def binary(name: str, left: Typed, right: Typed) -> Typed | None:
 
 
 def may_raise(expression: Expression, known: dict[int, bool] | None = None) -> bool:
-    """Whether evaluating an expression may raise something, or calls a function for each value.
+    """Return True if evaluating an expression may raise, or calls a function for each value.
 
-    ``known`` is what was found before, by the numbers of expressions that are kept.
+    ``known`` are the results so far, by the numbers of expressions that are kept.
 
     >>> from funken.columnar.expressions import Argument
     >>> quotient = Binary("//", Argument(0), Argument(1))
@@ -165,7 +165,7 @@ class Sharing:
 
 
 def _alike(value: Any) -> tuple[Any, ...]:
-    """Return what is equal for constants that are alike: 1, True and 1.0 are equal, and so are 0.0 and -0.0."""
+    """Return a key that is equal for constants that are alike: 1, True and 1.0 are equal, and so are 0.0 and -0.0."""
     known = type(value), repr(value)
     if type(value) in _PLAIN or type(value).__hash__ is None:  # the text of a table of such values says all
         return known
@@ -173,7 +173,7 @@ def _alike(value: Any) -> tuple[Any, ...]:
 
 
 def with_parts(expression: Expression, of: Callable[[Expression], Expression]) -> Expression:
-    """Return an expression with what a function makes of each of its parts; the same object if they stay as they are."""
+    """Return an expression with a function's result for each of its parts; the same object if they stay as they are."""
     changed: dict[str, Any] = {}
     for name, value in vars(expression).items():
         if isinstance(value, Expression):
@@ -210,7 +210,7 @@ def matched(name: str, pattern: Constant, given: list[_Typed]) -> _Typed:
 
 
 def of_match(name: str, made: Expression, given: tuple[Any, ...]) -> _Typed:
-    """Return what ``group``, ``groups`` or ``groupdict`` of a match give; raise ``NotVectorizable``.
+    """Return the result of ``group``, ``groups`` or ``groupdict`` of a match; raise ``NotVectorizable``.
 
     ``given`` are the arguments, which have to be constants.
     """
@@ -307,7 +307,7 @@ _EACH = -1
 """The number of the item in loops that are made here; those of functions have others, from ``FIRST_ITEM`` on."""
 FIRST_ITEM = 100
 DISTINCT = {"len": "count distinct", "sorted": "sorted distinct"}
-"""What may be asked of a set, and what that is of the list that it is made of."""
+"""The operations on a set, and those on the list that it is made of."""
 
 
 def listed(items: list[Typed]) -> Typed:
@@ -341,7 +341,7 @@ def joined_lists(one: Typed, other: Typed) -> Typed:
 
 
 def of_nothing(name: str) -> Typed:
-    """Return what ``sum`` and the like make of an empty display."""
+    """Return the result of ``sum`` and the like for an empty display."""
     if name not in ("sum", "any", "all", "list", "sorted"):
         raise NotVectorizable(f"calls {name}() with nothing")
     if name in ("list", "sorted"):
@@ -366,7 +366,7 @@ def item_of_list(made: Expression, schema: ListOf, index: Typed, of: int | None)
 
 
 def over_list(name: str, found: list[Typed], truth: Callable[[Expression, Type], Expression]) -> Typed:
-    """Return what ``sum``, ``sorted`` and the like make of lists; raise ``NotVectorizable``."""
+    """Return the result of ``sum``, ``sorted`` and the like for lists; raise ``NotVectorizable``."""
     (made, schema), *others = found
     element = element_of(schema)
     if name in ("any", "all") and not others and element is not None:
@@ -394,7 +394,7 @@ def called_with(name: str, found: list[Typed]) -> Typed:
 
 ALL, GREATEST, LEAST = "all", "greatest", "least"
 ADD, KEEP, BEGIN = "add", "keep", "begin"
-"""What becomes of a list with a record."""
+"""The changes of a list by a record."""
 _ACCUMULATOR = Argument(1)
 _CASES = {"greater": {">", ">=", "!="}, "alike": {">=", "<=", "=="}, "less": {"<", "<=", "!="}}
 """By how a new record compares with those of the list, the comparisons that are true."""
@@ -403,7 +403,7 @@ _MIRRORED = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "==": "==", "!=": "!="}
 
 @dataclass(frozen=True)
 class ListFold:
-    """Which records a list keeps: ``how`` they compare by ``by`` (of argument 0), and what comes of one that is ``alike``."""
+    """The records that a list keeps: ``how`` they compare by ``by`` (of argument 0), and the rule for equal ones."""
 
     how: str
     by: Expression | None = None
@@ -438,7 +438,7 @@ def list_fold(added: Expression) -> ListFold:
 
 
 def _outcome(tree: Expression, case: str | None, compared: list[Expression]) -> str:
-    """Return what becomes of the list in a case (``None``: it is empty), and note what is compared."""
+    """Return the outcome for the list in a case (``None``: it is empty), and note the comparisons."""
     match tree:
         case Sequence(before, result) if all(_is_harmless(each, compared) for each in before):
             return _outcome(result, case, compared)
@@ -477,7 +477,7 @@ def _truth(condition: Expression, case: str | None, compared: list[Expression]) 
 
 
 def _of_first(expression: Expression) -> Expression | None:
-    """Return something of the first item of the list as what it is of a record; ``None``: it is of anything else."""
+    """Return an expression of the first item of the list as one of a record; ``None``: it is of other values."""
     match expression:
         case At(Argument(1, ()), Constant(0 | -1)):
             return Argument(0)
@@ -498,7 +498,7 @@ def _of_first(expression: Expression) -> Expression | None:
 
 
 def _is_harmless(expression: Expression, compared: list[Expression]) -> bool:
-    """Whether something raises nothing that what is compared would not."""
+    """Return True if an expression raises nothing that the compared ones would not."""
     match expression:
         case Sequence(before, result):
             return all(_is_harmless(each, compared) for each in before) and _is_harmless(result, compared)
@@ -516,7 +516,7 @@ _PARTITION = {"str.partition.0", "str.partition.1", "str.partition.2"}
 
 
 def unsplit(expression: Expression) -> Expression:
-    """Return what can raise of an expression whose result is not read: of the parts of a text, the text.
+    """Return the raising part of an expression whose result is not read: of the parts of a text, the text.
 
     >>> from funken.columnar.expressions import Argument
     >>> unsplit(Rowwise("str.split", (Argument(0), Constant(",")), "list of str"))
@@ -531,14 +531,14 @@ def unsplit(expression: Expression) -> Expression:
 
 
 def is_partition(expression: Expression) -> bool:
-    """Whether it is an item of ``text.partition(separator)``, of which none can raise."""
+    """Return True if the expression is an item of ``text.partition(separator)``, of which none can raise."""
     return (
         unsplit(expression) is not expression and isinstance(expression, Rowwise) and expression.function in _PARTITION
     )
 
 
 def takes_part(expression: Rowwise) -> bool:
-    """Whether something is taken of the parts of a text.
+    """Return True if an expression takes a part of the parts of a text.
 
     >>> from funken.expr.types import STR
     >>> from funken.columnar.expressions import Argument
@@ -570,7 +570,7 @@ def _bare(made: Expression) -> Expression:
 
 
 class Reads:
-    """Notes what is looked at while an expression is typed.
+    """Notes the reads of arguments while an expression is typed.
 
     >>> from funken.expr.types import INT, STR, Tuple
     >>> reads = Reads()
@@ -600,7 +600,7 @@ class Reads:
         return False
 
     def loop(self, items: tuple[Expression, Type], number: int, used: int = 1) -> None:
-        """Note that an argument is the item of lists, which is what they were ``used`` for."""
+        """Note that an argument is the item of lists, for which these were ``used``."""
         made = _bare(items[0])
         if self.count(items, -used) and isinstance(made, Argument):
             self._over[number] = made.path
@@ -611,7 +611,7 @@ class Reads:
             self._of_items.add((*self._over[made.argument], ITEMS, *made.path))
 
     def all_of(self, made: Argument, schemas: Mapping[int, Type]) -> None:
-        """Note that an argument, or a field of it, may be looked at whatever is in it; ``schemas`` are those of arguments."""
+        """Note that an argument, or a field of it, may be read at any depth; ``schemas`` are those of arguments."""
         if made.argument in schemas and (made.argument == 0 or made.argument in self._over):
             leaves = [leaf for leaf, _ in atomic_fields(schemas[made.argument]) if leaf[: len(made.path)] == made.path]
             if made.argument == 0:
@@ -620,7 +620,7 @@ class Reads:
                 self._of_items.update((*self._over[made.argument], ITEMS, *leaf) for leaf in leaves)
 
     def paths(self, schema: Type) -> frozenset[_Path]:
-        """Return the leaves that were looked at; of lists of which only items were, the paths of these."""
+        """Return the fields that were read; of lists of which only items were, the paths of these."""
         found = set(leaves_looked_at(schema, self.fields))
         for path, uses in self._lists.items():
             if not uses and path in found:
@@ -665,7 +665,7 @@ def formatted(value: Expression, conversion: int, spec: Expression | None) -> Ex
 
 
 def by_percent(pattern: str, given: Expression) -> Expression:
-    """Return ``pattern % given``; raise ``NotVectorizable`` for what is not known in it.
+    """Return ``pattern % given``; raise ``NotVectorizable`` for unknown formats in it.
 
     >>> from funken.columnar.expressions import Argument
     >>> by_percent("%s: %05.1f", Make((Argument(0), Argument(1)))).parts[2]
@@ -723,7 +723,7 @@ def _in_place(place: re.Match[str], value: Expression) -> Expression:
 
 
 def by_format(pattern: str, given: Several[Expression], names: Several[str]) -> Expression:
-    """Return ``pattern.format(...)``; ``names`` are those of the last values. Raise ``NotVectorizable`` for what is not known."""
+    """Return ``pattern.format(...)``; ``names`` are those of the last values. Raise ``NotVectorizable`` if unknown."""
     unnamed = len(given) - len(names)
     values = dict(zip([*map(str, range(unnamed)), *names], given, strict=True))
     parts: list[Expression] = []

@@ -93,7 +93,7 @@ from funken.types.row import Row
 
 
 def after(before: Several[Expression], result: Expression) -> Expression:
-    """Return a result that is computed after expressions of which nothing but what they raise is of interest."""
+    """Return a result that is computed after expressions whose exceptions alone are of interest."""
     needed = tuple(each for each in map(unsplit, before) if may_raise(each))
     if not needed:
         return result
@@ -103,13 +103,13 @@ def after(before: Several[Expression], result: Expression) -> Expression:
 
 
 def check_known(schema: Type) -> None:
-    """Raise ``NotVectorizable`` for a kind of values that are handed on, but of which nothing is known here."""
+    """Raise ``NotVectorizable`` for a type of values that are passed on, but of which nothing is known here."""
     if isinstance(schema, Atomic) and schema.required not in CLASSES and not isinstance(schema.required, ListOf):
         raise NotVectorizable(f"computes with a {schema}")
 
 
 def truth(made: Expression, schema: Type) -> Expression:
-    """Return where values are true."""
+    """Return the truth of values."""
     made, schema = number_as_float(made, schema)
     check_known(schema)
     if schema == BOOL:
@@ -142,13 +142,13 @@ def found_text(made: Expression) -> Expression | None:
 
 
 def is_none(made: Expression) -> Expression:
-    """Return where values are ``None``."""
+    """Return a test of values for ``None``."""
     found = found_text(made)
     return Rowwise("is None", (made,), BOOL) if found is None else Unary("not", found)
 
 
 def type_tested(operand: Typed, classes: tuple[type, ...], exact: bool) -> Expression:
-    """Return where values are of one of the classes, as kernels compute it."""
+    """Return a test of values for one of the classes, as kernels compute it."""
     made, schema = operand
     check_known(schema)
     maybe = schema.is_optional
@@ -162,7 +162,7 @@ def type_tested(operand: Typed, classes: tuple[type, ...], exact: bool) -> Expre
 
 
 def is_empty(schema: Type) -> bool:
-    """Whether a schema is that of a record without fields, or one is in it."""
+    """Return True if a schema is that of a record without fields, or has one in it."""
     return not isinstance(schema, Atomic) and (not schema or any(map(is_empty, schema)))
 
 
@@ -215,7 +215,7 @@ def spread(record: Typed) -> list[Typed]:
 
 
 def is_tuple(schema: Type) -> TypeGuard[Composite]:
-    """Whether records of a schema behave as tuples."""
+    """Return True if records of a schema behave as tuples."""
     return not isinstance(schema, Atomic) and (
         type(schema) is Tuple or (isinstance(schema, Record) and schema.form == NAMED_TUPLE)
     )
@@ -261,7 +261,7 @@ def item(record: Typed | None, traced: Expression, index: Any, of: int | None, t
 
 
 def _item_of_constants(made: Expression, schema: Type, index: Typed, of: int | None) -> Typed:
-    """Return the item at a computed place of a tuple of constants of one kind."""
+    """Return the item at a computed place of a tuple of constants of one type."""
     items = made.items if isinstance(made, Make) and type(schema) is Tuple and of is None else ()
     table = table_of_items([each.value for each in items if isinstance(each, Constant)])
     kinds = table_kinds(table)
@@ -356,7 +356,7 @@ def combined(op: str, left: Typed, right: Typed) -> Typed:
 
 
 def has_key(schema: Type, key: Any) -> bool:
-    """Whether a dict of a schema has a key; raise ``NotVectorizable`` for other records."""
+    """Return True if a dict of a schema has a key; raise ``NotVectorizable`` for other records."""
     if isinstance(schema, Record) and schema.form == DICT:
         return key in schema.names
     if isinstance(schema, Record) and schema.form == DOCUMENT and key in schema.names:
@@ -472,7 +472,7 @@ def changeable(schema: Type | None) -> bool:
 
 
 def _inner(schema: Type) -> Iterable[Type]:
-    """Return the types of what is in values of a schema: of fields, or of items."""
+    """Return the types within values of a schema: of fields, or of items."""
     if isinstance(schema, Atomic):
         return (schema.required.element,) if isinstance(schema.required, ListOf) else ()
     return schema
@@ -480,7 +480,7 @@ def _inner(schema: Type) -> Iterable[Type]:
 
 @dataclass(frozen=True)
 class Given:
-    """A result, the schemas of its parts, the conditions under which it is given, and the list for whose items, argument 1."""
+    """A result, the schemas of its parts, its conditions, and the list for whose items, argument 1."""
 
     result: Expression
     schema_of: _SchemaOf
@@ -515,7 +515,7 @@ def _branch(condition: Expression) -> tuple[int, bool]:
 
 
 class _Holder:
-    """Collects what a result holds; ``items`` are the lists whose items arguments are."""
+    """Collects the objects that a result holds; ``items`` are the lists whose items arguments are."""
 
     def __init__(self, schema_of: _SchemaOf, items: Mapping[int, Expression]) -> None:
         self._schema_of = schema_of
@@ -526,7 +526,7 @@ class _Holder:
         self._fields: dict[tuple[int, Any], tuple[Expression, Expression]] = {}
 
     def add(self, expression: Expression, branches: _Branches, within: bool = False) -> None:
-        """Add an object, and what is in it if the expression makes it; only what is ``within`` one that is copied."""
+        """Add an object, and its content if the expression makes it; only the objects ``within`` one that is copied."""
         schema = self._schema(expression)
         if schema is not None and not (any(map(changeable, _inner(schema))) if within else changeable(schema)):
             return
@@ -571,7 +571,7 @@ class _Holder:
                 self.add(each, branches)
 
     def _values(self, record: MakeRecord) -> Iterator[Expression]:
-        """Yield what a record holds: of one that was changed, the new values and what is left of the old one."""
+        """Yield the values of a record: of one that was changed, the new values and the rest of the old one."""
         last = record.items[-1] if record.items else None
         if record.form not in _CHANGES or not isinstance(last, Unpacked):
             yield from record.items
@@ -595,7 +595,7 @@ class _Holder:
         self.found.append(_Held(id(expression), (), branches, of_item, made=True))
 
     def _take(self, expression: Expression, branches: _Branches, within: bool) -> None:
-        """Add an object that is taken out of an argument, or computed; or what is within it."""
+        """Add an object that is taken out of an argument, or computed; or the objects within it."""
         schema, way = self._schema(expression), self._way(expression)
         if way is not None and within:
             keys = (
@@ -641,7 +641,7 @@ class _Holder:
         return None
 
     def _resolved(self, expression: Expression) -> Expression:
-        """Return a field of a record that an expression makes as what it was made of."""
+        """Return a field of a record that an expression makes as the field's own expression."""
         match expression:
             case Sequence(_, result):
                 return self._resolved(result)
@@ -655,7 +655,7 @@ class _Holder:
         return expression
 
     def _of_record(self, expression: Any, record: Expression, key: Any, known: Any) -> Expression:
-        """Return a field of what a record is resolved to."""
+        """Return a field of the resolved form of a record."""
         owner = self._resolved(record)
         match owner:
             case Choose(condition, then, otherwise):

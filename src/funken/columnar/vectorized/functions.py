@@ -79,7 +79,7 @@ def vectorized(
     ``map`` and ``filter`` call it with columns, and it returns as many results, or a mask. ``batch_format`` is ``"numpy"``,
     ``"arrow"``, ``"pandas"`` or ``"polars"``. With an ``output_type`` (``Types``, or Python types: ``float``, ``(str, int)``,
     ``{"city": str, "degrees": float | None}``, an annotated dataclass or named tuple) what follows works on columns too.
-    Raises ``InvalidProgram`` for an unknown format, ``TypeError`` for what is no type.
+    Raises ``InvalidProgram`` for an unknown format, ``TypeError`` for an object that is no type.
 
     >>> from funken.testing import local
     >>> @vectorized(output_type=float)

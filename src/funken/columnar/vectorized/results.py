@@ -53,7 +53,7 @@ from funken.types.row import Row
 
 
 def columns_of_records(records: list[Any]) -> Columns:
-    """Return columns of records whatever they are; raises ``ValueDoesNotFit`` if their fields differ.
+    """Return columns of any records; raises ``ValueDoesNotFit`` if their fields differ.
 
     >>> [leaf.kind for leaf in columns_of_records([(1, "a", None), (2, "b", 3)]).leaves]
     [int, str, object]
@@ -74,7 +74,7 @@ def _by_content(values: list[Any]) -> Column:
 
 
 def argument_of(block: Columns, form: BatchFormat) -> Any:
-    """Return a block as a function is given it."""
+    """Return a block in the form of a function's argument."""
     leaves = [
         leaf if leaf.kind in ARRAYS else _by_content(leaf.to_list(block.length)) for leaf in block.leaves
     ]  # fmt: skip
@@ -87,7 +87,7 @@ def argument_of(block: Columns, form: BatchFormat) -> Any:
 
 
 def record_of(schema: Type, values: Iterator[Any]) -> Any:
-    """Return a record whose leaves are these values."""
+    """Return a record whose atomic fields are these values."""
     if isinstance(schema, Atomic):
         return next(values)
     fields = [record_of(each, values) for each in schema]
@@ -160,7 +160,7 @@ _INTEGERS, _BOOLS, _FLOATS = "iu", "b", "f"
 
 
 def columns_made(made: Any, schema: Type, length: int | None) -> Columns:
-    """Return what a function has made as columns; ``length``: so many records are expected, ``None``: any number.
+    """Return a function's result as columns; ``length``: so many records are expected, ``None``: any number.
 
     Raises ``ValueDoesNotFit`` for another length or type.
 
@@ -175,7 +175,7 @@ def columns_made(made: Any, schema: Type, length: int | None) -> Columns:
 
 
 def records_made(made: Any, length: int | None) -> list[Any]:
-    """Return what a function has made as records: of tables dicts, of records of arrays such records.
+    """Return a function's result as records: of tables dicts, of records of arrays such records.
 
     >>> records_made({"x": np.array([1, 2]), "y": ["a", "b"]}, None)
     [{'x': 1, 'y': 'a'}, {'x': 2, 'y': 'b'}]
@@ -231,7 +231,7 @@ def _structure_made(made: Any) -> Type:
 
 
 def _taken_apart(made: Any, schema: Type, where: str) -> list[tuple[str, Any]]:
-    """Return the arrays of the leaves, each after what messages call it."""
+    """Return the arrays of the fields, each with its name for messages."""
     if isinstance(schema, Atomic):
         if isinstance(made, _Table):
             if len(made) != 1:
@@ -367,7 +367,7 @@ def _is_array(found: Any) -> bool:
 
 
 def _result_column(found: Any, kind: Atomic, where: str) -> Column:
-    """Return a leaf as a column of a kind; raises ``ValueDoesNotFit``."""
+    """Return a field as a column of a type; raises ``ValueDoesNotFit``."""
     if not _is_array(found):
         one = _result_column(_object_array([found]), kind, where)
         return Column(kind, one.to_list(1)[0], True)
@@ -479,7 +479,7 @@ def _taken(values: list[Any], leaves: list[Column]) -> Type:
 
 
 def _kind(values: list[Any], types: set[type]) -> Atomic | None:
-    """Return the kind of single values; ``None``: they are records, or of several types."""
+    """Return the type of single values; ``None``: they are records, or of several types."""
     missing, types = _NOTHING in types, types - {_NOTHING}
     if not types:
         return NONE
@@ -511,7 +511,7 @@ def _column(values: list[Any], kind: Atomic) -> Column:
 
 
 def _structure(record: Any) -> Any:
-    """Return how a record is put together, without the types of its fields."""
+    """Return the structure of a record, without the types of its fields."""
     cls: Any = type(record)
     if cls is tuple:
         return record

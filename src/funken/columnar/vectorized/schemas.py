@@ -120,7 +120,7 @@ def _of_class(cls: type) -> Type:
 
 
 def structure_of(records: list[Any]) -> Type:
-    """Return how records are put together, all of them alike: a schema whose leaves are ``OBJECT``.
+    """Return the common structure of records: a schema whose fields are ``OBJECT``.
 
     Raises ``ValueDoesNotFit`` with the first record that is made of other fields.
 

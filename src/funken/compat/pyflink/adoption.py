@@ -31,7 +31,7 @@ def adopt(value: Any) -> Any:
 
 
 def adopting(native: type) -> Callable[[C], C]:
-    """Register a class as the variant of ``native``, and make its methods adopt what they return."""
+    """Register a class as the variant of ``native``, and make its methods adopt their results."""
 
     def decorate(variant: C) -> C:
         members: dict[str, Any] = {}
@@ -125,7 +125,7 @@ def not_yet(name: str, reason: str, module: str) -> type:
 
 
 def is_not_there_yet(cls: type) -> bool:
-    """Whether any use of a class says that it is not there yet.
+    """Return True if any use of a class says that it is not there yet.
 
     >>> is_not_there_yet(not_yet("KafkaSource", "read a file.", __name__)), is_not_there_yet(int)
     (True, False)

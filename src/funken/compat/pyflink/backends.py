@@ -9,7 +9,7 @@ from funken.compat.pyflink.adoption import refuse
 
 
 class StateBackend:
-    """Where state lives."""
+    """A place of state."""
 
 
 class HashMapStateBackend(StateBackend):
@@ -41,7 +41,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._threads = 4
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """Return what was set."""
+        """Return the setting."""
         return self._incremental
 
     def options(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._paths = list(paths)
 
     def get_db_storage_paths(self) -> list[str]:
-        """Return what was set."""
+        """Return the setting."""
         return self._paths
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
@@ -66,7 +66,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._predefined = options
 
     def get_predefined_options(self) -> PredefinedOptions:
-        """Return what was set."""
+        """Return the setting."""
         return self._predefined
 
     def set_options(self, options_factory_class_name: str) -> None:
@@ -74,7 +74,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._options = options_factory_class_name
 
     def get_options(self) -> str | None:
-        """Return what was set."""
+        """Return the setting."""
         return self._options
 
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
@@ -82,7 +82,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._threads = number_of_transfering_threads
 
     def get_number_of_transfer_threads(self) -> int:
-        """Return what was set."""
+        """Return the setting."""
         return self._threads
 
 
@@ -94,7 +94,7 @@ class CustomStateBackend(StateBackend):
 
 
 class CheckpointStorage:
-    """Where checkpoints are written."""
+    """A place of checkpoints."""
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
@@ -111,11 +111,11 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self._max = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
 
     def get_checkpoint_path(self) -> str | None:
-        """Return what was set."""
+        """Return the setting."""
         return self._path
 
     def get_max_state_size(self) -> int:
-        """Return what was set."""
+        """Return the setting."""
         return self._max
 
     def get_savepoint_path(self) -> str | None:
@@ -143,11 +143,11 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._buffer = 4096 if write_buffer_size is None else write_buffer_size
 
     def get_min_file_size_threshold(self) -> int:
-        """Return what was set; ``execution.checkpointing.data-inline-threshold`` decides."""
+        """Return the setting; ``execution.checkpointing.data-inline-threshold`` decides."""
         return self._threshold
 
     def get_write_buffer_size(self) -> int:
-        """Return what was set; nothing uses it."""
+        """Return the setting; nothing uses it."""
         return self._buffer
 
     def get_checkpoint_path(self) -> str:
@@ -193,11 +193,11 @@ class MemoryStateBackend(HashMapStateBackend):
         return {**super().options(), **self._folders}
 
     def get_max_state_size(self) -> int:
-        """Return what was set; nothing uses it."""
+        """Return the setting; nothing uses it."""
         return self._max
 
     def is_using_asynchronous_snapshots(self) -> bool:
-        """Return what was set; snapshots are asynchronous."""
+        """Return the setting; snapshots are asynchronous."""
         return self._asynchronous
 
 
@@ -232,15 +232,15 @@ class FsStateBackend(HashMapStateBackend):
         return self.checkpoint_directory_uri
 
     def get_min_file_size_threshold(self) -> int:
-        """Return what was set; ``execution.checkpointing.data-inline-threshold`` decides."""
+        """Return the setting; ``execution.checkpointing.data-inline-threshold`` decides."""
         return self._storage.get_min_file_size_threshold()
 
     def get_write_buffer_size(self) -> int:
-        """Return what was set; nothing uses it."""
+        """Return the setting; nothing uses it."""
         return self._storage.get_write_buffer_size()
 
     def is_using_asynchronous_snapshots(self) -> bool:
-        """Return what was set; snapshots are asynchronous."""
+        """Return the setting; snapshots are asynchronous."""
         return self._asynchronous
 
 
@@ -268,7 +268,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
         return {**of_checkpoints, **super().options()}
 
     def get_checkpoint_backend(self) -> StateBackend | None:
-        """Return where checkpoints are."""
+        """Return the place of checkpoints."""
         return self._checkpoints
 
     get_number_of_transfering_threads = EmbeddedRocksDBStateBackend.get_number_of_transfer_threads

@@ -137,7 +137,7 @@ def _schema(given: Any) -> Schema:
 
 
 class _Kept:
-    """The base of what a catalog keeps."""
+    """The base of the objects in a catalog."""
 
     comment: str | None
     properties: dict[str, str]
@@ -214,7 +214,7 @@ class CatalogBaseTable(_Kept):
         return _schema(self.schema)
 
     def is_partitioned(self) -> bool:
-        """Return whether there are partition keys."""
+        """Return True if there are partition keys."""
         return bool(self.partition_keys)
 
 
@@ -233,7 +233,7 @@ class CatalogFunction(_Kept):
         return CatalogFunction(class_name, function_language.upper())
 
     def get_class_name(self) -> str:
-        """Return where the code is."""
+        """Return the name of the class or function with the code."""
         return self.class_name
 
     def get_function_language(self) -> str:
@@ -346,7 +346,7 @@ class CatalogColumnStatistics(CatalogTableStatistics):
 
 
 class Catalog:
-    """A catalog as PyFlink shows it: what ``TableEnvironment.get_catalog`` returns.
+    """A catalog as PyFlink shows it: the result of ``TableEnvironment.get_catalog``.
 
     >>> catalog = Catalog(native.InMemoryCatalog("db"))
     >>> catalog.list_databases(), catalog.table_exists(ObjectPath("db", "t"))
@@ -373,7 +373,7 @@ class Catalog:
         return CatalogDatabase(dict(found.properties), found.comment)
 
     def database_exists(self, database_name: str) -> bool:
-        """Return whether there is a database."""
+        """Return True if there is a database."""
         return database_name in self.catalog.databases()
 
     def create_database(self, name: str, database: CatalogDatabase, ignore_if_exists: bool) -> None:
@@ -476,7 +476,7 @@ class Catalog:
         return []
 
     def table_exists(self, table_path: ObjectPath) -> bool:
-        """Return whether there is a table or view."""
+        """Return True if there is a table or view."""
         return self._find(table_path, "table") is not None
 
     def get_table(self, table_path: ObjectPath) -> CatalogBaseTable:
@@ -496,7 +496,7 @@ class Catalog:
         self._drop(table_path, "table", ignore_if_not_exists)
 
     def rename_table(self, table_path: ObjectPath, new_table_name: str, ignore_if_not_exists: bool) -> None:
-        """Give a table or view another name."""
+        """Rename a table or view."""
         self._rename(table_path, "table", new_table_name, ignore_if_not_exists)
 
     # -- functions
@@ -511,7 +511,7 @@ class Catalog:
         return []
 
     def function_exists(self, function_path: ObjectPath) -> bool:
-        """Return whether there is a function."""
+        """Return True if there is a function."""
         return self._find(function_path, "function") is not None
 
     def get_function(self, function_path: ObjectPath) -> CatalogFunction:
@@ -540,7 +540,7 @@ class Catalog:
         return self._names(database_name, "model")
 
     def model_exists(self, model_path: ObjectPath) -> bool:
-        """Return whether there is a model."""
+        """Return True if there is a model."""
         return self._find(model_path, "model") is not None
 
     def get_model(self, model_path: ObjectPath) -> CatalogModel:
@@ -562,7 +562,7 @@ class Catalog:
         self._drop(model_path, "model", ignore_if_not_exists)
 
     def rename_model(self, model_path: ObjectPath, new_model_name: str, ignore_if_not_exists: bool) -> None:
-        """Give a model another name."""
+        """Rename a model."""
         self._rename(model_path, "model", new_model_name, ignore_if_not_exists)
 
     # -- partitions: kept for programs that ask for them; tables of files find theirs in the names of folders
@@ -593,7 +593,7 @@ class Catalog:
         return [spec for spec in kept if given.items() <= spec.get_partition_spec().items()]
 
     def partition_exists(self, table_path: ObjectPath, partition_spec: CatalogPartitionSpec) -> bool:
-        """Return whether there is a partition."""
+        """Return True if there is a partition."""
         return self.table_exists(table_path) and partition_spec in self._kept_partitions().get(str(table_path), {})
 
     def get_partition(self, table_path: ObjectPath, partition_spec: CatalogPartitionSpec) -> CatalogPartition:

@@ -110,7 +110,7 @@ class FileSink(file_sink.FileSink):
 
 
 class FileCompactStrategy(compaction.FileCompactStrategy):
-    """When files are put together.
+    """A rule for the compaction of files.
 
     >>> FileCompactStrategy.Builder().set_size_threshold(64 << 20).build().size_threshold
     67108864
@@ -158,7 +158,7 @@ class OutputFileConfigBuilder(InPlace, of=part_files.OutputFileConfig):
 
 
 class OutputFileConfig(part_files.OutputFileConfig):
-    """How part files are named.
+    """The rule for the names of part files.
 
     >>> config = OutputFileConfig.builder().with_part_prefix("clicks").with_part_suffix(".txt").build()
     >>> config.get_part_prefix(), config.get_part_suffix()
@@ -177,11 +177,11 @@ class OutputFileConfig(part_files.OutputFileConfig):
         return OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
-        """Return what names begin with."""
+        """Return the beginning of the names."""
         return self.part_prefix
 
     def get_part_suffix(self) -> str:
-        """Return what names end with."""
+        """Return the end of the names."""
         return self.part_suffix
 
 
@@ -219,7 +219,7 @@ class KafkaRecordSerializationSchemaBuilder(InPlace, of=kafka_records.KafkaRecor
 
 
 class KafkaRecordSerializationSchema(kafka_records.KafkaRecordSerializationSchema):
-    """How records become Kafka's.
+    """A schema that makes Kafka's records of the stream's.
 
     >>> from funken.compat.pyflink.formats import SimpleStringSchema
     >>> builder = KafkaRecordSerializationSchema.builder()
@@ -284,7 +284,7 @@ class SupportsPreprocessing:
 
 
 class FileEnumeratorProvider:
-    """How files are found; Funken's source decides by itself."""
+    """A finder of files; Funken's source decides by itself."""
 
     @staticmethod
     def default_splittable_file_enumerator() -> FileEnumeratorProvider:
@@ -298,11 +298,11 @@ class FileEnumeratorProvider:
 
 
 class FileSplitAssignerProvider:
-    """Who reads which file; Funken's source decides by itself."""
+    """An assigner of files to readers; Funken's source decides by itself."""
 
     @staticmethod
     def locality_aware_split_assigner() -> FileSplitAssignerProvider:
-        """Prefer what is near."""
+        """Prefer near files."""
         return FileSplitAssignerProvider()
 
 

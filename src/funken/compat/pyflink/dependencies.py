@@ -134,7 +134,7 @@ def _refused(archive: str, member: str, fact: str) -> InvalidProgram:
 
 @dataclass
 class Dependencies:
-    """What was added so far: file contents by name, archives by folder, environment variables."""
+    """Dependencies added so far: file contents by name, archives by folder, environment variables."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     archives: dict[str, bytes] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class Dependencies:
         self.archives[checked_target(target or Path(path).name)] = Path(path).read_bytes()
 
     def add_requirements(self, requirements: str, cache: str | None) -> None:
-        """Install what a requirements file names, into a folder that travels."""
+        """Install the packages of a requirements file into a folder that travels."""
         with tempfile.TemporaryDirectory() as folder:
             offline = ["--no-index", "--find-links", cache] if cache else []
             command = [sys.executable, "-m", "pip", "install", "-q", "-r", requirements, "-t", folder, *offline]
@@ -171,7 +171,7 @@ class Dependencies:
                     self.files[f"site/{below.relative_to(folder).as_posix()}"] = below.read_bytes()
 
     def shipment(self) -> Shipment:
-        """Return what travels."""
+        """Return the dependencies that travel."""
         return Shipment(dict(self.files), dict(self.archives), dict(self.variables))
 
 
@@ -260,7 +260,7 @@ class ComesBack:
 
 @dataclass(frozen=True)
 class ShippedPlan(PhysicalPlan):
-    """A plan that brings its dependencies, and PyFlink's names, to whoever unpickles it."""
+    """A plan that brings its dependencies, and PyFlink's names, to the process that unpickles it."""
 
     shipment: Shipment = field(default_factory=lambda: Shipment({}, {}, {}))
 

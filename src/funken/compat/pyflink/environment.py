@@ -40,7 +40,7 @@ _MOST_KEY_GROUPS = 32_768
 
 @adopting(native.StreamExecutionEnvironment)
 class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
-    """Where a program begins and ends.
+    """An environment in which a program begins and is executed.
 
     >>> from funken.types import Types
     >>> conf = Configuration().set_string("execution.target", "local")
@@ -61,7 +61,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
 
     @staticmethod
     def get_execution_environment(configuration: Any = None, spark: Any = None) -> StreamExecutionEnvironment:
-        """Return an environment that runs on Spark, or wherever the options of the command line say."""
+        """Return an environment that runs on Spark, or on the target of the command line's options."""
         environment = StreamExecutionEnvironment(config.default_configuration(), spark)
         return environment.configure(configuration) if configuration is not None else environment
 
@@ -149,11 +149,11 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     get_checkpointing_consistency_mode = get_checkpointing_mode
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether barriers overtake records."""
+        """Return True if barriers overtake records."""
         return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Whether barriers overtake records, whatever the job contains."""
+        """Return True if barriers overtake records in any job."""
         return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
@@ -166,7 +166,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return self
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
-        """Return what was set."""
+        """Return the setting."""
         return self._remembered.get("changelog")
 
     def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
@@ -175,16 +175,16 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
-        """Return where savepoints go."""
+        """Return the place of savepoints."""
         path: str | None = self._configuration.to_dict().get("execution.checkpointing.savepoint-dir")
         return path
 
     def get_default_local_parallelism(self) -> int:
-        """Return how many subtasks operators have by default, in this process."""
+        """Return the default number of subtasks of operators, in this process."""
         return self._remembered.get("local parallelism") or os.cpu_count() or 1
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
-        """Remember it for ``get_default_local_parallelism``; ``set_parallelism`` is what counts."""
+        """Remember it for ``get_default_local_parallelism``; ``set_parallelism`` decides."""
         self._remembered["local parallelism"] = parallelism
 
     def register_slot_sharing_group(self, slot_sharing_group: Any) -> StreamExecutionEnvironment:
@@ -202,7 +202,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         self._dependencies.add_file(file_path)
 
     def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
-        """Install what a file names, here, and carry it to the workers; what they have already wins."""
+        """Install the packages of a requirements file here, and carry them to workers; packages there already win."""
         self._dependencies.add_requirements(requirements_file_path, requirements_cache_dir)
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
@@ -216,7 +216,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         self._dependencies.variables["python"] = python_exec
 
     def add_jars(self, *jars_path: str) -> None:
-        """Accept and ignore: Funken's connectors are Python. Of the jar of a connector it is said what stands in for it."""
+        """Accept and ignore: Funken's connectors are Python. For the jar of a connector, name its stand-in."""
         for path in jars_path:
             instead = stand_in(path)
             if instead is not None:
@@ -229,7 +229,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     # ---- gone since PyFlink 2
 
     def set_restart_strategy(self, restart_strategy_configuration: Any) -> StreamExecutionEnvironment:
-        """Say what happens after a failure."""
+        """Set the rule for the restart after a failure."""
         removed("set_restart_strategy()", "set restart-strategy.type and its options.")
         for key, value in restart_strategy_configuration.options().items():
             self._configuration.set(key, value)
@@ -237,7 +237,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return self
 
     def get_restart_strategy(self) -> Any:
-        """Return what was set."""
+        """Return the setting."""
         return self._remembered.get("restart strategy", RestartStrategies.fall_back_restart())
 
     def set_state_backend(self, state_backend: Any) -> StreamExecutionEnvironment:
@@ -249,7 +249,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return self
 
     def get_state_backend(self) -> Any:
-        """Return what was set."""
+        """Return the setting."""
         kind = self._configuration.to_dict().get("state.backend.type")
         backend = {"jobmanager": MemoryStateBackend, "filesystem": FsStateBackend, "hashmap": HashMapStateBackend,
                    "rocksdb": EmbeddedRocksDBStateBackend}.get(str(kind))  # fmt: skip
@@ -261,7 +261,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         self._remembered["time"] = characteristic
 
     def get_stream_time_characteristic(self) -> TimeCharacteristic:
-        """Return what was set."""
+        """Return the setting."""
         given = self._configuration.to_dict().get("pipeline.time-characteristic")
         default = TimeCharacteristic[given] if given else TimeCharacteristic.EventTime
         of: TimeCharacteristic = self._remembered.get("time", default)

@@ -11,17 +11,17 @@ from funken.table.catalog import InvalidTable
 F = TypeVar("F")
 
 JavaException = JobExecutionError
-"""What PyFlink raises for an error of Flink's; here, a job that failed."""
+"""PyFlink's exception for an error of Flink's; here, a job that failed."""
 
 
 class _Stability:
     """A decorator that says how settled something is, and changes nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take whatever the decorator is given."""
+        """Take any arguments of the decorator."""
 
     def __call__(self, decorated: F) -> F:
-        """Return what is decorated."""
+        """Return the decorated object."""
         return decorated
 
 

@@ -55,14 +55,14 @@ class CsvSchemaBuilder(CsvSettings):
         return self
 
     def size(self) -> int:
-        """Return how many columns there are."""
+        """Return the number of columns."""
         return len(self._columns)
 
     def __len__(self) -> int:
         return self.size()
 
     def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
-        """Set what is between the elements of a list."""
+        """Set the text between the elements of a list."""
         self.set_array_element_delimiter(separator)
         return self
 
@@ -76,12 +76,12 @@ class CsvSchemaBuilder(CsvSettings):
         return self
 
     def set_column_separator(self, char: str) -> CsvSchemaBuilder:
-        """Set what is between columns."""
+        """Set the text between columns."""
         self._set("delimiter", char)
         return self
 
     def set_quote_char(self, char: str) -> CsvSchemaBuilder:
-        """Set what fields are quoted with."""
+        """Set the quotes of fields."""
         self._set("quote", char)
         return self
 
@@ -91,7 +91,7 @@ class CsvSchemaBuilder(CsvSettings):
         return self
 
     def set_escape_char(self, char: str) -> CsvSchemaBuilder:
-        """Set what takes the meaning of the next character."""
+        """Set the letter that takes the meaning of the next character."""
         self._set("escape", char)
         return self
 
@@ -145,7 +145,7 @@ class CsvSchema(csv_files.CsvReaderFormat):
         return CsvSchemaBuilder()
 
     def size(self) -> int:
-        """Return how many columns there are."""
+        """Return the number of columns."""
         return len(self.schema.names)
 
 

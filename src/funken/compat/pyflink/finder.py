@@ -25,7 +25,7 @@ from typing import Any
 
 _HERE = "funken.compat.pyflink."
 _OF_ALL = f"{_HERE}type_variables"
-"""What has names that are in no ``__all__`` of PyFlink's, but in many of its modules."""
+"""The module of names that are in no ``__all__`` of PyFlink's, but in many of its modules."""
 _COMMON = (
     "times",
     "settings",
@@ -141,7 +141,7 @@ REFUSED = {
 
 
 def sources(name: str) -> list[str] | None:
-    """Return the modules of Funken that hold what is in a PyFlink module; ``None`` if there is no such module.
+    """Return the modules of Funken for the names of a PyFlink module; ``None`` if there is no such module.
 
     >>> sources("pyflink.datastream.window")
     ['funken.compat.pyflink.windows']
@@ -151,7 +151,7 @@ def sources(name: str) -> list[str] | None:
 
 
 def refusal(name: str) -> str | None:
-    """Return why a PyFlink module cannot be there, if it is one of those.
+    """Return the reason for which a PyFlink module cannot be there, if it is one of those.
 
     >>> refusal("pyflink.ml.core").split(";")[0]
     'This is another package'
@@ -174,7 +174,7 @@ def passed_on(module: str) -> Iterator[str]:
 
 
 def _shared(parts: list[str], others: list[str]) -> int:
-    """Return how many parts two names share, from the first one on."""
+    """Return the number of common first parts of two names."""
     equal = (one == other for one, other in zip(parts, others, strict=False))
     return sum(1 for _ in takewhile(bool, equal))
 

@@ -112,7 +112,7 @@ class _Settings:
     type_info = with_type_info
 
     def ignore_parse_errors(self) -> Any:
-        """Drop what cannot be parsed."""
+        """Drop messages that cannot be parsed."""
         self._ignore = True
         return self
 
@@ -226,15 +226,15 @@ class CsvSettings(_Settings):
         return self
 
     def set_field_delimiter(self, delimiter: str) -> Any:
-        """Set what is between fields."""
+        """Set the text between fields."""
         return self._set("delimiter", delimiter)
 
     def set_array_element_delimiter(self, delimiter: str) -> Any:
-        """Set what is between the elements of a list."""
+        """Set the text between the elements of a list."""
         return self._set("array_delimiter", delimiter)
 
     def set_quote_character(self, c: str) -> Any:
-        """Set what fields are quoted with."""
+        """Set the quotes of fields."""
         return self._set("quote", c)
 
     def disable_quote_character(self) -> Any:
@@ -242,7 +242,7 @@ class CsvSettings(_Settings):
         return self._set("quote", None)
 
     def set_escape_character(self, c: str) -> Any:
-        """Set what takes the meaning of the next character."""
+        """Set the letter that takes the meaning of the next character."""
         return self._set("escape", c)
 
     def set_null_literal(self, null_literal: str) -> Any:
@@ -280,7 +280,7 @@ class CsvRowDeserializationSchema(_Lenient):
 
 
 class CsvRowSerializationSchema(_Strict):
-    """Delimited text of rows; each message ends with a line feed, as in Flink, unless told otherwise.
+    """Delimited text of rows; by default each message ends with a line feed, as in Flink.
 
     >>> from funken import Types
     >>> types = Types.ROW([Types.STRING(), Types.INT()])
@@ -292,7 +292,7 @@ class CsvRowSerializationSchema(_Strict):
         """Describes one."""
 
         def set_field_delimiter(self, c: str) -> Any:
-            """Set what is between fields."""
+            """Set the text between fields."""
             return self._set("delimiter", c)
 
         def set_null_literal(self, s: str) -> Any:
@@ -300,7 +300,7 @@ class CsvRowSerializationSchema(_Strict):
             return self._set("null_literal", s)
 
         def set_line_delimiter(self, delimiter: str) -> Any:
-            """Set what messages end with."""
+            """Set the end of messages."""
             self._line = delimiter
             return self
 

@@ -87,7 +87,7 @@ class KeySelector(Subscriptable, native.KeySelector):
 
 
 class NullByteKeySelector(KeySelector):
-    """Gives all records the same key.
+    """A selector that returns the same key for all records.
 
     >>> from funken.testing import local
     >>> local([1, 2, 3]).key_by(NullByteKeySelector()).reduce(lambda a, b: a + b).execute_and_collect(limit=3)
@@ -182,7 +182,7 @@ class PassThroughAllWindowFunction(AllWindowFunction):
 
 
 class BaseBroadcastProcessFunction(Subscriptable, native.Function):
-    """What both broadcast functions have in common: the names of their contexts."""
+    """The base of both broadcast functions: the names of their contexts."""
 
     BaseContext = context(BroadcastContext)
     Context = context(BroadcastContext)
@@ -205,7 +205,7 @@ class AsyncFunction(Subscriptable, async_io.AsyncFunction):
 
 
 class JavaFunctionWrapper:
-    """Base of what PyFlink makes of Java functions: none can be made, each raises ``NotInFunken``.
+    """Base of PyFlink's wrappers of Java functions: none can be made, each raises ``NotInFunken``.
 
     >>> SinkFunction("org.example.MySink")
     Traceback (most recent call last):

@@ -30,7 +30,7 @@ _STAND_INS = (
 
 
 def stand_in(path: str) -> str | None:
-    """Return what stands in for the jar of a connector or format of Flink; ``None`` for another jar.
+    """Return the stand-in for the jar of a connector or format of Flink; ``None`` for another jar.
 
     >>> stand_in("file:///opt/flink-sql-connector-kafka-3.0.2-1.18.jar")
     "Funken's own KafkaSource and KafkaSink (pip install 'funken[kafka]') stands in for it; no jar is needed."

@@ -16,7 +16,7 @@ def get_gateway() -> NoReturn:
 
 
 def on_windows() -> bool:
-    """Whether this is Windows, which tests of PyFlink ask."""
+    """Return True if this is Windows; tests of PyFlink ask."""
     return sys.platform == "win32"
 
 
@@ -65,7 +65,7 @@ def is_instance_of(java_object: Any, java_class: Any) -> NoReturn:
 
 
 class JavaObjectWrapper:
-    """Base of what PyFlink makes of Java objects: none can be made."""
+    """Base of PyFlink's wrappers of Java objects: none can be made."""
 
     def __init__(self, j_object: Any) -> None:
         refuse(f"{type(self).__name__}({j_object!r})", _INSTEAD)

@@ -33,7 +33,7 @@ class JobID:
 
 @adopting(native.JobExecutionResult)
 class JobExecutionResult(native.JobExecutionResult):
-    """What a finished job tells."""
+    """The result of a finished job."""
 
     def get_job_id(self) -> JobID:  # type: ignore[override]
         """Return the job's id."""
@@ -44,7 +44,7 @@ class JobExecutionResult(native.JobExecutionResult):
         return self.get_all_accumulator_results().get(accumulator_name)
 
     def is_job_execution_result(self) -> bool:
-        """Whether this is the result of a job that ended."""
+        """Return True: this is the result of a job that ended."""
         return True
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class JobClient(native.JobClient):
         return JobID(super().get_job_id())
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:  # type: ignore[override]
-        """Return a future of the result; it raises what made the job fail."""
+        """Return a future of the result; it raises the job's failure."""
         result: Future[JobExecutionResult] = Future()
 
         def take(done: Future[native.JobExecutionResult]) -> None:

@@ -30,7 +30,7 @@ def connection_of(properties: Mapping[str, Any]) -> KinesisConnection:
 
 
 class KinesisShardAssigner:
-    """How shards are dealt out; Funken deals them out evenly by itself."""
+    """An assigner of shards to readers; Funken deals them out evenly by itself."""
 
     @staticmethod
     def default_shard_assigner() -> KinesisShardAssigner:
@@ -44,7 +44,7 @@ class KinesisShardAssigner:
 
 
 class KinesisDeserializationSchema(DeserializationSchema):
-    """A schema of records of Kinesis; it is given the bytes."""
+    """A schema of records of Kinesis; its input is their bytes."""
 
 
 class WatermarkTracker:
@@ -129,7 +129,7 @@ class _SinkBuilder:
         self._more: dict[str, Any] = {}
 
     def set_serialization_schema(self, serialization_schema: Any) -> Any:
-        """Set what makes bytes of records."""
+        """Set the schema that makes bytes of records."""
         self._schema = serialization_schema
         return self
 
@@ -176,7 +176,7 @@ class KinesisStreamsSinkBuilder(_SinkBuilder):
         return self
 
     def set_partition_key_generator(self, partition_key_generator: Any) -> KinesisStreamsSinkBuilder:
-        """Set what makes keys of records: a ``PartitionKeyGenerator`` or a function."""
+        """Set the maker of keys of records: a ``PartitionKeyGenerator`` or a function."""
         self._more["partition_key"] = partition_key_generator
         return self
 

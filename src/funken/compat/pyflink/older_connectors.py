@@ -45,7 +45,7 @@ def _superseded(what: str, instead: str) -> None:
 
 
 class FlinkKafkaConsumerBase:
-    """Reads topics as a ``KafkaSource``; as in Flink it begins with the offsets of its group, unless it is told otherwise."""
+    """Reads topics as a ``KafkaSource``; by default it begins with the offsets of its group, as in Flink."""
 
     def __init__(self, topics: str | Sequence[str], deserialization_schema: Any, properties: Mapping[str, Any]) -> None:
         self._topics = [topics] if isinstance(topics, str) else [*topics]
@@ -120,7 +120,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
 
 
 class Semantic(enum.Enum):
-    """What a ``FlinkKafkaProducer`` guarantees."""
+    """The guarantee of a ``FlinkKafkaProducer``."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
@@ -143,7 +143,7 @@ class FlinkKafkaProducerBase:
         return self
 
     def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducerBase:
-        """Wait for what was sent when a checkpoint is made, or guarantee nothing."""
+        """Wait for sent messages when a checkpoint is made, or guarantee nothing."""
         if not flush_on_checkpoint:
             self._semantic = Semantic.NONE
         return self
@@ -182,7 +182,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         super().__init__(topic, serialization_schema, producer_config, semantic)
 
     def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
-        """Accept and ignore: a transaction that has timed out fails the restore, and the error says what is lost."""
+        """Accept and ignore: a transaction that has timed out fails the restore, and the error names the loss."""
         return self
 
 
@@ -191,7 +191,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
 
 @dataclass(frozen=True)
 class JdbcConnectionOptions:
-    """How a database is reached.
+    """The connection to a database.
 
     >>> builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url("jdbc:postgresql://db.example:5432/shop")
     >>> options = builder.with_driver_name("org.postgresql.Driver").with_user_name("ada").with_password("secret").build()
@@ -277,7 +277,7 @@ JdbcConnectionOptions.JdbcConnectionOptionsBuilder = _ConnectionBuilder  # type:
 
 @dataclass(frozen=True)
 class JdbcExecutionOptions:
-    """How many rows are written at once; rows are written when a block of records comes, so the interval has no effect.
+    """The size of batches of rows; rows are written when a block of records comes, so the interval has no effect.
 
     >>> JdbcExecutionOptions.builder().with_batch_size(200).with_batch_interval_ms(100).build().get_batch_size()
     200
@@ -316,15 +316,15 @@ class JdbcExecutionOptions:
         return self
 
     def get_batch_size(self) -> int:
-        """Return how many rows are written at most in a transaction."""
+        """Return the highest number of rows in a transaction."""
         return self.batch_size
 
     def get_batch_interval_ms(self) -> int:
-        """Return what was set."""
+        """Return the setting."""
         return self.batch_interval_ms
 
     def get_max_retries(self) -> int:
-        """Return what was set."""
+        """Return the setting."""
         return self.max_retries
 
 

@@ -44,7 +44,7 @@ class Descriptor:
 
 
 class Rowtime(Descriptor):
-    """Where the event time of rows is, and how watermarks follow it.
+    """The event time of rows, and the rule for watermarks.
 
     >>> Rowtime().timestamps_from_field("ts").watermarks_periodic_bounded(1000).to_properties()["rowtime.watermarks.delay"]
     '1000'
@@ -348,7 +348,7 @@ class Csv(_Options):
                 getattr(self, name)(*(() if value is True else (value,)))
 
     def field_delimiter(self, delimiter: str) -> Csv:
-        """Set what separates values."""
+        """Set the text between values."""
         self._properties["field-delimiter"] = delimiter
         return self
 
@@ -357,7 +357,7 @@ class Csv(_Options):
         return self
 
     def quote_character(self, quoteCharacter: str) -> Csv:
-        """Set what encloses values."""
+        """Set the quotes of values."""
         self._properties["quote-character"] = quoteCharacter
         return self
 
@@ -372,12 +372,12 @@ class Csv(_Options):
         return self
 
     def array_element_delimiter(self, delimiter: str) -> Csv:
-        """Set what separates the elements of arrays."""
+        """Set the text between the elements of arrays."""
         self._properties["array-element-delimiter"] = delimiter
         return self
 
     def escape_character(self, escape_character: str) -> Csv:
-        """Set what quotes a character."""
+        """Set the letter that quotes a character."""
         self._properties["escape-character"] = escape_character
         return self
 
@@ -428,7 +428,7 @@ class Json(_Options):
             self.ignore_parse_errors(True)
 
     def fail_on_missing_field(self, fail_on_missing_field: bool = True) -> Json:
-        """Fail for documents without a field, or give NULL."""
+        """Fail for documents without a field, or return NULL."""
         self._properties["fail-on-missing-field"] = str(bool(fail_on_missing_field)).lower()
         return self
 
@@ -603,7 +603,7 @@ class TableSchema:
 
 
 class WriteMode:
-    """What happens to files that are there."""
+    """The rule for files that exist."""
 
     NO_OVERWRITE = 0
     OVERWRITE = 1
@@ -613,7 +613,7 @@ class TableSource:
     """The base of sources of tables."""
 
     def descriptor(self) -> TableDescriptor:
-        """Return what describes the table."""
+        """Return the descriptor of the table."""
         raise NotImplementedError
 
 
@@ -652,7 +652,7 @@ class CsvTableSource(TableSource):
         self._descriptor = _csv(source_path, field_names, field_types, options)
 
     def descriptor(self) -> TableDescriptor:
-        """Return what describes the table."""
+        """Return the descriptor of the table."""
         return self._descriptor
 
 
@@ -666,7 +666,7 @@ class CsvTableSink(TableSink):
         self._descriptor = _csv(path, field_names, field_types, {"field-delimiter": field_delimiter})
 
     def descriptor(self) -> TableDescriptor:
-        """Return what describes the table."""
+        """Return the descriptor of the table."""
         return self._descriptor
 
 

@@ -14,7 +14,7 @@ _NAMES = {"project": "Projection"}
 
 
 def flink_json(graph: StreamGraph, parallelism: int, max_parallelism: int) -> str:
-    """Return ``{"nodes": [...]}``; what ``key_by`` does has nodes of its own there."""
+    """Return ``{"nodes": [...]}``; ``key_by`` has nodes of its own there."""
     plan = _Plan()
     for node in resolve(graph, parallelism, max_parallelism):
         plan.add(node)

@@ -20,7 +20,7 @@ _SCOPES = ("pulsar.client.", "pulsar.admin.", "pulsar.source.", "pulsar.consumer
 
 
 class _Builder:
-    """What the builders of source and sink share: addresses, authentication, options."""
+    """The base of the builders of source and sink: addresses, authentication, options."""
 
     def __init__(self) -> None:
         self._service_url = ""
@@ -83,7 +83,7 @@ class _Builder:
 
 
 class RangeGenerator:
-    """Which keys of a shared subscription a source reads; Funken reads partitions as a whole."""
+    """The keys of a shared subscription that a source reads; Funken reads partitions as a whole."""
 
     @staticmethod
     def full() -> RangeGenerator:
@@ -144,7 +144,7 @@ class PulsarSourceBuilder(_Builder):
         return self
 
     def set_deserialization_schema(self, deserialization_schema: Any) -> PulsarSourceBuilder:
-        """Set what makes records of messages."""
+        """Set the schema that makes records of messages."""
         self._schema = deserialization_schema
         return self
 
@@ -176,7 +176,7 @@ class PulsarSource(pulsar.PulsarSource):
 
 
 class MessageDelayer:
-    """How much later brokers deliver messages (ms)."""
+    """The delay of brokers before they deliver messages (ms)."""
 
     def __init__(self, millis: int = 0) -> None:
         self.millis = millis
@@ -208,7 +208,7 @@ class PulsarSinkBuilder(_Builder):
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> PulsarSinkBuilder:
-        """Set how often a record arrives."""
+        """Set the delivery guarantee."""
         self._more["guarantee"] = delivery_guarantee
         return self
 
@@ -224,7 +224,7 @@ class PulsarSinkBuilder(_Builder):
         )
 
     def set_serialization_schema(self, serialization_schema: Any) -> PulsarSinkBuilder:
-        """Set what makes messages of records."""
+        """Set the schema that makes messages of records."""
         self._schema = serialization_schema
         return self
 

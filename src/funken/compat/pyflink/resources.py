@@ -52,7 +52,7 @@ class MemorySize:
 
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """A name for operators that share slots, and what they need; the name keeps operators of others out of a chain.
+    """A name for operators that share slots, and their resources; the name keeps operators of others out of a chain.
 
     >>> builder = SlotSharingGroup.builder("heavy").set_cpu_cores(2.0).set_task_heap_memory_mb(64)
     >>> group = builder.set_managed_memory(MemorySize.of_mebi_bytes(8)).set_external_resource("gpu", 1.0).build()
@@ -157,7 +157,7 @@ SlotSharingGroup.Builder = Builder  # type: ignore[attr-defined]
 
 @dataclass(frozen=True)
 class RestartStrategyConfiguration:
-    """What happens after a failure."""
+    """A rule for the restart after a failure."""
 
     kind: str
     attempts: int = 0
@@ -198,7 +198,7 @@ class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
 
 
 class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-    """What the configuration says, decides."""
+    """The rule of the configuration."""
 
     def __init__(self) -> None:
         super().__init__("fallback")
@@ -211,11 +211,11 @@ class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
         super().__init__("fixed-delay", restart_attempts, _time(delay_between_attempts_interval))
 
     def get_restart_attempts(self) -> int:
-        """Return how many."""
+        """Return the number of attempts."""
         return self.attempts
 
     def get_delay_between_attempts_interval(self) -> timedelta:
-        """Return how long apart."""
+        """Return the delay between attempts."""
         return self.delay
 
 
@@ -229,7 +229,7 @@ class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
         super().__init__("failure-rate", max_failure_rate, delay, interval)
 
     def get_max_failure_rate(self) -> int:
-        """Return how many failures are too many."""
+        """Return the number of failures that is too high."""
         return self.attempts
 
     def get_failure_interval(self) -> timedelta:
@@ -237,7 +237,7 @@ class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
         return self.interval
 
     def get_delay_between_attempts_interval(self) -> timedelta:
-        """Return how long apart attempts are."""
+        """Return the delay between attempts."""
         return self.delay
 
 

@@ -14,7 +14,7 @@ _MS = 1000
 
 
 class FlushBackoffType(enum.Enum):
-    """How the pauses between retries grow."""
+    """The growth of the pauses between retries."""
 
     CONSTANT = "CONSTANT"
     EXPONENTIAL = "EXPONENTIAL"
@@ -40,7 +40,7 @@ class ElasticsearchSinkBuilderBase:
         """Return nothing: hosts are texts here, and no class of Java."""
 
     def set_emitter(self, emitter: Any) -> Any:
-        """Set what makes actions of records: an ``ElasticsearchEmitter``, or a function to ``BulkAction``."""
+        """Set the maker of actions of records: an ``ElasticsearchEmitter``, or a function to ``BulkAction``."""
         self._emitter = emitter
         return self
 
@@ -73,7 +73,7 @@ class ElasticsearchSinkBuilderBase:
     def set_bulk_flush_backoff_strategy(
         self, flush_backoff_type: FlushBackoffType, max_retries: int, delay_millis: int
     ) -> Any:
-        """Set how often a request is repeated, and after which pauses."""
+        """Set the number of repetitions of a request, and the pauses between them."""
         if flush_backoff_type is FlushBackoffType.NONE:
             max_retries = 0
         exponential = flush_backoff_type is FlushBackoffType.EXPONENTIAL
@@ -91,21 +91,21 @@ class ElasticsearchSinkBuilderBase:
         return self
 
     def set_connection_path_prefix(self, prefix: str) -> Any:
-        """Set what each path begins with."""
+        """Set the beginning of each path."""
         self._server["path_prefix"] = prefix
         return self
 
     def set_connection_request_timeout(self, timeout: int) -> Any:
-        """Set how long a connection may be waited for, in ms: there is one for each subtask, which never waits."""
+        """Set the longest wait for a connection, in ms: there is one for each subtask, which never waits."""
         return self
 
     def set_connection_timeout(self, timeout: int) -> Any:
-        """Set how long a connection may take, in ms."""
+        """Set the time limit of a connection attempt, in ms."""
         self._server["connect_timeout"] = timeout / _MS
         return self
 
     def set_socket_timeout(self, timeout: int) -> Any:
-        """Set how long an answer may take, in ms."""
+        """Set the time limit of an answer, in ms."""
         self._server["timeout"] = timeout / _MS
         return self
 

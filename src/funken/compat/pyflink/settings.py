@@ -27,9 +27,9 @@ T = TypeVar("T")
 _SHORTEST_CHECKPOINT = 10
 """The shortest interval and timeout of checkpoints that Flink takes (ms)."""
 _ALIKE = 0.75
-"""How like an option's key a key must be to be taken for it (``difflib``'s ratio)."""
+"""The similarity from which a key is taken for an option's (``difflib``'s ratio)."""
 _REMEMBERED = "funken.compat."
-"""What begins the keys of settings that are remembered for the methods that ask for them."""
+"""The beginning of the keys of settings that are remembered for the methods that ask for them."""
 _OLDER = {
     "execution.buffer-timeout": options.BUFFER_TIMEOUT.key,
     "pipeline.operator-chaining": options.CHAINING.key,
@@ -52,7 +52,7 @@ def _backend(value: Any) -> Any:
 
 
 class Configuration(NativeConfiguration):
-    """A set of option values; a key of the program itself is kept, and an environment that is given it warns.
+    """A set of option values; a key of the program itself is kept, and an environment with it warns.
 
     >>> conf = Configuration().set_string("pipeline.operator-chaining", "false").set_integer("my.option", 3)
     >>> conf.get_boolean("pipeline.operator-chaining", True), conf.get_integer("my.option", 0)
@@ -78,7 +78,7 @@ class Configuration(NativeConfiguration):
         return configuration
 
     def set(self, key: str | Option[Any], value: Any) -> Configuration:
-        """Set an option; raises ``InvalidConfiguration`` for an unfit value, and for what looks like a misspelt option.
+        """Set an option; raises ``InvalidConfiguration`` for an unfit value, and for a seemingly misspelt option.
 
         >>> Configuration().set("state.checkpoints.dir", "/data").to_dict()  # an older name of Flink's
         {'execution.checkpointing.dir': '/data'}
@@ -179,7 +179,7 @@ def _newer(key: str) -> str:
 
 
 class ConfigOption(Generic[T]):
-    """An option: a key and what it is unless set; made by ``ConfigOptions``.
+    """An option: a key and its default; made by ``ConfigOptions``.
 
     >>> timeout = ConfigOptions.key("my.timeout").int_type().default_value(5)
     >>> timeout.key, timeout.default
@@ -209,7 +209,7 @@ class ConfigOptions:
         return ConfigOptions(key)
 
     def string_type(self) -> ConfigOptions:
-        """Say what its values are; they are taken as they come."""
+        """Set the type of its values; they are taken as they come."""
         return self
 
     int_type = long_type = float_type = double_type = boolean_type = string_type
@@ -224,7 +224,7 @@ class ConfigOptions:
 
 
 class ExecutionConfig(native.ExecutionConfig, Remembered):
-    """How a job runs. What concerns Flink's own runtime is remembered and has no effect."""
+    """The settings of a job's execution. Settings of Flink's own runtime are remembered and have no effect."""
 
     PARALLELISM_DEFAULT = -1
     """Stands for the parallelism that the environment has by default."""
@@ -245,16 +245,16 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
     }
 
     def set_task_cancellation_timeout(self, timeout: Any) -> ExecutionConfig:
-        """Set how long a cancelled worker may run on (ms)."""
+        """Set the time that a cancelled worker may run on (ms)."""
         self._configuration.set(options.CANCEL_GRACE, duration_ms(timeout))
         return self
 
     def get_task_cancellation_timeout(self) -> int:
-        """Return how long a cancelled worker may run on (ms)."""
+        """Return the time that a cancelled worker may run on (ms)."""
         return self._configuration.get(options.CANCEL_GRACE)
 
     def set_restart_strategy(self, restart_strategy_configuration: Any) -> ExecutionConfig:
-        """Say what happens after a failure; gone since PyFlink 2."""
+        """Set the rule for the restart after a failure; gone since PyFlink 2."""
         removed("set_restart_strategy()", "set restart-strategy.type and its options.")
         for key, value in restart_strategy_configuration.options().items():
             self._configuration.set(key, value)
@@ -262,7 +262,7 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
         return self
 
     def get_restart_strategy(self) -> Any:
-        """Return what was set."""
+        """Return the setting."""
         return self._configuration._values.get(f"{_REMEMBERED}restart-strategy", RestartStrategies.fall_back_restart())
 
     def register_pojo_type(self, type_class_name: str) -> ExecutionConfig:
@@ -275,7 +275,7 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
         return self
 
     def disable_generic_types(self) -> ExecutionConfig:
-        """Accept and ignore: records without a declared type are what Funken is made for."""
+        """Accept and ignore: Funken is made for records without a declared type."""
         return self
 
     def has_generic_types_disabled(self) -> bool:
@@ -283,7 +283,7 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
         return False
 
     def is_use_snapshot_compression(self) -> bool:
-        """Return what was set."""
+        """Return the setting."""
         return bool(vars(self).get("_set_use_snapshot_compression", False))
 
 
@@ -319,7 +319,7 @@ for _name, _default, _question in (
 
 
 def _is_auto_type_registration_disabled(self: ExecutionConfig) -> bool:
-    """Return what was set."""
+    """Return the setting."""
     return not self._has_auto_type_registration()  # type: ignore[attr-defined]
 
 
@@ -345,7 +345,7 @@ for _name in (
 
 
 class CheckpointConfig(native.CheckpointConfig):
-    """When and how checkpoints are made; kept in the configuration."""
+    """The settings of checkpoints; kept in the configuration."""
 
     def __init__(self, configuration: NativeConfiguration) -> None:
         super().__init__(configuration)
@@ -354,21 +354,21 @@ class CheckpointConfig(native.CheckpointConfig):
         return str(self._configuration.to_dict().get(f"execution.checkpointing.{name}", default)).lower() == "true"
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Set how many checkpoints may be under way at a time."""
+        """Set the limit of concurrent checkpoints."""
         self._set("max-concurrent-checkpoints", max_concurrent_checkpoints)
         return self
 
     def get_max_concurrent_checkpoints(self) -> int:
-        """Return how many checkpoints may be under way at a time."""
+        """Return the limit of concurrent checkpoints."""
         return self._get("max-concurrent-checkpoints", 1)
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
-        """Set how many checkpoints may fail in a row."""
+        """Set the tolerated number of failed checkpoints in a row."""
         self._set("tolerable-failed-checkpoints", tolerable_checkpoint_failure_number)
         return self
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
-        """Return how many checkpoints may fail in a row."""
+        """Return the tolerated number of failed checkpoints in a row."""
         return self._get("tolerable-failed-checkpoints", 0)
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
@@ -376,22 +376,22 @@ class CheckpointConfig(native.CheckpointConfig):
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else 2**31 - 1)
 
     def is_fail_on_checkpointing_errors(self) -> bool:
-        """Whether the job fails when a checkpoint fails."""
+        """Return True if the job fails when a checkpoint fails."""
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Set what becomes of checkpoints when the job is cancelled."""
+        """Set the retention of checkpoints when the job is cancelled."""
         self._set("externalized-checkpoint-retention", retention_mode.name)
         return self
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """Return what becomes of checkpoints when the job is cancelled."""
+        """Return the retention of checkpoints when the job is cancelled."""
         return ExternalizedCheckpointRetention[self._configuration.get(options.CHECKPOINT_RETENTION).upper()]
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints are kept or deleted on purpose."""
+        """Return True if checkpoints are kept or deleted on purpose."""
         none = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
         return self.get_externalized_checkpoint_retention() is not none
 
@@ -401,7 +401,7 @@ class CheckpointConfig(native.CheckpointConfig):
         return self
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Whether that was set."""
+        """Return True if unaligned checkpoints were forced."""
         return self._flag("unaligned.forced")
 
     # ---- as PyFlink 1.x has them
@@ -417,22 +417,22 @@ class CheckpointConfig(native.CheckpointConfig):
         return self
 
     def set_checkpoint_timeout(self, checkpoint_timeout: DurationLike) -> CheckpointConfig:
-        """Set how long a checkpoint may take; raises ``InvalidConfiguration`` below 10 ms, as in Flink."""
+        """Set the time limit of a checkpoint; raises ``InvalidConfiguration`` below 10 ms, as in Flink."""
         self._set("timeout", _long_enough("timeout", checkpoint_timeout))
         return self
 
     def enable_externalized_checkpoints(self, cleanup_mode: ExternalizedCheckpointRetention) -> CheckpointConfig:
-        """Set what becomes of checkpoints when the job is cancelled; gone since PyFlink 2."""
+        """Set the retention of checkpoints when the job is cancelled; gone since PyFlink 2."""
         removed("enable_externalized_checkpoints()", "use set_externalized_checkpoint_retention().")
         return self.set_externalized_checkpoint_retention(cleanup_mode)
 
     def set_externalized_checkpoint_cleanup(self, cleanup_mode: ExternalizedCheckpointRetention) -> CheckpointConfig:
-        """Set what becomes of checkpoints when the job is cancelled; gone since PyFlink 2."""
+        """Set the retention of checkpoints when the job is cancelled; gone since PyFlink 2."""
         removed("set_externalized_checkpoint_cleanup()", "use set_externalized_checkpoint_retention().")
         return self.set_externalized_checkpoint_retention(cleanup_mode)
 
     def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointRetention:
-        """Return what becomes of checkpoints when the job is cancelled."""
+        """Return the retention of checkpoints when the job is cancelled."""
         return self.get_externalized_checkpoint_retention()
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
@@ -458,12 +458,12 @@ class CheckpointConfig(native.CheckpointConfig):
         return self
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
-        """Return where checkpoints are, if that was set."""
+        """Return the place of checkpoints, if it was set."""
         path = self._configuration.to_dict().get("execution.checkpointing.dir")
         return None if path is None else FileSystemCheckpointStorage(path)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
-        """Return how long a barrier keeps its place before it overtakes."""
+        """Return the time before a barrier overtakes."""
         return Duration.of_millis(self._get("aligned-checkpoint-timeout", 0))
 
     set_alignment_timeout = native.CheckpointConfig.set_aligned_checkpoint_timeout

@@ -18,7 +18,7 @@ from funken.state.descriptors import (
 
 
 class StateTtlConfig(ttl_config.StateTtlConfig):
-    """How long the values of a state live."""
+    """The lifetime of the values of a state."""
 
     Builder = ttl_config.StateTtlConfigBuilder
     CleanupStrategies = ttl_config.CleanupStrategies

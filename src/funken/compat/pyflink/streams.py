@@ -93,7 +93,7 @@ class DataStream(stream.DataStream):
         return super()._node(what)
 
     def iterate(self, step: Any = None) -> Any:
-        """Begin a loop; a step is given what it knows."""
+        """Begin a loop; a step gets a stream with PyFlink's methods."""
         return adopt(super().iterate((lambda loop: step(adopt(loop))) if callable(step) else step))
 
     def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
@@ -118,7 +118,7 @@ class DataStream(stream.DataStream):
         return self.window_all(_time_windows(self, size, slide))
 
     def set_uid_hash(self, uid_hash: str) -> DataStream:
-        """Give the operator the id its state is kept under."""
+        """Set the id of the operator's state."""
         self.uid(uid_hash)
         return self
 
@@ -153,7 +153,7 @@ class CachedDataStream(DataStream):
 
 
 class KeyAsFlink:
-    """A key selector whose keys are hashable: lists become tuples, and rows what their type says."""
+    """A key selector whose keys are hashable: lists become tuples, and rows follow their type."""
 
     def __init__(self, key: UserFunction, key_type: TypeInformation | None) -> None:
         self._key = key
@@ -170,7 +170,7 @@ class KeyAsFlink:
 
     @property
     def get_key(self) -> Callable[[Any], Any]:
-        """The selector, and what is done to its result, in one call."""
+        """The selector, and the conversion of its result, in one call."""
         select = self._key.bind()
         if isinstance(self._type, RowTypeInfo | TupleTypeInfo):
             convert = converter(self._type)
@@ -206,7 +206,7 @@ class KeyAndValue:
 
 @adopting(keyed.KeyedStream)
 class KeyedStream(keyed.KeyedStream, DataStream):
-    """A stream partitioned by key; collected as it is, it gives rows of key and value, as PyFlink's does.
+    """A stream partitioned by key; collected as it is, it returns rows of key and value, as PyFlink's does.
 
     >>> from funken.compat.pyflink.environment import StreamExecutionEnvironment
     >>> env = StreamExecutionEnvironment.create_local_environment(1)
@@ -324,7 +324,7 @@ class DataStreamSink(sinks.DataStreamSink):
     """The end of a stream."""
 
     def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
-        """Give the sink the id its state is kept under."""
+        """Set the id of the sink's state."""
         self.uid(uid_hash)
         return self
 

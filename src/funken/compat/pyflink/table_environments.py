@@ -31,7 +31,7 @@ from funken.types.text import instant_of_datetime, written
 
 
 class EnvironmentSettings(native.EnvironmentSettings):
-    """Whether queries run as streams or as batches, and the names of the catalog and database that exist at first.
+    """The mode of queries (streams or batches), and the names of the catalog and database that exist at first.
 
     >>> EnvironmentSettings.new_instance().in_batch_mode().build().is_streaming_mode()
     False
@@ -101,22 +101,22 @@ class TableEnvironment(native.TableEnvironment):
         return ConnectTableDescriptor(self, connector_descriptor)
 
     def register_function(self, name: str, function: Any) -> None:
-        """Give a function a name."""
+        """Register a function by a name."""
         removed("register_function()", "use create_temporary_system_function().")
         self.create_temporary_system_function(name, function)
 
     def register_table(self, name: str, table: Any) -> None:
-        """Give a table a name."""
+        """Register a table by a name."""
         removed("register_table()", "use create_temporary_view().")
         self.create_temporary_view(name, table)
 
     def register_table_source(self, name: str, table_source: TableSource) -> None:
-        """Give a source a name."""
+        """Register a source by a name."""
         removed("register_table_source()", "use CREATE TABLE.")
         self.create_temporary_table(name, table_source.descriptor())
 
     def register_table_sink(self, name: str, *sink: Any) -> None:
-        """Give a sink a name."""
+        """Register a sink by a name."""
         removed("register_table_sink()", "use CREATE TABLE.")
         self.create_temporary_table(name, sink[-1].descriptor())
 
@@ -165,7 +165,7 @@ class TableEnvironment(native.TableEnvironment):
         return None if client is None else client.get_job_execution_result().result()
 
     def _started(self, job_name: str) -> Any:
-        """Submit what the program's streams are; there is none if this session has no streams."""
+        """Submit the program's streams; there are none if this session has no streams."""
         return self.stream_environment.execute(job_name or None)
 
     def explain(self, table: Any = None, extended: bool = False) -> str:
@@ -212,7 +212,7 @@ class _Collected:
 
 
 def _collected(type_: Any) -> Convert | None:
-    """Return what makes PyFlink's values of a type; ``None``: they are the same."""
+    """Return the conversion to PyFlink's values of a type; ``None``: they are the same."""
     kind = type(type_).__name__
     if kind == "FloatType":
         return lambda value: float(_float_text(value)) if math.isfinite(value) else value
@@ -284,7 +284,7 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
         return _table(super().from_data_stream(data_stream, *fields_or_schema))
 
     def from_changelog_stream(self, data_stream: Any, schema: Any = None, changelog_mode: Any = None) -> Table:
-        """Return a stream of rows with kinds as a table."""
+        """Return a stream of rows with row kinds as a table."""
         return _table(super().from_changelog_stream(data_stream, schema, changelog_mode))
 
     def to_data_stream(self, table: Any, target_data_type: Any = None) -> Any:
@@ -292,7 +292,7 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
         return _with_instants(table, adopt(super().to_data_stream(table, target_data_type)))
 
     def to_changelog_stream(self, table: Any, target_schema: Any = None, changelog_mode: Any = None) -> Any:
-        """Return the changes of a table as a stream of rows with kinds; a TIMESTAMP_LTZ is an ``Instant``."""
+        """Return the changes of a table as a stream of rows with row kinds; a TIMESTAMP_LTZ is an ``Instant``."""
         return _with_instants(table, adopt(super().to_changelog_stream(table, target_schema, changelog_mode)))
 
     def to_append_stream(self, table: Any, type_info: Any = None) -> Any:
@@ -345,7 +345,7 @@ def info_of(type_: Any) -> TypeInformation:
 
 @dataclass(frozen=True)
 class ToNamedPairs:
-    """Gives names to the rows of pairs."""
+    """Adds names to the rows of pairs."""
 
     names: tuple[str, ...]
 
@@ -357,7 +357,7 @@ class ToNamedPairs:
 
 @dataclass(frozen=True)
 class WithNames:
-    """Gives names to rows."""
+    """Adds names to rows."""
 
     names: tuple[str, ...]
 
@@ -386,7 +386,7 @@ class ToInstants:
 
 
 class ExecutionEnvironment(StreamExecutionEnvironment):
-    """What ``BatchTableEnvironment.create`` was given until 1.11; ``pyflink.dataset`` had nothing else."""
+    """The argument of ``BatchTableEnvironment.create`` until 1.11; ``pyflink.dataset`` had nothing else."""
 
     @staticmethod
     def get_execution_environment(configuration: Any = None, spark: Any = None) -> ExecutionEnvironment:
@@ -592,7 +592,7 @@ class SlideWithSize:
         self._size = size
 
     def every(self, slide: Any) -> GroupWindow:
-        """Set how often a window begins."""
+        """Set the distance between the beginnings of windows."""
         return _grouping(windows.Slide.over(self._size).every(_size(slide)))
 
 
@@ -610,7 +610,7 @@ class Session:
 
     @staticmethod
     def with_gap(gap: Any) -> GroupWindow:
-        """Set for how long nothing comes."""
+        """Set the time without rows that ends a session."""
         return _grouping(windows.Session.with_gap(_size(gap)))
 
 

@@ -90,7 +90,7 @@ class ModuleEntry:
         return self._name
 
     def used(self) -> bool:
-        """Return whether the module is in use."""
+        """Return True if the module is in use."""
         return self._used
 
 
@@ -131,7 +131,7 @@ class UserDefinedType:
 
     @classmethod
     def sql_type(cls) -> Any:
-        """Return the type of what is stored."""
+        """Return the type of the stored value."""
         raise NotImplementedError("UDT must implement sql_type().")
 
     @classmethod
@@ -149,19 +149,19 @@ class UserDefinedType:
         return True
 
     def to_sql_type(self, obj: Any) -> Any:
-        """Return what is stored of an object."""
+        """Return the stored value of an object."""
         return None if obj is None else self.serialize(obj)
 
     def from_sql_type(self, obj: Any) -> Any:
-        """Return the object of what is stored."""
+        """Return the object of a stored value."""
         return None if obj is None else self.deserialize(obj)
 
     def serialize(self, obj: Any) -> Any:
-        """Return what is stored of an object."""
+        """Return the stored value of an object."""
         raise NotImplementedError("UDT must implement serialize().")
 
     def deserialize(self, datum: Any) -> Any:
-        """Return the object of what is stored."""
+        """Return the object of a stored value."""
         raise NotImplementedError("UDT must implement deserialize().")
 
 

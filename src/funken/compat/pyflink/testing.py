@@ -33,7 +33,7 @@ _COLLECTED: dict[str, list[tuple[Any, str]]] = {}
 
 @dataclass(frozen=True)
 class DataStreamTestSinkFunction(Sink):
-    """Collects what a stream emits, as text: for ``add_sink``, and ``get_results`` after ``execute``.
+    """Collects the records of a stream as text: for ``add_sink``, and ``get_results`` after ``execute``.
 
     >>> from funken import Types
     >>> env, sink = StreamExecutionEnvironment.create_local_environment(1), DataStreamTestSinkFunction()
@@ -67,7 +67,7 @@ class DataStreamTestSinkFunction(Sink):
         return [str(value) if is_python_object else shown for value, shown in pairs]
 
     def clear(self) -> None:
-        """Forget what was collected."""
+        """Forget the collected records."""
         _COLLECTED.pop(self.id, None)
 
 
@@ -76,7 +76,7 @@ class _Keeping(Committer):
         self._sink = sink
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
-        """Keep what the subtasks collected."""
+        """Keep the records that the subtasks collected."""
         _COLLECTED.setdefault(self._sink, []).extend(request.committable for request in requests)
 
 
@@ -90,7 +90,7 @@ class _Collecting(SinkWriter):
         self._pairs += [(value, self._show(value)) for value in values]
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
-        """Return what was collected since the last time."""
+        """Return the records collected since the last time."""
         pairs, self._pairs = self._pairs, []
         return pairs
 
@@ -241,7 +241,7 @@ class CollectedTableFactory(TableFactory):
     """Makes tables that are collected."""
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what keeps the rows."""
+        """Return a sink that keeps the rows."""
         return CollectedTable(context)
 
 

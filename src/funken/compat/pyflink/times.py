@@ -10,7 +10,7 @@ from funken.types.row import Instant
 MAX_LONG_VALUE = MAX_WATERMARK
 MIN_LONG_VALUE = MIN_TIMESTAMP
 DEFAULT_OUTPUT_TAG = ""
-"""What PyFlink calls the main output of an operator."""
+"""PyFlink's name of the main output of an operator."""
 
 
 @dataclass(frozen=True, order=True, init=False)
@@ -77,7 +77,7 @@ class Duration:
     _nanos: int
 
     def to_millis(self) -> int:
-        """Return the milliseconds; what is finer is cut off."""
+        """Return the milliseconds; finer parts are cut off."""
         return self._nanos // 1_000_000
 
     @staticmethod

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 __version__ = "2.3.0"
-"""A DataStream program for this version is what is meant to run."""
+"""A DataStream program for this version should run."""
 
 __all__ = ["__version__"]

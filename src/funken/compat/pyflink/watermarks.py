@@ -11,7 +11,7 @@ from funken.timing.watermarks import BoundedOutOfOrdernessSpec, TimestampAssigne
 
 
 class WatermarkStrategy(native.WatermarkStrategy):
-    """How records get timestamps, and event time its watermarks.
+    """A rule for timestamps of records, and for watermarks of event time.
 
     >>> strategy = WatermarkStrategy.for_monotonous_timestamps()
     >>> strategy.with_timestamp_assigner(lambda event, previous: 7) is strategy

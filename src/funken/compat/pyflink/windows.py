@@ -48,7 +48,7 @@ class WindowAssigner(Subscriptable, assigners.WindowAssigner):
 
 
 class MergeCallback(Subscriptable):
-    """What a merging assigner reports its merges to."""
+    """A receiver of the merges of a merging assigner."""
 
 
 class MergingWindowAssigner(Subscriptable, assigners.MergingWindowAssigner):
@@ -72,7 +72,7 @@ class Min(ReduceFunction):
 
 
 class TypeSerializer(Subscriptable):
-    """What PyFlink asks a custom assigner for; Funken pickles windows and never calls it."""
+    """A serializer that PyFlink asks a custom assigner for; Funken pickles windows and never calls it."""
 
 
 class TimeWindowSerializer(TypeSerializer):

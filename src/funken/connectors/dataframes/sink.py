@@ -46,7 +46,7 @@ _PREFIX = "rows"
 
 
 def schema_of(schema: Any, who: str) -> Any:
-    """Return a schema of Arrow for what describes records: one, a record type, or a schema of Spark (``StructType``, or text).
+    """Return a schema of Arrow for a description of records: one, a record type, or a schema of Spark or its text.
 
     A schema as text is parsed by Spark, which is started for it if there is no session. Raises ``InvalidProgram`` for anything
     else.
@@ -64,7 +64,7 @@ def schema_of(schema: Any, who: str) -> Any:
 
 
 def by_columns(names: list[str] | None, operator: str) -> Callable[[Any], dict[str, Any]]:
-    """Return what makes columns of a record; with names, those columns. The function raises ``ValueDoesNotFit``.
+    """Return a function from a record to columns; with names, those columns. It raises ``ValueDoesNotFit``.
 
     >>> convert = by_columns(["word", "n"], "out")
     >>> convert(("to", 2)), convert({"n": 1})
@@ -94,7 +94,7 @@ def by_columns(names: list[str] | None, operator: str) -> Callable[[Any], dict[s
 
 @dataclass(frozen=True)
 class StagedFormat(ParquetFormat):
-    """Parquet files whose columns keep the types of ``known``, by name, where the values are of that kind.
+    """Parquet files whose columns keep the types of ``known``, by name, where the values fit.
 
     So rows of a ``DataFrame`` come back with its types: an int column stays one, and a map is no struct, though both are dicts.
     """
@@ -139,7 +139,7 @@ class StagedFile(ArrowWriter):
 
 
 def preferred(values: list[Any], kind: Any, arrow: Any) -> Any:
-    """Return values as an array of a type, if they are of that kind and fit; else of the type that Arrow finds in them.
+    """Return values as an array of a type, if they fit; else of the type that Arrow infers.
 
     >>> import pyarrow as pa
     >>> preferred([1, None], pa.int8(), pa).type, preferred([1000], pa.int8(), pa).type, preferred([0.5], pa.int8(), pa).type
@@ -165,7 +165,7 @@ _KINDS = ("integer", "floating", "decimal", "string", "binary", "boolean", "date
 
 
 def of_one_kind(found: Any, known: Any, arrow: Any) -> bool:
-    """Return True if values of a type that was found may be of a known one: other bits, digits or units, or a map of a struct.
+    """Return True if values of an inferred type may be of a known one: other bits, digits, units, or a map of a struct.
 
     >>> import pyarrow as pa
     >>> of_one_kind(pa.int64(), pa.int8(), pa), of_one_kind(pa.float64(), pa.int8(), pa), of_one_kind(pa.null(), pa.date32(), pa)
@@ -233,7 +233,7 @@ class StagingSink(Sink):
         return StagedRowsWriter(self.files, self.schema, context)
 
     def committer(self, context: CommitterContext) -> Committer:
-        """Make what gives the files their names."""
+        """Make the committer that renames the files."""
         return FileCommitter(self.files.base_path)
 
 
@@ -264,12 +264,12 @@ def temporary_folder() -> str:
 
 
 Batch = Callable[[Any, int], object]
-"""What takes the DataFrame of a batch, and its number."""
+"""A consumer of the DataFrame of a batch, and its number."""
 
 
 @dataclass(frozen=True)
 class SparkSink(Sink):
-    """Hands records to Spark, batch by batch: what one checkpoint covers; all of them at the end, if there are no checkpoints.
+    """Hands records to Spark, a batch per checkpoint; all of them at the end, if there are no checkpoints.
 
     Records have columns by the names of their fields (tuples: ``f0``, ``f1``, ...; else ``value``). ``schema`` fixes them: one
     of Spark (``StructType``, or text such as ``"word string, n long"``) or Arrow, or a record type; by default it is the declared
@@ -364,7 +364,7 @@ class SparkCommitter(Committer):
         return importlib.import_module("funken.spark.frames")
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
-        """Pass on what was not passed on before, a batch per checkpoint."""
+        """Pass on new records, a batch per checkpoint."""
         batches: dict[tuple[str, int], list[CommitRequest]] = {}
         for request in requests:
             batches.setdefault((request.job_id, request.checkpoint_id or 0), []).append(request)
@@ -418,7 +418,7 @@ class SparkCommitter(Committer):
         files.move(written, path)
 
     def abort(self, requests: Sequence[CommitRequest]) -> None:
-        """Remove what is in no checkpoint."""
+        """Remove files that are in no checkpoint."""
         self._files.abort(requests)
 
 

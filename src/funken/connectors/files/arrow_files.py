@@ -40,7 +40,7 @@ _GROUP_BYTES = 32 << 20
 
 @dataclass(frozen=True)
 class _ColumnarFormat(FileFormat, BulkFormat):
-    """What Parquet and ORC have in common."""
+    """The base of Parquet and ORC."""
 
     record_type: Any = None
     fields: tuple[str, ...] | None = None
@@ -52,7 +52,7 @@ class _ColumnarFormat(FileFormat, BulkFormat):
     _name = ""
 
     def __post_init__(self) -> None:
-        """Refuse what is no record type, before the job runs; raises ``EnvironmentNotReady`` without PyArrow."""
+        """Refuse other objects than record types before the job runs; raises ``EnvironmentNotReady`` without PyArrow."""
         extras.need("columns", self._name)
         if self.record_type is not None and self.fields is not None:
             raise InvalidConfiguration(f"{self._name} takes a record type or the names of fields, not both.")
@@ -74,7 +74,7 @@ class _ColumnarFormat(FileFormat, BulkFormat):
         return ArrowRecords(self._groups(file, split), self._shape(), self.fields, split.position or 0)
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
-        """Return the schema of the record type; without one, of what a file has."""
+        """Return the schema of the record type; without one, of a file's content."""
         shape = self._shape()
         if shape is not None:
             # Records within those of other types than Arrow's are made of their own types.
@@ -391,7 +391,7 @@ class ArrowWriter:
         """Do nothing: a group of rows is written when it is full."""
 
     def finish(self) -> None:
-        """Write what waits, and the end of the file."""
+        """Write waiting records, and the end of the file."""
         if self._records:
             self._convert()
         self._write_group()

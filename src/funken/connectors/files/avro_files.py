@@ -70,7 +70,7 @@ class AvroFormat(FileFormat, BulkFormat):
     suffix = ".avro"
 
     def __post_init__(self) -> None:
-        """Refuse what is no schema or record type, before the job runs."""
+        """Refuse objects that are no schema or record type, before the job runs."""
         fastavro()
         if self.schema is not None:
             parsed(self.schema)
@@ -89,7 +89,7 @@ class AvroFormat(FileFormat, BulkFormat):
         return AvroRecords(self, file, split, split.position or 0)
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
-        """Return the schema of the records: that of ``schema``, or of what a file was written with."""
+        """Return the schema of the records: that of ``schema``, or that of a file's writer."""
         if self.schema is not None:
             return avro_record_schema(parsed(self.schema), self.record_type, "AvroFormat")
         with first() as file:
@@ -165,7 +165,7 @@ class AvroRecords:
         return ()
 
     def position(self, taken: int) -> int:
-        """Return how many records of the split are done."""
+        """Return the number of finished records of the split."""
         return max(self._done, self._row + taken)
 
 
@@ -190,7 +190,7 @@ def _blocks(file: IO[bytes], split: FileSplit, schema: Any) -> Iterator[Any]:
 
 
 def _find(file: IO[bytes], marker: bytes, start: int, end: int) -> int:
-    """Return where the first marker in a range begins; -1 if there is none."""
+    """Return the place of the first marker in a range; -1 if there is none."""
     file.seek(start)
     at, rest = start, b""
     while at < end and (more := file.read(_SEARCHED)):

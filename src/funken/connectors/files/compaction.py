@@ -45,7 +45,7 @@ class CompactedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class FileCompactStrategy:
-    """When files are put together: as soon as they have ``size_threshold`` bytes, or after ``num_checkpoints`` checkpoints.
+    """A rule for compaction: files are due at ``size_threshold`` bytes, or after ``num_checkpoints`` checkpoints.
 
     ``num_compact_threads`` is there for PyFlink's programs: a subtask puts its own files together, when a checkpoint begins.
 
@@ -78,7 +78,7 @@ class FileCompactStrategy:
         return FileCompactStrategyBuilder()
 
     def is_due(self, size: int, checkpoints: int) -> bool:
-        """Return whether files of this size (bytes) that have waited for so many checkpoints are to be put together.
+        """Return True if files of this size (bytes) that have waited for so many checkpoints are to be put together.
 
         >>> strategy = FileCompactStrategy(size_threshold=100, num_checkpoints=3)
         >>> strategy.is_due(99, 2), strategy.is_due(100, 1), strategy.is_due(1, 3)
@@ -119,7 +119,7 @@ class FileCompactStrategyBuilder:
 
 
 class FileCompactor:
-    r"""How files become one; subclass it and define ``compact``. Without one, the format of the files does it.
+    r"""A merger of files; subclass it and define ``compact``. Without one, the format of the files merges them.
 
     >>> import io
     >>> target = io.BytesIO()
@@ -134,12 +134,12 @@ class FileCompactor:
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
-        """Return what writes the bytes of files one after the other, with a delimiter in between."""
+        """Return a compactor that writes the bytes of files one after the other, with a delimiter in between."""
         return _Concatenation(file_delimiter or b"")
 
     @staticmethod
     def identical_file_compactor() -> FileCompactor:
-        """Return what leaves files as they are: each is committed by itself, when it is due."""
+        """Return a compactor that leaves files as they are: each is committed by itself, when it is due."""
         return _Identity()
 
 
@@ -162,7 +162,7 @@ class _Identity(FileCompactor):
 
 
 def copy(source: IO[bytes], target: IO[bytes]) -> None:
-    """Copy what is left of a file."""
+    """Copy the rest of a file."""
     while chunk := source.read(1 << 20):
         target.write(chunk)
 
@@ -179,7 +179,7 @@ class FormatCompactor(FileCompactor):
 
 
 class Waiting(NamedTuple):
-    """Files of one folder that wait, oldest first, as ``(hidden, final, size)``, and for how many checkpoints they have."""
+    """Waiting files of one folder, oldest first, as ``(hidden, final, size)``, and their age in checkpoints."""
 
     files: tuple[tuple[str, str, int], ...]
     checkpoints: int
@@ -204,7 +204,7 @@ class WaitingFiles:
         self._waiting: list[Waiting] = []
 
     def restore(self, states: Iterable[Waiting]) -> None:
-        """Go on with what waited in a checkpoint; raise ``FileNotFoundError`` if that is neither there nor committed."""
+        """Go on with files that waited in a checkpoint; raise ``FileNotFoundError`` for lost ones."""
         for waiting in states:
             left = self._not_committed(waiting)
             if left:
@@ -225,7 +225,7 @@ class WaitingFiles:
         return left
 
     def prepare(self, closed: Sequence[tuple[PendingFile, int]], end_of_input: bool) -> list[Any]:
-        """Take the files that were closed, with their sizes; return what is to be committed now."""
+        """Take the files that were closed, with their sizes; return the committables of now."""
         if self._strategy is None and not self._waiting:
             return [names for names, _ in closed]
         fresh = {names.hidden for names, _ in closed}
@@ -274,7 +274,7 @@ class WaitingFiles:
         return [CompactedFile(hidden, waiting.final, sources, tuple(source for source in sources if source in fresh))]
 
     def snapshot(self) -> list[Waiting]:
-        """Return what waits."""
+        """Return the waiting files."""
         return list(self._waiting)
 
 
@@ -285,7 +285,7 @@ class FileCommitter(Committer):
         self._base_path = base_path
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
-        """Give pending files their names."""
+        """Rename pending files to their final names."""
         for request in requests:
             file: PendingFile | CompactedFile = request.committable
             with explained(self._base_path, file.final):

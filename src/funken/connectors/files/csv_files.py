@@ -57,7 +57,7 @@ class CsvReaderFormat(FileFormat):
     header: bool = False
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
     skip_first_row: bool = False
-    """Whether the first row of every file, after its header, is no record."""
+    """True if the first row of every file, after its header, is no record."""
     names: HeaderNames = HeaderNames.FIND
 
     @staticmethod
@@ -72,7 +72,7 @@ class CsvReaderFormat(FileFormat):
         return CsvReaderFormat(schema, header, malformed, skip_first_row, names)
 
     def encoder(self) -> LineEncoder:
-        r"""Return what writes such files, for ``FileSink.for_row_format``.
+        r"""Return the encoder of such files, for ``FileSink.for_row_format``.
 
         >>> CsvReaderFormat(CsvSchema(Types.ROW_NAMED(["n"], [Types.INT()])), header=True).encoder().header()
         b'n\n'
@@ -87,7 +87,7 @@ class CsvReaderFormat(FileFormat):
         return CsvRecords(self, file, split, context)
 
     def counts(self, split: FileSplit) -> str:
-        """Return what positions count."""
+        """Return the name of positions."""
         return "row"
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
@@ -189,7 +189,7 @@ class CsvRecords:
         return records
 
     def position(self, taken: int) -> int:
-        """Return how many rows are done."""
+        """Return the number of finished rows."""
         return self._row + (self._of[taken] if taken < len(self._of) else self._size)
 
 
@@ -290,7 +290,7 @@ class CsvColumnRecords(CsvRecords):
 
 
 class CsvRow(DeserializationSchema):
-    """What makes records of rows, as the decoder wants it; its name is in the errors."""
+    """A schema that makes records of rows for the decoder; its name is in the errors."""
 
     def __init__(self, record: Callable[[Sequence[str]], Any], charset: str) -> None:
         self._record, self._charset = record, charset
@@ -309,7 +309,7 @@ class CsvRow(DeserializationSchema):
 
 
 class NoRow(list[str]):
-    """The text of what is no row, and the error that says why; lists of text are rows."""
+    """The text of a malformed row, and its error; lists of text are rows."""
 
     def __init__(self, text: str, error: ValueError) -> None:
         super().__init__([text])
@@ -333,7 +333,7 @@ class _Kept:
 
 
 def rows_of_lines(schema: CsvSchema, lines: Iterable[str]) -> Iterator[list[str]]:
-    r"""Yield the rows of lines; what is none as ``NoRow``. Bytes that are no text are in the lines as surrogates.
+    r"""Yield the rows of lines; malformed ones as ``NoRow``. Bytes that are no text are in the lines as surrogates.
 
     >>> from funken import Types
     >>> schema = CsvSchema(Types.TUPLE([Types.STRING()]))

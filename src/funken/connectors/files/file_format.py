@@ -48,7 +48,7 @@ from funken.types.text import date_of, decimal_number, real_number, single_numbe
 _MODULES = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 _ARROW = {".zst": "zstd", ".zstd": "zstd"}
 NAMES = {"gzip": ".gz", "bz2": ".bz2", "xz": ".xz", "zstd": ".zst"}
-"""What sinks can compress with, and what the names of such files end with."""
+"""The compressions of sinks, with the ends of the names of such files."""
 _CHUNK = 1 << 17
 _XZ_MAGIC = b"\xfd7zXZ\0"
 _PADDING = 4
@@ -66,9 +66,9 @@ def compression_of(path: str) -> str | None:
 
 
 def decompressed(file: IO[bytes], ending: str) -> IO[bytes]:
-    r"""Return what a compressed file holds, as a stream; closing it leaves the file open.
+    r"""Return the content of a compressed file, as a stream; closing it leaves the file open.
 
-    Reading raises ``OSError`` for what is damaged, ``EOFError`` for what is cut off.
+    Reading raises ``OSError`` for damaged content, ``EOFError`` for truncated content.
 
     >>> two = bz2.compress(b"to be") + bz2.compress(b" or not")
     >>> decompressed(io.BytesIO(two), ".bz2").read()
@@ -241,7 +241,7 @@ def split_pattern(root: str) -> tuple[str, str | None]:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Return whether a path below the folder matches; a folder that matches stands for all below it.
+    """Return True if a path below the folder matches; a folder that matches stands for all below it.
 
     >>> [matches("dt=*/part-?", path) for path in ("dt=1/part-0", "dt=1/x/part-0", "dt=1/part-0/x")]
     [True, False, True]
@@ -280,7 +280,7 @@ _OF_PYTHON: dict[Any, Callable[[str], Any]] = {
 
 
 def partition_parser(declared: Any) -> Callable[[str], Any]:
-    """Return what makes a value of the text in a path; raises ``InvalidProgram`` for a type that has none.
+    """Return a converter of a path's text to a value; raises ``InvalidProgram`` for a type that has none.
 
     >>> partition_parser(int)("07"), partition_parser(str)("07")
     (7, '07')
@@ -373,12 +373,12 @@ class RecordReader(Protocol):
         ...
 
     def position(self, taken: int) -> int | tuple[int, int]:
-        """Return where to go on if ``taken`` of the last chunk's records are done."""
+        """Return the position to resume at if ``taken`` of the last chunk's records are done."""
         ...
 
 
 class FileFormat:
-    r"""How files become records; subclass it and define ``reader``.
+    r"""A format that reads records of files; subclass it and define ``reader``.
 
     A splittable format takes ranges of bytes: a record belongs to the range that its first byte is in. ``container``: the file
     says itself how it is compressed, whatever its name ends with. What ``reader`` or its methods raise is reported with the
@@ -410,16 +410,16 @@ class FileFormat:
     """
 
     splittable = False
-    """Whether several readers can share a file."""
+    """True if several readers can share a file."""
     container = False
-    """Whether compression is inside the format, and not around the file."""
+    """True if compression is inside the format, and not around the file."""
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
-        """Return what reads a split; ``file`` is seekable unless the file is compressed."""
+        """Return the reader of a split; ``file`` is seekable unless the file is compressed."""
         raise NotImplementedError
 
     def counts(self, split: FileSplit) -> str:
-        """Return what positions of a split count, for errors: records, unless the format says otherwise.
+        """Return the name of a split's positions, for errors: records, unless the format overrides it.
 
         >>> from funken.connectors.files.line_files import StreamFormat
         >>> split = FileSplit("/in", FileStatus("/in/a.gz", 9, 0), 0, 9, whole=True)
@@ -448,7 +448,7 @@ class FileFormat:
         schema: Type,
         wanted: Sequence[int] | None,
     ) -> RecordReader:
-        """Return what reads a split as blocks of columns, or lists where a chunk has no such form; positions are ``reader``'s.
+        """Return the reader of a split as blocks of columns, or lists in other forms; positions as ``reader``'s.
 
         ``wanted`` are the numbers of the leaves of the schema (its fields, if it is flat) that are read (``None``: all); in the
         place of others there is ``NOT_READ``.
@@ -484,11 +484,11 @@ class BulkWriter(Protocol):
         ...
 
     def size(self) -> int:
-        """Return about how many bytes the file would have now, for the rolling policy."""
+        """Return the approximate size of the present file (bytes), for the rolling policy."""
         ...
 
     def flush(self) -> None:
-        """Hand what can be handed to the file."""
+        """Hand finished bytes to the file."""
         ...
 
     def finish(self) -> None:
@@ -497,15 +497,15 @@ class BulkWriter(Protocol):
 
 
 class BulkFormat:
-    """How records become files that are more than one record after the other; subclass it and define ``create``."""
+    """A format of files that are more than one record after the other; subclass it and define ``create``."""
 
     suffix = ""
-    """What names of files end with, unless the sink says otherwise."""
+    """The end of the names of files, unless the sink says otherwise."""
     takes_columns = False
-    """Whether writers take blocks of columns (``funken.columnar.block.Block``) as well as lists."""
+    """True if writers take blocks of columns (``funken.columnar.block.Block``) as well as lists."""
 
     def create(self, file: IO[bytes]) -> BulkWriter:
-        """Return what writes a new file."""
+        """Return the writer of a new file."""
         raise NotImplementedError
 
     def of_type(self, type_info: TypeInformation | None) -> BulkFormat:

@@ -52,7 +52,7 @@ from funken.types.info import TypeInformation
 CHUNK = 1 << 18
 """Bytes per read: few calls per line, and yet within the processor's cache (4 MiB cost 40 %)."""
 COLUMN_CHUNK = 1 << 20
-"""Bytes per read of what becomes columns: calling Arrow costs as much as 500 lines of CSV (benchmarks/text_columns.py)."""
+"""Bytes per read of text for columns: calling Arrow costs as much as 500 lines of CSV (benchmarks/text_columns.py)."""
 _SAMPLE_BYTES, _SAMPLE_LINES = 1 << 18, 1000
 
 
@@ -61,7 +61,7 @@ MARK = b"\xef\xbb\xbf"
 
 
 def is_utf_8(charset: str) -> bool:
-    """Whether a charset is UTF-8, by any of its names.
+    """Return True if a charset is UTF-8, by any of its names.
 
     >>> is_utf_8("utf8"), is_utf_8("utf-8-sig")
     (True, False)
@@ -80,7 +80,7 @@ class BadBytes(ValueError):
 
 @dataclass(frozen=True)
 class Charset:
-    """How bytes are text: a codec, and Python's name for what to do with bytes that do not fit."""
+    """A charset: a codec, and Python's name for the treatment of bytes that do not fit."""
 
     name: str = "UTF-8"
     errors: str = "strict"
@@ -88,7 +88,7 @@ class Charset:
 
 @lru_cache
 def newline_is_a_byte(charset: str) -> bool:
-    """Return whether in ``charset`` the byte 10 always means line feed.
+    """Return True if in ``charset`` the byte 10 always means line feed.
 
     >>> [newline_is_a_byte(name) for name in ("UTF-8", "ISO-8859-1", "windows-1252", "UTF-16", "gb18030", "cp037")]
     [True, True, True, False, False, False]
@@ -242,7 +242,7 @@ class StreamLines:
 
 
 def count_lines(chunk: bytes | str) -> int:
-    r"""Return how many lines a chunk has; the last one needs no line feed.
+    r"""Return the number of lines of a chunk; the last one needs no line feed.
 
     >>> count_lines(b"to be\n\nor"), count_lines("to be\n"), count_lines("")
     (3, 1, 0)
@@ -278,7 +278,7 @@ def _split(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class StreamFormat(Charset, FileFormat):
-    """How a file becomes records: its lines as ``str``, without their ends.
+    """A format that reads the lines of a file as ``str``, without their ends.
 
     Raises ``InvalidConfiguration`` for a charset or a way with errors that Python does not know.
 
@@ -314,7 +314,7 @@ class StreamFormat(Charset, FileFormat):
 
     @property
     def splittable(self) -> bool:  # type: ignore[override]
-        """Whether a line feed is a byte, so that ranges of bytes can be read."""
+        """True if a line feed is a byte, so that ranges of bytes can be read."""
         return newline_is_a_byte(self.name)
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
@@ -330,7 +330,7 @@ class StreamFormat(Charset, FileFormat):
         return _reading(file, split, self, CHUNK)
 
     def counts(self, split: FileSplit) -> str:
-        """Return what positions count: lines of a stream, bytes of a range.
+        """Return the name of positions: lines of a stream, bytes of a range.
 
         >>> from funken.io.filesystem import FileStatus
         >>> StreamFormat().counts(FileSplit("/in", FileStatus("/in/a.txt", 14, 0), 0, 14))
@@ -339,7 +339,7 @@ class StreamFormat(Charset, FileFormat):
         return "line" if split.whole else "byte"
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
-        """Return the kind of texts; raise ``NotVectorizable`` for other charsets than UTF-8, and other ways with errors.
+        """Return the type of texts; raise ``NotVectorizable`` for charsets other than UTF-8, or other error handling.
 
         >>> StreamFormat.text_line_format().record_schema(first=lambda: open("never opened", "rb"))
         str
@@ -372,7 +372,7 @@ def _reading(file: IO[bytes], split: FileSplit, charset: Charset, size: int) -> 
 
 
 class TextLines:
-    """Lines as blocks of columns; what is not text is found by the lines themselves."""
+    """Lines as blocks of columns; the lines themselves show bytes that are no text."""
 
     def __init__(self, lines: RangeLines | StreamLines) -> None:
         self._lines = lines
@@ -423,7 +423,7 @@ class LineFormat(FileFormat):
         return DecodedLines(self, _lines(file, split, position, CHUNK), split, context, skip)
 
     def counts(self, split: FileSplit) -> str:
-        """Return what positions count: lines of a stream, bytes of a range."""
+        """Return the name of positions: lines of a stream, bytes of a range."""
         return "line" if split.whole else "byte"
 
     def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
@@ -463,7 +463,7 @@ def _lines(file: IO[bytes], split: FileSplit, position: int | None, size: int) -
 
 
 def _remedy(message: bytes) -> str:
-    """Say what to do about a line that is an array of objects, or begins a document of several lines."""
+    """Return the remedy for a line that is an array of objects, or begins a document of several lines."""
     text = message.strip()
     if text not in (b"{", b"[") and not text.startswith(b"[{"):
         return ""
@@ -544,7 +544,7 @@ class DecodedLines:
         return f"{self._path} line {at + 1}" if self._counts_lines else f"{self._path} at byte {at}"
 
     def position(self, taken: int) -> int | tuple[int, int]:
-        """Return the position of the line that the next record came of; with how many of it are taken, if it has several."""
+        """Return the position of the next record's line; with the records taken of it, if it has several."""
         if self._of is None:
             return self._lines.position(taken)
         if taken >= len(self._of):
@@ -595,7 +595,7 @@ class LineEncoder(Encoder):
 
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
-        """Whether the schema takes them."""
+        """True if the schema takes columns."""
         return type(self) is LineEncoder and self.schema.takes_columns
 
     def encode(self, values: list[Any] | Block) -> bytes:
@@ -632,12 +632,12 @@ class CompressedRows(BulkFormat):
 
     @property
     def suffix(self) -> str:  # type: ignore[override]
-        """What names end with."""
+        """The end of the names of files."""
         return NAMES[self.compression]
 
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
-        """Whether the encoder takes them."""
+        """True if the encoder takes columns."""
         return self.encoder.takes_columns
 
     def create(self, file: IO[bytes]) -> BulkWriter:
@@ -674,7 +674,7 @@ class RowWriter:
         self._size += len(data)
 
     def size(self) -> int:
-        """Return the bytes that were written; before compression, since what it holds back is not known."""
+        """Return the number of written bytes; before compression, since the bytes it holds back are not known."""
         return self._size
 
     def flush(self) -> None:

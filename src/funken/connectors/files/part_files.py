@@ -18,7 +18,7 @@ from funken.types.text import written
 
 
 class Encoder:
-    r"""How records become bytes; subclass it and define ``encode``.
+    r"""An encoder of records; subclass it and define ``encode``.
 
     >>> import json
     >>> class JsonLines(Encoder):
@@ -29,14 +29,14 @@ class Encoder:
     """
 
     takes_columns: bool = False
-    """Whether ``encode`` takes blocks of columns, too."""
+    """True if ``encode`` takes blocks of columns, too."""
 
     def encode(self, values: list[Any]) -> bytes:
         """Return the bytes of a block of records; blocks are written one after the other."""
         raise NotImplementedError
 
     def header(self) -> bytes:
-        r"""Return what every file begins with; nothing unless overridden.
+        r"""Return the first bytes of every file; none unless overridden.
 
         >>> class Csv(Encoder):
         ...     def header(self):
@@ -119,7 +119,7 @@ class SimpleStringEncoder(Encoder):
 
 @dataclass(frozen=True)
 class RollingPolicy:
-    """When a part file is closed before the next checkpoint; ``None`` is never.
+    """A rule for closing a part file before the next checkpoint; ``None`` is never.
 
     >>> RollingPolicy.default_rolling_policy(part_size=1 << 20).part_size, RollingPolicy.on_checkpoint_rolling_policy()
     (1048576, RollingPolicy(part_size=None, rollover_interval=None, inactivity_interval=None))
@@ -144,7 +144,7 @@ class RollingPolicy:
         return RollingPolicy()
 
     def is_full(self, size: int) -> bool:
-        """Return whether a file of this size (bytes) is to be closed.
+        """Return True if a file of this size (bytes) is to be closed.
 
         >>> policy = RollingPolicy.default_rolling_policy(part_size=1 << 20)
         >>> policy.is_full((1 << 20) - 1), policy.is_full(1 << 20)
@@ -153,7 +153,7 @@ class RollingPolicy:
         return self.part_size is not None and size >= self.part_size
 
     def is_old(self, age: int, inactivity: int) -> bool:
-        """Return whether a file of this age, and this long not written to (ms), is to be closed.
+        """Return True if a file of this age, and this long not written to (ms), is to be closed.
 
         >>> policy = RollingPolicy.default_rolling_policy(rollover_interval=60_000, inactivity_interval=5_000)
         >>> policy.is_old(age=10_000, inactivity=100), policy.is_old(age=10_000, inactivity=5_000)
@@ -166,7 +166,7 @@ class RollingPolicy:
 
 @dataclass(frozen=True)
 class OutputFileConfig:
-    """How part files are named: ``<prefix>-<uuid>-<n><suffix>``.
+    """A rule for the names of part files: ``<prefix>-<uuid>-<n><suffix>``.
 
     >>> OutputFileConfig.builder().with_part_prefix("clicks").with_part_suffix(".txt").build()
     OutputFileConfig(part_prefix='clicks', part_suffix='.txt')
@@ -186,11 +186,11 @@ class OutputFileConfig:
         return OutputFileConfig()
 
     def with_part_prefix(self, prefix: str) -> OutputFileConfig:
-        """Set what names begin with."""
+        """Set the beginning of the names."""
         return replace(self, part_prefix=prefix)
 
     def with_part_suffix(self, suffix: str) -> OutputFileConfig:
-        """Set what names end with."""
+        """Set the end of the names."""
         return replace(self, part_suffix=suffix)
 
     def build(self) -> OutputFileConfig:
@@ -200,7 +200,7 @@ class OutputFileConfig:
 
 @contextlib.contextmanager
 def explained(base_path: str, path: str, context: ConnectorContext | None = None) -> Iterator[None]:
-    """Raise what the file system raises as ``SinkNotWritable``, which says for which path below the base path, and what to do."""
+    """Raise file system exceptions as ``SinkNotWritable``, with the path below the base path, and the remedy."""
     try:
         yield
     except (OSError, ImportError) as error:

@@ -84,7 +84,7 @@ _OFFSET = re.compile(r"(?:GMT|UTC|UT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<m
 
 
 class BucketContext:
-    """What an assigner knows of a record besides the record; times in ms.
+    """An assigner's context for a record; times in ms.
 
     >>> context = BucketContext(now=5000)
     >>> context.current_processing_time(), context.timestamp()
@@ -175,7 +175,7 @@ class BasePathBucketAssigner(BucketAssigner):
 
 @dataclass(frozen=True)
 class DateTimeBucketAssigner(BucketAssigner):
-    """A folder per hour, or whatever the pattern of Java's ``DateTimeFormatter`` tells apart.
+    """A folder per hour, or per unit of the pattern of Java's ``DateTimeFormatter``.
 
     >>> noon = BucketContext(now=1_700_000_000_000)
     >>> DateTimeBucketAssigner(timezone_id="UTC").bucket_of_block(noon)
@@ -188,7 +188,7 @@ class DateTimeBucketAssigner(BucketAssigner):
     timezone_id: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be understood, before the job runs."""
+        """Refuse a pattern that cannot be understood, before the job runs."""
         _template(self.format_str)
         _zone(self.timezone_id)
 
@@ -263,7 +263,7 @@ class FileSink(Sink):
     ...     [file.read_text() for file in Path(folder).glob("part-*")]
     ['to\nbe\n']
 
-    What the job does with it: files are written hidden, and get their names when they are committed.
+    The job writes files hidden, and they get their names when they are committed.
 
     >>> from funken.connectors.sink import CommitRequest
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -323,7 +323,7 @@ class FileSink(Sink):
     def check(self) -> None:
         """Find out whether files can be created below the base path, without creating any.
 
-        Raises ``SinkNotWritable`` if not: the message names the path and what the system said.
+        Raises ``SinkNotWritable`` if not: the message names the path and the system's error.
         """
         if isinstance(self.encoder, BulkFormat):
             self.encoder.check()
@@ -343,7 +343,7 @@ class FileSink(Sink):
 
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
-        """Whether the format takes columns.
+        """True if the format takes columns.
 
         >>> from funken.connectors.files.arrow_files import ParquetFormat
         >>> FileSink.for_bulk_format("/data/out", ParquetFormat()).build().takes_columns
@@ -353,7 +353,7 @@ class FileSink(Sink):
 
     @property
     def grouped_by(self) -> Callable[[Any, Any], str] | None:  # type: ignore[override]
-        """How the assigner finds the folder of a record; ``None`` if one folder is that of a whole block.
+        """The function that returns the folder of a record; ``None`` if one folder is that of a whole block.
 
         >>> FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build().grouped_by  # by the time of day
         """
@@ -363,7 +363,7 @@ class FileSink(Sink):
 
     @property
     def reads_only(self) -> bool:  # type: ignore[override]
-        """Whether records become bytes at once, by an encoder and an assigner of Funken: those of users may change records.
+        """True if only an encoder and an assigner of Funken see the records: those of users may change records.
 
         >>> FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build().reads_only
         True
@@ -407,7 +407,7 @@ class RowFormatBuilder:
         return RowFormatBuilder(replace(self.sink, rolling_policy=rolling_policy))
 
     def with_bucket_check_interval(self, interval: DurationLike) -> RowFormatBuilder:
-        """Decide how often the age of files is looked at; by default every minute."""
+        """Set the interval of checks of the age of files; by default every minute."""
         return RowFormatBuilder(replace(self.sink, bucket_check_interval=duration_ms(interval)))
 
     def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor | None = None) -> RowFormatBuilder:
@@ -427,7 +427,7 @@ class RowFormatBuilder:
         return RowFormatBuilder(replace(self.sink, compact_strategy=strategy, compactor=compactor))
 
     def disable_compact(self) -> RowFormatBuilder:
-        """Put no files together, the default; what waits in the snapshot that a job starts from is committed as it is.
+        """Put no files together, the default; files that wait in the job's snapshot are committed as they are.
 
         >>> FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).disable_compact().build().compact_strategy
         """
@@ -569,7 +569,7 @@ class FileWriter(SinkWriter):
         self.count_sent(0, self._sizes[part.names.hidden])
 
     def flush(self, end_of_input: bool) -> None:
-        """Hand what was written to the system."""
+        """Hand written bytes to the system."""
         for part in self._parts.values():
             with self._writing(part):
                 part.writer.flush()
@@ -588,7 +588,7 @@ class FileWriter(SinkWriter):
         return self._waiting.snapshot()
 
     def close(self) -> None:
-        """Remove what was not prepared."""
+        """Remove files that were not prepared."""
         for part in self._parts.values():
             self._pending.append(part.names)
             with contextlib.suppress(OSError):  # a full disk may refuse the last bytes; the file goes away anyway

@@ -58,7 +58,7 @@ from funken.io.durations import DurationLike, duration_ms
 from funken.io.filesystem import FileStatus, absolute, locate
 
 _NOT_THE_FILE = (FunkenError, NotVectorizable)
-"""Errors that say themselves what they are about."""
+"""Errors that name their cause themselves."""
 SPLIT_BYTES = 16 << 20
 LEAST_SPLIT_BYTES = 1 << 20
 
@@ -308,7 +308,7 @@ class FileEnumerator(SplitEnumerator):
         return None if self.discovery_interval is None else []
 
     def unassigned_splits(self) -> int:
-        """Return how many splits wait."""
+        """Return the number of waiting splits."""
         return len(self._splits)
 
     def snapshot(self) -> Any:
@@ -363,7 +363,7 @@ class FileReader(QueuedReader):
         self._columns: tuple[Type, Sequence[int] | None] | None = None
 
     def read_record_columns(self, schema: Type, wanted: Sequence[int] | None) -> None:
-        """Return columns of the wanted fields, also of what is left of a split."""
+        """Return columns of the wanted fields, also of the rest of a split."""
         self._columns = schema, wanted
         if self._reader is not None:
             self.queue[0] = replace(self.queue[0], position=self._reader.position(self._taken))
@@ -417,7 +417,7 @@ class FileReader(QueuedReader):
         return records if type(records) is list else list(records)
 
     def _count_bytes(self, split: FileSplit) -> None:
-        """Count what the last chunk has read of the split; what was read beyond its end is the next one's."""
+        """Count the bytes of the split that the last chunk has read; bytes beyond its end are the next one's."""
         if self._file is not None:
             at = min(self._file.tell(), split.end)
             self.bytes_in.inc(max(0, at - self._counted))
@@ -439,7 +439,7 @@ class FileReader(QueuedReader):
         return format.reader(file, split, self.context)
 
     def _place(self, split: FileSplit) -> str:
-        """Say how far the file was read; nothing where it begins."""
+        """Return the reader's place in the file; nothing at its beginning."""
         position = split.position if self._reader is None else self._reader.position(len(self._records))
         done = position[0] if isinstance(position, tuple) else position
         if not done:

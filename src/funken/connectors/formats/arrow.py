@@ -55,7 +55,7 @@ _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": 1}
 
 
 def array_of(values: Sequence[Any], kind: Any) -> Any:
-    """Return values as an array; raises ``ValueError``, or what Arrow raises, for one that the type has no place for.
+    """Return values as an array; raises ``ValueError``, or Arrow's error, for one that the type has no place for.
 
     >>> import pyarrow as pa
     >>> array_of([1, None], pa.int8()).to_pylist()
@@ -232,7 +232,7 @@ class ArrowRecords:
         return [self._shape.make(values) for values in zip(*columns, strict=True)]
 
     def position(self, taken: int) -> int:
-        """Return how many rows of the split are done."""
+        """Return the number of finished rows of the split."""
         return self._row + taken
 
 
@@ -286,7 +286,7 @@ def _completed(record: Any, schema: Type) -> Any:
 
 
 def _fields_of(schema: Composite, groups: RowGroups, wanted: Collection[int]) -> Iterator[str]:
-    """Yield columns, or the fields within those that can be read without the others, of leaves."""
+    """Yield columns, or the fields within those that can be read without the others, of atomic fields."""
     found: dict[str, None] = {}
     for number, (path, kind) in enumerate(atomic_fields(schema)):
         if number in wanted:
@@ -299,7 +299,7 @@ def _fields_of(schema: Composite, groups: RowGroups, wanted: Collection[int]) ->
 
 
 def _of_items(kind: Atomic, name: str, paths: Sequence[str]) -> list[str]:
-    """Return what a column is called, or fields of the items of its lists: between these names are two of the file's own."""
+    """Return a column's name, or those of its list items' fields: two of the file's own are between the names."""
     if not isinstance(kind, ListOf) or kind.read is None or isinstance(kind.element, Atomic):
         return [name]
     leaves = [name_of(kind.element, path) for path, _ in atomic_fields(kind.element)]
@@ -325,9 +325,9 @@ def _converted(name: str, column: Any, wanted: Any) -> Any:
 
 
 def places_of(schema: Type, record_type: Any, names: Sequence[str]) -> list[int] | None:
-    """Return which field of a record goes to each column; ``None`` if that takes more than its schema.
+    """Return the field of a record for each column; ``None`` if that takes more than its schema.
 
-    ``record_type`` is what the file has been declared to hold; without one, columns have the names of fields.
+    ``record_type`` is the declared type of the file's records; without one, columns have the names of fields.
 
     >>> from funken.expr.types import Tuple
     >>> from funken import Types
@@ -362,7 +362,7 @@ def _is_class(record_type: Any) -> bool:
 def batch_of_columns(block: Columns, record_type: Any, schema: Any) -> Any:
     """Return a block as a batch of a schema of Arrow (``None``: of its columns' types); ``None`` if records have to be made.
 
-    Raises what Arrow raises for values that a type has no place for.
+    Raises Arrow's errors for values that a type has no place for.
 
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.columnar.records import DICT, Record

@@ -56,7 +56,7 @@ _DTYPES = {INT: "int64", FLOAT: "float64", BOOL: "bool"}
 
 
 def kind_of_type(type_: Any) -> Atomic:
-    """Return the kind of the values of a type of Arrow; its own name, if there is none.
+    """Return the type of the values of a type of Arrow; its own name, if there is none.
 
     >>> import pyarrow as pa
     >>> kind_of_type(pa.int32()), kind_of_type(pa.large_string()), kind_of_type(pa.list_(pa.int8())), kind_of_type(pa.time32("s"))
@@ -89,7 +89,7 @@ def _is_list(type_: Any) -> bool:
 
 
 def is_held(kind: Atomic) -> bool:
-    """Whether a column can hold values of a kind.
+    """Return True if a column can hold values of a type.
 
     >>> is_held(optional(INT)), is_held(Object("time32[s]")), is_held(ListOf(INT)), is_held(ListOf(Object("time32[s]")))
     (True, False, True, False)
@@ -139,7 +139,7 @@ def schema_of_file(schema: Any, nullable: Collection[str] = ()) -> Record:
 
 
 def column_of_array(array: Any, kind: Atomic, pruned: bool = False) -> Column | None:
-    """Return an array as a column; ``None`` if it has a null, or values that the kind has no place for.
+    """Return an array as a column; ``None`` if it has a null, or values that the type has no place for.
 
     ``pruned``: it is known that structs in lists have the fields of the kind, of which some that are not read may be left out.
 
@@ -210,7 +210,7 @@ def columns_of_batch(
     schema: Type, arrays: Sequence[Any | None], length: int, wanted: Collection[int] | None = None,
     *, pruned: bool = False,
 ) -> Columns | None:  # fmt: skip
-    """Return a block of the arrays of a schema's fields (``None``: not read); ``None`` if they are not of these kinds.
+    """Return a block of the arrays of a schema's fields (``None``: not read); ``None`` if they have other types.
 
     ``wanted`` are the leaves that are read, all of which have to be there; without it, it is those that are there. ``pruned``: it
     is known that structs have the fields of the schema, of which others than those that are read may be left out.
@@ -237,7 +237,7 @@ def columns_of_batch(
 def _take_apart(
     schema: Any, array: Any, path: tuple[int, ...], leaves: Mapping[Any, int], read: dict[int, Any], pruned: bool
 ) -> bool:
-    """Put the arrays of a field's leaves where they belong; false if it is no struct of these fields, or null somewhere."""
+    """Put the arrays of a field's parts where they belong; false if it is no struct of these fields, or has nulls."""
     if isinstance(schema, Atomic):
         if array is not None and path in leaves:
             read[leaves[path]] = array
@@ -255,7 +255,7 @@ def _take_apart(
 
 
 def has_fields(schema: Type, type_: Any) -> bool:
-    """Whether structs of Arrow have the fields of a schema, and so have those within them.
+    """Return True if structs of Arrow have the fields of a schema, and so have those within them.
 
     >>> import pyarrow as pa
     >>> has_fields(Record((INT,), DICT, ("id",)), pa.struct([("id", pa.int64())])), has_fields(INT, pa.int64())
@@ -274,7 +274,7 @@ def has_fields(schema: Type, type_: Any) -> bool:
 def _block_of(
     schema: Type, read: Mapping[int, Any], convert: Callable[[Any, Atomic], Column | None], length: int
 ) -> Columns | None:
-    """Return a block of what is read of some leaves, in their places ``NOT_READ`` of the others; ``None`` if one does not fit."""
+    """Return a block of some read fields, with ``NOT_READ`` for the others; ``None`` if one does not fit."""
     from funken.columnar.kernels.columns import Column, Columns  # noqa: PLC0415 - loads NumPy
 
     leaves = []
@@ -290,7 +290,7 @@ def _block_of(
 
 
 def column_of_values(values: list[Any], kind: Atomic, checked: bool = False) -> Column | None:
-    """Return a column of the values of a field; ``None`` if they are not of its kind. ``checked``: their types are.
+    """Return a column of the values of a field; ``None`` if their types differ. ``checked``: their types are right.
 
     >>> from funken.expr.types import Optional
     >>> column_of_values([1, 2], INT).to_list(2), column_of_values([1, 2.0], INT), column_of_values([1 << 70], INT)
@@ -338,7 +338,7 @@ def _lists_of_values(values: list[Any], kind: Atomic, lists: ListOf, checked: bo
 def columns_of_values(
     schema: Type, values: Mapping[int, list[Any] | Column], length: int, checked: Collection[int] = ()
 ) -> Columns | None:
-    """Return a block of the values of some of a schema's fields (of its leaves); ``None`` if they are not of their kinds.
+    """Return a block of the values of some of a schema's atomic fields; ``None`` if their types differ.
 
     The types of ``checked`` fields are known to be those of their kinds. Some may be columns already.
 

@@ -195,7 +195,7 @@ def _expect(value: Any, kind: Any) -> Any:
 
 
 def own_defaults(schema: Any) -> Convert | None:
-    """Return what gives a record that was read its own copies of defaults; ``None``: all of them cannot change.
+    """Return a function that copies defaults for each record; ``None``: none of them can be changed.
 
     ``schema`` is one of ``with_defaults``. The record is changed in place.
 
@@ -270,7 +270,7 @@ def _same(value: Any) -> Any:
 
 
 def writer_of(schema: Any) -> Convert:
-    """Return what makes values that ``fastavro`` writes of those of a parsed schema; it raises ``ValueError``.
+    """Return a converter of a parsed schema's values to those of ``fastavro``; it raises ``ValueError``.
 
     >>> sale = {"type": "record", "name": "Sale", "fields": [{"name": "n", "type": "int", "default": 1}]}
     >>> writer_of(sale)({})
@@ -522,7 +522,7 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
     r"""Single Avro records, both ways, of a schema in JSON; records are dicts, or of ``record_type`` (its fields by their names).
 
     ``writer_schema`` is what messages were written with, if it is another one: fields that are new have the defaults of
-    ``schema``, fields that are gone are dropped. Raises ``InvalidConfiguration`` for what is no schema of Avro.
+    ``schema``, fields that are gone are dropped. Raises ``InvalidConfiguration`` for text that is no schema of Avro.
 
     >>> schema = AvroSchema('{"type": "record", "name": "Sale", "fields": [{"name": "item", "type": "string"}, '
     ...                     '{"name": "n", "type": "int", "default": 1}]}')
@@ -549,7 +549,7 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
     _document: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what is no schema, before the job runs."""
+        """Refuse objects that are no schema, before the job runs."""
         object.__setattr__(self, "_parsed", parsed(self.schema))
         written = self._parsed if self.writer_schema is None else parsed(self.writer_schema)
         object.__setattr__(self, "_written", written)
@@ -608,7 +608,7 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
     def messages_to_columns(
         self, schema: Type, wanted: Sequence[int] | None
     ) -> Callable[[Sequence[bytes]], Block | None]:
-        """Return what makes columns of messages."""
+        """Return a function that makes columns of messages."""
         columns = AvroColumns(
             schema, wanted, None if self.record_type is None else shape_of(self.record_type, "AvroSchema")
         )
@@ -654,7 +654,7 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
 
 
 class AvroColumns:
-    """Makes columns of what ``fastavro`` reads, which has the same fields in every record.
+    """Makes columns of the records of ``fastavro``, which have the same fields in every record.
 
     >>> columns = AvroColumns(Record((STR, INT), DICT, ("item", "n")), wanted=[1])
     >>> columns.of_documents([{"item": "tea", "n": 3}]).to_list(), columns.of_documents([{"item": "tea", "n": None}])
@@ -742,7 +742,7 @@ def avro_shape(record_type: Any, who: str) -> RecordShape:
 
 
 def document_maker(shape: RecordShape) -> Callable[[Any], Any]:
-    """Return what makes dicts of records of a type; dicts may have fewer fields, or more."""
+    """Return a function from records of a type to dicts; dicts may have fewer fields, or more."""
     names, values, of_dicts = shape.names, shape.values, shape_of_dicts(shape)
 
     def make(record: Any) -> Any:
@@ -791,7 +791,7 @@ def parsed(schema: str) -> Any:
 
 
 def rows_of(schema: str) -> Callable[[Any], Any]:
-    """Return what makes rows of the dicts that records of a schema are read as, those within included.
+    """Return a function from a schema's dicts to rows, those within included.
 
     >>> inner = '{"type": "record", "name": "In", "fields": [{"name": "x", "type": "int"}]}'
     >>> make = rows_of('{"type": "record", "name": "Out", "fields": [{"name": "all", "type": {"type": "array", "items": '
@@ -803,7 +803,7 @@ def rows_of(schema: str) -> Callable[[Any], Any]:
 
 
 def documents_of(schema: str) -> Callable[[Any], Any]:
-    """Return what makes dicts of rows, tuples and dicts: by the names of the schema's fields, or in their order.
+    """Return a function from rows, tuples and dicts to dicts: by the schema's field names, or in their order.
 
     >>> make = documents_of('{"type": "record", "name": "Sale", "fields": [{"name": "item", "type": "string"}, '
     ...                     '{"name": "n", "type": "int"}]}')
@@ -821,7 +821,7 @@ _Makers = dict[str, Callable[[Any], Any]]
 
 
 def _within(schema: Any, of_record: Callable[[_Makers], Callable[[Any], Any]]) -> Callable[[Any], Any] | None:
-    """Return what converts the records in a value; ``None`` where there are none."""
+    """Return a converter of the records in a value; ``None`` where there are none."""
     if isinstance(schema, list):
         there = [each for each in schema if each != "null"]
         inner = _within(there[0], of_record) if len(there) == 1 else None

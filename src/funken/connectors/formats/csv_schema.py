@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
 
 _LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\0": "0"}
-"""What stands behind an escape for a character."""
+"""The letter behind an escape for a character."""
 _INSTEAD = {"\n": "\udc0a", "\r": "\udc0d"}
 _LONGEST_LOOKED_AT = 24
 """Longer text is quoted without a look at it, as by Flink."""
@@ -52,12 +52,12 @@ _JAVA_LOW, _JAVA_HIGH = 1e-3, 1e7
 """Java writes floats between these without an exponent."""
 _NAN_OF = re.compile(rb"nan\(", re.IGNORECASE)
 _OTHER_NAN = re.compile(rb"(?!NaN)(?i:nan)|[+-]NaN")
-"""What Arrow takes for NaN, and Java does not, or what may be that."""
+"""Texts that Arrow takes for NaN, and Java does not, or that may be such."""
 _TRUE, _FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 
 
 class HeaderNames(enum.Enum):
-    """What the names in the header of a file are for."""
+    """The use of the names in the header of a file."""
 
     FIND = "find"
     """Columns are found by them; those not in the schema are dropped."""
@@ -110,7 +110,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     _writers: tuple[Callable[[Any], str], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work, before the job runs."""
+        """Refuse settings that cannot work, before the job runs."""
         for name in ("delimiter", "quote", "escape", "comment", "array_delimiter"):
             character = getattr(self, name)
             self._check_character(name, character)
@@ -232,11 +232,11 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         return csv_record_schema(self, schema_of_records(self.record_type, self._shape))
 
     def lines_to_columns(self, schema: Type, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
-        """Return what makes columns of lines."""
+        """Return a function that makes columns of lines."""
         return self.columns(schema, wanted).of_lines
 
     def columns(self, schema: Type, wanted: Sequence[int] | None, names: Sequence[str] | None = None) -> CsvColumns:
-        """Return what makes columns of text whose columns have these names, in their order (``None``: those declared)."""
+        """Return a function from text with columns of these names, in order (``None``: as declared), to columns."""
         assert isinstance(schema, Composite)
         if names is None:
             return CsvColumns(self, self._parsers, self._types(), schema, wanted)
@@ -264,7 +264,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
 
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
-        """Whether the lines are those of this class."""
+        """True if the lines are those of this class."""
         return type(self) is CsvSchema
 
     def messages_of(self, block: Block) -> list[bytes]:
@@ -305,7 +305,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         return Quoting(re.compile(f"[{special}]"), self.quote, self.escape, _LONGEST_LOOKED_AT)
 
     def _written_text(self) -> Callable[[str], str]:
-        """Return what quotes text where Flink does."""
+        """Return a function that quotes text where Flink does."""
         quote, escape, is_doubtful = self.quote, self.escape, self._in_lines.doubtful.search
         if quote is None:
             return self._escaping()
@@ -320,7 +320,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         return quoted
 
     def _escaping(self) -> Callable[[str], str]:
-        """Return what writes text without quotes: with an escape where it is needed."""
+        """Return a function that writes text without quotes: with an escape where it is needed."""
         escape, special = self.escape, self._in_lines.doubtful
 
         def escaped(text: str) -> str:
@@ -362,7 +362,7 @@ def _row_of(parts: dict[str, Callable[[str], Any]], texts: list[str]) -> dict[st
 
 
 def _with_escapes(lines: Iterable[str], escape: str) -> Iterator[str]:
-    r"""Replace what the escape makes of letters: ``\n``, ``\r``, ``\t`` and ``\0``, as Flink reads them.
+    r"""Replace the escape and a letter by its character: ``\n``, ``\r``, ``\t`` and ``\0``, as Flink reads them.
 
     Instead of ends of lines there are characters that no text has: Python's parser would go on with the next line.
     """
@@ -429,7 +429,7 @@ def _is_unread(column: Column) -> bool:
 
 @dataclass(frozen=True)
 class Quoting:
-    r"""How lines have text in them: which letters it may not have without quotes, and how long it may be without them.
+    r"""Rules for text in lines: the letters that need quotes, and the length from which it needs them.
 
     >>> import pyarrow as pa
     >>> quoting = Quoting(re.compile('[\0-,"]'), '"', escape=None, longest=3)
@@ -463,7 +463,7 @@ class Quoting:
 
 
 def _has(letters: re.Pattern[str], content: Any) -> bool:
-    """Whether text in UTF-8 has one of some letters."""
+    """Return True if text in UTF-8 has one of some letters."""
     # Hot: a table takes half of the time of the regular expression.
     if not _table_of(letters)[content].any():
         return False
@@ -472,13 +472,13 @@ def _has(letters: re.Pattern[str], content: Any) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _table_of(letters: re.Pattern[str]) -> Any:
-    """Return which bytes are, or may belong to, one of some letters."""
+    """Return a mask of the bytes that are, or may belong to, one of some letters."""
     numpy = extras.load("numpy")
     return numpy.array([code >= _ASCII or letters.search(chr(code)) is not None for code in range(256)])
 
 
 def texts_of(field: Column, length: int, kind: Any, write: Callable[[Any], str], quoting: Quoting) -> Any:
-    """Return what is written of a field, as Arrow's text: at once for what is written as Python and Arrow write it.
+    """Return the texts of a field, as Arrow's text: at once for values that Python and Arrow write alike.
 
     ``kind`` is the declared type, ``write`` writes one value.
     """
@@ -501,14 +501,14 @@ def texts_of(field: Column, length: int, kind: Any, write: Callable[[Any], str],
 
 
 def _is_plain(floats: Any) -> bool:
-    """Whether all floats are written by Java as by Python."""
+    """Return True if all floats are written by Java as by Python."""
     size = abs(floats)
     return bool(((size >= _JAVA_LOW) & (size < _JAVA_HIGH)).all())
 
 
 @dataclass(frozen=True)
 class Delimiters:
-    r"""Which bytes separate fields and quote them, and where records end.
+    r"""The bytes that separate fields and quote them; they decide where records end.
 
     >>> Delimiters(",", '"').ends(b'1,"a\n""b"\n2,"c"\n')
     array([ 9, 15])
@@ -522,7 +522,7 @@ class Delimiters:
     quote: str | None
 
     def ends(self, data: bytes, complete: bool = True) -> Any:
-        """Return where records end (an array), if no quote before the last end is a doubtful one; else ``None``.
+        """Return the ends of records (an array), if no quote before the last end is a doubtful one; else ``None``.
 
         ``complete``: no byte comes after these, so an open quote is doubtful, too.
         """
@@ -615,7 +615,7 @@ class CsvColumns:
         return self._columns(table, data) if table.num_rows == rows else None
 
     def _alike(self, data: bytes, ends: Any) -> bool:
-        """Whether Arrow refuses what Python refuses."""
+        """Return True if Arrow refuses the same data as Python."""
         numpy = extras.load("numpy")
         sizes = numpy.diff(ends, prepend=-1, append=len(data))
         # Hot: a search for two bytes stops at each line feed.

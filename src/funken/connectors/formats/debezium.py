@@ -26,7 +26,7 @@ _INSERTS = frozenset({"c", "r"})  # created; read in the snapshot
 
 
 class ChangeRecord(NamedTuple):
-    """A row of a table that came, went or was changed; ``kind`` is what happened to it.
+    """A row of a table that came, went or was changed; ``kind`` is the change.
 
     >>> ChangeRecord(RowKind.DELETE, {"id": 7})
     ChangeRecord(kind=<RowKind.DELETE: 3>, value={'id': 7})
@@ -110,7 +110,7 @@ class DebeziumJsonSchema(SerializationSchema, DeserializationSchema):
         return ChangeRecord(kind, value)
 
     def serialize(self, value: Any) -> bytes:
-        """Write a ``ChangeRecord``, or a ``Row`` by its kind: an update as deletion and creation, as Flink does."""
+        """Write a ``ChangeRecord``, or a ``Row`` by its row kind: an update as deletion and creation, as Flink does."""
         if isinstance(value, ChangeRecord):
             kind, row = value
         elif isinstance(value, Row):

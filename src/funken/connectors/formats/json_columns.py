@@ -103,7 +103,7 @@ def json_record_schema(record_type: Any, shape: RecordShape) -> Type:
 
 
 def declared_fields(record_type: Any, shape: RecordShape) -> Sequence[Any]:
-    """Return what the fields of records are declared as; ``None`` for those of which nothing is known.
+    """Return the declared types of the fields of records; ``None`` for fields of which nothing is known.
 
     >>> from funken import Types
     >>> from funken.connectors.formats.record_types import shape_of
@@ -127,7 +127,7 @@ def _of_declared(kind: Type, otherwise: Atomic, declared: Any) -> Type:
 
 
 def _checked_record(*around: Any) -> Callable[[Any], Any]:
-    """Return what makes types of msgspec of records, whose fields are checked and not kept; those in themselves are not."""
+    """Return a function from records to msgspec types whose fields are checked and not kept; recursive ones are not."""
 
     def of_record(declared: Any) -> Any:
         if declared in around:
@@ -144,7 +144,7 @@ def _checked_record(*around: Any) -> Callable[[Any], Any]:
 
 
 def _of_json(schema: Type, otherwise: Atomic) -> Type:
-    """Return a schema with kinds of values as JSON has them; ``otherwise`` stands for others."""
+    """Return a schema with types of values as JSON has them; ``otherwise`` stands for others."""
     if isinstance(schema, Record) and all(map(_PLAIN_NAME.fullmatch, schema.names)):
         fields = [_of_json(each, Object(f"{each} of JSON")) for each in schema]
         return schema.with_fields(fields)
@@ -152,7 +152,7 @@ def _of_json(schema: Type, otherwise: Atomic) -> Type:
 
 
 def _is_of_json(kind: Atomic) -> bool:
-    """Whether a kind is one of values as JSON has them, or of lists of such."""
+    """Return True if a type is one of values as JSON has them, or of lists of such."""
     single = kind.required
     if isinstance(single, ListOf):
         return _of_json(single.element, NONE) == single.element and all(map(_is_of_json, types_in(single.element)))
@@ -289,7 +289,7 @@ class JsonColumns:
 
 
 def _conversions(record_type: Any, shape: RecordShape) -> dict[int, tuple[Any, Callable[[Any], Any]]]:
-    """Return of the fields whose values are converted: what the parser makes of them, and what converts that."""
+    """Return, for the fields whose values are converted, the parser's type and the conversion."""
     found: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
     raw = importlib.import_module("msgspec").Raw
     for number, of in enumerate(declared_fields(record_type, shape)):
@@ -302,7 +302,7 @@ def _conversions(record_type: Any, shape: RecordShape) -> dict[int, tuple[Any, C
 
 
 def _of_raw(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return what converts a part of a document that was not parsed."""
+    """Return a converter of a part of a document that was not parsed."""
     return lambda raw: None if raw is None else convert(parsed_exactly(bytes(raw)))
 
 
@@ -366,7 +366,7 @@ def _field(number: int) -> str:
 
 
 def _values_of(name: str) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return what makes a list of an attribute of objects, in half the time (7 ns each) that ``attrgetter`` takes."""
+    """Return a function that lists an attribute of objects, in half the time (7 ns each) that ``attrgetter`` takes."""
     values: Callable[[Sequence[Any]], list[Any]] = eval(f"lambda objects: [each.{name} for each in objects]")
     return values
 
@@ -375,7 +375,7 @@ def _decoder_of(
     schema: Sequence[Type], names: Sequence[str], paths: Iterable[tuple[int, ...]], shape: RecordShape | None,
     record_type: Any, converted: Mapping[int, Any],
 ) -> Any:  # fmt: skip
-    """Return what makes objects of documents, with the fields at some ``paths`` of a schema.
+    """Return a decoder of documents, with the fields at some ``paths`` of a schema.
 
     The others are checked, and passed over. ``converted`` are the types of fields that are taken as they are. The parser refuses
     values that are not of the kind, or of the declared type, of their field.
@@ -420,7 +420,7 @@ def _object_type(
 
 
 def _leaf_type(kind: Type, declared: Any) -> Any:
-    """Return what the parser makes of single values, of a kind or of a declared type."""
+    """Return the parser's type of single values, of a type or of a declared type."""
     single = "" if declared is None else single_of(declared)
     if not single:
         return _TYPES.get(kind, Any)
@@ -428,13 +428,13 @@ def _leaf_type(kind: Type, declared: Any) -> Any:
 
 
 def _record_within(schema: Record, paths: Iterable[tuple[int, ...]], declared: Any) -> Any:
-    """Return what the parser makes of records within records, which are no nulls."""
+    """Return the parser's type of records within records, which are no nulls."""
     of = without_null(declared)
     return _object_type(schema, schema.names, paths, None if of is None else flat_shape(of, "JsonSchema"), of)
 
 
 def _list_of(kind: Type, declared: Any) -> Any:
-    """Return what the parser makes of lists, and checks."""
+    """Return the parser's type of lists, with its checks."""
     lists = kind.required
     assert isinstance(lists, ListOf)
     element, of = lists.element, element_declared(without_null(declared))
@@ -448,7 +448,7 @@ def _list_of(kind: Type, declared: Any) -> Any:
 
 
 def _is_checked(kind: Type) -> bool:
-    """Whether the parser checks values of a kind, also all in lists."""
+    """Return True if the parser checks values of a type, also all in lists."""
     return _is_checked(kind.required.element) if isinstance(kind.required, ListOf) else kind in _TYPES
 
 
@@ -460,7 +460,7 @@ def _objects_in(kind: Type) -> Atomic | None:
 
 
 def _lists_where_there(values: list[Any], kind: Atomic) -> Column | None:
-    """Return lists of the parser's objects, which may be null, as a column; ``None`` if they are not of their kinds."""
+    """Return lists of the parser's objects, which may be null, as a column; ``None`` if their types differ."""
     lists = kind.required
     assert isinstance(lists, ListOf)
     if not kind.is_optional:
@@ -471,7 +471,7 @@ def _lists_where_there(values: list[Any], kind: Atomic) -> Column | None:
 
 
 def lists_of_objects(values: list[Any], of: ListOf) -> Column | None:
-    """Return lists of the parser's objects, or of lists of such, as a column; ``None`` if some are not of their kinds."""
+    """Return lists of the parser's objects, or of lists of such, as a column; ``None`` if some types differ."""
     columns = importlib.import_module("funken.columnar.kernels.columns")
     counts = extras.load("numpy").fromiter(map(len, values), "int64", len(values))
     items = list(itertools.chain.from_iterable(values))
@@ -492,7 +492,7 @@ def lists_of_objects(values: list[Any], of: ListOf) -> Column | None:
 
 
 def _is_default(value: Any, expected: Any) -> bool:
-    """Whether a value that cannot be changed is of a type, or of one of several, exactly: ``True`` is no int."""
+    """Return True if a value that cannot be changed is of a type, or of one of several, exactly: ``True`` is no int."""
     if not isinstance(value, _UNCHANGEABLE):
         return False
     if expected is Any:

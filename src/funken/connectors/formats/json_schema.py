@@ -72,7 +72,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
     >>> JsonSchema(Count).deserialize(b'{"word": "to"}'), JsonSchema(Count).serialize(Count("be", 2))
     (Count(word='to', n=0), b'{"word": "be", "n": 2}')
 
-    A document that does not fit raises ``ValueError``; what becomes of it is decided by the source's policy:
+    A document that does not fit raises ``ValueError``; the source's policy decides about it:
 
     >>> JsonSchema(Count).deserialize(b'{"n": 1}')
     Traceback (most recent call last):
@@ -129,7 +129,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
 
     @property
     def needs_sample(self) -> bool:
-        """Whether the documents have no declared type."""
+        """True if the documents have no declared type."""
         return type(self) is JsonSchema and self.record_type is None
 
     def schema_of_sample(self, messages: Sequence[bytes]) -> Type:
@@ -140,7 +140,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
             raise NotVectorizable(f"reads JSON, but a file does not begin with it; {_DECLARE}") from None
 
     def lines_to_columns(self, schema: Type, wanted: Sequence[int] | None) -> Callable[[bytes], Block | None]:
-        """Return what makes columns of lines with a document in each."""
+        """Return a function that makes columns of lines with a document in each."""
         if self.record_type is not None:
             return JsonColumns(schema, wanted, _shape_of(self.record_type), self.record_type).of_lines
         if wanted is None:  # documents may have more fields than the schema
@@ -155,7 +155,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
 
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
-        """Whether the messages are those of this class."""
+        """True if the messages are those of this class."""
         return type(self) is JsonSchema
 
     def messages_of(self, block: Block) -> list[bytes]:
@@ -164,7 +164,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
         return super().messages_of(block) if written is None else written
 
     def _keeps(self, block: Block) -> bool:
-        """Whether the records are written as they are: those of a declared type, if all fit the type."""
+        """Return True if the records are written as they are: those of a declared type, if all fit the type."""
         if self.record_type is None:
             return True
         shape, schema = _shape_of(self.record_type), getattr(block, "schema", None)
@@ -175,7 +175,7 @@ class JsonSchema(SerializationSchema, DeserializationSchema):
 
 
 def fits_column(declared: Any, kind: Any, column: Column) -> bool:
-    """Whether a column has values of a declared type alone, which are in documents as they are.
+    """Return True if a column has values of a declared type alone, which are in documents as they are.
 
     >>> from funken.columnar.kernels.columns import column_of
     >>> [fits_column(int, INT, column_of([2**40], INT)), fits_column(str, INT, column_of([1], INT))]
@@ -198,7 +198,7 @@ def _shape_of(record_type: Any) -> RecordShape:
 
 
 def documents_by(shape: RecordShape) -> Callable[[Any], Any]:
-    """Return what makes documents of records of a type: of dicts those fields that are there, of other objects what they have.
+    """Return a function from records of a type to documents: of dicts its fields, of other objects all fields.
 
     >>> from funken import Row, Types
     >>> make = documents_by(_shape_of(Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.INT()])))
@@ -217,7 +217,7 @@ def documents_by(shape: RecordShape) -> Callable[[Any], Any]:
 
 
 def parsed(message: bytes) -> Any:
-    r"""Parse a document: what msgspec refuses is for ``json``, which takes a little more, or raises with the position.
+    r"""Parse a document: after a refusal by msgspec ``json`` takes a little more, or raises with the position.
 
     A byte order mark before it is no part of it.
 
@@ -235,7 +235,7 @@ class _DecimalError(TypeError):
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold of a value that it has no form for."""
+    """Return a form that JSON can hold of a value that it has no form for."""
     if isinstance(value, decimal.Decimal):
         raise _DecimalError
     document = as_document(value)
@@ -269,7 +269,7 @@ def json_text(value: Any) -> str:
 
 
 def _with_decimals(value: Any) -> str:
-    """Write what the encoder of Python cannot: it has no way to write digits."""
+    """Write a value that Python's encoder cannot: it has no way to write digits."""
     if isinstance(value, decimal.Decimal):
         return decimal_text(value)
     if isinstance(value, dict):
@@ -326,7 +326,7 @@ def _written(block: Columns) -> list[str]:
 
 @functools.lru_cache(maxsize=256)
 def _writer_of(schema: Type) -> Callable[[Iterable[Any]], list[str]]:
-    """Generate what puts the texts of leaves together: formatting by ``%`` would take twice the time."""
+    """Generate a function that joins the texts of fields: formatting by ``%`` would take twice the time."""
     variables = itertools.count()
     text = "".join(_pieces(schema, variables, outermost=True))
     names = "".join(f"v{number}, " for number in range(next(variables)))
@@ -353,7 +353,7 @@ def _pieces(schema: Type, variables: Iterator[int], *, outermost: bool = False) 
 
 
 def _texts_of(column: Column, kind: Atomic, length: int) -> list[Any]:
-    """Return the values of a leaf as JSON, or what is JSON when it is formatted."""
+    """Return the values of a field as JSON, or as values that become JSON by formatting."""
     if isinstance(kind, ListOf) and not column.constant:
         return _texts_of_lists(column, length)
     text = _TEXTS.get(kind.required)

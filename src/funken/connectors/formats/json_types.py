@@ -63,7 +63,7 @@ _WITHOUT = ("text", "boolean", "double", *_WHOLE)
 
 
 def single_of(declared: Any) -> str:
-    """Return which single value a declared type is; nothing if it is none, or nothing is known of it.
+    """Return the name of a declared single type; nothing if it is none, or nothing is known of it.
 
     >>> from funken import Types
     >>> single_of(Types.INT()), single_of(int | None), single_of(Types.PRIMITIVE_ARRAY(Types.BYTE())), single_of(list[int])
@@ -96,7 +96,7 @@ def _single_of_arrow(kind: Any) -> str:
 
 
 def has_decimals(declared: Any) -> bool:
-    """Whether a type, or one within it, has digits that a ``float`` would lose."""
+    """Return True if a type, or one within it, has digits that a ``float`` would lose."""
     if single_of(declared) == "decimal":
         return True
     match declared:
@@ -138,7 +138,7 @@ def parsed_exactly(message: bytes | str) -> Any:
 
 
 def without_decimals(value: Any) -> Any:
-    """Return what ``json.loads`` would have made of a part of a document that was parsed exactly."""
+    """Return the result of ``json.loads`` for a part of a document that was parsed exactly."""
     if isinstance(value, decimal.Decimal):
         return float(value)
     if isinstance(value, list):
@@ -164,7 +164,7 @@ class Moment(int):
 
 
 def reader_of(declared: Any) -> Convert | None:
-    """Return what makes values of a declared type of those of documents, ``None`` apart; ``None``: it is no single value.
+    """Return a converter from documents to a declared type, ``None`` apart; ``None``: it is no single value.
 
     >>> from funken import Types
     >>> reader_of(Types.INT())("5"), reader_of(Types.STRING())(5), reader_of(Types.BIG_DEC())("1.50")
@@ -269,7 +269,7 @@ _READERS: dict[str, Convert] = {
 
 
 def writer_of(declared: Any) -> Convert | None:
-    """Return what makes values for documents of those of a declared type, ``None`` apart; ``None``: it is no single value.
+    """Return a converter from a declared type to documents, ``None`` apart; ``None``: it is no single value.
 
     Raises ``ValueError`` for a value that would be read as another one.
 
@@ -312,7 +312,7 @@ def _whole_written(bits: int | None) -> Convert:
 
 
 def real_written(value: Any) -> Any:
-    """Return a number as JSON has it; what is none, as the text that Java writes."""
+    """Return a number as JSON has it; infinities and NaN as the text that Java writes."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{shown(value)} is no number")
     return value if math.isfinite(value) else _DOUBLE_TEXT(float(value))
@@ -370,11 +370,11 @@ class JsonLeaves(Leaves):
     is_strict = True
 
     def into(self, declared: Any) -> Convert | None:
-        """Return what makes values of the type of those of documents; of an unknown type, what parsing exactly has changed."""
+        """Return a converter from documents to the type; of an unknown type, one that undoes exact parsing."""
         return reader_of(declared)
 
     def out(self, declared: Any) -> Convert | None:
-        """Return what makes values for documents of those of the type."""
+        """Return a converter from the type to documents."""
         return writer_of(declared)
 
     def rest(self, value: Any) -> Any:

@@ -94,7 +94,7 @@ def _is_map(field: Any) -> bool:
 
 
 def _within(declared: Any) -> Any:
-    """Return what the elements of lists, or the values of maps, are declared as; ``None`` if that is not known."""
+    """Return the declared type of the elements of lists, or the values of maps; ``None`` if it is not known."""
     if isinstance(declared, OfElements):
         return declared.element_type
     if isinstance(declared, MapTypeInfo):
@@ -104,7 +104,7 @@ def _within(declared: Any) -> Any:
 
 
 def declared_of(record_type: Any, field_types: Callable[[Any], Any]) -> Declared:
-    """Return what the fields of a record type are declared as, by their names."""
+    """Return the declared types of the fields of a record type, by their names."""
     names = getattr(record_type, "get_field_names", None)
     if names is None:
         hints = field_types(record_type)
@@ -146,7 +146,7 @@ def _declared_within(declared: Any) -> Declared:
 
 
 def _plain(message: Any) -> Any:
-    """Return what JSON has for a struct, a list or a value; raises ``ValueError`` for a value that is not set."""
+    """Return the JSON of a struct, a list or a value; raises ``ValueError`` for a value that is not set."""
     name = message.DESCRIPTOR.full_name
     if name == _STRUCT:
         return {key: _plain(item) for key, item in message.fields.items()}
@@ -440,7 +440,7 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
     def messages_to_columns(
         self, schema: Type, wanted: Sequence[int] | None
     ) -> Callable[[Sequence[bytes]], Block | None]:
-        """Return what makes columns of messages: of their fields that are numbers, text and bytes, or enums."""
+        """Return a function that makes columns of messages: of fields that are numbers, text and bytes, or enums."""
         names, leaves = names_of(schema, shape_of(self.record_type, "ProtobufSchema")), atomic_fields(schema)
         fields = {
             number: _fields_at(self._class.DESCRIPTOR, names, schema, leaves[number][0])
@@ -483,7 +483,7 @@ def _declared_of(record_type: Any) -> Any:
 
 
 def _fields_at(descriptor: Any, names: Sequence[str], schema: Any, path: tuple[int, ...]) -> list[Any]:
-    """Return the fields of messages on the way to a leaf of a schema; none if one is not there, or several are."""
+    """Return the fields of messages on the way to a field of a schema; none if one is not there, or several are."""
     found: list[Any] = []
     messages, fields = descriptor, tuple(names)
     for number in path:
@@ -567,7 +567,7 @@ def without_place(payload: bytes) -> bytes:
 
 
 def place_of(descriptor: Any) -> bytes:
-    """Return where a message is in its file: how deep, and its number on each level; the first of all is a single zero."""
+    """Return a message's place in its file: depth, and its number on each level; the first of all is a zero."""
     path: list[int] = []
     while descriptor is not None:
         outer = descriptor.containing_type

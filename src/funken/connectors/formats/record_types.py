@@ -50,7 +50,7 @@ _PYTHON = {str: "string", bool: "bool_", int: "int64", float: "float64", bytes: 
 
 @dataclass(frozen=True)
 class RecordShape:
-    """The fields of a record type, and what makes records of values and values of records.
+    """The fields of a record type, and the conversions between records and values.
 
     ``required`` are the names without a default; ``types`` returns the schema of Arrow.
 
@@ -67,31 +67,31 @@ class RecordShape:
     required: frozenset[str] = frozenset()
     defaults: Callable[[str], Any] = lambda name: None
     into: tuple[Callable[[Any], Any], ...] = ()
-    """What ``make`` makes of the value of each field; nothing: they stay as they are."""
+    """The conversions of the values of fields in ``make``; nothing: they stay as they are."""
     build: Callable[[Sequence[Any]], Any] | None = None
-    """What makes records of values that are those of the type already."""
+    """The maker of records of values that are those of the type already."""
     out: tuple[Callable[[Any], Any], ...] = ()
-    """What ``values`` makes of the value of each field; nothing: they stay as they are."""
+    """The conversions of the values of fields in ``values``; nothing: they stay as they are."""
 
 
 _MISFITS = (ValueError, TypeError, ArithmeticError, AttributeError)
 
 
 class Leaves:
-    """What a format makes of single values of declared types, and back; that of ``None`` is ``None``.
+    """A converter between single values of declared types and those of a format; ``None`` stays ``None``.
 
     Derive from it: here all values stay as they are.
     """
 
     is_strict = False
-    """Whether lists, maps and values of which nothing is declared are looked at, too."""
+    """True if lists, maps and values of which nothing is declared are looked at, too."""
 
     def into(self, declared: Any) -> Callable[[Any], Any] | None:
-        """Return what makes values of a type of those of the format; ``None``: they are the same."""
+        """Return a converter from the format to a type; ``None``: the values are the same."""
         return None
 
     def out(self, declared: Any) -> Callable[[Any], Any] | None:
-        """Return what makes values of the format of those of a type; ``None``: they are the same."""
+        """Return a converter from a type to the format; ``None``: the values are the same."""
         return None
 
     def rest(self, value: Any) -> Any:
@@ -104,7 +104,7 @@ class Leaves:
 
 
 def shape_of(record_type: Any, who: str, around: tuple[Any, ...] = (), leaves: Leaves | None = None) -> RecordShape:
-    """Describe a record type; raises ``InvalidProgram``, with ``who`` in the message, for what is none.
+    """Describe a record type; raises ``InvalidProgram``, with ``who`` in the message, for other objects.
 
     ``leaves`` are the conversions of single values; where they fail, ``ValueError`` names the field.
 
@@ -149,7 +149,7 @@ def shape_of(record_type: Any, who: str, around: tuple[Any, ...] = (), leaves: L
 
 
 def _converter(names: Sequence[str], converts: Sequence[_Convert]) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return what converts the values of fields; its ``ValueError`` names the field."""
+    """Return a converter of the values of fields; its ``ValueError`` names the field."""
 
     def convert(values: Sequence[Any]) -> list[Any]:
         try:
@@ -193,7 +193,7 @@ def flat_shape(record_type: Any, who: str) -> RecordShape:
 
 
 def from_documents(shape: RecordShape) -> Callable[[Any], Any]:
-    """Return what makes records of dicts: missing fields have their defaults, other keys are dropped.
+    """Return a function from dicts to records: missing fields have their defaults, other keys are dropped.
 
     >>> @dataclass
     ... class Count:
@@ -233,7 +233,7 @@ def _converted(name: str, convert: Callable[[Any], Any], document: Any, defaults
 
 
 def shape_of_dicts(shape: RecordShape) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return what converts the values of dicts as ``values`` does those of records; a dict may have fewer fields, or more.
+    """Return a converter of the values of dicts, as ``values`` is of records; a dict may have fewer fields, or more.
 
     >>> from funken import Types
     >>> shape_of_dicts(shape_of(Types.ROW_NAMED(["n"], [Types.INT()]), "an example"))({"n": 1, "more": 2})
@@ -269,7 +269,7 @@ def as_document(value: Any) -> Any:
 
 
 def _as_part(value: Any) -> Any:
-    """Return what is within a record as a document, also in lists and dicts."""
+    """Return a value within a record as a document, also in lists and dicts."""
     if isinstance(value, list):
         return [_as_part(each) for each in value]
     if isinstance(value, dict):
@@ -288,7 +288,7 @@ def _same(value: Any) -> Any:
 
 
 def field_types(record_type: Any) -> Sequence[Any]:
-    """Return what the fields are declared as; nothing if that cannot be told."""
+    """Return the declared types of the fields; nothing if they are not known."""
     if isinstance(record_type, RowTypeInfo | TupleTypeInfo):
         return record_type.field_types
     if not isinstance(record_type, type):
@@ -313,7 +313,7 @@ def _names_of(record_type: Any) -> Sequence[str]:
 def _within(
     declared: Any, who: str, around: tuple[Any, ...], leaves: Leaves | None = None
 ) -> tuple[_Convert, _Convert] | None:
-    """Return what makes the records in a value out of dicts, and dicts out of them; ``None`` if there are none."""
+    """Return a converter between the records in a value and dicts; ``None`` if there are none."""
     single = None if leaves is None else _of_single(declared, leaves)
     if single is not None:
         return single
@@ -346,7 +346,7 @@ def _within(
 
 
 def _element_of(declared: Any) -> Any:
-    """Return what the elements of lists are declared as; ``None``: it is no list."""
+    """Return the declared type of the elements of lists; ``None``: it is no list."""
     if isinstance(declared, OfElements):
         return declared.element_type
     if typing.get_origin(declared) is list:
@@ -355,7 +355,7 @@ def _element_of(declared: Any) -> Any:
 
 
 def _pair_of(declared: Any) -> tuple[Any, Any] | None:
-    """Return what the keys and values of maps are declared as; ``None``: it is no map."""
+    """Return the declared types of the keys and values of maps; ``None``: it is no map."""
     if isinstance(declared, MapTypeInfo):
         return declared.key_type, declared.value_type
     return typing.get_args(declared) if typing.get_origin(declared) is dict else None
@@ -386,7 +386,7 @@ def _or_none(convert: _Convert) -> _Convert:
 
 
 def _of_list(convert: _Convert, is_strict: bool = False, *also: type) -> _Convert:
-    """Return what converts the elements of lists, and refuses what is none if it is strict; ``also`` are types that are."""
+    """Return a converter of the elements of lists; if strict, it refuses others; ``also`` are list types."""
     kinds = (list, *also)
 
     def converted(values: Any) -> list[Any]:
@@ -438,7 +438,7 @@ def _of_named_tuple(record_type: Any, who: str) -> RecordShape:
 
 
 def getter(maker: Any, names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
-    """Return what takes values out of an object, also one or none, as ``operator.attrgetter`` or ``itemgetter`` does.
+    """Return a function from an object to values, also one or none, as ``operator.attrgetter`` or ``itemgetter``.
 
     >>> getter(operator.itemgetter, ["n"])({"n": 1, "item": "tea"})
     (1,)
@@ -573,7 +573,7 @@ _OTHER_THAN_ARROWS = (Types.INSTANT(), Types.BIG_INT())
 def schema_of_records(record_type: Any, shape: RecordShape, of_type: Callable[[Any], Type] | None = None) -> Composite:
     """Return the schema of records of a declared type; raise ``NotVectorizable`` if they are no more than their fields.
 
-    ``of_type`` returns the schema of the values of a type of Arrow, where that is what is declared.
+    ``of_type`` returns the schema of the values of a type of Arrow, where that is declared.
 
     >>> from funken import Types
     >>> sale = Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.INT()])
@@ -677,11 +677,11 @@ class StoredLeaves(Leaves):
     """The conversions of single values, as ``record_types.py`` asks for them."""
 
     def into(self, declared: Any) -> Convert | None:
-        """Return what makes values of the type of those in files."""
+        """Return a converter from files to the type."""
         return {Types.INSTANT(): _instant, Types.BIG_INT(): _whole}.get(_hashed(declared))
 
     def out(self, declared: Any) -> Convert | None:
-        """Return what makes values for files of those of the type."""
+        """Return a converter from the type to files."""
         if declared == PrimitiveArrayTypeInfo(Types.BYTE()):
             return _bytes
         if declared in (Types.BYTE(), Types.SHORT()):
@@ -690,7 +690,7 @@ class StoredLeaves(Leaves):
 
 
 def has_other_values(record_type: Any) -> bool:
-    """Whether fields of records have other values in files, those of records within included."""
+    """Return True if fields of records have other values in files, those of records within included."""
     text = repr(record_type)
     return any(repr(each) in text for each in (Types.INSTANT(), Types.BIG_INT()))
 

@@ -43,7 +43,7 @@ class SchemaRegistryClient:
 
     ``user`` and ``password`` are sent as HTTP basic authentication and never printed. ``ca_file`` trusts another authority
     for TLS, ``certificate_file`` and ``key_file`` identify this client. ``timeout`` is in seconds, for each of ``tries``.
-    Raises ``InvalidConfiguration`` for an address that is not of HTTP, ``SchemaRegistryFailed`` for what cannot be answered.
+    Raises ``InvalidConfiguration`` for an address that is not of HTTP, ``SchemaRegistryFailed`` for failed requests.
 
     >>> client = SchemaRegistryClient("https://registry:8081", user="ada", password="secret")
     >>> client
@@ -214,7 +214,7 @@ class ConfluentAvroSchema(SerializationSchema, DeserializationSchema):
     _writer: list[tuple[int, AvroSchema]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what is no schema, before the job runs."""
+        """Refuse objects that are no schema, before the job runs."""
         if self.schema is not None:
             parsed(self.schema)
         object.__setattr__(self, "_readers", {})
@@ -307,7 +307,7 @@ class ConfluentJsonSchema(_Named):
     _id: list[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what is no JSON, before the job runs."""
+        """Refuse text that is no JSON, before the job runs."""
         if self.schema is not None:
             try:
                 json.loads(self.schema)
@@ -355,7 +355,7 @@ class ConfluentProtobufSchema(_Named):
     _id: list[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what is no message, before the job runs."""
+        """Refuse classes that are no message, before the job runs."""
         object.__setattr__(self, "_inner", ProtobufSchema(self.message, self.record_type))
         object.__setattr__(self, "_id", [])
 

@@ -73,7 +73,7 @@ def _column(array: Any) -> Columns:
 def text_schema(charset: str, sample: Callable[[], Sequence[str]] | None = None) -> Type:
     """Return the schema of texts; raise ``NotVectorizable`` if they are in another charset than UTF-8.
 
-    ``sample`` returns some of them, and is called if somebody wants to know what is in them; it may raise ``NotVectorizable``.
+    ``sample`` returns some of them, and is called if somebody needs their content; it may raise ``NotVectorizable``.
     """
     if charset.lower().replace("_", "-") not in _UTF_8:
         raise NotVectorizable(f"reads text that is {charset}, and not UTF-8")
@@ -89,7 +89,7 @@ def text_schema(charset: str, sample: Callable[[], Sequence[str]] | None = None)
 
 
 def with_samples(schema: Type, sample: Callable[[int], Sequence[str]]) -> Type:
-    """Return a schema whose texts can be looked at: ``sample`` returns some of a leaf, by its number."""
+    """Return a schema whose texts can be looked at: ``sample`` returns some of a field, by its number."""
     numbers = itertools.count()
 
     def of(inner: Type) -> Type:

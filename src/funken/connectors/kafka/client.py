@@ -15,7 +15,7 @@ from funken.errors import InvalidConfiguration
 logger = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 30.0
-"""How long the driver waits for an answer of the brokers."""
+"""The driver's longest wait (s) for an answer of the brokers."""
 
 SOURCE_PROPERTIES = ("partition.discovery.interval.ms", "commit.offsets.on.checkpoint", "client.id.prefix")
 """Properties of Flink's source that the source itself reads."""
@@ -39,7 +39,7 @@ def confluent(module: str = "confluent_kafka") -> Any:
 
 
 def check_properties(properties: Mapping[str, str], who: str) -> None:
-    """Reject what only the Java client knows, and name what takes its place."""
+    """Reject properties that only the Java client knows, and name their replacement."""
     for key in properties:
         if key in _ADVICE:
             raise InvalidConfiguration(f"{who}: property {key!r} has no meaning here; {_ADVICE[key]}.")
@@ -55,12 +55,12 @@ def made(make: Callable[[dict[str, Any]], Any], properties: Mapping[str, Any], w
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a property must not be shown."""
+    """Return True if the value of a property must not be shown."""
     return any(part in key for part in _SECRETS)
 
 
 def message_of(error: Any) -> str:
-    """Return what an error of the client says."""
+    """Return the message of an error of the client."""
     cause = getattr(error, "args", None)
     inner = cause[0] if cause else error
     text = inner.str() if hasattr(inner, "str") else str(error)

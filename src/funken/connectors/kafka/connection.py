@@ -29,7 +29,7 @@ _CLIENT_ID = "funken"
 
 @dataclass(frozen=True)
 class Security:
-    """How to connect, read from the properties of the client.
+    """The settings of a connection, read from the properties of the client.
 
     >>> Security.of({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "me"}).mechanism
     'SCRAM-SHA-512'
@@ -52,7 +52,7 @@ class Security:
 
     @staticmethod
     def of(properties: Mapping[str, Any]) -> Security:
-        """Read the properties; raises ``InvalidConfiguration`` for what this connection cannot do."""
+        """Read the properties; raises ``InvalidConfiguration`` for ones that this connection cannot fulfil."""
         get = properties.get
         protocol = str(get("security.protocol", "plaintext")).lower()
         if protocol not in ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"):
@@ -300,7 +300,7 @@ class Reader:
         return self._take(max(0, self.uvarint() - 1)).decode()
 
     def count(self) -> int:
-        """Read how many elements a compact array has."""
+        """Read the number of elements of a compact array."""
         return max(0, self.uvarint() - 1)
 
     def tags(self) -> None:
@@ -362,7 +362,7 @@ class PreparedTransaction(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """What the coordinator knows of a transactional id; ``state`` is Kafka's, "" if it does not know the id."""
+    """The coordinator's description of a transactional id; ``state`` is Kafka's, "" if it does not know the id."""
 
     state: str
     producer_id: int = -1
@@ -379,7 +379,7 @@ class OpenTransaction(NamedTuple):
 
 
 class BrokerTransactionAdmin:
-    """What a committer asks of the brokers: the coordinator of each transactional id; connections are kept.
+    """A committer's client of the brokers: it asks the coordinator of each transactional id; connections are kept.
 
     Codes are Kafka's, 0 is success; a connection that fails is an ``OSError``.
     """
@@ -399,7 +399,7 @@ class BrokerTransactionAdmin:
         return code
 
     def fence(self, transactional_id: str) -> int:
-        """Abort what is open under an id, and reject what its producer writes from now on (InitProducerId raises the epoch)."""
+        """Abort an id's open transaction, and reject later writes of its producer (InitProducerId raises the epoch)."""
         body = text(transactional_id) + struct.pack(">i", _FENCED_MS)
         code, _ = self._ask(transactional_id, _INIT_PRODUCER_ID, 1, body)
         return code
@@ -442,7 +442,7 @@ class BrokerTransactionAdmin:
         return found
 
     def open_in(self, leader: tuple[str, int], topic: str, partitions: Sequence[int]) -> list[OpenTransaction]:
-        """Return what is open in partitions, as their leader has it; ``PermissionError`` if this user may not read them."""
+        """Return open transactions of partitions, by their leader; ``PermissionError`` if the user may not see them."""
         body = uvarint(2) + compact_text(topic) + uvarint(len(partitions) + 1)
         body += b"".join(struct.pack(">i", each) for each in partitions) + b"\0\0"
         answer = self._request(leader, _DESCRIBE_PRODUCERS, 0, body, flexible=True)
@@ -510,7 +510,7 @@ class BrokerTransactionAdmin:
     def _described(
         self, address: tuple[str, int], names: Sequence[str]
     ) -> dict[str, tuple[int, int, TransactionDescription]]:
-        """Return what a broker says of transactional ids: a code, the timeout (ms) and the description."""
+        """Return a broker's description of transactional ids: a code, the timeout (ms) and the description."""
         body = uvarint(len(names) + 1) + b"".join(map(compact_text, names)) + b"\0"
         answer = self._request(address, _DESCRIBE, 0, body, flexible=True)
         answer.int32()
@@ -532,7 +532,7 @@ class BrokerTransactionAdmin:
     # ---- which broker
 
     def _coordinators_of(self, probes: Sequence[str], brokers: Iterable[tuple[str, int]]) -> dict[str, tuple[str, int]]:
-        """Return which broker coordinates each probe and has loaded it; an ``OSError`` if one has none."""
+        """Return the broker that coordinates each probe and has loaded it; an ``OSError`` if one has none."""
         found: dict[str, tuple[str, int]] = {}
         left = probes
         for address in brokers:

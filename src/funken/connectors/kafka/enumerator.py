@@ -41,7 +41,7 @@ class KafkaTopicPartition(NamedTuple):
 
 
 class KafkaOffsetResetStrategy(enum.Enum):
-    """What happens where an offset is not, or no longer, in the partition."""
+    """The rule for an offset that is not, or no longer, in the partition."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -77,7 +77,7 @@ class KafkaOffsetsInitializer:
     def committed_offsets(
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
-        """Begin with what the consumer group has committed; by default a partition without that is an error."""
+        """Begin with the committed offsets of the consumer group; by default a partition without one is an error."""
         return KafkaOffsetsInitializer("committed", offset_reset_strategy)
 
     @staticmethod
@@ -113,12 +113,12 @@ _PASSING = frozenset({5, 6, 14, 15, 16, 74, 75, 78})
 ``LEADER_NOT_AVAILABLE``, ``NOT_LEADER_FOR_PARTITION``, ``COORDINATOR_LOAD_IN_PROGRESS``, ``COORDINATOR_NOT_AVAILABLE``,
 ``NOT_COORDINATOR``, ``FENCED_LEADER_EPOCH``, ``UNKNOWN_LEADER_EPOCH``, ``OFFSET_NOT_AVAILABLE``."""
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-"""How long to wait before they are asked again."""
+"""The pauses (s) before they are asked again."""
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """What is read: topics, topics by a pattern, or partitions."""
+    """The subscription of a source: topics, topics by a pattern, or partitions."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -208,7 +208,7 @@ class KafkaEnumerator(SplitEnumerator):
         return (zlib.crc32(split.topic.encode()) + split.partition) % self._parallelism
 
     def unassigned_splits(self) -> int:
-        """Return how many partitions wait."""
+        """Return the number of waiting partitions."""
         return len(self._waiting)
 
     def snapshot(self) -> Any:

@@ -49,7 +49,7 @@ class ConsumerRecord(NamedTuple):
 
 
 class KafkaRecordDeserializationSchema(DeserializationSchema):
-    """How Kafka's records become those of the stream; subclass it, or use ``of``. ``None`` drops a record.
+    """A schema that makes the stream's records of Kafka's; subclass it, or use ``of``. ``None`` drops a record.
 
     >>> schema = KafkaRecordDeserializationSchema.of(lambda record: (record.key.decode(), len(record.value or b"")))
     >>> schema.deserialize(ConsumerRecord("orders", 0, 7, 1000, b"tea", b"three"))
@@ -90,7 +90,7 @@ class ProducerRecord(NamedTuple):
 
 
 class KafkaTopicSelector:
-    """Which topic a record goes to; a callable will do as well."""
+    """A selector of the topic of a record; a callable will do as well."""
 
     def apply(self, data: Any) -> str:
         """Return the topic of a record."""
@@ -99,7 +99,7 @@ class KafkaTopicSelector:
 
 @dataclass(frozen=True)
 class KafkaRecordSerializationSchema:
-    """How records of the stream become Kafka's; made by ``builder()``, or by a subclass with a ``serialize`` of its own.
+    """A schema that makes Kafka's records of the stream's; made by ``builder()``, or by a subclass with ``serialize``.
 
     >>> from funken.connectors import SimpleStringSchema
     >>> builder = KafkaRecordSerializationSchema.builder().set_topic("words").set_value_serialization_schema(SimpleStringSchema())
@@ -125,7 +125,7 @@ class KafkaRecordSerializationSchema:
         return KafkaRecordSerializationSchemaBuilder(KafkaRecordSerializationSchema())
 
     def serialize(self, value: Any) -> ProducerRecord | None:
-        """Return what is to be written for a record; ``None``: nothing."""
+        """Return the message of a record; ``None``: nothing is written."""
         assert self.value_schema is not None
         return ProducerRecord(
             self.topic if isinstance(self.topic, str) else self.topic(value),
@@ -138,12 +138,12 @@ class KafkaRecordSerializationSchema:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing but values is written, to one topic: then blocks are serialized at once."""
+        """True if nothing but values is written, to one topic: then blocks are serialized at once."""
         return self._of_schemas and self.key_schema is None
 
     @property
     def takes_columns(self) -> bool:
-        """Whether what is written comes of schemas that take columns, and goes to one topic."""
+        """True if the output comes of schemas that take columns, and goes to one topic."""
         schemas = (self.value_schema,) if self.key_schema is None else (self.key_schema, self.value_schema)
         return self._of_schemas and all(schema is not None and schema.takes_columns for schema in schemas)
 
@@ -217,7 +217,7 @@ logger = logging.getLogger(__name__)
 BROKERS_AWAY_MS = 300_000
 """A reader that has had no connection to any broker for so long fails."""
 _ASK_MS = 1000
-"""How often an unbounded reader asks for partitions that were discovered."""
+"""The interval (ms) of an unbounded reader's requests for partitions that were discovered."""
 _STATISTICS_MS = 2000
 
 
@@ -392,7 +392,7 @@ class KafkaReader(SourceReader):
         return block if block is not None and len(block) == len(run) else None
 
     def pause_or_resume_splits(self, pause: Sequence[str], resume: Sequence[str]) -> None:
-        """Let the client fetch no more of some partitions, and keep back what was fetched of them."""
+        """Let the client fetch no more of some partitions, and keep back their fetched records."""
         keys = {split.id: key for key, split in self._splits.items()}
         wanted = [self._kafka.TopicPartition(*keys[split]) for split in pause if split in keys]
         again = [self._kafka.TopicPartition(*keys[split]) for split in resume if split in keys]
@@ -407,7 +407,7 @@ class KafkaReader(SourceReader):
             self._call(lambda consumer: consumer.resume(again))
 
     def _has_run(self) -> bool:
-        """Whether there is something to read; runs of paused partitions are put aside."""
+        """Return True if there is something to read; runs of paused partitions are put aside."""
         while self._paused and self._runs and self._runs[0].key in self._paused:
             self._held.append(self._runs.popleft())
         return bool(self._runs)
@@ -476,12 +476,12 @@ class KafkaReader(SourceReader):
         return self._positions[key] - 1
 
     def _lag(self, key: KafkaTopicPartition) -> int:
-        """Return how many offsets are between the position and the end of the partition; -1 if that is not known."""
+        """Return the number of offsets between the position and the end of the partition; -1 if it is not known."""
         end = self._known_ends.get(key, -1)
         return max(0, end - self._positions[key]) if end >= 0 else -1
 
     def _on_statistics(self, text: str) -> None:
-        """Take from the client's statistics what the consumer cannot be asked for while it polls."""
+        """Take figures from the client's statistics for which the consumer cannot be asked while it polls."""
         statistics = json.loads(text)
         self.bytes_in.count = statistics.get("rxmsg_bytes", 0)
         self._connected = any(broker["state"] == "UP" for broker in statistics["brokers"].values())

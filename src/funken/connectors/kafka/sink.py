@@ -52,18 +52,18 @@ TRANSACTION_TIMEOUT_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Transport:
-    """What writers and committers reach the brokers through; the tests have one without brokers."""
+    """The connection of writers and committers to the brokers; the tests have one without brokers."""
 
     def producer(self, properties: Mapping[str, Any], who: str) -> Any:
         """Make a producer."""
         return made(confluent().Producer, properties, who)
 
     def transactions(self, servers: str, properties: Mapping[str, Any]) -> BrokerTransactionAdmin:
-        """Return what commits transactions of other processes."""
+        """Return the committer of transactions of other processes."""
         return BrokerTransactionAdmin(servers, properties)
 
     def leaders(self, settings: SinkSettings, topic: str) -> dict[tuple[str, int], list[int]]:
-        """Return which brokers lead which partitions of a topic; an ``OSError`` if that cannot be told."""
+        """Return the leaders of the partitions of a topic; an ``OSError`` if they are not known."""
         kafka = confluent()
         properties = _connecting(settings.client_properties()) | {"bootstrap.servers": settings.servers}
         admin = made(confluent("confluent_kafka.admin").AdminClient, {**properties, "log_level": 0}, "Kafka sink")
@@ -80,7 +80,7 @@ class Transport:
         return found
 
     def check(self, settings: SinkSettings) -> None:
-        """Raise if the brokers cannot be reached, or cannot do what the sink needs."""
+        """Raise if the brokers cannot be reached, or lack an ability that the sink needs."""
         _BrokerCheck(settings).run()
 
     def pause(self, seconds: float) -> None:
@@ -101,11 +101,11 @@ class SinkSettings:
 
     @property
     def transaction_timeout(self) -> int:
-        """Return how long a transaction may be open (ms), from its first record to its commit."""
+        """Return the time limit of a transaction (ms), from its first record to its commit."""
         return int(self.properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
 
     def ids_of(self, operator: str) -> str:
-        """Return what the transactional ids of an operator begin with (its uid, else its name)."""
+        """Return the beginning of the transactional ids of an operator (its uid, else its name)."""
         return f"{self.transactional_id_prefix}/{operator}/"
 
     def client_properties(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class SinkSettings:
 
 
 def _connecting(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of the properties is about connections."""
+    """Return the properties that are about connections."""
     return {
         key: value for key, value in properties.items() if key.startswith(("security.", "ssl.", "sasl.", "enable.ssl"))
     }
@@ -193,12 +193,12 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 FLUSH_S = 300.0
-"""How long a writer waits for acknowledgements."""
+"""A writer's longest wait (s) for acknowledgements."""
 OPEN_S = 60.0
 _ABORT_S = 5.0
 _STATISTICS_MS = 25
 _RETENTION_MS = 7 * 24 * 3_600_000
-"""How long brokers keep records by default, by the records' own timestamps."""
+"""The brokers' default retention of records (ms), by the records' own timestamps."""
 
 
 class KafkaWriter(SinkWriter):
@@ -319,7 +319,7 @@ class KafkaWriter(SinkWriter):
             raise self._failure(f"the brokers have not acknowledged {left} records within {FLUSH_S:.0f} s")
 
     def close(self) -> None:
-        """Leave the brokers; what is not acknowledged is dropped."""
+        """Leave the brokers; unacknowledged messages are dropped."""
         self._producer = None
 
     def _on_delivery(self, error: Any, message: Any) -> None:
@@ -449,7 +449,7 @@ class TransactionalKafkaWriter(KafkaWriter):
         return [tuple(done.prepared)]
 
     def close(self) -> None:
-        """Abort the open transaction; what is prepared stays as it is."""
+        """Abort the open transaction; prepared ones stay as they are."""
         open_one, self._transaction, self._producer = self._transaction, None, None
         if open_one is not None:  # also where a block was written in part, which ``_sent`` does not count
             with contextlib.suppress(confluent().KafkaException, SystemError):  # a later attempt has fenced it, or will
@@ -485,7 +485,7 @@ def _times(timestamps: list[int] | None, count: int) -> list[int]:
 
 
 def _ignored(error: Any) -> None:
-    """The client reports an error: what matters is raised by its methods."""
+    """The client reports an error: the ones that matter are raised by its methods."""
 
 
 # ---- The committer of an exactly-once Kafka sink, on the driver.
@@ -582,7 +582,7 @@ class KafkaCommitter(Committer):
         )
 
     def recover(self, requests: Sequence[CommitRequest]) -> None:
-        """Commit what the checkpoint names, then abort and fence all other transactions of the sink."""
+        """Commit the transactions of the checkpoint, then abort and fence all other transactions of the sink."""
         self.commit(requests)
         named = {PreparedTransaction(*request.committable).transactional_id for request in requests}
         clock = SystemClock()
@@ -606,9 +606,9 @@ class KafkaCommitter(Committer):
         )
 
     def _lingering(self, named: set[str], late: Callable[[], bool] = lambda: False) -> tuple[int, str]:
-        """Fence transactions of the sink that are not named; returns how many could not be, and why.
+        """Fence transactions of the sink that are not named; return the number of failures, and the reason.
 
-        What is open is found again until it is aborted; ids that were only initialized are fenced once.
+        Open transactions are found again until they are aborted; ids that were only initialized are fenced once.
         """
         left, reason = 0, ""
         try:
@@ -627,7 +627,7 @@ class KafkaCommitter(Committer):
         return left, reason
 
     def _without_markers(self) -> str:
-        """Write what ends transactions into partitions that their coordinator has forgotten; returns what is left to be done.
+        """Write the markers of transactions that their coordinator has forgotten; return the remaining work.
 
         A broker that is killed between a commit and its markers, and started again, may take the partitions for deleted (Kafka
         4.3): then the transaction is complete, and in the partitions it stays open, with all that comes behind it.
@@ -703,16 +703,16 @@ class KafkaSink(SinkSettings, Sink):
 
     @property
     def reads_only(self) -> bool:  # type: ignore[override]
-        """Whether a schema of Funken makes the messages: those of users may change records."""
+        """True if a schema of Funken makes the messages: those of users may change records."""
         return self.serializer.plain and of_funken(self.serializer.value_schema)
 
     @property
     def takes_columns(self) -> bool:  # type: ignore[override]
-        """Whether the messages are made of columns: by ``JsonSchema``, to one topic, without headers and partitioner."""
+        """True if the messages are made of columns: by ``JsonSchema``, to one topic, with no headers or partitioner."""
         return bool(self.serializer.takes_columns)
 
     def check(self) -> None:
-        """Reach the brokers, and compare what the sink needs with what they allow."""
+        """Reach the brokers, and compare the sink's needs with their limits."""
         self.transport.check(self)
 
     def writer(self, context: ConnectorContext) -> SinkWriter:
@@ -761,11 +761,11 @@ class KafkaSinkBuilder:
         return self._with(serializer=record_serializer)
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
-        """Set how often a record arrives; at least once by default."""
+        """Set the delivery guarantee; at least once by default."""
         return self._with(guarantee=delivery_guarantee)
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
-        """Set what transactional ids begin with; no other job may use the same. An exactly-once sink needs it."""
+        """Set the beginning of transactional ids; no other job may use the same. An exactly-once sink needs it."""
         return self._with(transactional_id_prefix=transactional_id_prefix)
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:

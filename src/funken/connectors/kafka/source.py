@@ -65,7 +65,7 @@ class KafkaSource(Source):
 
     @property
     def discovery_interval(self) -> int | None:
-        """Return how often (ms) new partitions are looked for; ``None``: never."""
+        """Return the interval (ms) of the search for new partitions; ``None``: never."""
         if self.stopping is not None:
             return None
         interval = duration_ms(_number(self.properties.get("partition.discovery.interval.ms", DISCOVERY_INTERVAL)))
@@ -78,7 +78,7 @@ class KafkaSource(Source):
 
     @property
     def commits_offsets(self) -> bool:
-        """Whether offsets are committed to the group when a checkpoint is complete."""
+        """True if offsets are committed to the group when a checkpoint is complete."""
         wanted = str(self.properties.get("commit.offsets.on.checkpoint", "true")).lower()
         return self.group_id is not None and wanted == "true"
 
@@ -104,14 +104,14 @@ class KafkaSource(Source):
 
     @property
     def never_waits(self) -> bool:
-        """Whether ``poll`` only computes: a thread of its own fetches."""
+        """True if ``poll`` only computes: a thread of its own fetches."""
         schema = self.deserializer
         return schema.never_waits and declares(schema, "never_waits", "deserialize")
 
     def record_schema(self) -> Type:
         """Return the schema of the records, where the deserializer of values makes columns.
 
-        If only messages show what they have, the newest of some partitions are looked at.
+        If only messages show their fields, the newest of some partitions are looked at.
 
         >>> from funken import Types
         >>> from funken.connectors import JsonSchema
@@ -231,7 +231,7 @@ class KafkaSourceBuilder:
         return self.set_property("group.id", group_id)
 
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
-        """Set what the client ids begin with."""
+        """Set the beginning of the client ids."""
         return self.set_property("client.id.prefix", prefix)
 
     def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:

@@ -37,11 +37,11 @@ from funken.connectors.schemas import count_of
 Place = tuple[str, int]
 """A partition: topic and number."""
 Report = Callable[[Any], None]
-"""What takes errors of partitions; it may raise."""
+"""A consumer of errors of partitions; it may raise."""
 Run: TypeAlias = "MessageRun | NativeRun"
 """Messages of one partition."""
 Fetched: TypeAlias = "MessageBlock | NativeBlock"
-"""What one call of the client gives."""
+"""The result of one call of the client."""
 Messages: TypeAlias = "ConsumerMessages | NativeMessages"
 """The messages of a consumer."""
 
@@ -194,13 +194,13 @@ class Fetcher:
         self._thread.start()
 
     def call(self, work: Callable[[], None]) -> None:
-        """Run something in the thread, the only one to call the consumer, soon and in order; ``take`` raises what it raises."""
+        """Run a call in the thread, which alone calls the consumer, soon and in order; ``take`` raises its errors."""
         with self._room:
             self._calls.append(work)
             self._room.notify()
 
     def take(self) -> Fetched | None:
-        """Return the next block, ``None`` if there is none; raises what has ended the thread."""
+        """Return the next block, ``None`` if there is none; raises the error that has ended the thread."""
         with self._room:
             if not self._blocks:
                 if self._error is not None:
@@ -290,7 +290,7 @@ class Native:
 
 
 def messages_of(kafka: Any, properties: dict[str, Any], values_only: bool) -> tuple[Any, Messages]:
-    """Make a consumer of the client ``kafka``, and what takes its messages; ``values_only``: nobody wants keys or headers."""
+    """Make a consumer of the client ``kafka``, and its fetch function; ``values_only``: without keys and headers."""
     native = load() if values_only else None
     if native is None:
         consumer = kafka.Consumer(properties)
@@ -413,7 +413,7 @@ class NativeBlock:
         return bytes(self.text)
 
     def runs(self, keys: Collection[Place], several: bool, report: Report) -> Iterator[NativeRun]:
-        """Give the runs of these partitions."""
+        """Return the runs of these partitions."""
         known = {(key[0], key[1]): key for key in keys}
         ends = [*self._begins[1:], len(self)]
         for begin, end, topic in zip(self._begins, ends, self._names, strict=True):
@@ -506,5 +506,5 @@ class NativeRun:
 
     @property
     def messages(self) -> list[Any]:
-        """There are no objects: who wants keys and headers is given ``MessageRun``s."""
+        """There are no objects: consumers of keys and headers get ``MessageRun``s."""
         raise NotImplementedError

@@ -43,7 +43,7 @@ class LogPosition(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, int]:
-        """What positions are ordered by: files are numbered."""
+        """The order of positions: files are numbered."""
         return int(self.file.rpartition(".")[2]), self.offset
 
     @property
@@ -97,7 +97,7 @@ class BinlogStream:
         self._thread.start()
 
     def take(self) -> LoggedChanges | LogPosition | None:
-        """Return the next item; raises what has ended the thread."""
+        """Return the next item; raises the error that has ended the thread."""
         with self._room:
             if not self._items:
                 if self._error is not None:
@@ -141,7 +141,7 @@ class BinlogStream:
             self._wake()
 
     def _problem(self, error: Exception) -> str:
-        """Return what a transient error means; raises ``SourceNotReadable`` for another one."""
+        """Return the meaning of a transient error; raises ``SourceNotReadable`` for another one."""
         if isinstance(error, ConnectionError):
             return f"{self._database!r}: {error}; start the server, or see why it ended the connection."
         problem = self._database.problem(error)

@@ -53,12 +53,12 @@ class MySqlKey(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """Whether the server's collation orders it."""
+        """True if the server's collation orders the key."""
         return self.type in _TEXTS
 
     @property
     def is_ordered(self) -> bool:
-        """Whether values can be compared."""
+        """True if values can be compared."""
         return self.is_text or self.type in _ORDERED
 
 
@@ -90,7 +90,7 @@ class MySqlColumn(NamedTuple):
 
     @property
     def converter(self) -> Convert | None:
-        """Return what makes the value of that of a query."""
+        """Return a converter of a query's values."""
         return _OF_QUERIES.get(self.type)
 
 
@@ -142,7 +142,7 @@ def _text(value: Any) -> str:
 
 
 def _date(value: Any) -> Any:
-    """The client gives a text for a date that there is not, such as 0000-00-00."""
+    """The client returns a text for a date that there is not, such as 0000-00-00."""
     return None if isinstance(value, str) else value
 
 
@@ -156,7 +156,7 @@ _OF_QUERIES: dict[str, Convert] = {"date": _date, "datetime": _date, "timestamp"
 
 
 def log_converters(columns: Sequence[Any]) -> dict[str, Convert]:
-    """Return what makes the values of those of the log, for the columns of a table map; columns read as bits are changed.
+    """Return converters of the log's values, for the columns of a table map; columns read as bits are changed.
 
     ``columns`` are those of mysql-replication, which reads them as their ``type`` says.
     """

@@ -127,7 +127,7 @@ class MySqlDatabase(SqlDatabase):
         return (pymysql("pymysql.err").Error,)
 
     def problem(self, error: Exception) -> SqlProblem:
-        """Say what an error means by its number; one without is of the connection."""
+        """Return the meaning of an error by its number; one without is of the connection."""
         number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         text = str(error.args[1] if len(error.args) > 1 else error).strip().splitlines() or [type(error).__name__]
         default = _LOST if number in _TRANSIENT else "see what MySQL says"

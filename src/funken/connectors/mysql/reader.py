@@ -42,7 +42,7 @@ class MySqlPage(NamedTuple):
 
 @dataclass(frozen=True)
 class MySqlCdcSplit:
-    """Where the reader is.
+    """The position of the reader.
 
     ``tables`` are those whose snapshot is still to be read, the first after the key ``after``; ``pages`` those that were read.
     ``fence`` is set when all are. ``position`` is the end of the last transaction, ``emitted`` counts changes of the next one.
@@ -64,7 +64,7 @@ class MySqlCdcSplit:
 
 @dataclass
 class _Rows:
-    """A page of a table, and how much of it was emitted."""
+    """A page of a table, and the number of its emitted rows."""
 
     table: str
     position: LogPosition
@@ -294,7 +294,7 @@ class MySqlCdcReader(SourceReader):
     def _unseen(
         self, changes: Sequence[TableChange], end: LogPosition, split: MySqlCdcSplit
     ) -> tuple[int, list[TableChange], list[tuple[RowKey, tuple[TableChange, ...]]]]:
-        """Return how many changes these are, what of them no page has, and what is to be noted of rows in doubt."""
+        """Return the number of these changes, their parts that no page has, and the notes on rows in doubt."""
         noted: list[tuple[RowKey, tuple[TableChange, ...]]] = []
         seen = ChangesInPages(
             split.pages, dict(split.keys), self._weights, split.doubt, lambda *entry: noted.append(entry)
@@ -313,7 +313,7 @@ class MySqlCdcReader(SourceReader):
         return self._run(ask)
 
     def _lag(self) -> int:
-        """Return how long ago the newest event happened that was received (ms); -1 before the first."""
+        """Return the age of the newest received event (ms); -1 before the first."""
         if self._stream is None or not self._stream.timestamp:
             return -1
         return max(0, self.context.processing_time() - 1000 * self._stream.timestamp)
@@ -389,7 +389,7 @@ def _extended(pages: tuple[MySqlPage, ...], page: MySqlPage) -> tuple[MySqlPage,
 
 
 class ChangesInPages:
-    """Drops changes that pages have already; ``weights`` gives the bytes that order the texts of a key.
+    """Drops changes that pages have already; ``weights`` returns the bytes that order the texts of a key.
 
     >>> early, late = LogPosition("b.1", 100), LogPosition("b.1", 200)
     >>> pages = [MySqlPage("s.t", (5,), early), MySqlPage("s.t", None, late)]
@@ -399,7 +399,7 @@ class ChangesInPages:
     >>> seen.unseen(insert, at) is insert, seen.unseen(insert._replace(after={"id": 7}), at)
     (True, None)
 
-    Of an update that moves a row into a page that has it, what is left is that it is gone from where it was:
+    An update that moves a row into a page that has it leaves the deletion of the row at its old place:
 
     >>> seen.unseen(TableChange(ChangeKind.UPDATE, "s.t", {"id": 3}, {"id": 7}), at).kind
     <ChangeKind.DELETE: 'd'>
@@ -427,7 +427,7 @@ class ChangesInPages:
             self._pages.setdefault(page.table, []).append(page)
 
     def unseen(self, change: TableChange, end: LogPosition) -> TableChange | None:
-        """Return what of a change no page has: itself, a part of it, or nothing."""
+        """Return the part of a change that no page has: itself, a part of it, or nothing."""
         pages = self._pages.get(change.table)
         if pages is None:
             return change

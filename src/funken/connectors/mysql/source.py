@@ -25,7 +25,7 @@ _SETTINGS = {
     "binlog_transaction_compression": ("OFF", "the log is compressed; SET GLOBAL binlog_transaction_compression = OFF"),
     "binlog_row_value_options": ("", "the log has only parts of JSON; SET GLOBAL binlog_row_value_options = ''"),
 }
-"""What a server has to have, where it knows the setting, and what else to say."""
+"""The required settings of a server, where it knows them, with further remedies."""
 
 _TABLES = """
 SELECT CONCAT(table_schema, '.', table_name), table_type, engine FROM information_schema.tables
@@ -38,7 +38,7 @@ WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY 
 
 @dataclass(frozen=True)
 class StartupOptions:
-    """Where a job without a checkpoint begins: with the tables, or in the log.
+    """The start of a job without a checkpoint: the tables, or a place in the log.
 
     >>> StartupOptions.specific_offset("bin.000003", 4)
     StartupOptions(mode='specific-offset', file='bin.000003', position=4, millis=0)

@@ -33,7 +33,7 @@ def psycopg(module: str = "psycopg") -> Any:
 
 
 class Unrepresentable(enum.Enum):
-    """What becomes of a value that Python's type cannot hold: the text of the server, ``None``, or a failure that names it."""
+    """The treatment of a value that Python's type cannot hold: the server's text, ``None``, or a failure."""
 
     TEXT = "text"
     NONE = "none"
@@ -138,7 +138,7 @@ def _dumper() -> Any:
 
 
 class _Context:
-    """What psycopg makes loaders in."""
+    """The context in which psycopg makes loaders."""
 
     connection = None
 
@@ -147,7 +147,7 @@ class _Context:
 
 
 def text_loader(of: Unrepresentable) -> Callable[[int, bytes], Any]:
-    """Return what makes Python's values of the server's texts, by their type: the same as a query returns."""
+    """Return a converter of the server's texts to Python's values, by their type: the same as a query's."""
     transformer = psycopg("psycopg.adapt").Transformer(_Context(of))
     text = psycopg("psycopg.pq").Format.TEXT
     known: dict[int, Callable[[bytes], Any]] = {}
@@ -190,7 +190,7 @@ _DEFAULTS = {
 }
 _SHOWN = ("host", "hostaddr", "port", "dbname", "user", "sslmode")
 LOCK_TIMEOUT_S = 60
-"""How long a statement waits for a lock before it fails."""
+"""A statement's longest wait (s) for a lock before it fails."""
 
 _REMEDIES = {  # by SQLSTATE, or by its class
     "28P01": "correct user and password",
@@ -242,7 +242,7 @@ class PostgresDatabase(SqlDatabase):
         return "PostgresDatabase({!r})".format(" ".join(f"{key}={parts[key]}" for key in _SHOWN if key in parts))
 
     def parts(self) -> dict[str, Any]:
-        """Return what the connection string says."""
+        """Return the parts of the connection string."""
         client = psycopg("psycopg.conninfo")
         try:
             parts: dict[str, Any] = client.conninfo_to_dict(self.conninfo)
@@ -254,7 +254,7 @@ class PostgresDatabase(SqlDatabase):
         return parts
 
     def with_defaults(self, **more: Any) -> str:
-        """Return a connection string with time limits, and what is given."""
+        """Return a connection string with time limits, and these arguments."""
         made: str = psycopg("psycopg.conninfo").make_conninfo("", **(_DEFAULTS | self.parts() | more))
         return made
 
@@ -307,7 +307,7 @@ class PostgresDatabase(SqlDatabase):
         return (psycopg().Error,)
 
     def problem(self, error: Exception) -> SqlProblem:
-        """Say what an error means by its SQLSTATE; one without is of the connection."""
+        """Return the meaning of an error by its SQLSTATE; one without is of the connection."""
         state = getattr(error, "sqlstate", None)
         primary = getattr(getattr(error, "diag", None), "message_primary", None)
         text = str(primary or error).strip().splitlines()[0] if str(primary or error).strip() else type(error).__name__
@@ -320,7 +320,7 @@ class PostgresDatabase(SqlDatabase):
         return SqlProblem(f"{self!r}: {text} ({state})", remedy, state.startswith(_TRANSIENT))
 
     def _of_connection(self, error: Exception, text: str) -> tuple[str, str, bool]:
-        """Read the text of an error that has no SQLSTATE: libpq gives none while it connects."""
+        """Read the text of an error that has no SQLSTATE: libpq has none while it connects."""
         operational = isinstance(error, psycopg().OperationalError)
         for part, state in (
             ("password authentication failed", "28P01"),

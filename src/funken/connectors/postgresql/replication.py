@@ -37,7 +37,7 @@ _UNSIGNED = 1 << 32
 
 
 class Unchanged(enum.Enum):
-    """What stands for a large value that an update did not change, and that the server does not send."""
+    """The mark of a large value that an update did not change, and that the server does not send."""
 
     UNCHANGED = "unchanged"
 
@@ -53,12 +53,12 @@ class CommittedTransaction(NamedTuple):
 
     xid: int
     end: int
-    """Where it ends in the log: the position after it."""
+    """Its end in the log: the position after it."""
     timestamp: int
-    """When it was committed (ms since 1970)."""
+    """The time of its commit (ms since 1970)."""
     changes: list[TableChange]
     columns: Mapping[str, int]
-    """How many columns each table has."""
+    """Number of columns of each table."""
 
 
 class ReplicatedColumn(NamedTuple):
@@ -209,7 +209,7 @@ def _text(message: bytes, at: int) -> tuple[str, int]:
 
 
 class TransactionSnapshot(NamedTuple):
-    """Which transactions a query saw (``pg_current_snapshot()``).
+    """The transactions that a query saw (``pg_current_snapshot()``).
 
     >>> snapshot = TransactionSnapshot.of("10:20:12,15")
     >>> [snapshot.sees(xid) for xid in (9, 11, 12, 20, 25)]
@@ -233,7 +233,7 @@ class TransactionSnapshot(NamedTuple):
         return TransactionSnapshot(int(least), int(following), frozenset(map(int, filter(None, running.split(",")))))
 
     def sees(self, xid: int) -> bool:
-        """Whether a transaction that is committed now was committed when the snapshot was taken."""
+        """Return True if a transaction that is committed now was committed when the snapshot was taken."""
         distance = (xid - self.next) % _UNSIGNED
         full = self.next + (distance - _UNSIGNED if distance >= _UNSIGNED // 2 else distance)
         return full < self.least or (full < self.next and full not in self.running)
@@ -280,7 +280,7 @@ class ReplicationStream:
         self._thread.start()
 
     def take(self) -> CommittedTransaction | int | None:
-        """Return the next item; raises what has ended the thread."""
+        """Return the next item; raises the error that has ended the thread."""
         with self._room:
             if not self._items:
                 if self._error is not None:
@@ -293,7 +293,7 @@ class ReplicationStream:
             return item
 
     def acknowledge(self, lsn: int) -> None:
-        """Let the server forget what is before a position, soon."""
+        """Let the server forget the log before a position, soon."""
         self._acknowledged = max(self._acknowledged, lsn)
 
     def stop(self) -> None:
@@ -401,7 +401,7 @@ class ReplicationStream:
         return _ASK_S if self.asks else _REPORT_S
 
     def _ended(self, connection: Any) -> Exception:
-        """Return why the server has ended the stream; a reader that was ended by another one must not come back."""
+        """Return the cause of the server's end of the stream; a reader ended by another one must not come back."""
         result = connection.get_result()
         state = _state_of(result) if result is not None else ""
         message = connection.get_error_message().strip() or "the server has ended the replication"

@@ -43,7 +43,7 @@ _GONE, _BUSY = "42704", "55000"
 
 
 class PreparedRows(NamedTuple):
-    """A prepared transaction: its name, and the number that the server gave it."""
+    """A prepared transaction: its name, and its number in the server."""
 
     name: str
     number: int
@@ -83,7 +83,7 @@ class PostgresCommitter(Committer):
     # ---- commits
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
-        """Commit transactions; for one whose name is gone, ask what became of it."""
+        """Commit transactions; for one whose name is gone, ask for its fate."""
         for request in requests:
             transaction = PreparedRows(*request.committable)
             try:
@@ -121,7 +121,7 @@ class PostgresCommitter(Committer):
     # ---- recovery
 
     def recover(self, requests: Sequence[CommitRequest]) -> None:
-        """End the writers of former attempts, commit what the checkpoint names, roll back the rest."""
+        """End the writers of former attempts, commit the transactions of the checkpoint, roll back the rest."""
         for _ in range(_TRIES):
             if not self._with(self._end_writers):
                 break
@@ -210,7 +210,7 @@ class PostgresSink(SqlSink):
     transaction_prefix: str = ""
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the server."""
+        """Check the arguments as far as possible without the server."""
         super().__post_init__()
         if self.guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return
@@ -227,7 +227,7 @@ class PostgresSink(SqlSink):
             )
 
     def family(self, operator: str) -> str:
-        """Return what the names of all transactions and connections of this sink's writers begin with."""
+        """Return the beginning of the names of all transactions and connections of this sink's writers."""
         digest = hashlib.sha256(f"{self.transaction_prefix}\0{operator}".encode()).hexdigest()[:24]
         return f"funken-{digest}"
 

@@ -79,7 +79,7 @@ class SeenChanges:
     >>> seen.unseen(insert, xid=11) is insert, seen.unseen(insert._replace(after={"id": 7}), xid=11)
     (True, None)
 
-    Of an update that moves a row into a page that has it, what is left is that it is gone from where it was:
+    An update that moves a row into a page that has it leaves the deletion of the row at its old place:
 
     >>> seen.unseen(TableChange(ChangeKind.UPDATE, "t", {"id": 3}, {"id": 7}), xid=11)
     TableChange(kind=<ChangeKind.DELETE: 'd'>, table='t', before={'id': 3}, after=None, lsn=0, timestamp=0)
@@ -109,7 +109,7 @@ class SeenChanges:
             self._pages.setdefault(page.table, []).append((page.upto, TransactionSnapshot.of(page.snapshot)))
 
     def unseen(self, change: TableChange, xid: int, columns: int = 0) -> TableChange | None:
-        """Return what of a change no page has: itself, a part of it, or nothing."""
+        """Return the part of a change that no page has: itself, a part of it, or nothing."""
         pages = self._pages.get(change.table)
         if pages is None:
             return change
@@ -159,7 +159,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class CdcSplit:
-    """Where the reader is.
+    """The position of the reader.
 
     ``tables`` are those whose snapshot is still to be read, the first after the key ``after``; ``pages`` those that were read.
     ``fence`` is set when all are. ``lsn`` is the end of the last transaction, ``emitted`` counts changes of the next one.
@@ -182,7 +182,7 @@ class CdcSplit:
 
 @dataclass
 class _Rows:
-    """A page of a table, and how much of it was emitted."""
+    """A page of a table, and the number of its emitted rows."""
 
     table: str
     snapshot: str
@@ -322,7 +322,7 @@ class CdcReader(SourceReader):
         return self._run(read)
 
     def _asks(self, split: CdcSplit) -> bool:
-        """Whether something is to be done as soon as the fence is reached, also while nothing happens."""
+        """Return True if the reader must act as soon as the fence is reached, also while nothing happens."""
         return self._bounded or split.doubt is not None
 
     def _run(self, work: Callable[[Any], T]) -> T:
@@ -387,7 +387,7 @@ class CdcReader(SourceReader):
         return self._stream
 
     def _check_slot(self, split: CdcSplit) -> None:
-        """Compare where the job was with where the slot is: what was acknowledged is not sent again."""
+        """Compare the job's position with the slot's: acknowledged changes are not sent again."""
 
         def read(cursor: Any) -> Any:
             cursor.execute(
@@ -427,7 +427,7 @@ class CdcReader(SourceReader):
         return Batch(list(changes), [change.timestamp for change in changes], split.id)
 
     def _lag(self) -> int:
-        """Return how many bytes of the log the server has sent or skipped that were not read."""
+        """Return the number of unread bytes of the log that the server has sent or skipped."""
         if self._stream is None or self._split is None:
             return -1
         return max(0, self._stream.server_end - self._split.lsn)
@@ -440,7 +440,7 @@ class CdcReader(SourceReader):
         return [] if self._split is None else [replace(self._split, lost=self._doubts.entries)]
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Let the server forget what is before the checkpoint."""
+        """Let the server forget the log before the checkpoint."""
         lsn = self._of_checkpoints.get(checkpoint_id, 0)
         self._of_checkpoints = {number: at for number, at in self._of_checkpoints.items() if number > checkpoint_id}
         if lsn and self._stream is not None:
@@ -568,7 +568,7 @@ def _snapshot(cursor: Any) -> str:
 
 
 class CdcEnumerator(ListedSplits):
-    """Makes what is to be made in the server, before the job runs, and hands out the one split."""
+    """Makes publication and slot in the server, before the job runs, and hands out the one split."""
 
     def __init__(self, source: PostgresCdcSource, parallelism: int) -> None:
         super().__init__(parallelism)

@@ -65,7 +65,7 @@ class PulsarConnection:
     tls_trust_certs: str | None = None
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the cluster."""
+        """Check the arguments as far as possible without the cluster."""
         if not re.match(r"(pulsar|pulsar\+ssl|http|https)://\S", self.service_url):
             raise InvalidConfiguration(
                 f"PulsarConnection: {self.service_url!r} is no service URL; write 'pulsar://host:6650'."
@@ -119,11 +119,11 @@ class PulsarConnection:
 
     @property
     def errors(self) -> Any:
-        """What a client raises."""
+        """The exceptions of a client."""
         return pulsar().PulsarException
 
     def problem(self, error: Exception) -> str:
-        """Return an error of the client as a sentence, with what to do."""
+        """Return an error of the client as a sentence, with the remedy."""
         name = type(error).__name__
         return f"{self!r} answers {name}; {REMEDIES.get(name, 'see the log of the broker')}."
 

@@ -24,7 +24,7 @@ from funken.errors import InvalidConfiguration, SinkNotWritable
 
 
 class TopicRoutingMode(enum.Enum):
-    """How the partition of a message is chosen."""
+    """A rule for the partition of a message."""
 
     ROUND_ROBIN = 0
     MESSAGE_KEY_HASH = 1
@@ -74,7 +74,7 @@ class PulsarSink(Sink):
     delay: int = 0
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the cluster."""
+        """Check the arguments as far as possible without the cluster."""
         names = (self.topics,) if isinstance(self.topics, str) else tuple(self.topics)
         object.__setattr__(self, "topics", names)
         check_schema(self.serialization_schema, SerializationSchema, "PulsarSink")
@@ -269,7 +269,7 @@ class _StagingWriter(StagedWriter):
 
 
 class PulsarCommitter(Committer):
-    """Publishes what writers prepared; the broker drops what was published before."""
+    """Publishes the messages that writers prepared; the broker drops those that were published before."""
 
     def __init__(self, sink: PulsarSink, context: CommitterContext) -> None:
         super().__init__(context)

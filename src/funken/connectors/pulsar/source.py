@@ -42,7 +42,7 @@ class PulsarMessage(NamedTuple):
 
 @dataclass(frozen=True)
 class StartCursor:
-    """Where a job without a checkpoint begins.
+    """The start of a job without a checkpoint.
 
     >>> StartCursor.from_publish_time(1_700_000_000_000)
     StartCursor(kind='publish time', millis=1700000000000, message_id=b'', inclusive=True)
@@ -81,7 +81,7 @@ class StartCursor:
 
 @dataclass(frozen=True)
 class StopCursor:
-    """Where a partition ends: before the first message that is at or after a place.
+    """The end of a partition: before the first message that is at or after a place.
 
     >>> stop = StopCursor.at_publish_time(2000)
     >>> stop.kind, stop.inclusive
@@ -139,7 +139,7 @@ class StopCursor:
         return StopCursor("event time", timestamp, inclusive=True)
 
     def is_before(self, message: Any) -> bool:
-        """Whether a partition ends before a message of the client."""
+        """Return True if a partition ends before a message of the client."""
         own: Any
         place: Any
         if self.kind == "message":
@@ -152,7 +152,7 @@ class StopCursor:
         return bool(own > place if self.inclusive else own >= place)
 
     def is_reached(self, position: Position | None) -> bool:
-        """Whether nothing is left to read after a position."""
+        """Return True if nothing is left to read after a position."""
         if self.kind != "message" or not self.inclusive or position is None:
             return False
         return position >= _place(pulsar().MessageId.deserialize(self.message_id))
@@ -199,7 +199,7 @@ class PulsarSource(Source[Any]):
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the cluster."""
+        """Check the arguments as far as possible without the cluster."""
         names = (self.topics,) if isinstance(self.topics, str) else tuple(self.topics)
         object.__setattr__(self, "topics", names)
         if bool(names) == bool(self.topic_pattern) or len(set(names)) < len(names):
@@ -216,13 +216,13 @@ class PulsarSource(Source[Any]):
 
     @property
     def boundedness(self) -> Boundedness:  # type: ignore[override]
-        """Whether it ends."""
+        """The boundedness of the source."""
         ends = self.stop.kind != "never" if self.bounded is None else self.bounded
         return Boundedness.BOUNDED if ends else Boundedness.CONTINUOUS_UNBOUNDED
 
     @property
     def seeks(self) -> bool:
-        """Whether a job without a checkpoint begins at the start cursor, wherever the subscription is."""
+        """True if a job without a checkpoint begins at the start cursor, not at the subscription's position."""
         moves = self.start.kind in ("message", "publish time")
         return moves or self.reset_subscription or self.boundedness is Boundedness.BOUNDED
 
@@ -310,7 +310,7 @@ class PulsarPartitions(SplitEnumerator):
         return PulsarSplit(partition, start, stop, _partition_of(partition), after)
 
     def _has_messages(self, client: Any, partition: str) -> bool:
-        """Whether there are messages from the start cursor on."""
+        """Return True if there are messages from the start cursor on."""
         library, start = pulsar(), self._source.start
         if start.kind == "latest":
             return False
@@ -397,7 +397,7 @@ class PulsarReader(PolledReader):
     # ---- in the thread
 
     def fetch(self, splits: Sequence[PulsarSplit]) -> Sequence[SplitRecords]:
-        """Take what each partition has; wait a little if none has anything."""
+        """Take the messages of each partition; wait a little if none has any."""
         self._acknowledge()
         blocks = [block for split in splits if (block := self._fetch_partition(split)) is not None]
         if not blocks:
@@ -428,7 +428,7 @@ class PulsarReader(PolledReader):
         return SplitRecords(split.id, messages, None if over else following, sum(len(each.data) for each in messages))
 
     def _open_feed(self, split: PulsarSplit) -> Callable[[], Sequence[Any]] | None:
-        """Return what receives messages, from the place of the split on.
+        """Return a receiver of messages, from the place of the split on.
 
         From a known place the broker's readers read, of which there may be several: one of an attempt that failed is in nobody's
         way. Without one the subscription's consumer reads; ``None`` while the broker still has that of a former attempt.
@@ -464,21 +464,21 @@ class PulsarReader(PolledReader):
         return replace(split, after=records[-1].position)
 
     def explain(self, error: Exception) -> Exception:
-        """Say what the errors of the client mean."""
+        """Translate the errors of the client."""
         if isinstance(error, self._source.connection.errors):
             names = ", ".join(self._source.topics) or self._source.topic_pattern
             return self.failure(f"the topic {names} cannot be read: {self._source.connection.problem(error)}")
         return super().explain(error)
 
     def disconnect(self) -> None:
-        """Acknowledge what is due, and close the client."""
+        """Acknowledge due messages, and close the client."""
         try:
             self._acknowledge()
         finally:
             self._client.close()
 
     def _acknowledge(self) -> None:
-        """Acknowledge what is due; what cannot be is acknowledged with a later checkpoint."""
+        """Acknowledge due messages; a failed acknowledgement is repeated with a later checkpoint."""
         due, self._due = self._due, {}
         for partition, message_id in due.items():
             try:
@@ -516,7 +516,7 @@ class PulsarReader(PolledReader):
         return super().snapshot_state(checkpoint_id)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Acknowledge what the checkpoint has."""
+        """Acknowledge the messages of the checkpoint."""
         self._due = self._read.pop(checkpoint_id, self._due)
         self._read = {later: ids for later, ids in self._read.items() if later > checkpoint_id}
 

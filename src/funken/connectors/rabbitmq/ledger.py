@@ -23,7 +23,7 @@ Acks = list[tuple[int, bool]]
 
 
 class MessageLedger:
-    """The messages of one reader; ``remember`` is how many ids of acknowledged messages are kept.
+    """The messages of one reader; ``remember`` is the number of ids of acknowledged messages to keep.
 
     >>> ledger = MessageLedger(remember=10)
     >>> [ledger.take(1, "a"), ledger.take(2, "b"), ledger.take(3, "a")]
@@ -56,14 +56,14 @@ class MessageLedger:
         self._number = 0
         self._settled = False
         self.unacknowledged = 0
-        """How many messages of this channel were read and not acknowledged."""
+        """Number of messages of this channel that were read and not acknowledged."""
 
     def restore(self, ids: Iterable[str]) -> None:
         """Know these too, of another split: a complete checkpoint covers them."""
         self._done.update(dict.fromkeys(ids))
 
     def reopen(self) -> None:
-        """A new channel: tags of the one before it mean nothing, and what was not acknowledged there comes again."""
+        """A new channel: tags of the one before it mean nothing, and its unacknowledged messages come again."""
         for live in self._live():
             for key in list(live):
                 if isinstance(key, str):
@@ -109,12 +109,12 @@ class MessageLedger:
         return (*self._remembered, *self._done, *live)
 
     def complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete: what was read before it may be acknowledged."""
+        """A checkpoint is complete: messages read before it may be acknowledged."""
         while self._pending and self._pending[0][0] <= checkpoint_id:
             self._cover(self._pending.popleft()[1])
 
     def complete_all(self) -> None:
-        """There are no checkpoints: what was read may be acknowledged."""
+        """There are no checkpoints: messages read so far may be acknowledged."""
         covered, self._current = self._current, {}
         self._cover(covered)
 
@@ -128,7 +128,7 @@ class MessageLedger:
                     self._acked.append(key)
 
     def acknowledge(self) -> tuple[int, Acks] | None:
-        """Return what is to be acknowledged now, with a number for ``confirmed``; ``None``: nothing."""
+        """Return the messages to acknowledge now, with a number for ``confirmed``; ``None``: nothing."""
         if not self._acks:
             return None
         acks, self._acks = sorted(self._acks), []
@@ -159,7 +159,7 @@ class MessageLedger:
 
     @property
     def settled(self) -> bool:
-        """Whether ``settle`` was called on this channel."""
+        """True if ``settle`` was called on this channel."""
         return self._settled
 
     def _keep(self, message_id: str) -> None:

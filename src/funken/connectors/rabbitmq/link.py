@@ -25,10 +25,10 @@ _CLOSE_S, _JOIN_S = 5.0, 20.0
 
 
 class LinkUser(Protocol):
-    """What is told of the channel; every call comes in the link's thread."""
+    """A user of the channel, which the link notifies; every call comes in the link's thread."""
 
     def opened(self, channel: Any) -> None:
-        """There is a channel; what was done with the one before it is lost."""
+        """There is a channel; the work of the one before it is lost."""
         ...
 
     def trouble(self, error: BaseException, again: bool) -> None:
@@ -50,9 +50,9 @@ class Link:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"funken-{name}", daemon=True)
         self.worked = True
-        """Whether the channel did what it is for, before it was lost."""
+        """True if the channel did what it is for, before it was lost."""
         self.failure: BaseException | None = None
-        """What has ended the link."""
+        """The error that has ended the link."""
         self.blocked = ""
         """Why the server takes no messages at present."""
 
@@ -68,18 +68,18 @@ class Link:
                 self._loop.add_callback_threadsafe(work)
 
     def works(self) -> None:
-        """The channel does what it is for: pauses begin from the first again."""
+        """The channel works: pauses begin from the first again."""
         self._paused, self._pause = 0.0, FIRST_PAUSE_S
         self.worked = True
 
     def end_channel(self, error: BaseException) -> None:
-        """Give the connection up, in the thread, for a reason that is not the client's."""
+        """Abandon the connection, in the thread, for a reason that is not the client's."""
         self._lost = self._lost or error
         if self._connection is not None and self._connection.is_open:
             self._connection.close()
 
     def stop(self) -> None:
-        """Send what was called, close, and end the thread."""
+        """Finish the calls, close, and end the thread."""
         self._stopped.set()
         self.call(self._close)
         if self._thread.ident is not None:
@@ -165,7 +165,7 @@ logger = logging.getLogger(__name__)
 
 
 class Delivery(NamedTuple):
-    """A message as the client gives it, and on which channel it came; without a method: that channel was opened."""
+    """A message of the client, and its channel; without a method: that channel was opened."""
 
     epoch: int
     method: Any
@@ -186,16 +186,16 @@ class Consumer:
         #: numbers of acknowledgements that the server has seen: epoch and number
         self.confirmed: deque[tuple[int, int]] = deque()
         self.epoch = 0
-        """How many channels there were; messages of any but the last come again."""
+        """Number of channels so far; messages of any but the last come again."""
         self.waiting = 0
-        """How many messages were ready in the queue when the server was asked last."""
+        """Number of messages that were ready in the queue when the server was asked last."""
         self.lost = 0
-        """How often the channel was lost."""
+        """Number of times that the channel was lost."""
 
     # ---- from the reader
 
     def acknowledge(self, epoch: int, number: int, acks: Acks, confirm: bool) -> None:
-        """Acknowledge what was delivered on a channel, if it is still there; ``confirmed`` gets the number then."""
+        """Acknowledge deliveries of a channel, if it is still there; ``confirmed`` gets the number then."""
         self.link.call(lambda: self._acknowledge(epoch, number, acks, confirm))
 
     # ---- in the thread
@@ -247,7 +247,7 @@ class Consumer:
         self.confirmed.append((epoch, number))
 
     def trouble(self, error: BaseException, again: bool) -> None:
-        """Tell of a lost channel; the reader raises what cannot be mended."""
+        """Tell of a lost channel; the reader raises an error that cannot be mended."""
         self.lost += self.link.worked
         if again and self.link.worked:  # else it has been told
             logger.warning(
@@ -285,9 +285,9 @@ class Publisher:
         self._channel: Any = None
         self._refused: BaseException | None = None
         self.confirmed = 0
-        """How many messages were confirmed."""
+        """Number of confirmed messages."""
         self.lost = 0
-        """How often the channel was lost."""
+        """Number of times that the channel was lost."""
 
     # ---- from the writer
 
@@ -299,12 +299,12 @@ class Publisher:
 
     @property
     def unconfirmed(self) -> int:
-        """How many messages are not confirmed."""
+        """Number of messages that are not confirmed."""
         return len(self._waiting) + len(self._sent)
 
     @property
     def error(self) -> BaseException | None:
-        """What has ended the link, or what the server has refused."""
+        """The error that has ended the link, or the server's refusal."""
         return self._refused or self.link.failure
 
     def wait(self, all_of_them: bool) -> bool:
@@ -316,7 +316,7 @@ class Publisher:
     # ---- in the thread
 
     def opened(self, channel: Any) -> None:
-        """Ask for confirmations, and send again what has none."""
+        """Ask for confirmations, and send unconfirmed messages again."""
         self._channel = channel
         with self._changed:
             self._waiting.extendleft(reversed(self._sent.values()))
@@ -383,7 +383,7 @@ class Publisher:
             self._changed.notify_all()
 
     def trouble(self, error: BaseException, again: bool) -> None:
-        """Tell of a lost channel; the writer raises what cannot be mended."""
+        """Tell of a lost channel; the writer raises an error that cannot be mended."""
         self.lost += self.link.worked
         if again and self.link.worked:  # else it has been told
             logger.warning(

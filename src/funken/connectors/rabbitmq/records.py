@@ -36,7 +36,7 @@ class RMQMessage(NamedTuple):
 
 
 class RMQDeserializationSchema(DeserializationSchema):
-    """How RabbitMQ's messages become records; subclass it, or use ``of``. ``None`` drops a message.
+    """A schema that makes records of RabbitMQ's messages; subclass it, or use ``of``. ``None`` drops a message.
 
     >>> schema = RMQDeserializationSchema.of(lambda message: (message.routing_key, len(message.body)))
     >>> schema.deserialize(RMQMessage(b"three", routing_key="orders"))
@@ -62,7 +62,7 @@ class _Function(RMQDeserializationSchema):
 
 
 def message_of(method: Any, properties: Any, body: bytes) -> RMQMessage:
-    """Return what the client has delivered as a message."""
+    """Return a delivery of the client as a message."""
     bears = {name: value for name in PROPERTIES if (value := getattr(properties, name)) is not None}
     headers = bears.pop("headers", {})
     return RMQMessage(body, method.exchange, method.routing_key, headers, bears, method.redelivered)
@@ -80,7 +80,7 @@ class Publication(NamedTuple):
 
 @dataclass(frozen=True)
 class RMQSinkPublishOptions:
-    """Where messages go and what they bear; each of these is a value, or a function of the record.
+    """The targets and properties of messages; each of these is a value, or a function of the record.
 
     ``properties`` are a mapping of AMQP's names (``headers``, ``correlation_id``, ``expiration``, ...); messages are persistent
     unless ``delivery_mode`` says otherwise. A ``mandatory`` message that reaches no queue fails the job.
@@ -105,7 +105,7 @@ class RMQSinkPublishOptions:
             _checked(self.properties)
 
     def publication(self) -> Callable[[Any, bytes], Publication]:
-        """Return what makes the message of a record and its body."""
+        """Return a function from a record and its body to the message."""
         properties = pika().BasicProperties
 
         def made(bears: Mapping[str, Any]) -> Any:

@@ -21,7 +21,7 @@ from funken.io.durations import DurationLike, duration_ms
 from funken.timing.clock import pause as wait_for
 
 PREFETCH = 10_000
-"""How many messages a reader may have that are not acknowledged, unless it is said otherwise."""
+"""Number of unacknowledged messages that a reader may have by default."""
 _MOST_PREFETCH = 65_535
 _PORTS = {"amqp": 5672, "amqps": 5671}
 _QUERY = ("cacertfile", "certfile", "keyfile", "verify", "server_name_indication")
@@ -80,7 +80,7 @@ class RMQConnectionConfig:
     tls_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        """Take the URI apart, and check what can be checked without the server."""
+        """Take the URI apart, and check the arguments as far as possible without the server."""
         if self.uri:
             self._read(self.uri)
         if not self.host:
@@ -187,7 +187,7 @@ class RMQConnectionConfig:
         return self.password
 
     def get_uri(self) -> str:
-        """Return the URI as it was given, with its password; empty if there is none."""
+        """Return the original URI, with its password; empty if there is none."""
         return self.uri
 
     def get_network_recovery_interval(self) -> int:
@@ -195,27 +195,27 @@ class RMQConnectionConfig:
         return self.network_recovery_interval
 
     def is_automatic_recovery(self) -> bool:
-        """Return whether a lost connection is made again; if not, the job fails."""
+        """Return True if a lost connection is made again; if not, the job fails."""
         return self.automatic_recovery
 
     def is_topology_recovery(self) -> bool:
-        """Return whether consumers are made again with a connection; they always are."""
+        """Return True if consumers are made again with a connection; they always are."""
         return self.topology_recovery
 
     def get_connection_timeout(self) -> int:
-        """Return how long connecting may take (ms)."""
+        """Return the time limit of connecting (ms)."""
         return self.connection_timeout
 
     def get_requested_channel_max(self) -> int:
-        """Return the most channels of a connection; 0: what the server allows."""
+        """Return the most channels of a connection; 0: the server's limit."""
         return self.requested_channel_max
 
     def get_requested_frame_max(self) -> int:
-        """Return the most bytes of a frame; 0: what the server allows."""
+        """Return the most bytes of a frame; 0: the server's limit."""
         return self.requested_frame_max
 
     def get_requested_heartbeat(self) -> int:
-        """Return how often both sides show that they are there (s)."""
+        """Return the interval of heartbeats of both sides (s)."""
         return self.requested_heartbeat
 
 
@@ -313,7 +313,7 @@ class Lost(Exception):
 
 
 class NotTaken(Exception):
-    """The server cannot do what it is asked for, and trying again does not help; the text says what does."""
+    """The server cannot do as asked, and trying again does not help; the text names the remedy."""
 
 
 def errors() -> tuple[type[Exception], ...]:
@@ -339,7 +339,7 @@ def code_of(error: BaseException) -> tuple[int, str]:
 
 
 def passes(error: BaseException) -> bool:
-    """Whether another try may succeed: the server is away or busy with itself, or the queue is still in another's use."""
+    """Return True if another try may succeed: the server is away or busy, or the queue is still in another's use."""
     known = pika("pika.exceptions")
     code, text = code_of(error)
     if isinstance(error, (known.ProbableAuthenticationError, known.AuthenticationError, NotTaken)):
@@ -358,7 +358,7 @@ def passes(error: BaseException) -> bool:
 
 
 def problem(error: BaseException, config: RMQConnectionConfig) -> str:
-    """Say what an error means, and what to do."""
+    """Return the meaning of an error, and the remedy."""
     known = pika("pika.exceptions")
     code, text = code_of(error)
     root = root_of(error)
@@ -442,7 +442,7 @@ def check_queue(config: RMQConnectionConfig, queue: str, declare: bool) -> None:
 
 
 def check_target(config: RMQConnectionConfig, exchange: str | None, queue: str | None, declare: bool) -> None:
-    """Look whether messages can be sent to an exchange and a queue; what a function chooses is ``None``."""
+    """Check that messages can be sent to an exchange and a queue; a name chosen by a function is ``None``."""
     where = f"the exchange {exchange!r}" if exchange else f"the queue {queue!r}" if queue else "the server"
 
     def publish(channel: Any) -> None:

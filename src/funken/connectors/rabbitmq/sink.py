@@ -19,7 +19,7 @@ from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.timing.clock import SystemClock
 
 _CONFIRM_S = 180.0
-"""How long a writer waits when no message is confirmed; longer than a link tries to connect again."""
+"""A writer's longest wait (s) when no message is confirmed; longer than a link tries to connect again."""
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ class RMQReader(SourceReader):
         return ended
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return the records of what has come, or acknowledge and wait."""
+        """Return the records of the messages so far, or acknowledge and wait."""
         if not self._split:
             return NEED_SPLITS
         received = self._consumer.received
@@ -200,7 +200,7 @@ class RMQReader(SourceReader):
         return [RMQSplit(self._split, ids)] if self._split else []
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Acknowledge what was read before it."""
+        """Acknowledge the messages read before it."""
         self._ledger.complete(checkpoint_id)
         self._acknowledge()
 
@@ -224,7 +224,7 @@ class RMQSource(Source):
 
     The queue has to be there, unless ``declare_queue`` makes it, durable. ``malformed`` decides about messages that the schema
     cannot read. ``remember`` is how many ids of acknowledged messages are kept, since a server that is killed may deliver again
-    what it had confirmed.
+    the messages that it had confirmed.
 
     Raises ``SourceNotReadable``, before anything runs, if the server or the queue is not there, or refuses the user.
 
@@ -247,7 +247,7 @@ class RMQSource(Source):
     boundedness = Boundedness.CONTINUOUS_UNBOUNDED
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the server."""
+        """Check the arguments as far as possible without the server."""
         check_schema(self.deserialization_schema, DeserializationSchema, "RMQSource")
         if not self.queue_name:
             raise InvalidConfiguration("an RMQSource needs the name of a queue.")
@@ -272,7 +272,7 @@ class RMQSource(Source):
 
 
 class _Consumers(SplitEnumerator):
-    """Gives each subtask a share of the queue, once; those that were restored do not ask."""
+    """Assigns each subtask a share of the queue, once; those that were restored do not ask."""
 
     def __init__(self, source: RMQSource) -> None:
         self._source = source

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class ChangeKind(enum.Enum):
-    """The kind of a change; ``READ`` is a row of the snapshot, ``TRUNCATE`` concerns a whole table."""
+    """The type of a change; ``READ`` is a row of the snapshot, ``TRUNCATE`` concerns a whole table."""
 
     READ = "r"
     INSERT = "c"

@@ -32,7 +32,7 @@ _FIRST_PAUSE_S = 0.2
 
 
 class SqlProblem(NamedTuple):
-    """What an error of a database means: the fact, the remedy, and whether it may go away by itself."""
+    """The meaning of a database's error: the fact, the remedy, and whether it may go away by itself."""
 
     fact: str
     remedy: str
@@ -43,10 +43,10 @@ class SqlProblem(NamedTuple):
 
 
 class SqlDatabase:
-    """How a database is reached, and its dialect; subclasses are frozen dataclasses."""
+    """A connection to a database, and its dialect; subclasses are frozen dataclasses."""
 
     placeholder = "?"
-    """What stands for a parameter in a statement."""
+    """The mark of a parameter in a statement."""
 
     def connect(self, name: str = "funken") -> Any:
         """Return a new DB-API connection, in which a transaction begins by itself; ``name`` is for people who look."""
@@ -76,11 +76,11 @@ class SqlDatabase:
         return f"INSERT INTO {self.quote(table)} ({names}) VALUES ({marks})"
 
     def fetch(self, cursor: Any, where: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query; ``where`` says of what, for an error."""
+        """Return the rows of a query; ``where`` names it for an error."""
         return [tuple(row) for row in cursor.fetchall()]
 
     def limit(self, rows: int) -> str:
-        """Return what ends a query that returns at most so many rows."""
+        """Return the clause that limits a query to so many rows."""
         return f" LIMIT {rows}"
 
     def write(
@@ -91,12 +91,12 @@ class SqlDatabase:
         cursor.executemany(statement, rows)
 
     def probe(self, cursor: Any, table: str, columns: Sequence[str], keys: Sequence[str]) -> None:
-        """Let the database look at the statement of ``write`` without running it; what is wrong with it is raised."""
+        """Let the database check the statement of ``write`` without running it; raise its complaint."""
         statement = self.upsert(table, columns, keys) if keys else self.insert(table, columns)
         cursor.execute(f"EXPLAIN {statement}", (None,) * len(columns))
 
     def problem(self, error: Exception) -> SqlProblem:
-        """Say what an error means."""
+        """Return the meaning of an error."""
         return SqlProblem(f"{type(error).__name__}: {str(error).strip()}", "see what the database says")
 
     @property
@@ -151,7 +151,7 @@ class SqlSession:
         return result
 
     def close(self) -> None:
-        """Close the connection: what is not committed is rolled back."""
+        """Close the connection: uncommitted work is rolled back."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(*self.database.errors):
@@ -181,7 +181,7 @@ class Background(Generic[T]):
 
     @property
     def busy(self) -> bool:
-        """Whether a call was begun and its result not taken."""
+        """True if a call was begun and its result not taken."""
         return self._future is not None
 
     def begin(self, work: Callable[[], T]) -> None:
@@ -190,7 +190,7 @@ class Background(Generic[T]):
         self._future.add_done_callback(lambda _: self._wake())
 
     def take(self) -> T | None:
-        """Return the result, or raise what the call raised; ``None`` while it runs."""
+        """Return the result, or raise the call's exception; ``None`` while it runs."""
         if self._future is None or not self._future.done():
             return None
         future, self._future = self._future, None
@@ -247,7 +247,7 @@ class EngineDatabase(SqlDatabase):
 
     @property
     def placeholder(self) -> str:  # type: ignore[override]
-        """What the driver takes."""
+        """The driver's mark of a parameter."""
         return _MARKS.get(self._engine.dialect.paramstyle, ":1")
 
     def connect(self, name: str = "funken") -> Any:
@@ -281,7 +281,7 @@ class EngineDatabase(SqlDatabase):
         return super().upsert(table, columns, keys)
 
     def limit(self, rows: int) -> str:
-        """Return what ends a query that returns at most so many rows."""
+        """Return the clause that limits a query to so many rows."""
         if self._engine.dialect.name in ("mssql", "oracle"):
             return f" OFFSET 0 ROWS FETCH NEXT {rows} ROWS ONLY"
         return super().limit(rows)
@@ -296,7 +296,7 @@ class EngineDatabase(SqlDatabase):
         return (self._engine.dialect.dbapi.Error, self._sqlalchemy().exc.DBAPIError)
 
     def problem(self, error: Exception) -> SqlProblem:
-        """Pass on what the driver says; errors of the connection may go away."""
+        """Pass on the driver's message; errors of the connection may go away."""
         driver = getattr(error, "orig", None) or error
         text = f"{type(driver).__name__}: {str(driver).strip()}"
         transient = bool(getattr(error, "connection_invalidated", False)) or type(driver).__name__ == "InterfaceError"
@@ -308,7 +308,7 @@ class EngineDatabase(SqlDatabase):
 
 @dataclass(frozen=True)
 class SqliteDatabase(SqlDatabase):
-    """A database in a file, which has to exist; ``timeout`` (s) is how long a writer waits for another one.
+    """A database in a file, which has to exist; ``timeout`` (s) is a writer's longest wait for another one.
 
     >>> SqliteDatabase("shop.db")
     SqliteDatabase(path='shop.db', timeout=30.0)
@@ -328,7 +328,7 @@ class SqliteDatabase(SqlDatabase):
         return (sqlite3.Error,)
 
     def problem(self, error: Exception) -> SqlProblem:
-        """Say what SQLite's message means."""
+        """Return the meaning of SQLite's message."""
         text = str(error)
         if "unable to open" in text:
             return SqlProblem(f"{self.path!r} cannot be opened", "create the database, or correct the path")

@@ -68,7 +68,7 @@ class SqlSink(Sink):
     batch_size: int = 5000
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the database."""
+        """Check the arguments as far as possible without the database."""
         missing = [column for column in self.key_columns if self.columns and column not in self.columns]
         if missing:
             raise InvalidConfiguration(
@@ -78,7 +78,7 @@ class SqlSink(Sink):
             raise InvalidConfiguration(f"a batch of {self.batch_size} rows is none; pass a positive number.")
 
     def of_type(self, type_info: TypeInformation | None) -> Sink:
-        """Take the columns from a declared row type, unless they are given."""
+        """Take the columns from a declared row type, unless they are set."""
         names = getattr(type_info, "get_field_names", None)
         return replace(self, columns=tuple(names())) if names and not self.columns else self
 
@@ -154,7 +154,7 @@ class SqlWriter(SinkWriter):
 
 
 class StagingWriter(StagedWriter):
-    """Keeps the rows of a checkpoint, and gives them away as the committable."""
+    """Keeps the rows of a checkpoint, and returns them as the committable."""
 
     def __init__(self, sink: SqlSink, context: ConnectorContext) -> None:
         super().__init__(context)

@@ -95,7 +95,7 @@ class SqlSource(Source):
 
 
 _MOST_INFINITE = 4
-"""How many infinite values a column has at most: NaN, infinity and -infinity."""
+"""Maximal number of infinite values of a column: NaN, infinity and -infinity."""
 
 
 class SqlEnumerator(ListedSplits):
@@ -106,7 +106,7 @@ class SqlEnumerator(ListedSplits):
         self._source = source
 
     def list_splits(self) -> Sequence[SqlSplit]:
-        """Reach the database, look for nulls, and for the bounds unless they are given."""
+        """Reach the database, look for nulls, and for the bounds unless they are set."""
         source, session = self._source, SqlSession(self._source.database, "funken")
         column = source.database.quote(source.column)
 
@@ -178,7 +178,7 @@ def ranges(lower: Any, upper: Any, count: int) -> list[SqlSplit]:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Return whether two values of the column are the same to the database: NaN is, as in its order.
+    """Return True if two values of the column are the same to the database: NaN is, as in its order.
 
     >>> is_same(Decimal("NaN"), Decimal("NaN")), is_same(1, 2)
     (True, False)
@@ -187,7 +187,7 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def is_finite(value: Any) -> bool:
-    """Return whether ranges can be cut from a value.
+    """Return True if ranges can be cut from a value.
 
     >>> is_finite(Decimal("NaN")), is_finite(float("inf")), is_finite(date.max), is_finite(7)
     (False, False, False, True)
@@ -198,7 +198,7 @@ def is_finite(value: Any) -> bool:
 
 
 def position_of(column: str, names: Sequence[str]) -> int:
-    """Return where a column is among those of the query; SQLite does not tell if there is no such column.
+    """Return the place of a column among those of the query; SQLite does not tell if there is no such column.
 
     >>> position_of("ID", ["item", "id"])
     1
@@ -254,7 +254,7 @@ class SqlReader(PolledReader):
         return Batch(values, split=split.id)
 
     def explain(self, error: Exception) -> Exception:
-        """Return what the database's errors mean; they are explained where they are raised."""
+        """Return the database's errors: they are explained where they are raised."""
         return error
 
     def disconnect(self) -> None:
@@ -302,7 +302,7 @@ class SqlReader(PolledReader):
         return source.database.fetch(cursor, self._where(split)), False
 
     def _where(self, split: SqlSplit) -> str:
-        """Say what is read, for an error."""
+        """Return the name of the query and range being read, for an error."""
         source, query = self._source, " ".join(self._source.query.split())
         after = "" if split.after is None else f", rows after {source.column} = {split.after!r}"
         return f"operator {self.context.operator!r} cannot read the query {query[:200]!r} (range {split.id}{after})"

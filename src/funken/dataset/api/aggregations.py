@@ -22,7 +22,7 @@ from funken.state.keys.normal import ordered_key
 
 
 class Aggregations(enum.Enum):
-    """What ``aggregate`` computes of a field.
+    """A function that ``aggregate`` computes of a field.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
@@ -117,7 +117,7 @@ class FieldAggregator:
 
     @property
     def column_parts(self) -> tuple[list[tuple[str, Path]], bool]:
-        """Return what is computed of which field, and that the other fields are those of the last record."""
+        """The aggregate of each field; the other fields are those of the last record."""
         return [(how.value, path) for how, path in self.parts], True
 
     def _replaced(self, so_far: Any, record: Any) -> Any:
@@ -296,7 +296,7 @@ class UniqueIds(MapPartitionFunction):
     """Numbers records by their place in the partition, with the task in the low bits."""
 
     def open(self, runtime_context: Any) -> None:
-        """Find the task, and how many bits it takes."""
+        """Find the task, and the number of its bits."""
         self._task = runtime_context.get_index_of_this_subtask()
         self._bits = (runtime_context.get_number_of_parallel_subtasks() - 1).bit_length()
 
@@ -347,7 +347,7 @@ def sampler(with_replacement: bool, fraction: float, seed: int | None) -> MapPar
 
 
 class _Draw(_Seeded):
-    """Gives each record a random weight and keeps those with the greatest: a part of a global sample."""
+    """Assigns each record a random weight and keeps those with the greatest: a part of a global sample."""
 
     def __init__(self, size: int, seed: int | None) -> None:
         super().__init__(seed)

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 class DataSink:
-    """Where records go when the program is executed.
+    """A target of records when the program is executed.
 
     >>> import tempfile
     >>> from funken.dataset import ExecutionEnvironment
@@ -100,7 +100,7 @@ class DataSink:
         return self._change(parallelism=positive(parallelism, "parallelism"))
 
     def sort_local_output(self, field: Any, descending: bool = False) -> DataSink:
-        """Sort what each task writes; a further call adds a field of less weight."""
+        """Sort the output of each task; a further call adds a field of less weight."""
         node = self._current
         made = make_key((field,), node.inputs[0].type, "sort_local_output")
         added = SortField(made.paths[0] if made.paths else (), descending, made.selector)
@@ -241,7 +241,7 @@ class DataSet:
         return self._change("set_parallelism", parallelism=parallelism)
 
     def with_broadcast_set(self, data_set: DataSet, name: str) -> Self:
-        """Give the operator's function all records of another data set, as ``get_broadcast_variable(name)``.
+        """Pass all records of another data set to the operator's function, as ``get_broadcast_variable(name)``.
 
         >>> from funken import MapFunction
         >>> from funken.dataset import ExecutionEnvironment
@@ -269,7 +269,7 @@ class DataSet:
         return self._change("with_broadcast_set", broadcasts=broadcasts)
 
     def with_forwarded_fields(self, *fields: str) -> Self:
-        """Promise that the function copies these fields unchanged: ``"f0; f2->f1"``. A wrong promise gives wrong results.
+        """Promise that the function copies these fields unchanged: ``"f0; f2->f1"``. Wrong promises lead to wrong results.
 
         >>> from funken.dataset import ExecutionEnvironment
         >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)
@@ -288,7 +288,7 @@ class DataSet:
         return self._change(method, forwarded=found)
 
     def with_statistics(self, records: float | None = None, size: float | None = None) -> Self:
-        """Tell the optimizer how many records, and how many bytes, this operator emits."""
+        """Tell the optimizer the numbers of records and bytes that this operator emits."""
         return self._change("with_statistics", statistics=nodes.Statistics(records, size))
 
     def returns(self, record_type: Any) -> Self:
@@ -643,7 +643,7 @@ class DataSet:
     # ---- iterations
 
     def iterate(self, max_iterations: int) -> IterativeDataSet:
-        """Begin a bulk iteration: what is built on the result, up to ``close_with``, is repeated.
+        """Begin a bulk iteration: the operators on the result, up to ``close_with``, are repeated.
 
         >>> from funken.dataset import ExecutionEnvironment
         >>> start = ExecutionEnvironment.create_local_environment(parallelism=2).from_elements(1, 2).iterate(5)
@@ -775,7 +775,7 @@ class SortedDataSet(DataSet):
         super().__init__(data_set._environment, node)
 
     def sort_partition(self, field: Any, descending: bool = False) -> SortedDataSet:
-        """Sort what is equal so far by a further field."""
+        """Sort records that are equal so far by a further field."""
         node = self._current
         assert isinstance(node, nodes.SortPartition)
         made = self._sort_field(field, descending, "sort_partition")

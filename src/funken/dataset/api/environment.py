@@ -38,7 +38,7 @@ def cluster() -> Any:
 
 
 class DataSetResult(JobExecutionResult):
-    """What a finished program tells: how long it ran, its accumulators, and what became of its memory.
+    """The result of a finished program: its duration, its accumulators, and its use of memory.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=1)
@@ -289,7 +289,7 @@ class ExecutionEnvironment:
         return optimize([sink._current for sink in self._sinks], self.get_parallelism())
 
     def explain(self) -> str:
-        """Return the chosen plan of the sinks that were added, with costs, and what was rejected.
+        """Return the chosen plan of the sinks that were added, with costs, and the rejected plans.
 
         >>> from funken.dataset.formats.outputs import DiscardingOutput
         >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)

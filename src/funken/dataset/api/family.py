@@ -23,7 +23,7 @@ _MODULES = {
     "IterativeDataSet": "funken.dataset.api.iterations",
     "JoinOperator": "funken.dataset.api.two_inputs",
 }
-"""Where each of them is defined."""
+"""The modules that define them."""
 
 
 @overload

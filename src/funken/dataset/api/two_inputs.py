@@ -139,11 +139,11 @@ class JoinDataSet(DataSet):
         return self._forward(1, "with_forwarded_fields_second", fields)
 
     def project_first(self, *fields: int) -> JoinDataSet:
-        """Emit tuples with these fields of the first record (all, if none is given), behind those already chosen."""
+        """Emit tuples with these fields of the first record (all by default), behind those already chosen."""
         return self._project(0, fields)
 
     def project_second(self, *fields: int) -> JoinDataSet:
-        """Emit tuples with these fields of the second record (all, if none is given), behind those already chosen."""
+        """Emit tuples with these fields of the second record (all by default), behind those already chosen."""
         return self._project(1, fields)
 
     def _project(self, side: int, fields: tuple[int, ...]) -> JoinDataSet:
@@ -235,7 +235,7 @@ class CoGroupDataSet(DataSet):
 
 
 class CrossDataSet(DataSet):
-    """All pairs, or what ``using`` or a projection makes of them.
+    """All pairs, or the results of ``using`` or a projection for them.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> env = ExecutionEnvironment.create_local_environment(parallelism=2)

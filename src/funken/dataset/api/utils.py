@@ -17,7 +17,7 @@ from funken.state.keygroups import stable_hash
 
 @dataclass(frozen=True)
 class ChecksumHashCode:
-    """How many records there are, and the sum of their hashes: equal for equal bags of records, in any order.
+    """The number of records and the sum of their hashes: equal for equal bags of records, in any order.
 
     >>> ChecksumHashCode(2, 17).count
     2
@@ -29,7 +29,7 @@ class ChecksumHashCode:
 
 @dataclass
 class ColumnSummary:
-    """What ``summarize`` finds of one field.
+    """A summary of one field, made by ``summarize``.
 
     Of numbers, ``least`` to ``variance`` are those of the values, of text those of its lengths. They are None if the field has
     neither, or both. ``variance`` is that of the sample, so None for fewer than two values.
@@ -73,7 +73,7 @@ class ColumnSummary:
         self.merge(one)
 
     def merge(self, other: ColumnSummary) -> None:
-        """Take what was found in other records."""
+        """Add the summary of other records."""
         here, there = self.count - self.nulls, other.count - other.nulls
         self.count += other.count
         self.nulls += other.nulls

@@ -58,7 +58,7 @@ from funken.timing.clock import Clock, SystemClock
 
 
 _PEER_SECONDS = 5.0
-"""How long a worker that has lost a peer waits for what the driver hears of that peer."""
+"""The time (s) that a worker that has lost a peer waits for the driver's news of that peer."""
 
 Commands = Sequence[tuple[TaskId, TaskCommand]]
 
@@ -174,7 +174,7 @@ class BatchMaster:
         return replace(decision, checkpoint=True)
 
     def figures(self, restarts: int) -> Figures:
-        """Return what is known of the program; may be called by any thread."""
+        """Return the figures of the program; may be called by any thread."""
         reports = list(self._progress.values())
         spilled: Counter[str] = Counter()
         for report in reports:
@@ -183,7 +183,7 @@ class BatchMaster:
         return Figures([report.counts for report in reports], spilled, iterations, restarts)
 
     def outcome(self) -> ExecutionOutcome:
-        """Return what the finished job leaves."""
+        """Return the outcome of the finished job."""
         finished = [self._finished[worker] for worker in sorted(self._finished)]
         accumulators: list[dict[str, Accumulator]] = [pickle.loads(each.accumulators) for each in finished]
         return ExecutionOutcome(
@@ -212,7 +212,7 @@ def run(
     name: str,
     running: RunningProgram,
 ) -> ExecutionOutcome:
-    """Run a plan; raise what fails, when everything is closed and the restart strategy gives up."""
+    """Run a plan; raise the failure, when everything is closed and the restart strategy gives up."""
     width = max(node.parallelism for node in everything(sinks))
     interval = max(0, configuration.get(config.CHECKPOINT_INTERVAL))
     strategy, clock = restart_strategy(configuration), SystemClock()

@@ -87,7 +87,7 @@ Use = tuple[int, int]
 
 
 class Incoming:
-    """What arrives in this worker over one edge in one superstep."""
+    """The blocks that arrive in this worker over one edge in one superstep."""
 
     def __init__(self, worker: BarrierWorker, share: Callable[[], Share]) -> None:
         self._worker = worker
@@ -159,7 +159,7 @@ class Incoming:
             return [self._samples[producer] for producer in sorted(self._samples)]
 
     def close(self) -> None:
-        """Drop what was not read, and what still arrives."""
+        """Drop unread blocks, and those that still arrive."""
         with self._changed:
             self._closed = True
             for queue in self._queues.values():
@@ -265,7 +265,7 @@ class ConnectedEdge:
             self._worker.join(self._thread)
 
     def close(self) -> None:
-        """Drop what was not read."""
+        """Drop unread blocks."""
         self._incoming.close()
         if self._cache is not None:
             self._cache.close()
@@ -293,7 +293,7 @@ class ClusterExchanges:
         self._spawned: list[threading.Thread] = []
 
     def incoming(self, use: Use) -> Incoming:
-        """Return what arrives over an edge; it may have been made by the first frame."""
+        """Return the input over an edge; it may have been made by the first frame."""
         with self._lock:
             found = self._incoming.get(use)
             if found is None:
@@ -303,7 +303,7 @@ class ClusterExchanges:
             return found
 
     def forget(self, use: Use) -> None:
-        """Drop whatever still arrives over an edge in a superstep, or in an earlier one."""
+        """Drop later blocks of an edge in a superstep, or in an earlier one."""
         with self._lock:
             self._incoming.pop(use, None)
             self._closed[use[0]] = max(use[1], self._closed.get(use[0], -1))
@@ -347,7 +347,7 @@ class ClusterExchanges:
         self._spawned.append(self.worker.spawn(name, run))
 
     def join_spawned(self) -> None:
-        """Wait for what was spawned."""
+        """Wait for the spawned threads."""
         for thread in self._spawned:
             self.worker.join(thread)
 
@@ -375,7 +375,7 @@ def result_folder() -> str:
 
 
 def rows_of(frame: Any, parent: str | None) -> ParquetInput:
-    """Write the rows of a DataFrame, and return what reads them as ``Row``."""
+    """Write the rows of a DataFrame, and return a reader of them as ``Row``."""
     if not (hasattr(frame, "isStreaming") and hasattr(frame, "write")):
         raise InvalidProgram(f"from_spark() needs a DataFrame of pyspark.sql, but got {frame!r}.")
     if frame.isStreaming:
@@ -423,7 +423,7 @@ class IterationCheckpoint:
 
 
 def folder_of(root: str, iteration: int, superstep: int) -> str:
-    """Return where a checkpoint is, below the folder of an attempt.
+    """Return the folder of a checkpoint, below the folder of an attempt.
 
     >>> folder_of("/checkpoints/job/1", 0, 12)
     '/checkpoints/job/1/iteration-0/superstep-12'
@@ -444,7 +444,7 @@ def write_parts(folder: str, worker: int, parts: Iterable[Part]) -> None:
 
 
 def read_parts(folder: str, worker: int) -> Iterator[Part]:
-    """Read the file of a worker; raise ``CheckpointCorrupted`` if it is not what was written."""
+    """Read the file of a worker; raise ``CheckpointCorrupted`` if it has other content than written."""
     storage, name = open_storage(folder), f"worker-{worker}"
     offset, data = 0, b""
 
@@ -476,7 +476,7 @@ def read_parts(folder: str, worker: int) -> Iterator[Part]:
 
 @dataclass(frozen=True)
 class BatchProgram:
-    """What every worker runs."""
+    """The program that every worker runs."""
 
     sinks: Sequence[PhysicalNode]
     width: int
@@ -487,7 +487,7 @@ class BatchProgram:
     checkpoints: str = ""
     """The folder for the checkpoints of this attempt."""
     restored: Mapping[int, IterationCheckpoint] = field(default_factory=dict)
-    """Where iterations go on, by number."""
+    """The checkpoints from which iterations go on, by number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,7 +530,7 @@ class SuperstepDecided(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class WorkerProgress(TaskEvent):
-    """What the worker has done so far: the counts of its operators by their places in the plan, bytes spilled by operator."""
+    """A worker's progress so far: counts of its operators by place in the plan, spilled bytes by operator."""
 
     counts: tuple[Counts, ...] = ()
     spilled: Mapping[str, int] = field(default_factory=dict)
@@ -595,7 +595,7 @@ def main(worker: BarrierWorker, program: BatchProgram) -> None:
 
 
 class _Reports:
-    """Tells the driver how far the worker is, twice a second and at the end."""
+    """Reports the worker's progress to the driver, twice a second and at the end."""
 
     def __init__(self, worker: BarrierWorker, counters: JobCounters, space: SpillSpace) -> None:
         self._worker, self._counters, self._space = worker, counters, space
@@ -662,7 +662,7 @@ class _Orders:
             return self._addresses
 
     def supersteps(self, plan: PhysicalNode) -> _DriverDecides:
-        """Return what ends the supersteps of the next iteration of the plan."""
+        """Return the coordination of the supersteps of the plan's next iteration."""
         self._iterations += 1
         return _DriverDecides(self, self._worker.index, self._program, self._iterations - 1)
 
@@ -689,7 +689,7 @@ class _DriverDecides:
         self._asked = False
 
     def restored(self) -> Restored | None:
-        """Return where the iteration goes on, if an earlier attempt had a checkpoint of it."""
+        """Return the start of the iteration, if an earlier attempt had a checkpoint of it."""
         if self._checkpoint is None:
             return None
         return Restored(self._checkpoint.decision, read_parts(self._checkpoint.folder, self._index))

@@ -75,7 +75,7 @@ class ColumnReduce:
 
     @property
     def can_be_read(self) -> bool:
-        """Whether there is any use in columns."""
+        """True if reading columns is of use."""
         return self._parts is not None or self._traced is not None
 
     # ---- what it does
@@ -186,7 +186,7 @@ def _typed(traced: Traced, schema: Type) -> Traced | None:
 
 
 def _computes_floats(expression: Expression, schema: Type) -> bool:
-    """Whether a float of the result is more than one of the arguments'."""
+    """Return True if a float of the result is computed, and not just one of the arguments."""
     if FLOAT not in types_in(schema):
         return False
     match expression:
@@ -198,7 +198,7 @@ def _computes_floats(expression: Expression, schema: Type) -> bool:
 
 
 def _computes(expression: Any) -> bool:
-    """Whether an expression has more than choices among its arguments."""
+    """Return True if an expression has more than choices among its arguments."""
     if isinstance(expression, Binary | Rowwise):
         return True
     if isinstance(expression, tuple):
@@ -292,7 +292,7 @@ _ABSENT = object()
 
 
 class ColumnAggregation:
-    """One record per key, as columns; ``is_exact`` says whether that is what the function gives.
+    """One record per key, as columns; ``is_exact``: they equal the function's results.
 
     >>> from funken.expr.types import INT, STR, Tuple
     >>> from funken.columnar.kernels.columns import columns_of
@@ -322,7 +322,7 @@ class ColumnAggregation:
         self.is_exact = True
 
     def following(self) -> ColumnAggregation:
-        """Return what aggregates the blocks of a partition."""
+        """Return an aggregation for the blocks of a partition."""
         return ColumnAggregation(self._share, self._key, self._reduce)
 
     def add(self, block: Block, spill: Callable[[], None] | None = None) -> bool:
@@ -353,7 +353,7 @@ class ColumnAggregation:
         self._share.reserve(size)
 
     def _merge(self) -> None:
-        """Make one record per key of what is in memory; if that cannot be done exactly, it stays as it is."""
+        """Make one record per key of the blocks in memory; if that cannot be done exactly, they stay as they are."""
         from funken.columnar.kernels.columns import joined  # noqa: PLC0415 - loads NumPy
 
         if self._is_merged or not self.is_exact:
@@ -369,7 +369,7 @@ class ColumnAggregation:
         self._merge_at = max(_MERGED_AT, 2 * merged.length)
 
     def taken(self) -> list[Columns]:
-        """Remove and return what was aggregated so far, with the memory given back; a key may come more than once."""
+        """Remove and return the records aggregated so far, and release their memory; a key may come more than once."""
         partials, self._partials = self._partials, []
         self._is_merged = True
         self._rows = 0
@@ -386,7 +386,7 @@ class ColumnAggregation:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every key comes once; puts together what is not yet."""
+        """True if every key comes once; first merges the parts that are not merged yet."""
         self._merge()
         return self._is_merged
 
@@ -394,7 +394,7 @@ class ColumnAggregation:
 def column_aggregation(
     share: Share, key: Key, function: DataSetFunction, lifts: bool = True
 ) -> ColumnAggregation | None:
-    """Return what aggregates columns by a key; None if the function cannot be read, or the key is a function.
+    """Return an aggregation of columns by a key; None if the function cannot be read, or the key is a function.
 
     ``lifts``: lists of tuples become columns.
     """
@@ -403,7 +403,7 @@ def column_aggregation(
 
 
 class HashAggregation:
-    """Reduces records by key; what does not fit is aggregated in partitions, one after the other.
+    """Reduces records by key; records that do not fit are aggregated in partitions, one after the other.
 
     >>> from funken.dataset.memory.manager import MemoryManager
     >>> from funken.dataset.memory.manager import SpillSpace

@@ -302,7 +302,7 @@ def _of_fields(block: Block, kinds: Composite) -> list[Column] | None:
 
 
 class _Read:
-    """A function that was read, if it could be, and what it is for blocks of some schemas."""
+    """A function that was read, if it could be, and its forms for blocks of some schemas."""
 
     def __init__(self, target: Any, traced: Traced | TracedFlatMap | None) -> None:
         self._target = target

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FAN_OUT = 16
 MAX_LEVEL = 6
-"""After so many levels the hashes have no bits left: what is together then has equal keys, or nearly so."""
+"""After so many levels the hashes have no bits left: records that are together then have equal keys, or nearly so."""
 
 _GATHERED = 4
 """The partitions together gather at most one of so many parts of their share before they write."""
@@ -90,7 +90,7 @@ class SpilledBlocks:
         self.records = 0
 
     def add(self, block: Block, estimate: int = 0) -> None:
-        """Append a block; what a list weighs is estimated."""
+        """Append a block; the weight of a list is estimated."""
         size: int = getattr(block, "size", estimate)
         self._waiting.append(block)
         self._size += size
@@ -100,7 +100,7 @@ class SpilledBlocks:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write the gathered blocks."""
         if self._waiting:
             file, grain = self._share.file(), self._share.grain
             self._extents += [file.write(part) for part, _ in weighed(put_together(self._waiting), grain)]
@@ -122,7 +122,7 @@ class SpilledBlocks:
 
 
 Found = list[tuple[Any, Any]] | tuple["Columns | None", "Columns | None"]
-"""Pairs of probe and build records; or build records and probe records of pairs. What has no partner is with None."""
+"""Pairs of probe and build records; or both sides' records of pairs. Records without a partner are with None."""
 
 _EMITTED = 1 << 15
 """Pairs that are made at a time."""
@@ -131,7 +131,7 @@ _POURED = 1 << 13
 
 
 class ColumnTable:
-    """The records of a build side by key; ``size`` is what it has reserved of its share, which others may use, too.
+    """The records of a build side by key; ``size`` is its reservation of its share, which others may use, too.
 
     >>> from funken.expr.types import FLOAT, STR, Tuple
     >>> from funken.columnar.kernels.columns import columns_of
@@ -159,14 +159,14 @@ class ColumnTable:
     # ---- build
 
     def takes(self, block: Block) -> bool:
-        """Whether a block has the columns of those before, and a key of ints."""
+        """Return True if a block has the columns of the blocks before, and a key of ints."""
         columns = columns_in(block)
         if columns is None or (self._parts and self._parts[0].schema != columns.schema):
             return False
         return int_leaf(columns, self._keys[0]) is not None
 
     def fits(self, block: Block) -> bool:
-        """Whether there is memory for a block of columns."""
+        """Return True if there is memory for a block of columns."""
         return self._share.fits(cost_of(block))
 
     def append(self, block: Block, cost: int = 0) -> None:
@@ -207,7 +207,7 @@ class ColumnTable:
     # ---- probe
 
     def can_probe(self, block: Block) -> bool:
-        """Whether the records of a block are joined as columns."""
+        """Return True if the records of a block can be joined as columns."""
         columns = columns_in(block)
         return columns is not None and int_leaf(columns, self._keys[1]) is not None and self.records > 0
 
@@ -224,7 +224,7 @@ class ColumnTable:
             yield whole.take(built), probe.take(probed)
 
     def joined(self, block: Block, keys: Column, keep_probe: bool = False) -> Iterator[Found]:
-        """Return the pairs of a block, as columns if it has these; with ``keep_probe`` also what has no partner."""
+        """Return the pairs of a block, as columns if it has these; ``keep_probe``: also records without a partner."""
         if not self.can_probe(block):
             yield from self._of_records(block, keys, keep_probe)
             return
@@ -295,7 +295,7 @@ def int_leaf(columns: Columns, key: Key) -> int | None:
 
 
 def cost_of(block: Block) -> int:
-    """Return what a table takes for a block of columns."""
+    """Return the memory that a table takes for a block of columns."""
     # The index has three ints per record, and the columns are there twice while it is made.
     return 2 * weight(block) + 24 * len(block)
 
@@ -337,11 +337,11 @@ _FEWER = 8
 """The side with that many times fewer records is the one that is indexed."""
 
 Sides = tuple[Column, Column]
-"""What extracts the keys of the build side and of the probe side."""
+"""The extractors of the keys of the build side and of the probe side."""
 
 
 class RowTable:
-    """Records of a build side by key, in a dict; ``size`` is what it has reserved of its share."""
+    """Records of a build side by key, in a dict; ``size`` is its reservation of its share."""
 
     def __init__(self, share: Share, build_keys: Column, keep_build: bool = False) -> None:
         self._share = share
@@ -395,7 +395,7 @@ class RowTable:
         return next(reversed(self._table))
 
     def joined(self, block: Block, keys: Column, keep_probe: bool = False) -> Iterator[Found]:
-        """Return the pairs of a block; with ``keep_probe`` also what has no partner."""
+        """Return the pairs of a block; with ``keep_probe`` also records without a partner."""
         if not self.records:
             if keep_probe:
                 columns = columns_in(block)
@@ -783,7 +783,7 @@ class PiecewiseMerge:
         self.whole = None
 
     def close(self) -> None:
-        """Drop what is held, and the piece, unless it is the whole."""
+        """Drop the held records, and the piece, unless it is the whole."""
         self._held.close()
         if self.whole is None and self._table is not None:
             self._table.clear()

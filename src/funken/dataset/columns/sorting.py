@@ -52,12 +52,12 @@ class ExternalSorter:
 
     @property
     def _copies(self) -> int:
-        """How often columns are there while they are sorted or merged; of records there are references."""
+        """Number of copies of columns while they are sorted or merged; of records there are references."""
         return 2 if self._leaves else 1
 
     @property
     def _block(self) -> int:
-        """How heavy the blocks of runs are: small, so that many runs are merged at once."""
+        """The weight of the blocks of runs: small, so that many runs are merged at once."""
         return max(256, self._share.own // (4 * _BLOCKS if self._leaves else _BLOCKS))
 
     def add(self, block: Block) -> None:
@@ -101,7 +101,7 @@ class ExternalSorter:
         return block_of(ordered(columns, self._leaves))
 
     def _taken(self) -> Block:
-        """Remove and return what waits, in order."""
+        """Remove and return waiting records, in order."""
         waiting, self._waiting = self._sorted(self._waiting), []
         return waiting if self._combine is None else list(self._combine(waiting))
 
@@ -124,7 +124,7 @@ class ExternalSorter:
                 yield from (part for part, _ in weighed(block, most))
 
     def _key(self, block: Block, at: int) -> Any:
-        """Return what compares as a record does."""
+        """Return a key that compares as a record does."""
         columns = columns_in(block)
         if columns is None:
             return self._order.keys([block[at]])[0]
@@ -151,7 +151,7 @@ class ExternalSorter:
         yield from _cut(self._merge(runs))
 
     def _merge(self, runs: list[Run]) -> Iterator[Block]:
-        """Take as many blocks as there are runs at a time, in the order of their last keys, and what others have below that."""
+        """Take as many blocks as there are runs at a time, in the order of last keys, and lower records of others."""
         opened = 2 * self._copies * len(runs) * self._block
         self._share.reserve(opened)
         heads = [_Head(self._share, run, self._key) for run in runs]
@@ -182,7 +182,7 @@ class ExternalSorter:
 
 
 class _Head:
-    """What is not yet merged of a run; the rest of one block is in memory."""
+    """The unmerged rest of a run; the rest of one block is in memory."""
 
     def __init__(self, share: Share, run: Run, key: Callable[[Block, int], Any]) -> None:
         self._share = share
@@ -196,7 +196,7 @@ class _Head:
         return self._share.file().read(self._run[self._read - 1][0])
 
     def take(self, whole: int, bound: Any, equal: bool) -> Iterator[Block]:
-        """Remove and return so many blocks of the run, and of the next what is below a key, or equals it if that is wanted."""
+        """Remove and return so many blocks of the run, and the next one's records below (or equal to) a key."""
         if self._rest is not None and whole >= self._read:
             yield self._rest
             self._rest = None

@@ -39,7 +39,7 @@ MARK = "\ufeff"
 
 
 class InputFormat:
-    """A format of one's own derives from this, and is given to ``create_input``.
+    """A format of one's own derives from this, and is the argument of ``create_input``.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> class Squares(InputFormat):
@@ -50,7 +50,7 @@ class InputFormat:
     >>> ExecutionEnvironment.create_local_environment(parallelism=2).create_input(Squares()).collect()
     [0, 1, 4, 9, 16]
 
-    What is not overridden is not known:
+    Methods that are not overridden mean that a fact is not known:
 
     >>> Squares().statistics().records, str(Squares().record_type()), list(Squares().blocks(range(2)))
     (None, 'unknown', [[0, 1]])
@@ -69,11 +69,11 @@ class InputFormat:
         return blocks_of(self.read(split))
 
     def statistics(self) -> Statistics:
-        """Return what is known of the number of records, and of their size in bytes."""
+        """Return the known number of records, and their size in bytes."""
         return Statistics()
 
     def record_type(self) -> RecordType:
-        """Return what is known of the records."""
+        """Return the known type of the records."""
         return UNKNOWN
 
     def __str__(self) -> str:
@@ -189,7 +189,7 @@ class FileInput(InputFormat):
         return splits
 
     def splittable(self, name: str) -> bool:
-        """Whether a file may be read in parts."""
+        """Return True if a file may be read in parts."""
         return compression_of(name) is None
 
     def lines(self, split: Any, encoding: str = "utf-8") -> Iterator[str]:
@@ -216,7 +216,7 @@ class FileInput(InputFormat):
 
     @contextmanager
     def named(self, name: str, place: Callable[[], str] = str) -> Iterator[None]:
-        """Raise ``SourceNotReadable`` with the name of a file, and the place, for what cannot be read of it."""
+        """Raise ``SourceNotReadable`` with the name of a file, and the place, for unreadable content."""
         try:
             yield
         except (OSError, EOFError, ValueError, RecursionError, NotImplementedError) as error:
@@ -395,7 +395,7 @@ _PARSERS: dict[type, Callable[[str], Any]] = {
     int: whole_number(None), float: real_number, decimal.Decimal: decimal_number, datetime.date: date_of, datetime.time: time_of,
     datetime.datetime: datetime_of, bool: lambda text: text != "" and boolean(text),
 }  # fmt: skip
-"""What is called for a type: of Python's own constructors some take more than numbers, and others anything."""
+"""The parsers of types: of Python's own constructors some take more than numbers, and others anything."""
 _DECLARED = {int: (Types.LONG(), INT), float: (Types.DOUBLE(), FLOAT), str: (Types.STRING(), STR)}
 
 
@@ -472,7 +472,7 @@ class CsvInput(FileInput):
                 yield piece
 
     def _columns(self) -> Callable[[bytes], Any] | None:
-        """Return what makes columns of whole lines; ``None``: there is none for these types, or this delimiter."""
+        """Return a function from whole lines to columns; ``None``: there is none for these types, or this delimiter."""
         plain = self.types and self.target is None and all(kind in _DECLARED for kind in self.types)
         if not self.vectorized or not plain or len(self.delimiter.encode()) != 1 or self.delimiter == '"':
             return None

@@ -23,7 +23,7 @@ from funken.types.text import written
 
 
 class WriteMode(enum.Enum):
-    """What happens if the path exists.
+    """The rule for a path that exists.
 
     >>> [mode.name for mode in WriteMode]
     ['NO_OVERWRITE', 'OVERWRITE']
@@ -34,7 +34,7 @@ class WriteMode(enum.Enum):
 
 
 class OutputFormat:
-    """A format of one's own derives from this, and is given to ``output``. Each task has a copy of it.
+    """A format of one's own derives from this, and is the argument of ``output``. Each task has a copy of it.
 
     The copy is opened, given blocks of records, and closed, in the task; ``begin``, ``commit`` and ``abort`` run once, where the
     program runs: before the first task, after the last one, and after a failure.
@@ -63,7 +63,7 @@ class OutputFormat:
     """
 
     travels = True
-    """Whether tasks have copies; a format that keeps results in this process has none."""
+    """True if tasks have copies; a format that keeps results in this process has none."""
 
     def begin(self, parallelism: int) -> None:
         """Prepare."""
@@ -79,10 +79,10 @@ class OutputFormat:
         """End a part; also after a failure."""
 
     def commit(self) -> None:
-        """Make what was written visible."""
+        """Make written records visible."""
 
     def abort(self) -> None:
-        """Remove what was written."""
+        """Remove written records."""
 
     def __str__(self) -> str:
         return type(self).__name__
@@ -97,11 +97,11 @@ class CollectOutput(OutputFormat):
         self._parts: dict[int, list[Any]] = {}
 
     def begin(self, parallelism: int) -> None:
-        """Begin anew: what an attempt that failed has left does not count."""
+        """Begin anew: records of an attempt that failed do not count."""
         self._parts = {}
 
     def part(self, task: int) -> Callable[[Block], None]:
-        """Return what takes the blocks of a task."""
+        """Return a function that takes the blocks of a task."""
         return self._parts.setdefault(task, []).extend
 
     def take(self) -> list[Any]:

@@ -134,7 +134,7 @@ def records_of(blocks: Iterable[Block]) -> Iterator[Any]:
 
 
 class SpillSpace(ByteSpillSpace):
-    """The folders that a job spills to, and how much it did.
+    """The folders that a job spills to, and the spilled bytes.
 
     >>> with SpillSpace() as space:
     ...     file = space.file("sort")
@@ -202,20 +202,20 @@ class MemoryManager:
         self._lock = threading.Lock()
 
     def count(self, size: int) -> None:
-        """Add to what is used; a negative size takes off."""
+        """Add to the memory in use; a negative size takes off."""
         with self._lock:
             self.used += size
             self.peak = max(self.peak, self.used)
 
     def lend(self, size: int, rather: int) -> int:
-        """Take ``rather`` so much off the pool, ``size`` at least, or nothing; return how much."""
+        """Take ``rather`` so much off the pool, ``size`` at least, or nothing; return the amount."""
         with self._lock:
             lent = min(max(size, rather), self.pool) if size <= self.pool else 0
             self.pool -= lent
             return lent
 
     def take_back(self, size: int) -> None:
-        """Put what was lent back into the pool."""
+        """Put lent memory back into the pool."""
         with self._lock:
             self.pool += size
 
@@ -225,7 +225,7 @@ class MemoryManager:
 
 
 class Share:
-    """What one structure may keep in memory: ``limit`` bytes, of which it keeps ``used``; what is not borrowed is its ``own``.
+    """The memory of one structure: ``limit`` bytes, of which it uses ``used``; ``own`` is the unborrowed part.
 
     >>> memory = MemoryManager(64 * 1024, consumers=2, space=SpillSpace())
     >>> share = memory.share("join")
@@ -250,21 +250,21 @@ class Share:
         self.used = 0
 
     def part(self, of: int) -> Share:
-        """Return a share with one ``of``-th of this one, which never borrows; what it uses counts for the subtask, not here."""
+        """Return a share with one ``of``-th of this one, which never borrows; its use counts for the subtask."""
         return Share(self._manager, self.operator, max(1, self.own // of))
 
     @property
     def grain(self) -> int:
-        """How heavy a block may be that is reserved, spilled or merged at once; the same whatever is borrowed."""
+        """The largest weight of a block that is reserved, spilled or merged at once; loans do not change it."""
         return max(512, self.own // 16)
 
     @property
     def in_use(self) -> bool:
-        """Whether it has memory or disk space to give back."""
+        """True if it has memory or disk space to release."""
         return self.used > 0 or self._file is not None
 
     def fits(self, size: int) -> bool:
-        """Whether ``size`` bytes more may be kept; borrow what is missing, if there is so much."""
+        """Return True if ``size`` bytes more may be kept; borrow the missing bytes, if there is so much."""
         missing = self.used + size - self.limit
         if missing > 0 and not self._strict:
             lent = self._manager.lend(missing, _LENT * self.grain)
@@ -273,12 +273,12 @@ class Share:
         return missing <= 0
 
     def reserve(self, size: int) -> None:
-        """Count what is kept from now on."""
+        """Count memory in use from now on."""
         self.used += size
         self._manager.count(size)
 
     def release(self, size: int | None = None) -> None:
-        """Count off what was dropped; everything, if no size is given."""
+        """Count off dropped memory; everything by default."""
         size = self.used if size is None else min(size, self.used)
         self.used -= size
         self._manager.count(-size)
@@ -287,7 +287,7 @@ class Share:
             self.limit = self.own
 
     def measure(self, size: int) -> None:
-        """Count what is kept as ``size`` bytes: what was reserved was an estimate."""
+        """Set the memory in use to ``size`` bytes: the reservation was an estimate."""
         self.reserve(size - self.used) if size >= self.used else self.release(self.used - size)
 
     def file(self) -> SpillFile:

@@ -48,7 +48,7 @@ _SECOND_SURVIVES = {JoinKind.INNER, JoinKind.RIGHT}
 
 
 def joins(context: Context, node: nodes.Join, inputs: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
-    """Return the plans of a join; a hint leaves only those that follow it."""
+    """Return the plans of a join; with a hint only those that follow it."""
     hint, kind = node.hint, node.kind
     if looked_up := _looked_up(inputs):
         yield _look_up(context, node, inputs, *looked_up)
@@ -82,7 +82,7 @@ def joins(context: Context, node: nodes.Join, inputs: Sequence[PhysicalNode]) ->
 
 
 def _streamed(context: Context, node: nodes.Join, source: PhysicalNode, side: int) -> Iterator[PlanChannel]:
-    """Return how the side that is not replicated may travel: as it is, or to where a consumer wishes to have it."""
+    """Return the ways of the side that is not replicated: as it is, or to where a consumer wishes to have it."""
     yield context.ship(source)
     for wish in context.interests.of(node) if context.parallelism > 1 else ():
         key = backward_key(wish, node.forwarded, side)
@@ -91,7 +91,7 @@ def _streamed(context: Context, node: nodes.Join, source: PhysicalNode, side: in
 
 
 def _looked_up(inputs: Sequence[PhysicalNode]) -> tuple[int] | None:
-    """Return which side is the solution set of a delta iteration, if one is."""
+    """Return the side that is the solution set of a delta iteration, if there is one."""
     for side, source in enumerate(inputs):
         if isinstance(source.node, nodes.Placeholder) and source.node.role is nodes.Role.SOLUTION_SET:
             return (side,)
@@ -124,7 +124,7 @@ def _look_up(
 
 
 def _same_order(context: Context, keys: tuple[Key, Key], first: PlanChannel, second: PlanChannel) -> bool:
-    """Whether both sides are sorted by the same fields of the key in the same direction, not just grouped."""
+    """Return True if both sides are sorted by the same fields of the key in the same direction, not just grouped."""
     for channel, key in zip((first, second), keys, strict=True):
         order = context.order_of(channel)
         if key.transparent and not order.sorted_by(key, ()):
@@ -238,7 +238,7 @@ def crosses(context: Context, node: nodes.Cross, inputs: Sequence[PhysicalNode])
 
 
 class Weights(Protocol):
-    """How often a node is computed: once, or once per superstep."""
+    """The number of times that each node is computed: once, or once per superstep."""
 
     weight: float
 
@@ -249,7 +249,7 @@ class Weights(Protocol):
 
 @dataclass(frozen=True)
 class Context:
-    """What the alternatives of one operator depend on, beside its inputs."""
+    """The surroundings on which the alternatives of one operator depend, beside its inputs."""
 
     node: Node
     parallelism: int
@@ -310,7 +310,7 @@ class Context:
         return PlanChannel(source, Ship.PARTITION_HASH, key)
 
     def spread_of(self, channel: PlanChannel) -> GlobalProperties:
-        """Return how records lie behind a channel."""
+        """Return the distribution of records behind a channel."""
         match channel.ship:
             case Ship.FORWARD:
                 return channel.source.spread

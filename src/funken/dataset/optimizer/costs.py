@@ -101,7 +101,7 @@ class Estimates:
         self._known: dict[int, Statistics] = {}
 
     def of(self, node: Node) -> Statistics:
-        """Return the estimate for a node; what the program declared goes before what is derived."""
+        """Return the estimate for a node; the program's declaration goes before derived figures."""
         if id(node) not in self._known:
             derived = self._derive(node)
             own = node.statistics
@@ -115,7 +115,7 @@ class Estimates:
         return self._known[id(node)]
 
     def set(self, node: Node, statistics: Statistics) -> None:
-        """Set what a placeholder of an iteration stands for."""
+        """Set the statistics of a placeholder of an iteration."""
         self._known[id(node)] = statistics
 
     def _derive(self, node: Node) -> Statistics:
@@ -169,7 +169,7 @@ def _product(one: float | None, other: float | None) -> float | None:
 
 
 class Spread(enum.Enum):
-    """How records are spread over tasks."""
+    """The distribution of records over tasks."""
 
     RANDOM = "RANDOM"
     HASH = "HASH"
@@ -188,7 +188,7 @@ class GlobalProperties:
     by: Any = None
 
     def keeps_together(self, key: Key) -> bool:
-        """Whether records with equal keys are in one task."""
+        """Return True if records with equal keys are in one task."""
         if self.spread is Spread.SINGLE:
             return True
         if self.spread not in {Spread.HASH, Spread.RANGE, Spread.CUSTOM} or self.key is None:
@@ -198,7 +198,7 @@ class GlobalProperties:
         return set(self.key.paths) <= set(key.paths)
 
     def after(self, forwarded: Forwarded, side: int = 0) -> GlobalProperties:
-        """Return what is left of it behind a function."""
+        """Return the rest of it behind a function."""
         if self.key is None:
             return self
         if not self.key.transparent:
@@ -223,7 +223,7 @@ class LocalOrder:
     grouped: Key | None = None
 
     def groups(self, key: Key) -> bool:
-        """Whether records with equal keys follow one another."""
+        """Return True if records with equal keys follow one another."""
         if self.grouped is not None and self.grouped == key:
             return True
         if not key.transparent:
@@ -232,14 +232,14 @@ class LocalOrder:
         return len(first) == len(key.paths) and {field.path for field in first} == set(key.paths)
 
     def sorted_by(self, key: Key, ordering: Ordering) -> bool:
-        """Whether records are sorted ascending by exactly this key, and then by this order."""
+        """Return True if records are sorted ascending by exactly this key, and then by this order."""
         if not key.transparent or any(field.selector for field in ordering):
             return False
         wanted = (*(SortField(path) for path in key.paths), *ordering)
         return self.fields[: len(wanted)] == wanted
 
     def after(self, forwarded: Forwarded, side: int = 0) -> LocalOrder:
-        """Return what is left of it behind a function: the fields up to the first that is lost."""
+        """Return the rest of it behind a function: the fields up to the first that is lost."""
         kept: list[SortField] = []
         for field in self.fields:
             path = None if field.selector else forward(field.path, forwarded, side)
@@ -268,7 +268,7 @@ def ascending(key: Key) -> Ordering:
 
 
 class Ship(enum.Enum):
-    """How records go from the tasks of one operator to those of the next."""
+    """The way of records from the tasks of one operator to those of the next."""
 
     FORWARD = "FORWARD"
     PARTITION_HASH = "PARTITION_HASH"
@@ -280,7 +280,7 @@ class Ship(enum.Enum):
 
 
 class Local(enum.Enum):
-    """What is done to an input before the driver sees it."""
+    """The local preparation of an input before the driver sees it."""
 
     NONE = "NONE"
     SORT = "SORT"
@@ -288,14 +288,14 @@ class Local(enum.Enum):
 
 
 class Temp(enum.Enum):
-    """Whether an input is kept."""
+    """The storage of an input: none, or a cache."""
 
     NONE = "NONE"
     CACHED = "CACHED"
 
 
 class DriverStrategy(enum.Enum):
-    """How an operator works. Flink's names; ``HASHED_REDUCE`` is the final half of ``HASHED_PARTIAL_REDUCE``."""
+    """The algorithm of an operator. Flink's names; ``HASHED_REDUCE`` is the final half of ``HASHED_PARTIAL_REDUCE``."""
 
     SOURCE = "SOURCE"
     MAP = "MAP"

@@ -39,7 +39,7 @@ MOST_ALTERNATIVES = 24
 
 
 Loops = Callable[["Enumeration", nodes.Iteration, Sequence[PhysicalNode]], Iterator[PhysicalNode]]
-"""Plans an iteration over plans of what it reads."""
+"""Plans an iteration over plans of its inputs."""
 
 
 class Enumeration:
@@ -84,7 +84,7 @@ class Enumeration:
         return self._found[id(node)]
 
     def _without_choice(self, node: Node) -> list[PhysicalNode]:
-        """Plan anew, with one plan for what several operators read: their best alternatives did not agree on any."""
+        """Plan anew, with one plan for shared inputs of operators: their best alternatives did not agree on any."""
         assert not self._decided
         self._decided = True
         self._found = dict(self._fixed)
@@ -137,7 +137,7 @@ class Enumeration:
         return self.weight if id(plan.node) in self.dynamic else 1.0
 
     def weight_of(self, node: Node) -> float:
-        """Return how often a node is computed."""
+        """Return the number of times that a node is computed."""
         return self.weight if id(node) in self.dynamic else 1.0
 
     def _pruned(self, node: Node, plans: list[PhysicalNode]) -> list[PhysicalNode]:
@@ -163,7 +163,7 @@ class Enumeration:
 
 
 def _for_combiners(plan: PhysicalNode, broadcasts: tuple[tuple[str, PlanChannel], ...]) -> PhysicalNode:
-    """Give a combiner the broadcast sets of its operator: it has the same function."""
+    """Add its operator's broadcast sets to a combiner: it has the same function."""
     for place, channel in enumerate(plan.inputs if broadcasts else ()):
         if channel.source.combiner and channel.source.node is plan.node:
             plan = plan.with_input(place, source=replace(channel.source, broadcasts=broadcasts))
@@ -185,7 +185,7 @@ def agreed(plans: Iterable[PhysicalNode]) -> dict[int, PhysicalNode] | None:
 
 
 def total(plans: Sequence[PhysicalNode]) -> Costs:
-    """Return the costs of plans together; what they share counts once."""
+    """Return the costs of plans together; shared parts count once."""
     result = FREE
     for node in walk(plans):
         result += node.own_costs
@@ -224,7 +224,7 @@ _BUILDS_SECOND = DriverStrategy.HYBRIDHASH_BUILD_SECOND_CACHED
 
 
 def iterations(outer: Enumeration, node: nodes.Iteration, inputs: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
-    """Return the cheapest plan of an iteration over these plans of what it reads."""
+    """Return the cheapest plan of an iteration over these plans of its inputs."""
     parallelism = node.parallelism or outer.parallelism
     context = Context(node, parallelism, outer.estimates, outer.interests, outer)
     count = len(node.inputs)
@@ -340,7 +340,7 @@ def _brought(context: Context, source: PhysicalNode, key: Key | None) -> PlanCha
 
 
 def _back(context: Context, source: PhysicalNode, key: Key | None, name: str) -> PhysicalNode:
-    """Return what collects the result of a superstep where the next one reads it."""
+    """Return a plan that collects the result of a superstep where the next one reads it."""
     made = context.plan(DriverStrategy.NO_OP, [_brought(context, source, key)])
     return replace(made, node=nodes.Union(id=source.node.id, name=name, inputs=(source.node,)), dynamic=True)
 
@@ -421,7 +421,7 @@ def _lines(node: PhysicalNode, numbers: dict[int, int], indent: str) -> Iterator
 
 
 def head(node: PhysicalNode) -> str:
-    """Return an operator, its driver, its parallelism and what is expected of it."""
+    """Return an operator, its driver, its parallelism and its estimates."""
     estimate = node.estimate
     records = "?" if estimate.records is None else f"{estimate.records:,.0f}"
     size = "?" if estimate.size is None else f"{estimate.size:,.0f}"

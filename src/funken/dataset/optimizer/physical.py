@@ -25,7 +25,7 @@ from funken.dataset.plan.nodes import UNKNOWN_SIZE, Node, Statistics
 
 @dataclass(frozen=True, eq=False)
 class PlanChannel:
-    """How one input gets to an operator. ``cached``: kept over the supersteps of an iteration."""
+    """An input of an operator in a plan. ``cached``: kept over the supersteps of an iteration."""
 
     source: PhysicalNode
     ship: Ship

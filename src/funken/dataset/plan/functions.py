@@ -28,7 +28,7 @@ class DataSetFunction:
     rich: bool = False
 
     def bind(self) -> Callable[..., Any]:
-        """Return what is called per record."""
+        """Return the callable for each record."""
         call: Callable[..., Any] = self.target if self.method is None else getattr(self.target, self.method)
         return call
 
@@ -50,7 +50,7 @@ class DataSetFunction:
 
     @property
     def yields(self) -> bool:
-        """Whether the function is a generator function."""
+        """True if the function is a generator function."""
         return inspect.isgeneratorfunction(self.bind())
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ _SEVERAL = ("flat_map", "map_partition", "reduce_group", "co_group", "join", "cr
 
 
 def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
-    """Turn what an operator was given into a function; raise ``InvalidProgram`` if it is none.
+    """Turn an operator's argument into a function; raise ``InvalidProgram`` if it is none.
 
     >>> user_function(5, "map", "map")
     Traceback (most recent call last):

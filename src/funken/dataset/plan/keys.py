@@ -78,7 +78,7 @@ class Order:
         return found
 
     def keys(self, block: Block) -> list[Any]:
-        """Return what compares as the records do."""
+        """Return keys that compare as the records do."""
         columns = [
             list(map(Descending, keys)) if descending else keys
             for column, descending in zip(self._columns, self._descending, strict=True)
@@ -113,7 +113,7 @@ class RecordType:
 
     @property
     def known(self) -> bool:
-        """Whether anything is known."""
+        """True if anything is known of the records."""
         return bool(self.name)
 
     @property
@@ -265,7 +265,7 @@ class Key:
 
     @property
     def transparent(self) -> bool:
-        """Whether the fields are known."""
+        """True if the key consists of known fields, and not of a selector."""
         return self.selector is None
 
     def __str__(self) -> str:
@@ -287,7 +287,7 @@ def path_text(path: Path) -> str:
 
 
 def make_key(expressions: tuple[Any, ...], records: RecordType, operator: str) -> Key:
-    """Turn what ``group_by`` and its like were given into a key.
+    """Turn the arguments of ``group_by`` and its like into a key.
 
     >>> from funken.dataset.plan.keys import type_of
     >>> str(make_key((0, "f1.f0"), type_of((1, (2, 3))), "group_by"))
@@ -333,7 +333,7 @@ def _steps(expression: int | str) -> Path:
 
 
 def getter_of(path: Path, record: Any, operator: str) -> Getter:
-    """Return what gets a field from records of the class of this one."""
+    """Return a function that gets a field from records of the class of this one."""
     getters: list[Getter] = []
     value = record
     for step in path:
@@ -378,7 +378,7 @@ def _short(value: Any) -> str:
 
 
 class FieldColumn:
-    """Extracts fields from blocks: one path gives the values, several give tuples.
+    """Extracts fields from blocks: one path extracts the values, several extract tuples.
 
     >>> FieldColumn(((1,), (0,)), "group_by")([(1, "a"), (2, "b")])
     [('a', 1), ('b', 2)]

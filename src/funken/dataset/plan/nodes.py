@@ -17,7 +17,7 @@ from funken.errors import InvalidProgram
 
 @dataclass(frozen=True)
 class Statistics:
-    """What the program or a source says about the size of a data set; None is not known."""
+    """The size of a data set by the program or a source; None is not known."""
 
     records: float | None = None
     size: float | None = None
@@ -38,7 +38,7 @@ ALL_FORWARDED = Forwarded([(0, (), ())])
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Node:
-    """What all operators have."""
+    """An operator of a plan: the part that all operators share."""
 
     id: int
     name: str
@@ -61,12 +61,12 @@ class Node:
 
     @property
     def details(self) -> str:
-        """Return what distinguishes it from others of its kind, for ``explain``."""
+        """Return its distinctive settings, for ``explain``."""
         return ""
 
     @property
     def single(self) -> bool:
-        """Whether it can only run as one task: its result depends on all records together."""
+        """True if the operator can only run as one task: its result depends on all records together."""
         return False
 
 
@@ -88,7 +88,7 @@ class SourceNode(_OfFormat):
 
 
 class Kind(enum.Enum):
-    """How an operator of one input calls its function."""
+    """The calling convention of the function of an operator with one input."""
 
     MAP = "map"
     FLAT_MAP = "flat_map"
@@ -105,7 +105,7 @@ class Apply(Node):
 
 
 class CombineHint(enum.Enum):
-    """How records are reduced before they travel.
+    """A strategy for the reduction of records before they travel.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> pairs = ExecutionEnvironment.create_local_environment(parallelism=2).from_elements((1, 2), (1, 3))
@@ -143,7 +143,7 @@ class Reduce(_OfGroups):
 
     hint: CombineHint = CombineHint.OPTIMIZER_CHOOSES
     vectorized: bool = True
-    """Whether lists of records may be lifted into columns."""
+    """True if lists of records may be lifted into columns."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -163,7 +163,7 @@ class GroupCombine(_OfGroups):
 
 
 class JoinKind(enum.Enum):
-    """Which records without a partner a join emits."""
+    """The type of a join, by the sides whose records it emits without a partner."""
 
     INNER = "inner"
     LEFT = "left"
@@ -172,7 +172,7 @@ class JoinKind(enum.Enum):
 
 
 class JoinHint(enum.Enum):
-    """Which strategy a join has to take.
+    """The strategy that a join has to take.
 
     >>> from funken.dataset import ExecutionEnvironment
     >>> pairs = ExecutionEnvironment.create_local_environment(parallelism=2).from_elements((1, 2), (3, 4))
@@ -219,7 +219,7 @@ class CoGroupNode(Node):
 
 
 class CrossHint(enum.Enum):
-    """Which side of a cross is small."""
+    """The small side of a cross."""
 
     OPTIMIZER_CHOOSES = 0
     SECOND_IS_SMALL = 1
@@ -240,7 +240,7 @@ class Union(Node):
 
 
 class PartitionMethod(enum.Enum):
-    """How records are spread over tasks."""
+    """A rule that spreads records over tasks."""
 
     HASH = "hash"
     RANGE = "range"
@@ -259,7 +259,7 @@ class Partition(Node):
 
     @property
     def details(self) -> str:
-        """Return how and by what."""
+        """Return the method and the key."""
         return f"{self.method.value} {self.key or ''}".strip()
 
 
@@ -283,7 +283,7 @@ class SinkNode(_OfFormat):
 
 
 class Role(enum.Enum):
-    """What the step of an iteration starts from."""
+    """The kind of data set from which the step of an iteration starts."""
 
     PARTIAL_SOLUTION = "partial solution"
     WORKSET = "workset"
@@ -292,7 +292,7 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Placeholder(Node):
-    """What the step of an iteration starts from, in every superstep anew."""
+    """The data set from which the step of an iteration starts, in every superstep anew."""
 
     role: Role
 
@@ -316,12 +316,12 @@ class Iteration(Node):
 
     @property
     def parents(self) -> tuple[Node, ...]:
-        """Return what it starts from, and what its step reads besides."""
+        """The inputs of the iteration, and other inputs of its step."""
         return (*self.inputs, *self.statics)
 
     @property
     def details(self) -> str:
-        """Return how often the step is repeated."""
+        """Return the highest number of supersteps."""
         return f"at most {self.maximum} supersteps"
 
 
@@ -427,7 +427,7 @@ def _path(text: str, records: RecordType, operator: str) -> tuple[Path, ...]:
 
 
 def forward(path: Path, forwarded: Forwarded, side: int = 0) -> Path | None:
-    """Return where a field of an input is in the output; None if it is lost, or may have changed.
+    """Return the place of an input's field in the output; None if it is lost, or may have changed.
 
     >>> forward((2, 5), Forwarded([(0, (2,), (1,))]))
     (1, 5)
@@ -439,7 +439,7 @@ def forward(path: Path, forwarded: Forwarded, side: int = 0) -> Path | None:
 
 
 def backward(path: Path, forwarded: Forwarded, side: int = 0) -> Path | None:
-    """Return where a field of the output was in an input.
+    """Return the place of an output's field in an input.
 
     >>> backward((1,), Forwarded([(0, (2,), (1,))]))
     (2,)

@@ -38,11 +38,11 @@ class Accumulator:
         raise NotImplementedError
 
     def get_local_value(self) -> Any:
-        """Return what was added so far in this task."""
+        """Return the value so far in this task."""
         raise NotImplementedError
 
     def merge(self, other: Any) -> None:
-        """Add what another task added."""
+        """Add another task's value."""
         raise NotImplementedError
 
 
@@ -62,11 +62,11 @@ class _Folded(Accumulator):
         self._value = self.start
 
     def get_local_value(self) -> Any:
-        """Return what was added so far in this task."""
+        """Return the value so far in this task."""
         return self._value
 
     def merge(self, other: Any) -> None:
-        """Add what another task added."""
+        """Add another task's value."""
         self.add(other._value)
 
 
@@ -85,7 +85,7 @@ class IntCounter(_Folded):
 
 
 class LongCounter(IntCounter):
-    """The same as ``IntCounter``: Python has one kind of whole numbers.
+    """The same as ``IntCounter``: Python has one type of whole numbers.
 
     >>> LongCounter().get_local_value()
     0
@@ -166,7 +166,7 @@ class AverageAccumulator(Accumulator):
 
 
 class Histogram(Accumulator):
-    """How often each value came.
+    """Counts of values.
 
     >>> histogram = Histogram()
     >>> for number in (3, 1, 3):
@@ -221,7 +221,7 @@ class ListAccumulator(Accumulator):
 
 
 def merged(parts: list[dict[str, Accumulator]]) -> dict[str, Accumulator]:
-    """Merge what the tasks added, by name; raise ``InvalidProgram`` if a name has two types."""
+    """Merge the accumulators of the tasks, by name; raise ``InvalidProgram`` if a name has two types."""
     result: dict[str, Accumulator] = {}
     for part in parts:
         for name, accumulator in part.items():
@@ -239,7 +239,7 @@ def merged(parts: list[dict[str, Accumulator]]) -> dict[str, Accumulator]:
 
 @dataclass(slots=True)
 class Superstep:
-    """Where an iteration stands, as its functions see it."""
+    """The position of an iteration, as its functions see it."""
 
     number: int = 1
     aggregators: dict[str, Any] = field(default_factory=dict)
@@ -377,11 +377,11 @@ class DataSetRuntimeContext:
         return self._context.broadcasts[name]
 
     def has_broadcast_variable(self, name: str) -> bool:
-        """Whether the operator has such a broadcast set."""
+        """Return True if the operator has such a broadcast set."""
         return name in self._context.broadcasts
 
     def get_broadcast_variable_with_initializer(self, name: str, initializer: Callable[[list[Any]], Any]) -> Any:
-        """Return what ``initializer`` makes of a broadcast set."""
+        """Return the result of ``initializer`` for a broadcast set."""
         return initializer(self.get_broadcast_variable(name))
 
     def get_distributed_cache(self) -> DistributedCache:

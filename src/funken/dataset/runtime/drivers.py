@@ -80,7 +80,7 @@ class DriverTask:
         return own
 
     def end_superstep(self) -> None:
-        """Close the functions, which the next superstep opens again; what is kept stays."""
+        """Close the functions, which the next superstep opens again; kept records stay."""
         first = self._close_functions()
         self._is_open = False
         self._shares = [share for share in self._shares if share.in_use]
@@ -97,7 +97,7 @@ class DriverTask:
         return first
 
     def close(self) -> None:
-        """Close the functions and drop what is kept; the first error of a function is raised in the end."""
+        """Close the functions and drop kept records; the first error of a function is raised in the end."""
         first = self._close_functions()
         for share in self._shares:
             share.close()
@@ -118,20 +118,20 @@ class DriverTask:
         return self._open(function or self.node.call).bind()
 
     def column(self, key: Key) -> KeyColumn:
-        """Return what extracts a key."""
+        """Return a function that extracts a key."""
         selector = self._open(key.selector) if key.selector is not None else None
         if id(key) not in self._columns:
             self._columns[id(key)] = KeyColumn(Key(key.paths, selector), self.name)
         return self._columns[id(key)]
 
     def share(self) -> Share:
-        """Return a share of memory that is given back when the task is closed."""
+        """Return a share of memory that is released when the task is closed."""
         share = self.context.share()
         self._shares.append(share)
         return share
 
     def failed(self, error: BaseException, what: str) -> FunkenError:
-        """Return the error for what a function raised; Funken's own errors are passed on as they are."""
+        """Return the error for a function's exception; Funken's own errors are passed on as they are."""
         if isinstance(error, ReduceFailed):
             return self.failed_at(error.__cause__ if error.__cause__ is not None else error, error.record)
         if isinstance(error, FunkenError):
@@ -150,12 +150,12 @@ class DriverTask:
         return failure
 
     def failed_at(self, error: BaseException, record: Any) -> FunkenError:
-        """Return the error for what a function raised at a record."""
+        """Return the error for a function's exception at a record."""
         text = repr(record)
         return self.failed(error, f"failed at the record {text if len(text) <= 200 else text[:197] + '...'}")
 
     def each(self, function: Callable[[Any], Any], block: Block) -> Block:
-        """Return what a function makes of the records of a block."""
+        """Return a function's results for the records of a block."""
         # Hot: the loop is in C. A record that fails is found by how many the iterator has left.
         records = iter(block)
         try:
@@ -239,7 +239,7 @@ CACHED = {DriverStrategy.HYBRIDHASH_BUILD_FIRST_CACHED, DriverStrategy.HYBRIDHAS
 
 
 def joined(task: DriverTask) -> Callable[[list[tuple[Any, Any]]], Block]:
-    """Return what makes records of (first, second) pairs."""
+    """Return a function that makes records of (first, second) pairs."""
     node = task.node
     if node.call is None:
         return list

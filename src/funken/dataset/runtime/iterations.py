@@ -37,7 +37,7 @@ from funken.timing.clock import SystemClock
 
 @dataclass(frozen=True)
 class Report:
-    """What a subtask has at the end of a superstep. ``workset`` and ``termination`` count its records; None: there is none.
+    """A subtask's report of a superstep's end. ``workset`` and ``termination`` count its records; None: there is none.
 
     ``began`` is the size of the workset at the beginning of the superstep. ``records`` are those that it has left, ``spilled``
     the bytes of its process, ``seconds`` how long it took: they are only shown.
@@ -207,14 +207,14 @@ class SolutionSet:
 
 
 FEEDBACK, SOLUTION, ACCUMULATORS = range(3)
-"""What a part of a snapshot belongs to: the partial solution or workset, the solution set, what the step has counted."""
+"""The owner of a part of a snapshot: the partial solution or workset, the solution set, the accumulators."""
 
 Part = tuple[int, Block]
 
 
 @dataclass(frozen=True)
 class Restored:
-    """Where an iteration goes on: the decision of an earlier attempt, and the parts of its snapshot in this process."""
+    """The start of a restored iteration: an earlier attempt's decision, and this process's parts of its snapshot."""
 
     decision: Next
     parts: Iterator[Part]
@@ -224,12 +224,12 @@ class Supersteps(Protocol):
     """Ends the supersteps of one iteration."""
 
     def restored(self) -> Restored | None:
-        """Return where the iteration goes on; None: it begins."""
+        """Return the start of a restored iteration; None: it begins."""
 
     def end(self, reports: Sequence[Report], snapshot: Callable[[], Iterator[Part]]) -> Next | StopSupersteps:
         """Report the subtasks of this process; return the decision when those of all others have reported.
 
-        ``snapshot`` returns what they have, if that is to be written first.
+        ``snapshot`` returns their parts, if these are to be written first.
         """
 
 
@@ -283,7 +283,7 @@ class Replay:
         self._cache = BlockCache(share)
 
     def blocks(self) -> Blocks:
-        """Return all blocks: those that were kept, then what is left of the stream."""
+        """Return all blocks: those that were kept, then the rest of the stream."""
         yield from self._cache
         for block in self._stream:
             self._cache.add(block)
@@ -313,7 +313,7 @@ class StepPipeline(Pipeline):
         self._keep()
 
     def _keep(self) -> None:
-        """Let what was wired so far live as long as the iteration."""
+        """Let the streams wired so far live as long as the iteration."""
         self._kept += [*self._generators, *self._closing]
         self._generators, self._closing = [], []
 
@@ -409,7 +409,7 @@ class IterationRun:
 
     @property
     def is_read(self) -> bool:
-        """Whether this process has a part of the result, so that reading it runs the supersteps."""
+        """True if this process has a part of the result, so that reading it runs the supersteps."""
         return bool(self._hosted) or not self._supersteps
 
     def _caches(self, streams: Streams | None = None) -> dict[int, BlockCache]:
@@ -488,7 +488,7 @@ class IterationRun:
         return next((superstep.number for superstep in self._supersteps.values()), 1)
 
     def _begin(self, initial: Streams, solution: Mapping[int, SolutionSet] | None = None) -> dict[int, BlockCache]:
-        """Return what the first superstep begins with, or the one behind a checkpoint; fill the solution set."""
+        """Return the inputs of the first superstep, or the one behind a checkpoint; fill the solution set."""
         current = self._began_with(initial, solution)
         self._began, self._spilled = self._clock.monotonic(), self._job.space.spilled
         return current
@@ -564,7 +564,7 @@ class IterationRun:
         return decision
 
     def close(self) -> None:
-        """Stop what runs."""
+        """Stop running supersteps."""
         self._pipeline.close()
 
 
@@ -623,7 +623,7 @@ class Aggregator:
         raise NotImplementedError
 
     def get_aggregate(self) -> Any:
-        """Return what was added so far in this superstep."""
+        """Return the aggregate so far in this superstep."""
         raise NotImplementedError
 
     def reset(self) -> None:

@@ -17,7 +17,7 @@ from funken.runtime.process import collecting_rarely
 
 
 class _Part:
-    """What a sink's task writes to, if the format keeps everything in this process."""
+    """The target of one task of a sink, if the format keeps everything in this process."""
 
     def __init__(self, take: Any) -> None:
         self.write = take
@@ -28,7 +28,7 @@ class _Part:
 
 @dataclass
 class ExecutionOutcome:
-    """What a finished job leaves."""
+    """The outcome of a finished job."""
 
     accumulators: dict[str, Accumulator]
     spilled: int
@@ -46,7 +46,7 @@ def run(
     cached_files: Mapping[str, str] | None = None,
     program: RunningProgram | None = None,
 ) -> ExecutionOutcome:
-    """Run a plan; raise what fails, when everything is closed."""
+    """Run a plan; raise the failure, when everything is closed."""
     parallelism = max(node.parallelism for node in everything(sinks))
     with collecting_rarely(), SpillSpace(directories) as space, Outputs(sinks):
         consumers = memory_consumers(sinks)
@@ -116,7 +116,7 @@ class Outputs:
 def drain(pipeline: Pipeline, sinks: Sequence[PhysicalNode], part: Callable[[int, int], Any]) -> None:
     """Read the sinks of this process in turn, a block each.
 
-    ``part`` returns what takes the blocks of a sink, by its place, and a subtask if the format keeps them in the driver.
+    ``part`` returns a consumer of a sink's blocks, by its place, and a subtask if the format keeps them in the driver.
     """
     running = []
     for place, sink in enumerate(sinks):

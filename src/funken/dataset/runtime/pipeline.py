@@ -32,7 +32,7 @@ from funken.timing.clock import Clock, SystemClock
 
 
 class Counts(NamedTuple):
-    """What the subtasks of an operator in one process have done; ``seconds`` since the first began, or until all had ended."""
+    """Counters of an operator's subtasks in one process; ``seconds`` since the first began, or until all had ended."""
 
     records_in: int = 0
     records_out: int = 0
@@ -42,7 +42,7 @@ class Counts(NamedTuple):
 
 
 class OperatorCounter:
-    """Counts what goes into the subtasks of one operator, and what comes out."""
+    """Counts the input of the subtasks of one operator, and their output."""
 
     __slots__ = ("_began", "_clock", "_ended", "begun", "records_in", "records_out", "running")
 
@@ -76,7 +76,7 @@ class OperatorCounter:
                 close()
 
     def counts(self) -> Counts:
-        """Return what was counted so far."""
+        """Return the counts so far."""
         end = self._clock.monotonic() if self.running else self._ended
         seconds = 0.0 if self._began is None else end - self._began
         return Counts(self.records_in, self.records_out, self.begun, self.running, seconds)
@@ -100,12 +100,12 @@ class JobCounters:
         return self._counters[self._places[id(node)]]
 
     def counts(self) -> tuple[Counts, ...]:
-        """Return what was counted so far."""
+        """Return the counts so far."""
         return tuple(counter.counts() for counter in self._counters)
 
 
 class Figures(NamedTuple):
-    """What an executor knows of a program that runs: the counters of every process, and the rest."""
+    """The figures of a running program: the counters of every process, and the rest."""
 
     counts: Sequence[tuple[Counts, ...]] = ()
     spilled: Mapping[str, int] = {}
@@ -137,7 +137,7 @@ class RunningProgram:
         self._began = self._clock.monotonic()
 
     def end(self) -> None:
-        """Keep what is known at the end; nothing of the executor is kept. Again has no effect."""
+        """Keep the figures at the end; nothing of the executor is kept. Again has no effect."""
         if self._seconds is not None:
             return
         self._seconds = self._clock.monotonic() - (self._began or 0.0)
@@ -149,7 +149,7 @@ class RunningProgram:
         return self._explained(as_json)
 
     def progress(self) -> BatchProgress:
-        """Return where the program stands."""
+        """Return the progress of the program."""
         counts, spilled, iterations, restarts = self.figures()
         seconds = self._seconds
         if seconds is None:
@@ -187,7 +187,7 @@ _BROADCAST = 0x8000
 
 @dataclass
 class BatchJob:
-    """What all tasks of a job have in common. ``index``: only these subtasks are in this process; None: all are."""
+    """The shared state of all tasks of a job. ``index``: only these subtasks are in this process; None: all are."""
 
     space: SpillSpace
     memories: list[MemoryManager]
@@ -207,7 +207,7 @@ class BatchJob:
         return self.memories[subtask % len(self.memories)]
 
     def hosted(self, parallelism: int) -> Sequence[int]:
-        """Return which subtasks of an operator are in this process."""
+        """Return the subtasks of an operator that are in this process."""
         if self.index is None:
             return range(parallelism)
         return (self.index,) if self.index < parallelism else ()
@@ -445,14 +445,14 @@ class Pipeline:
         yield from self._routing.values()
 
     def close_streams(self) -> None:
-        """Stop what runs, and drop what was not read."""
+        """Stop running operators, and drop unread blocks."""
         self.job.exchanges.settle(self._closing)
         for each in (*reversed(self._generators), *reversed(self._closing)):
             each.close()
         self._generators, self._closing = [], []
 
     def close(self) -> None:
-        """Stop what runs, close the functions, give back memory and disk space; raise the first error of a function."""
+        """Stop running operators, close the functions, release memory and disk space; raise the first error."""
         first: BaseException | None = None
         self.close_streams()
         for each in self.every_task():

@@ -52,7 +52,7 @@ Inference = Callable[[tuple[Type, ...]], "Type | None"]
 
 @dataclass(frozen=True)
 class OperationRule:
-    """An operation: ``function`` is Python's own, and the kernel wherever a row names no other.
+    """An operation: ``function`` is Python's own, and the kernel unless a row names another.
 
     ``native`` signatures are computed on arrays by the evaluator itself, and never value by value.
     """
@@ -64,19 +64,19 @@ class OperationRule:
     native: Signatures = field(default_factory=dict)
     infer: Inference | None = None
     target: Any = None
-    """The object that a program calls, if that is what it is known by: ``math.sqrt``."""
+    """The object that a program calls, if it is known by that: ``math.sqrt``."""
     builtin: bool = False
-    """Whether a program calls it by the name, which is built in."""
+    """True if a program calls it by the name, which is built in."""
     takes: Collection[int] = ()
-    """How many arguments a built-in function takes that works on items: others say it by their signatures."""
+    """Numbers of arguments of a built-in function that works on items: others have signatures."""
     items: bool = False
-    """Whether it works on the items of its only argument."""
+    """True if it works on the items of its only argument."""
     keeps: tuple[Type, ...] = ()
     """The types of values that are its result themselves."""
     native_with: int | None = None
     """The place of an argument that has to be a constant for the native ones."""
     raises: bool = False
-    """Whether a native one raises for some values."""
+    """True if a native one raises for some values."""
     binds: int | None = None
     """The place of the argument whose method ``function`` is: where that is constant, the bound method is called."""
     texts: str = ""
@@ -88,13 +88,13 @@ class OperationRule:
     lists: str = ""
     """The same of lists."""
     written: str = ""
-    """How a program writes it, with ``{0}``, ``{1}`` ... for its arguments; nothing: a program cannot."""
+    """Its form in a program, with ``{0}``, ``{1}`` ... for its arguments; nothing: a program cannot write it."""
     group: str = ""
     constants: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
     """Arguments that have to be constants, or are so usually, by their place: some to test with."""
 
     def result(self, types: tuple[Type, ...]) -> Type | None:
-        """Return the type of what is computed value by value, or by a kernel that is named; ``None`` if there is none."""
+        """Return the type of a value-by-value result, or a named kernel's; ``None`` if there is none."""
         found = self.signatures.get(types)
         return self.infer(types) if found is None and self.infer is not None else found
 
@@ -111,7 +111,7 @@ class OperationRule:
         return "" if self.target is not None or self.name.startswith("@") else self.name.partition(".")[2]
 
     def counts(self) -> Collection[int]:
-        """Return how many arguments it takes."""
+        """Return the possible numbers of arguments."""
         return self.takes or {1 if self.keeps else 0, *(len(types) for types in (*self.signatures, *self.native))} - {0}
 
 
@@ -182,7 +182,7 @@ def kind_of_object(value: Any) -> Atomic | None:
 
 
 def is_pattern(value: Any) -> bool:
-    """Whether a value is a compiled regular expression of text."""
+    """Return True if a value is a compiled regular expression of text."""
     return isinstance(value, re.Pattern) and isinstance(value.pattern, str)
 
 
@@ -199,7 +199,7 @@ def literal_of(pattern: Any) -> str | None:
 
 
 def is_table(value: Any) -> bool:
-    """Whether a value is a dict of texts or ints to values of one type, small enough to be compared once a block."""
+    """Return True if a value is a dict of texts or ints to values of one type, small enough to compare once a block."""
     return type(value) is dict and 0 < len(value) <= _MOST_ITEMS and table_kinds(value) is not None
 
 
@@ -248,7 +248,7 @@ def element_of(schema: Type) -> Type | None:
 
 
 def is_ordered(key: Type) -> bool:
-    """Whether values have an order: of tuples with floats, it depends on whether these are the same objects."""
+    """Return True if values have an order: of tuples with floats, it depends on whether these are the same objects."""
     if isinstance(key, Atomic):
         return key in (*ORDERED, BOOL)
     return type(key) is Tuple and all(each in (INT, STR, BOOL) for each in key)
@@ -305,7 +305,7 @@ def _enumerated(types: tuple[Type, ...]) -> Type | None:
 
 
 def _carried(types: tuple[Type, ...]) -> Type | None:
-    """Return what a sum is that a loop carries through a list."""
+    """Return the type of a sum that a loop carries through a list."""
     kinds = {INT if each == BOOL else each for each in (element_of(types[0]), types[1])}
     if kinds <= {INT, FLOAT}:
         return FLOAT if FLOAT in kinds else INT
@@ -313,7 +313,7 @@ def _carried(types: tuple[Type, ...]) -> Type | None:
 
 
 def _best(types: tuple[Type, ...]) -> Type | None:
-    """Return what the least or the greatest is that a loop carries through a list."""
+    """Return the type of a least or greatest value that a loop carries through a list."""
     return types[1] if element_of(types[0]) == types[1] and types[1] in ORDERED else None
 
 
@@ -325,7 +325,7 @@ def _cut(types: tuple[Type, ...]) -> Type | None:
 def _part(
     name: str, function: Callable[..., Any], infer: Inference | None = None, kernel: str = "", **more: Any
 ) -> OperationRule:
-    """Return what a program does not call by that name."""
+    """Return a rule that programs do not call by that name."""
     return OperationRule(
         name, function, infer=infer, lists=f"kernels.rowwise.{kernel}" if kernel else "", group="items", **more
     )
@@ -416,7 +416,7 @@ _ITEM_ROWS = [
 
 AS_FLOAT_32 = "float of 32 bits"
 AS_INTS = {bits: f"int of {bits} bits" for bits in (8, 16, 32)}
-"""What declared types do with numbers."""
+"""The conversions of numbers by declared types."""
 _CONVERTERS = {8: Types.BYTE(), 16: Types.SHORT(), 32: Types.INT()}
 
 _NUMBERS = (INT, FLOAT)
@@ -572,7 +572,7 @@ _NUMBER_ROWS = [
 
 @dataclass(frozen=True)
 class JsonOptions:
-    """How ``json.dumps`` writes: what is between items, what behind a key, and its options."""
+    """The options of ``json.dumps``: the text between items, the text behind a key, and others."""
 
     item: str = ", "
     key: str = ": "
@@ -592,7 +592,7 @@ def _encoder(options: JsonOptions) -> json.JSONEncoder:
 
 
 def value_as_json(value: Any, options: JsonOptions) -> str:
-    """Return what ``json.dumps`` does.
+    """Return the result of ``json.dumps``.
 
     >>> value_as_json([1, None, "e"], JsonOptions(item=","))
     '[1,null,"e"]'

@@ -134,7 +134,7 @@ class _Last:
 
 
 def _order(value: Any) -> Any:
-    """Return what floating point numbers are ordered by; NaN is the greatest."""
+    """Return the order of floating point numbers; NaN is the greatest."""
     return (value != value, value)
 
 
@@ -514,7 +514,7 @@ class _BitmapFold(_BitmapOf):
 
 
 class _Lag:
-    """The value so many rows before the last one: the last values, how far back, and the default."""
+    """The value so many rows before the last one: the last values, the distance, and the default."""
 
     def create(self) -> tuple[Any, ...]:
         return ([], 1, None)

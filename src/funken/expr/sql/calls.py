@@ -201,7 +201,7 @@ OPERATORS = {
         "OVERLAY",
     ),
 }
-"""Functions that are operators of Flink's parser, which says otherwise what it does not take."""
+"""Functions that are operators of Flink's parser, which has another message for wrong arguments."""
 _FORMS = {"<INTEGER_NUMERIC>": "<INTEGER>", "<CHARACTER_STRING> | <BINARY_STRING>": "<STRING>", "<UNIT>": "<ANY>"}
 
 
@@ -293,7 +293,7 @@ def result_type(returns: Result, args: Sequence[Node], options: Mapping[str, Any
 
 
 def nullable_of(args: Sequence[Node]) -> bool:
-    """Whether a call of these arguments may be NULL."""
+    """Return True if a call of these arguments may be NULL."""
     return any(each.type.nullable for each in args)
 
 
@@ -514,7 +514,7 @@ def function(
     aliases: Sequence[str] = (),
     signatures: Sequence[str] = (),
 ) -> FunctionRule:
-    """Return a row of the table. ``kernel`` is a Python function over values, or what ``bound`` or ``per_value`` made."""
+    """Return a row of the table. ``kernel``: a Python function over values, or made by ``bound`` or ``per_value``."""
     alternatives = [params] if isinstance(params, str) else list(params)
     made = kernel if kernel is None or getattr(kernel, "__name__", "") == "kernel" else None
     if made is None and kernel is not None:

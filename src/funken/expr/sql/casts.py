@@ -382,7 +382,7 @@ _WIDE = {"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"}
 
 
 def _by_arrow(source: LogicalType, target: LogicalType) -> bool:
-    """Whether Arrow casts exactly as SQL does."""
+    """Return True if Arrow casts exactly as SQL does."""
     if source.root in _WIDE and target.root in _WIDE:
         order = ["TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"]
         return order.index(source.root) <= order.index(target.root)

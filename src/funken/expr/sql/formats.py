@@ -243,7 +243,7 @@ _SPECIFIER = re.compile(r"%(?:(\d+)\$)?([-#+ 0,(<]*)(\d+)?(?:\.(\d+))?([a-zA-Z%]
 
 
 def java_format(pattern: str, values: Sequence[Any]) -> str | None:
-    """Return a text with its specifiers filled in; ``None`` if a value is missing or of the wrong kind."""
+    """Return a text with its specifiers filled in; ``None`` if a value is missing or of the wrong type."""
     found: list[str] = []
     at = taken = 0
     while at < len(pattern):
@@ -291,7 +291,7 @@ def _specified(letter: str, flags: str, width: int, precision: int | None, value
 
 
 def java_value(type_: LogicalType) -> Callable[[Any], Any]:
-    """Return the function from a value of a type to what ``String.format`` prints: timestamps as ``LocalDateTime`` does."""
+    """Return the conversion of values to arguments of ``String.format``: timestamps as ``LocalDateTime``."""
     if isinstance(type_, TimestampType | LocalZonedTimestampType):
         return lambda value: _iso(timestamp_text(value, 9))
     return lambda value: value

@@ -98,7 +98,7 @@ class JsonPath:
     definite: bool
 
     def find(self, document: Any) -> Any:
-        """Return what is at the path: a value, or a list if the path names many; nothing raises ``MissingPath``."""
+        """Return the match at the path: a value, or a list if the path names many; no match raises ``MissingPath``."""
         found = [document]
         for kind, detail in self.steps:
             found = [each for value in found for each in _step(kind, detail, value)]
@@ -285,7 +285,7 @@ C = Nulls.CUSTOM
 
 
 def _read(document: str, path: str) -> tuple[Any, bool]:
-    """Return what is at a path and whether the path is lax; errors are raised unless it is."""
+    """Return the value at a path and whether the path is lax; errors are raised unless it is."""
     parsed = json_path(path)
     try:
         value = read_json(document)
@@ -588,7 +588,7 @@ _RAW = {"JSON", "JSON_OBJECT", "JSON_ARRAY", "JSON_OBJECTAGG", "JSON_ARRAYAGG"}
 
 
 def _part_writer(node: Node, zone: Any) -> Callable[[Any], str]:
-    """Return the writer of an argument; what is JSON already is embedded."""
+    """Return the writer of an argument; JSON text is embedded."""
     if isinstance(node, Call) and node.function in _RAW:
         return lambda value: "null" if value is None else value
     return json_writer(node.type, zone)

@@ -34,7 +34,7 @@ def runs_of(numbers: Iterable[int]) -> Runs:
 
 
 def union(runs: Iterable[tuple[int, int]]) -> Runs:
-    """Return the runs of what is in any of these."""
+    """Return the runs of numbers in any of these."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(runs):
         if found and first <= found[-1][1] + 1:
@@ -46,7 +46,7 @@ def union(runs: Iterable[tuple[int, int]]) -> Runs:
 
 
 def intersection(one: Runs, other: Runs) -> Runs:
-    """Return the runs of what is in both."""
+    """Return the runs of numbers in both."""
     found = []
     at = place = 0
     while at < len(one) and place < len(other):
@@ -73,22 +73,22 @@ def complement(runs: Runs) -> Runs:
 
 
 def difference(one: Runs, other: Runs) -> Runs:
-    """Return the runs of what is in the first only."""
+    """Return the runs of numbers in the first only."""
     return intersection(one, complement(other))
 
 
 def symmetric(one: Runs, other: Runs) -> Runs:
-    """Return the runs of what is in exactly one."""
+    """Return the runs of numbers in exactly one."""
     return union([*difference(one, other), *difference(other, one)])
 
 
 def size(runs: Runs) -> int:
-    """Return how many numbers there are."""
+    """Return the number of numbers."""
     return sum(last - first + 1 for first, last in runs)
 
 
 def contains(runs: Runs, number: int) -> bool:
-    """Whether a number is in the runs."""
+    """Return True if a number is in the runs."""
     return any(first <= number <= last for first, last in runs)
 
 
@@ -209,7 +209,7 @@ def _sha2(text: str, bits: int) -> str:
 
 
 def _hash_code(call: Call, evaluator: Any) -> Callable[..., int]:
-    """Return the hash that Java gives a value."""
+    """Return Java's hash of a value."""
     type_ = call.args[0].type
     if is_text(type_):
         return java_hash

@@ -374,7 +374,7 @@ def _compared_as(node: Node, type_: LogicalType) -> Node:
 
 
 def _alike(one: LogicalType, other: LogicalType) -> bool:
-    """Whether two types are compared by the same values: texts of any lengths, times of any precision."""
+    """Return True if two types are compared by the same values: texts of any lengths, times of any precision."""
     if is_text(one) and is_text(other):
         return True
     return type(one) is type(other) and is_timestamp(one) and arrow_type(one) == arrow_type(other)

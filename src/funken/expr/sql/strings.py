@@ -434,7 +434,7 @@ _like_per_value = bound(_like)
 
 
 def _of_expression(compute: Callable[..., Any]) -> Any:
-    """Return the kernel of a function of a text, an expression and more: that is compiled once, and gives NULL if it is wrong."""
+    """Return the kernel of a function of a text, an expression and more: compiled once, NULL if it is wrong."""
 
     def of(expression: re.Pattern[str] | None, text: str, *more: Any) -> Any:
         return None if expression is None else compute(expression, text, *more)

@@ -128,7 +128,7 @@ def _extract(call: Call, evaluator: Any) -> Callable[..., Any]:
 
 
 def _field_step(call: Call, arguments: Sequence[Any]) -> int:
-    """Return in which steps of time a field changes."""
+    """Return the steps of time in which a field changes."""
     unit = unit_of(call.args[0]) if call.function == "EXTRACT" else call.function
     return 1 if unit in ("MILLISECOND", "MICROSECOND", "NANOSECOND", "EPOCH") else 10**9
 
@@ -458,7 +458,7 @@ def _date_format(call: Call, evaluator: Any) -> Callable[..., Any]:
 
 
 def _step(call: Call, arguments: Sequence[Any]) -> int:
-    """Return in which steps of time the text of a DATE_FORMAT changes."""
+    """Return the steps of time in which the text of a DATE_FORMAT changes."""
     pattern = arguments[1].as_py() if is_scalar(arguments[1]) else None
     return 1 if pattern is None or any(letter in pattern for letter in "Sn") else 10**9
 
@@ -489,7 +489,7 @@ def _unix_timestamp(call: Call, evaluator: Any) -> Callable[..., Any]:
 
 
 def _lenient(text: str, pattern: str) -> tuple[int, datetime.timedelta | None] | None:
-    """Parse as SimpleDateFormat does: digits may be fewer than letters, and what stands behind is ignored."""
+    """Parse as SimpleDateFormat does: digits may be fewer than letters, and text behind is ignored."""
     found = parse_time(text, pattern)
     if found is not None or pattern != DEFAULT_FORMAT:
         return found

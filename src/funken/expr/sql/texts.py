@@ -80,7 +80,7 @@ def local_nanos(instant: int, zone: Any) -> int:
 
 
 def instant_nanos(local: int, zone: Any) -> int:
-    """Return the point in time of a local time: of one that exists twice the first, of one that is skipped what Java says."""
+    """Return the point in time of a local time: of an ambiguous one the first, of a skipped one Java's."""
     if zone is datetime.UTC:
         return local
     seconds, rest = divmod(local, 10**9)

@@ -271,7 +271,7 @@ class LocalZonedTimestampType(PreciseTimeType):
 
 @dataclass(frozen=True, repr=False)
 class YearMonthIntervalType(LogicalType):
-    """A number of months; ``resolution`` is what the type's text names: YEAR, MONTH or YEAR TO MONTH."""
+    """A number of months; ``resolution`` is the unit in the type's text: YEAR, MONTH or YEAR TO MONTH."""
 
     resolution: str = "MONTH"
     precision: int = 2
@@ -287,7 +287,7 @@ class YearMonthIntervalType(LogicalType):
 
 @dataclass(frozen=True, repr=False)
 class DayTimeIntervalType(LogicalType):
-    """A number of milliseconds; ``resolution`` is what the type's text names (``DAY TO SECOND``)."""
+    """A number of milliseconds; ``resolution`` is the unit in the type's text (``DAY TO SECOND``)."""
 
     resolution: str = "SECOND"
     day_precision: int = 2
@@ -498,22 +498,22 @@ def quoted(name: str) -> str:
 
 
 def is_text(type_: LogicalType) -> bool:
-    """Whether a type is CHAR or VARCHAR."""
+    """Return True if a type is CHAR or VARCHAR."""
     return type_.family == "CHARACTER"
 
 
 def is_bytes(type_: LogicalType) -> bool:
-    """Whether a type is BINARY or VARBINARY."""
+    """Return True if a type is BINARY or VARBINARY."""
     return type_.family == "BINARY"
 
 
 def is_numeric(type_: LogicalType) -> bool:
-    """Whether a type is a number."""
+    """Return True if a type is a number."""
     return isinstance(type_, NumericType)
 
 
 def is_timestamp(type_: LogicalType) -> bool:
-    """Whether a type is TIMESTAMP or TIMESTAMP_LTZ."""
+    """Return True if a type is TIMESTAMP or TIMESTAMP_LTZ."""
     return isinstance(type_, TimestampType | LocalZonedTimestampType)
 
 
@@ -564,7 +564,7 @@ class _Parser:
         return int(token)
 
     def numbers(self) -> list[int]:
-        """Return what stands in parentheses, if anything does."""
+        """Return the numbers in parentheses, if there are any."""
         if not self.take("("):
             return []
         found = [self.number()]

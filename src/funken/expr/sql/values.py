@@ -63,7 +63,7 @@ class VariantValue:
     value: Any = None
 
     def tree(self) -> Any:
-        """Return what JSON can write."""
+        """Return a value that JSON can write."""
         if self.type == "OBJECT":
             return [self.type, [[key, each.tree()] for key, each in self.value]]
         if self.type == "ARRAY":
@@ -167,7 +167,7 @@ def shortest_single(value: float) -> str:
 
 
 def whole(array: Any) -> Any:
-    """Return one array of what may be chunks."""
+    """Return one array of possible chunks."""
     if hasattr(array, "combine_chunks"):
         array = array.combine_chunks()
         if hasattr(array, "chunks"):  # an older PyArrow leaves the chunks of an empty column
@@ -178,7 +178,7 @@ def whole(array: Any) -> Any:
 
 
 def is_scalar(column: Any) -> bool:
-    """Whether a computed node is one value for all rows."""
+    """Return True if a computed node is one value for all rows."""
     import pyarrow as pa
 
     return isinstance(column, pa.Scalar)
@@ -377,12 +377,12 @@ def integral_bounds(type_: IntegralType) -> tuple[int, int]:
 
 
 def is_boolean(type_: LogicalType) -> bool:
-    """Whether a type is BOOLEAN."""
+    """Return True if a type is BOOLEAN."""
     return isinstance(type_, BooleanType)
 
 
 def key_of(value: Any, type_: LogicalType) -> Any:
-    """Return what is equal, and has an equal hash, exactly for equal values: of lists, pairs in any order, rows, NaN, zeros.
+    """Return a key that is equal, and hashes alike, exactly for equal values: lists, pairs in any order, rows, NaN.
 
     >>> from funken.expr.sql.types import parse_type
     >>> type_ = parse_type("MAP<STRING, INT>")

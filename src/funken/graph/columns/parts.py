@@ -37,7 +37,7 @@ INT64 = np.iinfo(np.int64)
 
 
 def column(values: Sequence[Any]) -> Any:
-    """Return an array of int64 or float64 if all values are of that kind, else of objects.
+    """Return an array of int64 or float64 if all values are of that type, else of objects.
 
     >>> column([1, 2]).dtype.name, column([1, 2.5]).dtype.name, column(["a", 1]).dtype.name, column([True]).dtype.name
     ('int64', 'object', 'object', 'object')
@@ -53,7 +53,7 @@ def column(values: Sequence[Any]) -> Any:
 
 
 def joined(arrays: Sequence[Any]) -> Any:
-    """Concatenate arrays; of objects, if they are of different kinds.
+    """Concatenate arrays; of objects, if they are of different types.
 
     >>> joined([np.array([1]), column(["a"])]).tolist(), len(joined([]))
     ([1, 'a'], 0)
@@ -91,7 +91,7 @@ def mixed(numbers: Any) -> Any:
 
 
 def parts_of(ids: Any, count: int) -> Any:
-    """Return the number of the part that each id belongs to; equal ids belong to the same one, whatever their types.
+    """Return the number of the part of each id; equal ids belong to the same one, also those of different types.
 
     >>> [parts_of(column(ids), 8).tolist() for ids in ([1, 2], [1.0, 2], [True, "a"])]
     [[1, 6], [1, 6], [1, 7]]
@@ -302,7 +302,7 @@ def value_of_each(part: GraphPart, need: str) -> Any:
 
 @dataclass(frozen=True)
 class PartLayout:
-    """How parts are made of a graph."""
+    """The rules by which parts are made of a graph."""
 
     reverse: bool = False  # edges the other way round
     both: bool = False  # each edge also the other way round
@@ -496,7 +496,7 @@ EDGES = 1 << 18
 
 
 def chunk_count(edges: int) -> int:
-    """Return how many chunks there are.
+    """Return the number of chunks.
 
     >>> chunk_count(1), chunk_count(EDGES + 1)
     (1, 2)

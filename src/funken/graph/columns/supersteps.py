@@ -27,7 +27,7 @@ Message = tuple[int, tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class SuperstepView:
-    """Where the iteration stands, and its sums over all parts."""
+    """A function's view of an iteration: the number of the superstep, and sums over all parts."""
 
     number: int
     runtime: DataSetRuntimeContext
@@ -43,7 +43,7 @@ class SuperstepView:
 
 
 class PartProgram:
-    """What is done to each part in a superstep. It must not keep anything of its own between supersteps."""
+    """A program that runs on each part in a superstep. It must not keep anything of its own between supersteps."""
 
     layout = PartLayout()
     sums: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class PartProgram:
         raise NotImplementedError
 
     def ended(self, superstep: int, total: float) -> bool:
-        """Whether the iteration has converged."""
+        """Return True if the iteration has converged."""
         return total <= self.below
 
 
@@ -202,7 +202,7 @@ class LeastValue(PartProgram):
     def step(
         self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView
     ) -> tuple[Any, list[Message]]:
-        """Take what came, and send what is new."""
+        """Take the messages, and send new values."""
         if state is None:
             values, changed = self.start(part)
             view.add("active", 1)
@@ -257,7 +257,7 @@ def _one_more(values: Any, _: Any) -> Any:
 
 
 def _places(ids: Any, wanted: Any) -> Any:
-    """Return where the ids are the wanted one."""
+    """Return a mask of the wanted id."""
     if ids.dtype == np.int64:
         return ids == wanted if isinstance(wanted, (int, float)) else np.zeros(len(ids), bool)
     return np.fromiter((each == wanted for each in ids.tolist()), bool, len(ids))
@@ -278,7 +278,7 @@ class Ranks(PartProgram):
         self._zero_degree = zero_degree
 
     def ended(self, superstep: int, total: float) -> bool:
-        """Whether the sum of changes is below the threshold; the first two supersteps change nothing."""
+        """Return True if the sum of changes is below the threshold; the first two supersteps change nothing."""
         return superstep > 2 and total < self.below
 
     def _counted(self, part: GraphPart) -> Any:
@@ -287,7 +287,7 @@ class Ranks(PartProgram):
     def step(
         self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView
     ) -> tuple[Any, list[Message]]:
-        """Add up what came, and send each rank in equal shares."""
+        """Add up the messages, and send each rank in equal shares."""
         counted = self._counted(part)
         if state is None:
             view.add("vertices", counted.sum())
@@ -326,13 +326,13 @@ class HubsAndAuthorities(PartProgram):
         self.below = -1.0 if threshold is None else threshold
 
     def ended(self, superstep: int, total: float) -> bool:
-        """Whether an iteration has changed less than the threshold."""
+        """Return True if an iteration has changed less than the threshold."""
         return superstep > 2 and superstep % 2 == 0 and total < self.below
 
     def step(
         self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView
     ) -> tuple[Any, list[Message]]:
-        """Scale what was sent, and add up what came."""
+        """Scale the last messages, and add up the new ones."""
         if state is None:
             hubs = np.ones(len(part))
             return (hubs, hubs, np.zeros(len(part)), 0.0), pushed(part.routes, hubs, np.add)
@@ -357,7 +357,7 @@ class HubsAndAuthorities(PartProgram):
 
 
 PAIRS = 1 << 22
-"""How many pairs are made before they are summed."""
+"""Number of pairs that are made before they are summed."""
 
 
 def common_neighbors(graph: GraphBase, by_degree: bool) -> DataSet:

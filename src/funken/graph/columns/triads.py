@@ -31,9 +31,9 @@ UNDIRECTED = PartLayout(both=True, simple=True)
 WITH_WAYS = PartLayout(both=True, simple=True, ways=True)
 """The same, where each edge knows in which directions it was there."""
 WEDGES = 1 << 22
-"""How many paths of two edges are looked at together."""
+"""Number of paths of two edges that are looked at together."""
 BITS = 1024
-"""How many last vertices of paths are looked at together."""
+"""Number of last vertices of paths that are looked at together."""
 PATH_COST, EDGE_COST = 9, 92
 """Nanoseconds of a path in a sparse product, and of an edge for ``BITS`` columns."""
 _EDGES_AT_ONCE = 4096
@@ -127,7 +127,7 @@ def _of_columns(matrix: Any, kept: Any) -> Any:
 
 
 def _by_bits(first: Any, second: Any, closing: Any) -> tuple[int, Any]:
-    """Count the triangles whose last vertex ends many paths; return how many, and which last vertices are left.
+    """Count the triangles whose last vertex ends many paths; return the number, and the remaining last vertices.
 
     The last vertices of ``BITS`` columns are a row of bits for each first vertex and each second one. The triangles over an edge
     are the bits that the rows of its ends share.
@@ -227,7 +227,7 @@ def triangle_numbers(graph: GraphBase, layout: PartLayout = UNDIRECTED) -> DataS
 
 
 def triangle_masks(graph: GraphBase) -> DataSet:
-    """Return how many triangles there are of each of the 64 combinations of directions, in parts that are to be summed."""
+    """Return the number of triangles of each of the 64 combinations of directions, in parts that are to be summed."""
     return _jobs(graph, WITH_WAYS).group_by(0).reduce_group(_masks).name("triangles by direction")
 
 
@@ -346,7 +346,7 @@ TYPE_OF_MASK = _types()
 
 
 def census_records(graph: GraphBase) -> DataSet:
-    """Return what ``census`` and ``census_of_ways`` put together."""
+    """Return the records for ``census`` and ``census_of_ways``."""
     vertices = parts(graph, WITH_WAYS).map(_of_part)
     return vertices.union(triangle_masks(graph).map(lambda counts: ("triangles", counts.tolist())))
 
@@ -368,7 +368,7 @@ def _of_part(found: Any) -> Any:
 
 
 def census_of_ways(records: list[Any]) -> dict[str, int]:
-    """Return how many triads there are of each of the 16 types."""
+    """Return the number of triads of each of the 16 types."""
     counts = [found for kind, found in records if kind == "part"]
     vertices = sum(count for count, _, _ in counts)
     single = sum(pairs[FORTH] for _, pairs, _ in counts)
@@ -394,7 +394,7 @@ def census_of_ways(records: list[Any]) -> dict[str, int]:
 
 
 def census(records: list[Any]) -> dict[int, int]:
-    """Return how many triads have 0, 1, 2 and 3 edges, whatever their directions."""
+    """Return the numbers of triads with 0, 1, 2 and 3 edges, of any direction."""
     found = dict.fromkeys(range(4), 0)
     for name, count in census_of_ways(records).items():
         found[3 - int(name[2])] += count

@@ -101,7 +101,7 @@ class PaneOperator(Operator):
         self._panes[end] = accumulator if known is None else self._function.merge(known, accumulator)
 
     def watermark(self, watermark: int) -> None:
-        """Hand over what is complete, then pass the watermark on."""
+        """Hand over complete panes, then pass the watermark on."""
         ends = sorted(end for end in self._panes if end - 1 <= watermark)
         if ends:
             found = [self.complete(end, self._panes.pop(end)) for end in ends]
@@ -177,7 +177,7 @@ class MergeSummaries(PaneOperator):
     """Merges partial accumulators of the same pane."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Merge what came."""
+        """Merge new summaries."""
         for _, end, accumulator in values:
             self._merge(end, accumulator)
 
@@ -211,7 +211,7 @@ class Summarize(MergeSummaries):
 
 @dataclass(frozen=True)
 class FoldSpec:
-    """Makes what folds."""
+    """Makes operators that fold."""
 
     user: UserFunction
     size: int
@@ -224,7 +224,7 @@ class FoldSpec:
 
 @dataclass(frozen=True)
 class MergeSpec:
-    """Makes what merges."""
+    """Makes operators that merge."""
 
     user: UserFunction
 
@@ -235,7 +235,7 @@ class MergeSpec:
 
 @dataclass(frozen=True)
 class SummarizeSpec:
-    """Makes what keeps the summary."""
+    """Makes operators that keep the summary."""
 
     user: UserFunction
     running: bool
@@ -312,7 +312,7 @@ class _Folded(AggregateFunction):
         return self._function(accumulator, *value)
 
     def get_result(self, accumulator: Any) -> Any:
-        """Return what was folded."""
+        """Return the accumulator."""
         return accumulator
 
 
@@ -339,7 +339,7 @@ class FirstOfKey(FilterFunction):
         self._seen = runtime_context.get_state(ValueStateDescriptor("seen"))
 
     def filter(self, value: Any) -> bool:
-        """Whether it is the first one."""
+        """Return True if the value is the first one of its key."""
         if self._seen.value():
             return False
         self._seen.update(True)
@@ -438,7 +438,7 @@ class EdgeSample:
 
 
 class EstimatedTriangles(NamedTuple):
-    """How many edges have come, loops left out, and the estimate of the number of triangles that they make.
+    """The number of edges so far, loops left out, and the estimated number of triangles that they make.
 
     >>> EstimatedTriangles(5, 2.0).triangles
     2.0
@@ -490,7 +490,7 @@ class EstimateTriangles(Operator):
 
 @dataclass(frozen=True)
 class EstimateTrianglesSpec:
-    """Makes what estimates."""
+    """Makes operators that estimate."""
 
     size: int
     seed: int
@@ -510,7 +510,7 @@ class EdgeStream:
     >>> edges.get_degrees().execute_and_collect(limit=6)
     [(1, 1), (2, 1), (1, 2), (3, 1), (2, 2), (3, 2)]
 
-    What is made of it is another stream of edges, or a ``DataStream`` of results:
+    Its methods return another stream of edges, or a ``DataStream`` of results:
 
     >>> from funken.testing import local
     >>> pairs = local([("a", "b"), ("b", "a"), ("a", "b"), ("c", "d")])
@@ -531,7 +531,7 @@ class EdgeStream:
 
     @classmethod
     def from_stream(cls, stream: DataStream[Any], edge: Callable[[Any], Any] | None = None) -> EdgeStream:
-        """Make edges of tuples ``(source, target)`` or ``(source, target, value)``, or of what ``edge(record)`` returns.
+        """Make edges of tuples ``(source, target)`` or ``(source, target, value)``, or of results of ``edge(record)``.
 
         Timestamps and watermarks are those of the stream.
 
@@ -733,7 +733,7 @@ class EdgeStream:
         return aggregated(self._edges, function, window, degree, running)
 
     def run(self, algorithm: Any) -> Any:
-        """Return what ``algorithm.run(edges)`` returns.
+        """Return the result of ``algorithm.run(edges)``.
 
         >>> from funken.graph import StreamingConnectedComponents
         >>> from funken.testing import local

@@ -92,7 +92,7 @@ class DisjointSet:
             self._parent[another if kept is root else root] = kept
 
     def merge(self, other: DisjointSet) -> None:
-        """Connect what another one connects; the smaller is merged into the larger, and the other is not used again."""
+        """Connect the vertices that another one connects; the smaller is merged into the larger: drop the other."""
         parents = other._parent
         if len(parents) > len(self):
             self._parent, parents = parents, self._parent
@@ -158,7 +158,7 @@ class TwoSides:
             self._parent[root] = (another, across)
 
     def merge(self, other: TwoSides) -> None:
-        """Connect what another one connects."""
+        """Connect the vertices that another one connects."""
         if not other.possible:
             self.possible = False
             self._parent.clear()
@@ -202,7 +202,7 @@ class SpannerEdges:
         self._waiting.update(other._kept)
 
     def settle(self) -> int:
-        """Take the edges that are needed; return how many were not."""
+        """Take needed edges; return the number of the others."""
         before = len(self._kept)
         waiting = in_order(list(self._waiting))
         for source, target in waiting:
@@ -214,7 +214,7 @@ class SpannerEdges:
         return len(waiting) - (len(self._kept) - before)
 
     def _near(self, source: Any, target: Any) -> bool:
-        """Whether two vertices are ``k`` edges apart or less: a search from both ends."""
+        """Return True if two vertices are ``k`` edges apart or less: a search from both ends."""
         neighbors = self._neighbors
         if source not in neighbors or target not in neighbors:
             return False
@@ -241,7 +241,7 @@ class SpannerEdges:
 
 
 class StreamingConnectedComponents:
-    """Gives the vertices of each connected component of all edges so far, by the least of them.
+    """Computes the vertices of each connected component of all edges so far, by the least of them.
 
     ``window`` and ``degree`` are those of ``EdgeStream.aggregate``.
 
@@ -261,7 +261,7 @@ class StreamingConnectedComponents:
 
 
 class Bipartiteness(NamedTuple):
-    """Whether the graph is bipartite; if so, the side of each vertex: 0 for the least vertex of each component.
+    """The result of the test for two sides; if there are two, each vertex's side: 0 for its component's least vertex.
 
     >>> Bipartiteness(True, {1: 0, 2: 1}).bipartite
     True
@@ -290,7 +290,7 @@ class BipartitenessCheck:
 
 
 class Spanner:
-    """Gives some of the edges so far, as pairs, in which no distance is more than ``k`` times what it is with all edges.
+    """Selects some of the edges so far, as pairs, in which no distance is more than ``k`` times the one with all edges.
 
     Directions do not count. An edge, once taken, stays.
 
@@ -312,7 +312,7 @@ class Spanner:
 
 
 class _Summarized(AggregateFunction):
-    """Keeps a summary: ``make`` begins one, ``add`` gives it the ends of an edge, ``result`` returns what it says."""
+    """Keeps a summary: ``make`` begins one, ``add`` adds the ends of an edge, ``result`` returns its result."""
 
     def __init__(self, make: Callable[[], Any], add: Callable[..., Any], result: Callable[[Any], Any]) -> None:
         self._make, self._add, self._result = make, add, result
@@ -332,12 +332,12 @@ class _Summarized(AggregateFunction):
         return a
 
     def get_result(self, accumulator: Any) -> Any:
-        """Return what the summary says."""
+        """Return the result of the summary."""
         return self._result(accumulator)
 
 
 def _settled(spanner: SpannerEdges) -> list[tuple[Any, Any]]:
-    """Take what is needed, and return all that was taken."""
+    """Take needed edges, and return all edges taken so far."""
     spanner.settle()
     return spanner.edges()
 
@@ -355,11 +355,11 @@ Sent: TypeAlias = tuple[Job, int, Any, int, Any, int]
 
 
 PIECE = 32
-"""How many neighbours are one value of the state."""
+"""Number of neighbours in one value of the state."""
 
 
 class StreamingTriangles:
-    """Gives each triangle once, as ``(id, id, id)``, in order if ids have one, when the last of its edges comes.
+    """Lists each triangle once, as ``(id, id, id)``, in order if ids have one, when the last of its edges comes.
 
     Directions, loops and repeated edges do not count. The state holds every edge ``parts`` times; None: a number of parts
     that keeps all tasks busy.
@@ -379,7 +379,7 @@ class StreamingTriangles:
 
 
 class ExactTriangleCount:
-    """Gives the number of triangles so far, each time it rises; one task counts what ``StreamingTriangles`` finds.
+    """Counts the triangles so far, each time the number rises; one task counts the results of ``StreamingTriangles``.
 
     >>> from funken.testing import local
     >>> edges = EdgeStream.from_stream(local([(1, 2), (2, 3), (3, 1), (3, 4), (4, 2)]))
@@ -410,7 +410,7 @@ class WindowTriangles(NamedTuple):
 
 
 class WindowTriangleCount:
-    """Gives the number of triangles among the edges of each tumbling window of event time, late edges left out.
+    """Counts the triangles among the edges of each tumbling window of event time, late edges left out.
 
     >>> from funken import WatermarkStrategy
     >>> from funken.testing import local

@@ -222,6 +222,6 @@ class ScrapeServer(ThreadingMixIn, WSGIServer):
 
 
 def _hang_up(request: socket.socket) -> None:
-    """End what waits for a peer, in whichever thread it does; that thread closes the socket."""
+    """End a wait for a peer, in whichever thread it is; that thread closes the socket."""
     with contextlib.suppress(OSError):
         request.shutdown(socket.SHUT_RDWR)

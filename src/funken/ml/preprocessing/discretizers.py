@@ -247,6 +247,6 @@ class IndexToString(OneToOneFeatureMixin, OwnTransformer):
 
 
 def _counts(X: Any) -> list[Counter[Any]]:
-    """Return how often each value of every feature occurs, but for None and NaN."""
+    """Return the number of occurrences of each value of every feature, but for None and NaN."""
     dense = X.toarray() if sparse.issparse(X) else X
     return [Counter(value for value in column.tolist() if value is not None and value == value) for column in dense.T]  # noqa: PLR0124

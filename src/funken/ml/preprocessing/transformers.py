@@ -103,7 +103,7 @@ def added_counts(one: list[Counter[Any]], other: list[Counter[Any]]) -> list[Cou
 
 @dataclass
 class Quantiles:
-    """A summary of every feature that gives quantiles: exact up to ``POINTS`` rows.
+    """A summary of every feature for quantiles: exact up to ``POINTS`` rows.
 
     With more, two summaries of a level become one of the next, of which every second point is kept; so a rank is wrong by
     at most ``levels / (2 * POINTS)`` of the rows: 0.03 % with 2^27 rows.
@@ -160,7 +160,7 @@ def _quantiles(levels: dict[int, Any], quantiles: Any) -> Any:
 
 
 def scale_of(spread: Any, negligible: Any = 0.0) -> Any:
-    """Return what to divide by: 1 where a feature is constant.
+    """Return the divisor: 1 where a feature is constant.
 
     >>> scale_of(np.array([2.0, 0.0]))
     array([2., 1.])
@@ -446,7 +446,7 @@ class CountVectorizer(TextTransformer, text.CountVectorizer):
 
 
 def document_frequencies(block: Any) -> Any:
-    """Return the number of rows, and how many have each feature."""
+    """Return the number of rows, and the number with each feature."""
     from scipy import sparse  # noqa: PLC0415 - slow to load
 
     rows = block.X if sparse.issparse(block.X) else sparse.csr_array(block.X)

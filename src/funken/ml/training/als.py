@@ -136,7 +136,7 @@ def drawn_factors(rank: int, seed: int, ratings: Ratings) -> Factors:
 
 
 def first_factors(ids: Any, rank: int, seed: int) -> Any:
-    """Return factors that depend on the seed and each id only, so that they are the same whatever the parallelism.
+    """Return factors that depend on the seed and each id only, so that they are the same with any parallelism.
 
     >>> bool((first_factors(np.array([1, 5]), 3, 7)[1] == first_factors(np.array([5]), 3, 7)[0]).all())
     True

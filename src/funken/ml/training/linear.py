@@ -149,7 +149,7 @@ _SMALLEST = 1e-12
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a minimisation stands. ``at`` is the best point, ``trial`` the one to be evaluated.
+    """The progress of a minimisation. ``at`` is the best point, ``trial`` the next point to evaluate.
 
     >>> def bowl(x):
     ...     return float(((x - 3) ** 2).sum()), 2 * (x - 3), 2 * np.eye(len(x))
@@ -177,7 +177,7 @@ class Descent:
         return Descent(point)
 
     def evaluated(self, loss: float, gradient: Any, hessian: Any, tol: float, max_iter: int) -> Descent:
-        """Return the next state, given what is known at the trial point; ``hessian`` None: L-BFGS."""
+        """Return the next state by the values at the trial point; ``hessian`` None: L-BFGS."""
         noise = 1e-14 * max(1.0, abs(self.loss)) if np.isfinite(self.loss) else 0.0
         if self.at is not None and not loss <= self.loss + _ARMIJO * self.step * self.slope + noise:
             step = self.step / 2
@@ -250,7 +250,7 @@ _SUMS, _STATE = "sums", "state"
 
 Sums = dict[str, Any]
 Place = tuple[int, int]
-"""The task of a block, and its number there: what random choices are seeded with."""
+"""The task of a block, and its number there: the seed of random choices."""
 
 
 class Solver(Protocol):
@@ -264,7 +264,7 @@ class Solver(Protocol):
         """Return the state before the first pass: a small object that can be pickled, and that says when it is ``done``."""
 
     def local(self, state: Any, block: FeatureBlock, place: Place) -> Sums:
-        """Return what is to be added up of a block: numbers, arrays and lists; sets are united."""
+        """Return the sums of a block: numbers, arrays and lists; sets are united."""
 
     def update(self, state: Any, sums: Sums) -> Any:
         """Return the next state."""
@@ -348,12 +348,12 @@ MAX_HESSIAN = 1500
 """With more coefficients, L-BFGS takes the place of Newton's method."""
 
 _CHUNK = 8192
-"""Rows that a pass takes at once: what it makes of them stays in the caches of a core."""
+"""Rows that a pass takes at once: its results stay in the caches of a core."""
 
 
 @dataclass(frozen=True)
 class Classes:
-    """Where the training of a classifier stands: first the classes are found, then the loss is minimised."""
+    """The progress of the training of a classifier: first the classes are collected, then the loss is minimised."""
 
     classes: Any = None
     width: int = 0

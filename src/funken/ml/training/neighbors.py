@@ -46,7 +46,7 @@ from funken.ml.preprocessing.transformers import Moments
 from funken.ml.training.linear import Place, Sums, solve
 
 _ROWS = 1024
-"""Records that ask for neighbours together: so many times k neighbours are what a pair of blocks hands on."""
+"""Records that ask for neighbours together: a pair of blocks hands on so many times k neighbours."""
 
 Nearest = tuple[Any, Any, Any, Any]
 """Of records that ask: the distances, where the rows are, their labels (or None) and the rows themselves (or None)."""
@@ -101,7 +101,7 @@ class Asking(OfTask):
 
 
 class Numbered(OfTask):
-    """Gives each block of rows its place among all rows, the same in every run."""
+    """Numbers the rows of all blocks, the same in every run."""
 
     block_records = 4
 
@@ -114,7 +114,7 @@ class Numbered(OfTask):
 
 
 def by_products(kernel: Any) -> bool:
-    """Whether scikit-learn finds these distances as ``|a|^2 - 2 a b + |b|^2``, whose rounding error is that of the squares."""
+    """Return True if scikit-learn computes distances as ``|a|^2 - 2 a b + |b|^2``, with the squares' rounding error."""
     metric, given = kernel["metric"], kernel["metric_params"]
     return not given and (metric in ("euclidean", "l2") or (metric == "minkowski" and kernel["p"] == 2))
 
@@ -163,14 +163,14 @@ class SearchBlock:
 
 
 def keep_best(k: int, one: Any, other: Any) -> Any:
-    """Merge what was found for the same records."""
+    """Merge the results for the same records."""
     return one[0], best(one[1], other[1], k)
 
 
 def pair_answers(
     make: Callable[[Nearest], Iterable[Any]], asking: Iterable[Any], found: Iterable[Any]
 ) -> Iterator[Any]:
-    """Pair records with what is made of their neighbours."""
+    """Pair records with results made of their neighbours."""
     ((_, records, _),) = asking
     ((_, nearest),) = found
     yield from zip(records, make(nearest), strict=True)
@@ -181,7 +181,7 @@ def _facts(block: FeatureBlock) -> tuple[int, set[int], set[Any]]:
 
 
 class NeighborsBase(DistributedEstimator):
-    """What the estimators by neighbours share."""
+    """The base of the estimators by neighbours."""
 
     n_neighbors: int
     weights: Any
@@ -263,7 +263,7 @@ class NeighborsBase(DistributedEstimator):
         return super().kneighbors(X, n_neighbors, return_distance)  # type: ignore[misc]
 
     def _saved(self) -> dict[str, Any]:
-        """Return what a saved model consists of: the rows, as trees of them are made anew."""
+        """Return the parts of a saved model: the rows, as trees of them are made anew."""
         self.gather()
         y = getattr(self, "_y", None)
         y = self.classes_[y] if y is not None and hasattr(self, "classes_") else y
@@ -286,7 +286,7 @@ def _with_rows(nearest: Nearest) -> Iterator[Any]:
 
 
 def shares(weights: Any, distances: Any) -> Any:
-    """Return how much each neighbour counts.
+    """Return the weight of each neighbour.
 
     >>> shares("distance", np.array([[0.5, 2.0], [0.0, 1.0]])).tolist()
     [[2.0, 0.5], [1.0, 0.0]]
@@ -437,7 +437,7 @@ def _least_by_row(some: Any, doubled: Any, lengths: Any) -> tuple[Any, Any]:
 class Drawn:
     """Rows that were drawn with chances by weight, without replacement: of all rows of the tasks, those with the highest keys.
 
-    Keys are ``log(u) / weight`` (Efraimidis and Spirakis 2006), so what two tasks have drawn can be merged.
+    Keys are ``log(u) / weight`` (Efraimidis and Spirakis 2006), so the draws of two tasks can be merged.
 
     >>> random = np.random.default_rng(1)
     >>> one, other = (Drawn.of(2, np.array([[at]]), np.array([weight]), random) for at, weight in ((1.0, 1e-9), (2.0, 5.0)))
@@ -469,7 +469,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Where k-means stands: the pass decides the phase, and the centres are candidates until Lloyd's algorithm begins."""
+    """The progress of k-means: the pass decides the phase; until Lloyd's algorithm begins, centres are candidates."""
 
     phase: str = "moments"
     rounds: int = 0
@@ -505,7 +505,7 @@ class Lloyd:
         return np.random.default_rng([self.seed, state.rounds, *place])
 
     def local(self, state: Clustering, block: FeatureBlock, place: Place) -> Sums:
-        """Return what a phase needs of a block."""
+        """Return the sums of a block that a phase needs."""
         X, w = block.X, block.weights
         match state.phase:
             case "moments":
@@ -695,7 +695,7 @@ class FitPartition(OfTask):
 
 
 class PartitionEnsemble(BaseEstimator):
-    """What the two ensembles share."""
+    """The base of the two ensembles."""
 
     def __init__(self, estimator: Any = None, random_state: int | None = None) -> None:
         self.estimator = estimator

@@ -107,7 +107,7 @@ class OrderedQueue:
         self._items.append(mark)
 
     def complete(self, entry: QueueEntry, result: Iterable[Any]) -> None:
-        """Give a record its result."""
+        """Set the result of a record."""
         entry.result = result
 
     def emit(self, output: Output) -> None:
@@ -173,7 +173,7 @@ class UnorderedQueue:
         self._segments.append(Segment())
 
     def complete(self, entry: QueueEntry, result: Iterable[Any]) -> None:
-        """Give a record its result."""
+        """Set the result of a record."""
         entry.result = result
         assert entry.segment is not None
         del entry.segment.waiting[entry]
@@ -243,10 +243,10 @@ class Deadlines:
 
 
 _PATIENCE = 0.05
-"""How long to wait at once (s): then clocks that are not the machine's are looked at again."""
+"""The longest wait at once (s): then clocks that are not the machine's are looked at again."""
 
 _ROUNDING = 1e-6
-"""What a difference of two times may be too large by (ms)."""
+"""The rounding error (ms) of a difference of two times."""
 
 _CLOSE_SECONDS = 10.0
 
@@ -319,7 +319,7 @@ class AsyncWaitLogic(Operator):
             self._requests.run(opened)
 
     def close(self) -> None:
-        """Stop what is under way, close the user's function, stop the event loop."""
+        """Stop open requests, close the user's function, stop the event loop."""
         if not self._opened:
             return
         self._opened = False
@@ -410,7 +410,7 @@ class AsyncWaitLogic(Operator):
             mark()
 
     def awaits_results(self) -> bool:
-        """Whether requests are under way."""
+        """Return True if requests are under way."""
         return bool(self._queue.size or self._restored)
 
     def finish(self) -> None:
@@ -435,7 +435,7 @@ class AsyncWaitLogic(Operator):
         return None if left == math.inf else now + math.ceil(left * 1000 - _ROUNDING)
 
     def tick(self, now: int) -> None:
-        """Send on what is ready."""
+        """Send on ready results."""
         self._resume()
         self._settle()
 
@@ -503,7 +503,7 @@ class AsyncWaitLogic(Operator):
 
     @staticmethod
     def _fail(value: Any, error: Exception) -> NoReturn:
-        """Raise what a request raised; the value is here for the message that names the record."""
+        """Raise a request's exception; the value is here for the message that names the record."""
         raise error
 
 
@@ -529,7 +529,7 @@ def _nothing(*arguments: Any) -> None:
 T = TypeVar("T")
 
 _GRACE_SECONDS = 5.0
-"""How long cancelled requests, and the loop itself, may take to end."""
+"""The time (s) in which cancelled requests, and the loop itself, have to end."""
 
 
 class AsyncRequest:
@@ -595,7 +595,7 @@ class RequestLoop:
         self._loop.call_soon_threadsafe(self._cancel, [request])
 
     def ready(self) -> bool:
-        """Whether there is something to take."""
+        """Return True if there is a result to take."""
         return not self._done.empty()
 
     def finished(self, wait: float = 0.0) -> list[AsyncRequest]:

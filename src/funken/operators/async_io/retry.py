@@ -21,7 +21,7 @@ ExceptionPredicate = Callable[[Exception], bool]
 
 
 class AsyncRetryPredicate:
-    """What is worth another attempt: a result, an exception, or both; ``None`` means never.
+    """The predicates for results and exceptions that are worth another attempt; ``None`` means never.
 
     >>> class Overloaded(AsyncRetryPredicate):
     ...     def result_predicate(self):
@@ -59,7 +59,7 @@ class RetryPredicate(AsyncRetryPredicate):
 
 
 class AsyncRetryStrategy:
-    """When to make a request again; subclass it for a strategy of your own.
+    """A rule for repeating requests; subclass it for a strategy of your own.
 
     >>> from funken import AsyncDataStream, async_retry_predicates
     >>> from funken.testing import local
@@ -82,7 +82,7 @@ class AsyncRetryStrategy:
     """
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Return whether there may be another attempt after so many.
+        """Return True if there may be another attempt after so many.
 
         >>> class Once(AsyncRetryStrategy):
         ...     def can_retry(self, current_attempts):
@@ -97,11 +97,11 @@ class AsyncRetryStrategy:
         raise NotImplementedError
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Return how long to wait (ms) before the attempt after so many."""
+        """Return the delay (ms) before the attempt after so many."""
         raise NotImplementedError
 
     def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """Return what is worth another attempt.
+        """Return the predicates for another attempt.
 
         >>> strategy = AsyncRetryStrategy.fixed_delay(3, 100, exception_predicate=lambda error: True)
         >>> strategy.get_retry_predicate().result_predicate() is None
@@ -186,7 +186,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy):
         _positive(self, "max_attempts", "backoff_time_millis")
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Return whether there may be another attempt after so many."""
+        """Return True if there may be another attempt after so many."""
         return current_attempts <= self.max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
@@ -194,7 +194,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy):
         return self.backoff_time_millis
 
     def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """Return what is worth another attempt."""
+        """Return the predicates for another attempt."""
         return self.predicate
 
 
@@ -212,7 +212,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
         _positive(self, "max_attempts", "initial_delay", "max_retry_delay", "multiplier")
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Return whether there may be another attempt after so many."""
+        """Return True if there may be another attempt after so many."""
         return current_attempts <= self.max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
@@ -223,7 +223,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
         return int(delay)
 
     def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """Return what is worth another attempt."""
+        """Return the predicates for another attempt."""
         return self.predicate
 
 
@@ -241,9 +241,9 @@ def _positive(strategy: Any, *names: str) -> None:
 
 @dataclass(frozen=True)
 class CacheSpec:
-    """How long a result is kept (ms), how many at most, and the key of a value (``None``: the value itself).
+    """The settings of a cache: lifetime (ms), maximal number of results, and the key of a value (``None``: itself).
 
-    ``combine(value, result)`` makes a record's result of what is kept for its key (``None``: it is the result).
+    ``combine(value, result)`` makes a record's result of the result of its key (``None``: the result itself).
     """
 
     ttl_ms: int

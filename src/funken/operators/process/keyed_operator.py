@@ -27,7 +27,7 @@ from funken.timing.instants import checked_time, timer_ms
 from funken.types.callables import Generic, K_co, S
 
 _FLUSH = 4096
-"""How many results of timers are held back at most."""
+"""Maximal number of results of timers that are held back."""
 
 
 class KeyedOperator(Operator):
@@ -99,7 +99,7 @@ class KeyedOperator(Operator):
 
     @property
     def state_in_files(self) -> bool:
-        """Whether the state backend has its state in files, so that state may be larger than memory."""
+        """True if the state backend has its state in files, so that state may be larger than memory."""
         return isinstance(self.__store.backend, FileSnapshotBackend)
 
     def state(self, descriptor: StateDescriptor) -> Any:
@@ -120,7 +120,7 @@ class KeyedOperator(Operator):
         self.__results.side((tag, value), self.__at if timestamp is None else timestamp)
 
     def emit_results(self, made: Iterable[Any] | None, timestamp: int | None = None) -> None:
-        """Emit what a function of the program returned: records, and pairs of ``OutputTag`` and record to side outputs.
+        """Emit a function's results: records, and pairs of ``OutputTag`` and record to side outputs.
 
         A record that the function could change later is copied.
         """
@@ -192,7 +192,7 @@ class KeyedOperator(Operator):
         self.__timers.advance_processing_time(timestamp, self.__fire_processing_time)
 
     def next_tick(self) -> int | None:
-        """Return when the next processing-time timer is due."""
+        """Return the time of the next processing-time timer."""
         return None if self.context.batch else self.__timers.next_processing_time()
 
     def tick(self, now: int) -> None:
@@ -215,7 +215,7 @@ class KeyedOperator(Operator):
             self.__send()
 
     def flush(self, at_least: int = 0) -> None:
-        """Send on what was emitted, and leave the current key; with ``at_least``: only if there are as many records."""
+        """Send on emitted records, and leave the current key; with ``at_least``: only if there are as many records."""
         if len(self.__results.values) >= at_least:
             self.__store.current_key, self.__at = NO_KEY, MIN_TIMESTAMP
             self.__send()
@@ -252,7 +252,7 @@ class KeyedTransform(SpecWrapper):
 
 
 class TimeDomain(Enum):
-    """Which time a timer waits for.
+    """The time that a timer waits for.
 
     >>> from funken import KeyedProcessFunction
     >>> from funken.testing import local
@@ -328,7 +328,7 @@ class TimerService:
         return self._timers.current_processing_time()
 
     def current_watermark(self) -> int:
-        """Return how far event time has come; ``-2**63`` before the first watermark."""
+        """Return the present event time; ``-2**63`` before the first watermark."""
         return self._timers.current_watermark
 
     def register_event_time_timer(self, timestamp: int) -> None:
@@ -369,7 +369,7 @@ class UnkeyedTimerService:
         return self._operator.context.processing_time()
 
     def current_watermark(self) -> int:
-        """Return how far event time has come; ``-2**63`` before the first watermark."""
+        """Return the present event time; ``-2**63`` before the first watermark."""
         return self._operator.current_watermark
 
     def register_event_time_timer(self, timestamp: int) -> None:
@@ -482,7 +482,7 @@ class OnTimerContext(KeyedContext[K_co]):
         self.domain = TimeDomain.EVENT_TIME
 
     def time_domain(self) -> TimeDomain:
-        """Return whether event time or processing time has come."""
+        """Return True if event time or processing time has come."""
         return self.domain
 
     def output(self, output_tag: OutputTag[S], value: S) -> None:

@@ -76,7 +76,7 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class ErrorPolicy:
-    """What to do with a record whose function raises; ``side_output`` is a tag's id, without one records are skipped.
+    """The treatment of a record whose function raises; ``side_output`` is a tag's id, without one records are skipped.
 
     >>> ErrorPolicy.of("fail"), ErrorPolicy.of("skip"), ErrorPolicy.of(OutputTag("dead"))
     (ErrorPolicy(fails=True, side_output=None), ErrorPolicy(fails=False, side_output=None), ErrorPolicy(fails=False, ...
@@ -129,7 +129,7 @@ def _letter(record: Any, at: int | None, context: OperatorContext, error: Except
 
 
 _FLUSH = 4096
-"""How many results of timers are held back at most: one that registers itself again may never come to an end."""
+"""Maximal number of results of timers that are held back: one that registers itself again may never come to an end."""
 
 
 class ProcessOperator(Operator):
@@ -148,7 +148,7 @@ class ProcessOperator(Operator):
         self._results.configure(context)
 
     def open(self) -> None:
-        """Open the user's function; warn of one that changes what workers have copies of."""
+        """Open the user's function; warn of one that changes objects of which workers have copies."""
         self._function.open(self.context)
         for kind, warning in self._warnings():
             self.context.warn(kind, warning)
@@ -173,7 +173,7 @@ class ProcessOperator(Operator):
         timestamps: Timestamps,
         key_of: Callable[[Any], Any] | None = None,
     ) -> None:
-        """Call a function with each record of a block, and emit what it gives; fire timers in between."""
+        """Call a function with each record of a block, and emit its results; fire timers in between."""
         results, store, due, stride = self._results, self.context.keyed, self._due, self._stride
         if store is None:
             self._loop(call, context, values, timestamps, key_of)
@@ -261,7 +261,7 @@ class TimerOperator(ProcessOperator):
         self._timer_context = OnTimerContext(self, self._results)
 
     def watermark(self, watermark: int) -> None:
-        """Fire the event-time timers that are due, emit what they give, pass the watermark on."""
+        """Fire the event-time timers that are due, emit their results, pass the watermark on."""
         self.current_watermark = watermark
         if not self.context.batch:
             self._timers.advance_watermark(watermark, self._fire_event_time)
@@ -271,7 +271,7 @@ class TimerOperator(ProcessOperator):
         self.output.watermark(watermark)
 
     def next_tick(self) -> int | None:
-        """When the next processing-time timer is due."""
+        """Return the time of the next processing-time timer."""
         return None if self.context.batch else self._timers.next_processing_time()
 
     def tick(self, now: int) -> None:
@@ -305,7 +305,7 @@ def _no_timer(timestamp: int, context: OnTimerContext) -> None:
 
 
 def process_call(function: UserFunction) -> UserFunction:
-    """Return what is called for each record: ``process_element`` of an object, or a plain function itself."""
+    """Return the function to call for each record: ``process_element`` of an object, or a plain function itself."""
     named = getattr(type(function.target), "process_element", None) is not None
     return UserFunction(function.target, "process_element") if named else function
 

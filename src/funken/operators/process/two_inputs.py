@@ -51,7 +51,7 @@ class _OfTwo:
         return CoMapLogic(self, *self.calls())
 
     def calls(self) -> tuple[ElementFunction, ElementFunction]:
-        """Return what is called with the records of each input."""
+        """Return the functions for the records of each input."""
         raise NotImplementedError
 
 
@@ -59,7 +59,7 @@ class CoMap(_OfTwo):
     """``map1`` and ``map2`` of a ``CoMapFunction``; ``None`` is dropped."""
 
     def calls(self) -> tuple[ElementFunction, ElementFunction]:
-        """Return what is called with the records of each input."""
+        """Return the functions for the records of each input."""
         target = self.function.target
         return _one_or_none(target.map1), _one_or_none(target.map2)
 
@@ -68,7 +68,7 @@ class CoFlatMap(_OfTwo):
     """``flat_map1`` and ``flat_map2`` of a ``CoFlatMapFunction``."""
 
     def calls(self) -> tuple[ElementFunction, ElementFunction]:
-        """Return what is called with the records of each input."""
+        """Return the functions for the records of each input."""
         target = self.function.target
         return _without_context(target.flat_map1), _without_context(target.flat_map2)
 
@@ -77,7 +77,7 @@ class CoProcess(_OfTwo):
     """``process_element1`` and ``process_element2`` of a ``CoProcessFunction``; timers are refused."""
 
     def calls(self) -> tuple[ElementFunction, ElementFunction]:
-        """Return what is called with the records of each input."""
+        """Return the functions for the records of each input."""
         return self.function.target.process_element1, self.function.target.process_element2
 
 
@@ -168,7 +168,7 @@ class KeyedCoProcessLogic(TimerOperator):
 
 
 class ReadOnlyBroadcastState(Generic[K, V]):
-    """The reading half of a ``MapState``: what the main side sees of broadcast state.
+    """The reading half of a ``MapState``: the main side's view of broadcast state.
 
     >>> from funken import BroadcastProcessFunction
     >>> from funken.testing import OperatorHarness
@@ -200,11 +200,11 @@ class ReadOnlyBroadcastState(Generic[K, V]):
         return self._state.get(key)
 
     def contains(self, key: object) -> bool:
-        """Return whether the map has a key."""
+        """Return True if the map has a key."""
         return self._state.contains(key)
 
     def is_empty(self) -> bool:
-        """Return whether the map has no entries."""
+        """Return True if the map has no entries."""
         return self._state.is_empty()
 
     def keys(self) -> Iterator[K]:
@@ -258,7 +258,7 @@ class BroadcastStates:
 
 
 class _BroadcastView:
-    """What the contexts of both sides have in common."""
+    """The base of the contexts of both sides."""
 
     __slots__ = ()
 
@@ -270,12 +270,12 @@ class _BroadcastView:
         return self._timer_service.current_processing_time()
 
     def current_watermark(self) -> int:
-        """Return how far event time has come; ``-2**63`` before the first watermark."""
+        """Return the present event time; ``-2**63`` before the first watermark."""
         return self._timer_service.current_watermark()
 
 
 class _ReadOnlyView(_BroadcastView):
-    """What the contexts of the main side and of timers have in common."""
+    """The base of the contexts of the main side and of timers."""
 
     __slots__ = ()
 
@@ -373,7 +373,7 @@ class BroadcastProcessLogic(ProcessOperator):
         self._run(self._function.target.process_broadcast_element, self._broadcast_context, values, timestamps)
 
     def end_input(self, index: int) -> None:
-        """Once the broadcast input has ended, process what was held back."""
+        """Once the broadcast input has ended, process the held records."""
         if index == 1:
             self._release()
 

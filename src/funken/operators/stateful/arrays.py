@@ -91,7 +91,7 @@ class StateArrays:
         return len(self._slots if self._of_key is None else self._pairs)
 
     def find(self, key: Column, length: int, tables: dict[int, Table], of_key: Array | None = None) -> Array:
-        """Return the slot of each record; raises ``FallBackToRows`` if a table has what no array can.
+        """Return the slot of each record; raises ``FallBackToRows`` if a table has values that no array can have.
 
         Of a map, ``key`` is that of the map, and ``of_key`` the slots of the keys that have it.
         """
@@ -166,7 +166,7 @@ class StateArrays:
         self.touch(number, slots)
 
     def live(self) -> int:
-        """Return how many slots have a state."""
+        """Return the number of slots with a state."""
         return int(self._held().sum())
 
     def _held(self) -> Array:
@@ -184,11 +184,11 @@ class StateArrays:
             keys[self._pairs.firsts(np.flatnonzero(held))] = True
 
     def at(self, path: Path, slots: Array) -> Array:
-        """Return a leaf at some slots."""
+        """Return a field at some slots."""
         return self._values[path].take(slots)
 
     def put(self, path: Path, slots: Array, values: Array) -> None:
-        """Set a leaf at some slots."""
+        """Set a field at some slots."""
         self._values[path][slots] = values
 
     def put_records(self, number: int, slots: Array, records: Columns) -> None:
@@ -212,7 +212,7 @@ class StateArrays:
         self._touched[number][slots] = True
 
     def store(self, number: int, handle: State, set_key: Any) -> None:
-        """Hand what has changed of a state to its handle; ``set_key`` is called with each key before."""
+        """Hand the changes of a state to its handle; ``set_key`` is called with each key before."""
         slots = np.flatnonzero(self._touched[number])
         if not len(slots):
             return
@@ -280,7 +280,7 @@ class StateLists:
         self._touched, self._emptied = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
 
     def load(self, table: Table) -> None:
-        """Take the lists of new keys out of the table; raises ``FallBackToRows`` if it has what no column can."""
+        """Take the lists of new keys out of the table; raises ``FallBackToRows`` for values that no column can have."""
         begin, end = self._looked, len(self._keys)
         if end > len(self._touched):
             self._touched, self._emptied = (
@@ -307,7 +307,7 @@ class StateLists:
         self._touched[slots] = True
 
     def __len__(self) -> int:
-        """Return how many items are in memory."""
+        """Return the number of items in memory."""
         return len(self.log)
 
     def mark_live(self, keys: Array) -> None:
@@ -315,7 +315,7 @@ class StateLists:
         keys |= self.log.lengths(np.arange(len(keys))) > 0
 
     def store(self, handle: Any, set_key: Any) -> None:
-        """Hand what has changed to the handle; ``set_key`` is called with each key before."""
+        """Hand the changes to the handle; ``set_key`` is called with each key before."""
         slots = np.flatnonzero(self._touched)
         for anew in (True, False):
             some = slots[self._emptied.take(slots) == anew]
@@ -329,7 +329,7 @@ class StateLists:
 
 
 class ListsBefore(Lists):
-    """A list before each record of a block: what there was, unless it was emptied, and what the block has added since.
+    """A list before each record of a block: former items, unless it was emptied, and the block's additions since.
 
     They are put together for those records only that are asked for.
     """
@@ -339,7 +339,7 @@ class ListsBefore(Lists):
     def __init__(
         self, kind: ListOf, log: ListLog, slots: Array, kept: Array, added: Columns, firsts: Array, lasts: Array
     ) -> None:  # fmt: skip
-        """``kept``: whether it was not emptied; ``firsts`` and ``lasts``: where what is added begins and ends in ``added``."""
+        """``kept``: it was not emptied; ``firsts`` and ``lasts``: the bounds of the added items in ``added``."""
         self.kind, self.constant = kind, False
         self.low = self.high = None
         self._log, self._slots, self._kept = log, slots, kept
@@ -383,7 +383,7 @@ class ListsBefore(Lists):
 
 
 AT_ONCE = 1 << 14
-"""How many timers fire in a block at most."""
+"""Maximal number of timers that fire in a block."""
 _MOST_WAVES = 16
 """So many timers of a key may be due at once if timers set others: each is a block of its own."""
 MOST_BLOCKS = 64
@@ -429,14 +429,14 @@ class DueTimers:
         return True
 
     def put_back(self) -> None:
-        """Give those to the service again that were not fired."""
+        """Return the timers to the service that were not fired."""
         set_timers(self._timers, zip(self._times, self._keys, repeat(False)))
 
     def __len__(self) -> int:
         return len(self._times)
 
     def block(self, kind: Type) -> tuple[Columns, list[Column]]:
-        """Return the times of the next ones as a block, and the leaves of their keys.
+        """Return the times of the next ones as a block, and the fields of their keys.
 
         Raises ``FallBackToRows`` if they are no columns.
         """

@@ -58,7 +58,7 @@ from funken.operators.stateful.arrays import ListsBefore, StateArrays, StateList
 
 
 class BlockEvaluation(ExpressionEvaluation):
-    """Expressions over the one argument that a block is; leaves of it may be set before they are used."""
+    """Expressions over a block as their one argument; fields of it may be set before they are used."""
 
     def __init__(self, block: Columns) -> None:
         super().__init__(block.length, {})
@@ -67,7 +67,7 @@ class BlockEvaluation(ExpressionEvaluation):
         self._where: dict[tuple[int, ...], RecordsWhere] = {(): RecordsWhere(None, self)}
 
     def set(self, path: tuple[int, ...], column: Column) -> None:
-        """Set a leaf."""
+        """Set a field."""
         self.block.leaves[self._leaves[path]] = column
 
     def where(self, guards: Sequence[Expression]) -> RecordsWhere:
@@ -123,7 +123,7 @@ class RecordsWhere:
             return self._evaluation.of(expression)
 
     def items(self, items: Expression, number: int, conditions: Sequence[Expression]) -> tuple[Array, Array, Any]:
-        """Go over to the items of lists, which are an argument: of which record each is, which item of it, and what computes.
+        """Go over to the items of lists, which are an argument: the record of each, its number, and the evaluation.
 
         Only to those for which conditions hold, one after the other.
         """
@@ -146,17 +146,17 @@ class RecordsWhere:
 
     @property
     def place(self) -> Any:
-        """What takes the records out of an array."""
+        """The index that selects the records from an array."""
         return slice(None) if self.positions is None else self.positions
 
     @property
     def length(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return self._evaluation.length if self.positions is None else len(self.positions)
 
 
 class ChangeLayout:
-    """Which records change a unit: ``at`` is the number of each one's operand among all (-1: it changes nothing)."""
+    """The records that change a state field: ``at`` numbers each one's operand among all (-1: it changes nothing)."""
 
     def __init__(self, values: BlockEvaluation, changes: Sequence[StateChange], groups: Groups | None) -> None:
         length = values.block.length
@@ -177,7 +177,7 @@ class ChangeLayout:
             self.sets: Array = sets.take(self.some.positions)
 
     def operand(self, values: BlockEvaluation, unit: Unit, positions: Array) -> Column | None:
-        """Return the operands of a unit for some records, all of which have one; ``None``: there are none."""
+        """Return the operands of a state field for some records, all of which have one; ``None``: there are none."""
         columns: list[Column] = []
         lengths: list[int] = []
         for change in unit.changes:
@@ -219,7 +219,7 @@ def subset(block: Columns, positions: Array, used: Sequence[Expression]) -> Colu
 
 
 def check_kept(unit: Unit, values: Any) -> None:
-    """Raise ``FallBackToRows`` if a unit is to keep what it does not keep as it is."""
+    """Raise ``FallBackToRows`` if a state field is to keep values that it does not keep as they are."""
     half = 1 << unit.bits - 1
     if unit.bits < 64 and (int(values.min()) < -half or int(values.max()) >= half):
         raise FallBackToRows("an int that is converted")
@@ -233,7 +233,7 @@ def check_zeros(unit: Unit, values: Any) -> None:
 
 
 class UnitOfValues:
-    """A leaf that is computed round by round."""
+    """A state field that is computed round by round."""
 
     def __init__(self, unit: Unit, arrays: StateArrays | StateLists, groups: Groups) -> None:
         assert isinstance(arrays, StateArrays)
@@ -245,13 +245,13 @@ class UnitOfValues:
         self._changed: Array = np.zeros(len(groups.slots), np.bool_)
 
     def before(self, positions: Array) -> Column:
-        """Return what it is before the records of a round, each of another key."""
+        """Return its values before the records of a round, each of another key."""
         values = self._now.take(self._group_of.take(positions))
         self._before[positions] = values
         return column_from(values, self.unit.leaf)
 
     def change(self, positions: Array, left: Column) -> None:
-        """Set it to what some of these records leave."""
+        """Set it to the values that some of these records leave."""
         values = objects(left, len(positions))
         check_kept(self.unit, values)
         places = self._group_of.take(positions)
@@ -259,11 +259,11 @@ class UnitOfValues:
         self._changed[places] = True
 
     def column(self) -> Column:
-        """Return what it was before each record."""
+        """Return its value before each record."""
         return column_from(self._before, self.unit.leaf)
 
     def keep(self) -> None:
-        """Put what it has become into the arrays."""
+        """Put its new values into the arrays."""
         which = np.flatnonzero(self._changed)
         slots = self._groups.slots.take(which)
         self._arrays.put(self.unit.path, slots, self._now.take(which))
@@ -287,7 +287,7 @@ class UnitOfLists:
         self._changed: Array = np.zeros(len(groups.slots), np.bool_)
 
     def before(self, positions: Array) -> Column:
-        """Return what it is before the records of a round, each of another key."""
+        """Return its values before the records of a round, each of another key."""
         if self._positions:
             self._after.append(self._now)
         groups = self._group_of.take(positions)
@@ -298,7 +298,7 @@ class UnitOfLists:
         return self._now
 
     def change(self, positions: Array, left: Column) -> None:
-        """Set it to what some of these records leave."""
+        """Set it to the values that some of these records leave."""
         # Hot: what is put together are the lists of this round, not those of all keys.
         groups, count = self._group_of.take(positions), len(self._positions[-1])
         order = np.arange(count)
@@ -307,13 +307,13 @@ class UnitOfLists:
         self._changed[groups] = True
 
     def column(self) -> Column:
-        """Return what it was before each record."""
+        """Return its value before each record."""
         order = np.empty(self._groups.length, np.int64)
         order[np.concatenate(self._positions)] = np.arange(self._groups.length)
         return joined_columns(self._before, list(map(len, self._positions))).take(order)
 
     def keep(self) -> None:
-        """Put what it has become into the log."""
+        """Put its new values into the log."""
         last = np.empty(len(self._changed), np.int64)
         last[self._group_of.take(np.concatenate(self._positions))] = np.arange(
             self._groups.length
@@ -331,7 +331,7 @@ class UnitOfLists:
 
 
 class _Whence(NamedTuple):
-    """Where records are: those of the log, those of the block, and in which order these come (``None``: only of one of both)."""
+    """The places of records: in the log, in the block, and the order of both (``None``: only of one of them)."""
 
     old: Any
     new: Any
@@ -339,7 +339,7 @@ class _Whence(NamedTuple):
 
 
 class RecordsAround:
-    """The records that groups had, by number, and behind them those that a block has brought, which ``index`` numbers.
+    """The records that groups had, by number, and behind them those of a block, which ``index`` numbers.
 
     Nothing is taken out of either before it is looked at.
     """
@@ -349,7 +349,7 @@ class RecordsAround:
         self._last: tuple[Array, Array | None, _Whence] | None = None
 
     def leaf(self, number: int, index: Array, positions: Array | None = None) -> Column:
-        """Return a leaf of those at ``index``, or of some of these."""
+        """Return a field of those at ``index``, or of some of these."""
         of = self._whence(index, positions)
         if of.old is None:
             assert self._brought is not None
@@ -381,13 +381,13 @@ class RecordsAround:
         return found
 
     def brought(self, index: Array) -> Columns:
-        """Return some of those that the block has brought."""
+        """Return some of those of the block."""
         assert self._brought is not None
         return self._brought.take(index - len(self._places))
 
 
 class LeafAround(MadeLater):
-    """One leaf of such records."""
+    """One field of such records."""
 
     __slots__ = ("_index", "_number", "_of")
 
@@ -422,14 +422,14 @@ def brought_by(layout: ChangeLayout, values: BlockEvaluation, unit: Unit) -> tup
 
 
 def set_leaves(values: BlockEvaluation, unit: Unit, of: RecordsAround, index: Array) -> None:
-    """Let expressions find the leaves of a state."""
+    """Let expressions find the fields of a state."""
     kind: Type = unit.kind
     for number, (path, leaf) in enumerate(atomic_fields(kind)):
         values.set((*unit.path, *path), LeafAround(leaf, of, number, index))
 
 
 def kept_leaves(log: RecordLog, unit: Unit, places: Array) -> dict[tuple[int, ...], Column]:
-    """Return the leaves of the records that groups have."""
+    """Return the fields of the records that groups have."""
     source = RecordsAround(log, places, None)
     every = np.arange(len(places))
     return {
@@ -450,7 +450,7 @@ class _Records(Runs):
         self.group_of: Array = np.repeat(self.changed, counts)
 
     def before(self, own: Array, initial: Array, sets: Array, greatest: bool) -> Array:
-        """Return the best of what came before each participant; ``initial`` is what its group had."""
+        """Return the best of the records before each participant; ``initial`` is that of its group."""
         found = np.empty(len(own), np.int64)
         found[1:] = most(self, own, sets, initial, greatest)[:-1]
         found[self.firsts] = initial
@@ -458,7 +458,7 @@ class _Records(Runs):
 
 
 class _Deciding:
-    """What decides between the records that groups have, and those of participants: one column of each for each value."""
+    """The values that decide between the records of groups and of participants: one column of each for each value."""
 
     def __init__(
         self, step: Best, layout: ChangeLayout, values: BlockEvaluation, arrays: StateArrays, slots: Array
@@ -489,7 +489,7 @@ class _Deciding:
 def kept_records(
     step: Best, layout: ChangeLayout, values: BlockEvaluation, arrays: StateArrays, groups: Groups
 ) -> Array:  # fmt: skip
-    """Return which record each participant leaves: below the number of groups that which a group had, then participants'."""
+    """Return the record that each participant leaves: a group's former one by its number, then participants'."""
     some, count = layout.some, len(groups.slots)
     runs = _Records(np.diff(np.append(some.firsts, len(some.positions))))
     deciding = _Deciding(step, layout, values, arrays, groups.slots.take(some.changed))
@@ -504,7 +504,7 @@ def kept_records(
 
 
 def _better(best: BestChanges, deciding: _Deciding, runs: _Records, sets: Array) -> Array:
-    """Return which participants are better than what came before them, if they are not set in any case."""
+    """Return the participants that are better than those before them, if they are not set in any case."""
     # Hot: to put 26,000 records in order takes 4 ms. What decides first, if it is an int, needs no order, and often no more.
     first = deciding.of(0)
     greatest, several = best.how == MOST, len(best.own) > 1
@@ -530,7 +530,7 @@ def _better(best: BestChanges, deciding: _Deciding, runs: _Records, sets: Array)
 def _by_order(
     best: BestChanges, deciding: _Deciding, runs: _Records, sets: Array, which: tuple[Array, Array] | None
 ) -> Array:  # fmt: skip
-    """Return the same, by the places of all in the order of what decides; ``which``: those of some groups and participants."""
+    """Return the same, by places in the order of deciding values; ``which``: of some groups and participants."""
     lengths = [len(runs.counts), len(sets)]
     group = Column(INT, np.concatenate((runs.changed, runs.group_of)))
     values = [joined_columns(list(deciding.of(number, which)), lengths) for number in range(len(best.own))]
@@ -546,7 +546,7 @@ def _is_better(own: Array, before: Array, best: BestChanges) -> Array:
 
 
 def _deciding(step: Best, number: int, kind: Atomic) -> Unit:
-    """Return what decides as if it were a unit of its own."""
+    """Return the deciding values as if they were a state field of their own."""
     new: Sequence[Expression] = [each[number] for each in step.best.new]
     changes = tuple(replace(each, of=of) for each, of in zip(step.best.changes, new, strict=True))
     return replace(step.units[0], kind=kind, changes=changes)
@@ -562,7 +562,7 @@ def _comparable(column: Column) -> Column:
 
 Path = tuple[int, ...]
 _ROUNDS = {False: (4, 200), True: (1, 1000)}
-"""How many rounds there may be in any case, and for how many records one more: a round costs what these cost one by one.
+"""Number of rounds in any case, and the records for one more: a round costs as much as these one by one.
 
 By whether it is one of lists.
 """
@@ -603,7 +603,7 @@ class BlockOfStates:
     def _solved(
         self, unit: Unit, groups: Groups, some: Participants, initial: Array, left: Array | Column
     ) -> None:  # fmt: skip
-        """Note what a unit is before each record and after each group: of what there was, and what participants leave."""
+        """Note a state field's value before each record and after each group: the former, and those of participants."""
         if unit.kind == STR:
             both = column_from(initial, STR)
             if isinstance(left, Column) and len(some.positions):
@@ -623,7 +623,7 @@ class BlockOfStates:
             self._after.append((unit.state, unit.path, groups.slots.take(some.changed), after))
 
     def _unchanged(self, unit: Unit) -> None:
-        """Note what a unit is that no record changes."""
+        """Note the value of a state field that no record changes."""
         where, groups = self._where[unit.state]
         group_of = groups.of_records()
         if isinstance(where, StateLists):
@@ -668,7 +668,7 @@ class BlockOfStates:
         self._solved(unit, groups, some, initial, values)
 
     def _replaced(self, unit: Unit, layout: ChangeLayout, brought: Columns | None, leaves: Array) -> None:
-        """Note which record there is before each record, and after each group; ``leaves``: which each participant leaves."""
+        """Note the record before each record, and after each group; ``leaves``: the ones that participants leave."""
         arrays, groups = self._of(unit)
         some, count = layout.some, len(groups.slots)
         around = RecordsAround(arrays.logs[unit.state], arrays.at(unit.path, groups.slots), brought)
@@ -702,7 +702,7 @@ class BlockOfStates:
             self._solved(unit, groups, some, initial, both if unit.kind == STR else both.array(length))
 
     def _layout(self, changes: Sequence[StateChange], groups: Groups) -> ChangeLayout:
-        """Return which records change a unit, and how: those that change under the same conditions share that."""
+        """Return the records that change a state field, and how; changes under the same conditions share that."""
         key = id(groups), *((each.how, *map(id, each.guards)) for each in changes)
         found = self._layouts.get(key)
         if found is None:
@@ -785,7 +785,7 @@ class BlockOfStates:
     # ---- rounds
 
     def _rounds(self, step: Rounds) -> None:
-        """Compute units that depend on themselves: the first record of each key, then the second ..."""
+        """Compute state fields that depend on themselves: the first record of each key, then the second ..."""
         groups = self._where[-1][1]
         of_lists = any(isinstance(unit.kind, ListOf) for unit in step.units)
         few, records = _ROUNDS[of_lists]
@@ -822,7 +822,7 @@ class BlockOfStates:
     # ---- results
 
     def given(self, emissions: Sequence[Emission], schema: Type) -> Columns:
-        """Return what the function gives, in the order of the records."""
+        """Return the function's results, in the order of the records."""
         made: list[Made | None] = []
         for each in emissions:
             where = self._values.where(each.guards)
@@ -839,7 +839,7 @@ class BlockOfStates:
         return combined(made, schema, self._block)
 
     def _of_items(self, emission: Emission, schema: Type, where: RecordsWhere) -> Made | None:
-        """Return what a loop gives for some records; the lists are computed once for all that loop over them."""
+        """Return a loop's results for some records; the lists are computed once for all that loop over them."""
         assert emission.items is not None
         owners, numbers, inner = where.items(emission.items, 1, emission.conditions)
         if not len(owners):
@@ -852,7 +852,7 @@ class BlockOfStates:
         return Made(_results(value, schema, len(owners)), origins, numbers, emission.segment)
 
     def timers(self, changes: Sequence[TimerChange]) -> tuple[Array, list[int], list[bool]]:
-        """Return what is done with timers, in order: for which records, at which times, and whether one is deleted."""
+        """Return the changes of timers, in order: the records, the times, and whether each is deleted."""
         found: list[tuple[Array, Array, Array]] = []
         for each in changes:
             where = self._values.where(each.guards)

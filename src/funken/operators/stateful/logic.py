@@ -102,7 +102,7 @@ class _States:
             self._handles = [getattr(self._target, each.attribute) for each in self._spec.states]
 
     def fire(self, watermark: int, emit: Callable[[Columns], None]) -> bool:
-        """Fire the timers that are due, and emit what they give; return whether that is all of them."""
+        """Fire the timers that are due, and emit their results; return whether these are all of them."""
         function, known = self._spec.on_timer, self._on_timer
         if function is None or known is None:
             return True  # nothing is called
@@ -132,7 +132,7 @@ class _States:
         return all_fired
 
     def store(self) -> None:
-        """Put what has changed where the functions find it."""
+        """Put the changes where the functions find them."""
         for number, handle in enumerate(self._handles):
             if number in self._of_lists:
                 self._of_lists[number].store(handle, self._set_key)
@@ -147,7 +147,7 @@ class _States:
             self._forget()
 
     def _forget(self) -> None:
-        """Have nothing in arrays: what comes again is looked for in the tables."""
+        """Empty the arrays: keys that come again are looked up in the tables."""
         self.store()
         for lists in self._of_lists.values():
             lists.clear()
@@ -155,7 +155,7 @@ class _States:
             arrays.clear()
 
     def _shrink(self, slots: int) -> None:
-        """Forget everything if most of what has a slot has no state any more; else look again when there is twice as much."""
+        """Forget everything if most keys with a slot have no state any more; else look again at twice as many."""
         live = [(arrays.live(), len(arrays)) for arrays in self._of_maps.values()]
         of_key = np.zeros(len(self._of_key), np.bool_)
         self._of_key.mark_live(of_key)
@@ -170,7 +170,7 @@ class _States:
             self._limit = _FEW_SLOTS
 
     def _clean(self, now: int, accesses: int, everything: bool) -> None:
-        """Remove what has expired, whoever looks at it: all in the arrays twice in a lifetime, in the tables as accesses do."""
+        """Remove expired values, read or not: all in the arrays twice in a lifetime, in the tables as accesses do."""
         if everything or now - self._cleaned > min(self._lives.values()) // 2:
             self._cleaned = now
             for arrays in (self._of_key, *self._of_maps.values()):
@@ -189,7 +189,7 @@ class _States:
         return self._run(function, block, flattened(evaluate(function.traced_key.result, block.length, block)))
 
     def _run(self, function: FunctionOnColumns, block: Columns, leaves: list[Column]) -> Columns:
-        """Compute what a function gives for a block, and what it leaves; the keys have these leaves."""
+        """Compute a function's results for a block, and its changes; the keys have these fields."""
         # Of the whole block: in rows, lifetimes go by a time that is up to a stride of records old.
         now = self._now() if self._lives else 0
         slots_taken = max([len(self._of_key), *map(len, self._of_maps.values())])
@@ -259,7 +259,7 @@ def _key_within(expression: Expression, block: Columns) -> Column:
 
 
 class _OnColumns(Operator):
-    """What operators over blocks do, in front of one that calls the functions."""
+    """The base of operators over blocks, in front of one that calls the functions."""
 
     columnar = True
     _states: _States
@@ -293,7 +293,7 @@ class _OnColumns(Operator):
 
 
 class _FiresTimers(_OnColumns):
-    """What operators with timers do besides."""
+    """The base of operators over blocks that have timers."""
 
     def watermark(self, watermark: int) -> None:
         """Fire the timers that are due, and pass the watermark on."""
@@ -306,7 +306,7 @@ class _FiresTimers(_OnColumns):
         super().watermark(watermark)
 
     def tick(self, now: int) -> None:
-        """Fire the timers that are due by the clock: of what a snapshot has, for none is set on columns."""
+        """Fire the timers that are due by the clock: those of a snapshot, for none is set on columns."""
         self._states.leave()
         super().tick(now)
 

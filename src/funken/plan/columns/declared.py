@@ -32,7 +32,7 @@ def type_made(node: Node, nodes: Mapping[OperatorId, Node]) -> TypeInformation |
 
 
 def type_given(node: Node, nodes: Mapping[OperatorId, Node]) -> TypeInformation | None:
-    """Return the declared type to which the records that an operator is given were converted; ``None``: to none."""
+    """Return the declared type to which an operator's input records were converted; ``None``: to none."""
     if any(each.side is not None for each in node.inputs):
         return None
     types = [type_made(nodes[each.upstream], nodes) for each in node.inputs]
@@ -40,7 +40,7 @@ def type_given(node: Node, nodes: Mapping[OperatorId, Node]) -> TypeInformation 
 
 
 def declared_folds(call: UserFunction, schema: Type, given: TypeInformation | None) -> tuple[Traced, tuple[Fold, ...]]:
-    """Return the folds of a reduce function, whose results may have a declared type; raise ``NotVectorizable``.
+    """Return the aggregates of a reduce function, whose results may have a declared type; raise ``NotVectorizable``.
 
     ``given`` is the declared type of the records. Sums wrap once per block, not with every record: it comes to the same.
     """
@@ -65,13 +65,13 @@ def declared_folds(call: UserFunction, schema: Type, given: TypeInformation | No
 
 
 def _widths(schema: Type, made: Conversion) -> dict[tuple[int, ...], tuple[Atomic, int]]:
-    """Return of each leaf its kind, and how many bits its values have."""
+    """Return the type of each field, and the number of bits of its values."""
     leaves = zip(atomic_fields(schema), made.leaves, strict=True)
     return {path: (kind, 32 if leaf.how is How.ROUND else leaf.bits) for (path, kind), leaf in leaves}
 
 
 def _narrowed(fold: Fold, path: tuple[int, ...], widths: Mapping[tuple[int, ...], tuple[Atomic, int]]) -> Fold:
-    """Return a fold of a leaf of few bits; raise ``NotVectorizable`` if a result of it may have more, and is no sum of ints."""
+    """Return an aggregate of a field of few bits; raise ``NotVectorizable`` if its results may exceed them."""
     kind, bits = widths[path]
     if fold.how == FIRST or fold.how in EXTREME or fold.how in ORDERED:
         return fold

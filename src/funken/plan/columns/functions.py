@@ -65,7 +65,7 @@ _DEEPEST = 6
 
 
 class ProgramChanges:
-    """What the functions of a plan change: names they assign, and names of what they change in place."""
+    """The names that the functions of a plan assign, and the names of objects that they change in place."""
 
     def __init__(self, plan: PhysicalPlan) -> None:
         self._assigned: dict[str, str] = {}
@@ -76,7 +76,7 @@ class ProgramChanges:
             self._look_at(function)
 
     def check(self, spec: Any) -> None:
-        """Raise ``NotVectorizable`` if functions that were read use what another one changes."""
+        """Raise ``NotVectorizable`` if functions that were read use names that another one changes."""
         for each in _dependencies(spec, set()):
             self._check(each)
 
@@ -167,7 +167,7 @@ def _functions(parts: Iterable[Any]) -> Iterator[FunctionType]:
 
 
 def _dependencies(part: Any, seen: set[int]) -> Iterator[Dependency]:
-    """Yield what the functions use that were read for a spec."""
+    """Yield the dependencies of the functions that were read for a spec."""
     if isinstance(part, Dependency):
         yield part
     elif isinstance(part, tuple | list):
@@ -184,7 +184,7 @@ def _dependencies(part: Any, seen: set[int]) -> Iterator[Dependency]:
 
 
 def gives_documents(traced: Traced | TracedFlatMap) -> bool:
-    """Whether the results of a function are such documents.
+    """Return True if the results of a function are such documents.
 
     >>> from funken.columnar.tracing import trace
     >>> gives_documents(trace(lambda record: record, None, 1))
@@ -254,7 +254,7 @@ def columnar_flat_map(
 def columnar_process_function(
     spec: Process, schema: Type, declared: TypeInformation | None = None
 ) -> tuple[ColumnarProcess, Type | None]:
-    """Return the operator of a function without a key, and the schema of its main output (``None``: it gives nothing to it)."""
+    """Return the operator of a function without a key, and the schema of its main output (``None``: it is empty)."""
     called = process_call(spec.function)
     given = named_rows_of_all(trace_process(called.target, called.method), declared)
     traced, result = given.typed_or_nothing(Tuple((schema, INT)))
@@ -270,7 +270,7 @@ def columnar_filter(spec: Filter, schema: Type) -> ColumnarFilter:
 
 
 def drops_missing(spec: Any) -> bool:
-    """Whether an operator is a filter that ``None`` never passes."""
+    """Return True if an operator is a filter that ``None`` never passes."""
     with suppress(NotVectorizable):
         return isinstance(spec, Filter) and drops_none(_of_call(spec.function))
     return False
@@ -307,7 +307,7 @@ def check_documents(result: Type) -> None:
 
 
 def traced_function(function: Any, method: str, arguments: int) -> Traced:
-    """Return what a function, or a method of an object, computes; raise ``NotVectorizable`` with the reason."""
+    """Return the result of a function, or a method of an object; raise ``NotVectorizable`` with the reason."""
     if isinstance(function, MethodType):
         owner, name = function.__self__, function.__name__
         if getattr(type(owner), name, None) is not function.__func__:
@@ -345,7 +345,7 @@ _GIVES = {ResultKind.MAP: "one", ResultKind.FLAT_MAP: "several", ResultKind.FILT
 def columnar_process(
     spec: KeyedProcess, schema: Type, declared: TypeInformation | None = None
 ) -> tuple[ColumnarKeyedProcess, Type | None]:
-    """Return the operator of a ``KeyedProcessFunction``, and the schema of its results (``None``: it gives none)."""
+    """Return the operator of a ``KeyedProcessFunction``, and the schema of its results (``None``: there are none)."""
     made = _made(spec.function, [("process_element", True, "several")], [spec.key], [schema], declared)
     return ColumnarKeyedProcess(spec.function, spec.key, made), made.results
 
@@ -353,7 +353,7 @@ def columnar_process(
 def columnar_keyed_map(
     spec: KeyedMap, schema: Type, declared: TypeInformation | None = None
 ) -> tuple[ColumnarKeyedMap, Type | None]:
-    """Return the operator of a function with ``open()``, and the schema of its results (``None``: it gives none)."""
+    """Return the operator of a function with ``open()``, and the schema of its results (``None``: there are none)."""
     method = spec.function.method
     if method is None:
         raise NotVectorizable("calls a function with open(), which is no object with methods")
@@ -364,7 +364,7 @@ def columnar_keyed_map(
 def columnar_of_two(
     spec: KeyedCoProcess | CoMap | CoFlatMap, schemas: Sequence[Type], declared: TypeInformation | None = None
 ) -> tuple[OperatorSpec, Type | None]:
-    """Return the operator of a function over two keyed streams, and the schema of its results (``None``: it gives none)."""
+    """Return the operator of a function over two keyed streams, and the schema of its results (``None``: none)."""
     if spec.key1 is None or spec.key2 is None:
         raise NotVectorizable("has two inputs without keys")
     names, context, gives = _OF_TWO[type(spec)]

@@ -73,7 +73,7 @@ _WINDOWS = {
 def columnar_window(
     spec: WindowSpec, schema: Type, batch: bool, given: TypeInformation | None, made: TypeInformation | None
 ) -> tuple[ColumnarWindow, Type | None, str]:
-    """Return the operator, the schema of its results if these are columns, and what ``explain()`` says.
+    """Return the operator, the schema of its results if these are columns, and the text of ``explain()``.
 
     ``given`` and ``made`` are the declared types of the records and of the results, if they have one.
     """
@@ -118,7 +118,7 @@ def columnar_window(
 
 
 def _gap(spec: WindowSpec, schema: Type) -> tuple[UserFunction, Traced] | None:
-    """Return what gives the gap after a record, if there is that; raise ``NotVectorizable`` if it gives no int."""
+    """Return a function from a record to its gap, if there is one; raise ``NotVectorizable`` if it is no int."""
     if type(spec.assigner) is not DynamicEventTimeSessionWindows:
         return None
     extractor = spec.assigner.extractor
@@ -146,7 +146,7 @@ def _check_lists(spec: WindowSpec, listed: ListFold, batch: bool) -> None:
 def _check_merges(
     spec: WindowSpec, folds: tuple[Fold, ...], schema: Type, aggregate: Aggregate | None, key: Traced
 ) -> None:
-    """Raise ``NotVectorizable`` unless merging sessions gives what their records would give in one session, in any order."""
+    """Raise ``NotVectorizable`` unless merged sessions equal one session of their records, in any order."""
     for fold, own in _with_own(folds, schema, aggregate):
         if shows_order(fold, own, key) or (fold.how == LAST and own is not None and not is_of_key(fold.of, key)):
             raise NotVectorizable("shows the order of the records of a session")
@@ -170,7 +170,7 @@ def _check_merges(
 def _results(
     spec: WindowSpec, schema: Type, aggregate: Aggregate | None, made: TypeInformation | None
 ) -> tuple[TracedFlatMap | None, Type | None, str]:
-    """Return what a window function gives, the schema of results that go on as columns, and what ``explain()`` says."""
+    """Return a window function's results, the schema of those that go on as columns, and ``explain()``'s text."""
     if aggregate is not None and aggregate.result is None:
         return None, None, f"{VECTORIZED}; gives records: {aggregate.reason}"
     contents = schema if aggregate is None else aggregate.result_schema
@@ -187,7 +187,7 @@ def _results(
 def _given(
     spec: WindowSpec, function: WindowCall, contents: Type, key: Type, made: TypeInformation | None
 ) -> tuple[TracedFlatMap, Type]:
-    """Return what a window function gives for (key, contents, window), and its schema; raise ``NotVectorizable``."""
+    """Return a window function's results for (key, contents, window), and their schema; raise ``NotVectorizable``."""
     target, style = function.call.target, function.style
     context = style in (CallStyle.PROCESS, CallStyle.PROCESS_ALL)
     if context and callable(getattr(target, "clear", None)):
@@ -205,7 +205,7 @@ def _key_schema(spec: WindowSpec, schema: Type) -> Type:
 
 
 def check_arrays(schema: Type) -> None:
-    """Raise ``NotVectorizable`` unless all fields have kinds that arrays hold."""
+    """Raise ``NotVectorizable`` unless all fields have types that arrays hold."""
     others = types_in(schema) - set(ARRAYS)
     if others:
         raise NotVectorizable(f"keeps fields of another type: {', '.join(sorted(map(str, others)))}")
@@ -214,14 +214,14 @@ def check_arrays(schema: Type) -> None:
 def _with_own(
     folds: tuple[Fold, ...], schema: Type, aggregate: Aggregate | None
 ) -> list[tuple[Fold, tuple[int, ...] | None]]:
-    """Return each fold with the leaf of the first record that it begins with; ``None``: with a constant."""
+    """Return each aggregate with the field of the first record that it begins with; ``None``: with a constant."""
     if aggregate is not None:
         return [(fold, None) for fold in folds]
     return [(fold, path) for fold, (path, _) in zip(folds, atomic_fields(schema), strict=True)]
 
 
 def shows_order(fold: Fold, own: tuple[int, ...] | None, key: Traced) -> bool:
-    """Whether a fold may give something else if the records of a key came in another order; ``own``: the leaf it begins with."""
+    """Return True if an aggregate may depend on the order of a key's records; ``own``: the field it begins with."""
     if fold.how in EXTREME or fold.how in ORDERED:
         return True
     if fold.how == FIRST:
@@ -240,7 +240,7 @@ def traced_key(call: UserFunction, schema: Type) -> Traced:
 
 
 def is_of_key(expression: Expression, key: Traced) -> bool:
-    """Whether an expression is the key, or an item of it: all records of a key have the same."""
+    """Return True if an expression is the key, or an item of it: all records of a key have the same."""
     result = key.result
     return expression == result or (isinstance(result, Make) and expression in result.items)
 

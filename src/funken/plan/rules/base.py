@@ -19,7 +19,7 @@ from funken.state.backend import StateSettings
 
 @dataclass(frozen=True)
 class RuleContext:
-    """What rules know besides the plan: the options that concern them, and what the attempt starts from.
+    """The context of rules besides the plan: the options for them, and the state from which the attempt starts.
 
     ``restored_in_keyed_state`` are the stable ids of operators whose restored windows are in keyed state.
     """
@@ -39,7 +39,7 @@ class RuleContext:
 
     @staticmethod
     def of(configuration: Configuration, batch: bool, cores: int | None = None) -> RuleContext:
-        """Read the options; ``batch``: each result is given once.
+        """Read the options; ``batch``: each result is emitted once.
 
         >>> RuleContext.of(Configuration({"state.backend.type": "rocksdb"}), batch=True).state_in_files
         False
@@ -64,7 +64,7 @@ Rewritten = tuple[PhysicalPlan, list[RuleNote]]
 
 @dataclass(frozen=True)
 class Rule:
-    """One rewrite; ``apply`` returns the plan, and notes on what it decided."""
+    """One rewrite; ``apply`` returns the plan, and notes on its decisions."""
 
     name: str
     apply: Callable[[PhysicalPlan, RuleContext], Rewritten]

@@ -28,7 +28,7 @@ from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
 from funken.windowing.windows import WINDOW_STATE
 
 Decision = tuple[Node, str]
-"""An operator, and the note on what was decided; no text: nothing was."""
+"""An operator, and the note on the decision; no text: there was none."""
 
 
 def _rule(name: str, decide: Callable[[Node, PhysicalPlan, RuleContext], Decision]) -> Rule:

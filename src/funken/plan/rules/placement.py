@@ -46,7 +46,7 @@ def _chain(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
 
 def _why_unchained(node: Node, upstream: Node) -> str | None:
-    """Return why a node is not chained to the one it reads by a forward edge; ``None``: it is."""
+    """Return the reason against chaining a node to its input by a forward edge; ``None``: it is chained."""
     if len(node.inputs) > 1:
         return "has several inputs"
     if node.feedback:
@@ -118,7 +118,7 @@ def _by_key(edge: Edge) -> bool:
 
 
 def inlined(call: UserFunction, arguments: int = 1) -> bool:
-    """Whether a function's body can stand in the loop instead of a call."""
+    """Return True if a function's body can stand in the loop instead of a call."""
     return (
         expression_of(call.bind(), [f"value{position}" for position in range(arguments)], OuterVariables()) is not None
     )
@@ -177,7 +177,7 @@ _METHODS = {row.method for row in TABLE if row.method} | {"get", "_asdict", "as_
 
 
 def waits(call: UserFunction, arguments: int = 1) -> str | None:
-    """Return why a function may wait for something, as far as can be told; ``None``: it does nothing but compute.
+    """Return the reason for which a function may wait, as far as it is known; ``None``: it only computes.
 
     >>> waits(UserFunction(lambda pair: (pair[0].lower(), 1)))
     >>> waits(UserFunction(lambda line: print(line)))
@@ -203,12 +203,12 @@ def waits(call: UserFunction, arguments: int = 1) -> str | None:
 
 
 def _of_operator(target: Any) -> bool:
-    """Whether it is a function of the module ``operator``."""
+    """Return True if an object is a function of the module ``operator``."""
     return type(target) is BuiltinFunctionType and target.__module__ == operator.add.__module__
 
 
 def _expressions(found: Any) -> Iterator[Expression]:
-    """Yield the expressions in what was traced."""
+    """Yield the expressions in a traced function."""
     if isinstance(found, Expression):
         yield found
     parts = [getattr(found, each.name) for each in fields(found)] if is_dataclass(found) else found
@@ -233,7 +233,7 @@ def _share_workers(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
 
 def _why_alone(plan: PhysicalPlan, stage: int) -> str | None:
-    """Return what in a stage may wait."""
+    """Return the reason for which a stage may wait."""
     for vertex in plan.at(stage):
         for node in vertex.nodes:
             calls = traits_of(node.spec).calls

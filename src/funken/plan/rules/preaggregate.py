@@ -30,7 +30,7 @@ from funken.plan.rules.base import Rewritten, Rule, RuleContext
 
 _NAME = "pre-aggregation"
 _MOST_ADDED = 1 << 31
-"""What is added per record has no more than so much, so that so much for each record of a block does not overflow."""
+"""The limit of a summand per record, so that one for each record of a block does not overflow."""
 
 
 def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
@@ -63,7 +63,7 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
 
 def pre_aggregation(spec: ColumnarWindow | ColumnarReduce) -> PreAggregation:
-    """Return how records are folded before an exchange; raise ``NotVectorizable`` where they must not be."""
+    """Return the pre-aggregation of records before an exchange; raise ``NotVectorizable`` where it is not allowed."""
     if isinstance(spec, ColumnarReduce):
         functions: tuple[tuple[UserFunction, Traced], ...] = ((spec.function, spec.traced),)
         _check_variables(functions)
@@ -98,7 +98,7 @@ def _check_variables(functions: tuple[tuple[UserFunction, Traced], ...]) -> None
 
 
 def _keeps_last(window: ColumnarWindow, roles: tuple[str, ...]) -> bool:
-    """Whether it shows which of two panes of a window had the last record; a field that is the key does not show it."""
+    """Return True if a field shows which of two panes of a window had the last record; a key's fields do not."""
     key = window.traced_key
     paths = [path for path, _ in atomic_fields(window.schema)]
     return any(role == LAST and not is_of_key(Argument(0, path), key) for path, role in zip(paths, roles, strict=True))
@@ -134,7 +134,7 @@ def _roles(spec: ColumnarWindow | ColumnarReduce) -> tuple[str, ...]:
 
 
 def _wanted(spec: ColumnarWindow | ColumnarReduce) -> list[tuple[tuple[int, ...] | None, Fold]]:
-    """Return the folds that look at records, each with the leaf of the record that it begins with (``None``: none)."""
+    """Return the aggregates that look at records, each with the first record's field it begins with, or ``None``."""
     if isinstance(spec, ColumnarWindow) and spec.aggregate is not None:
         return [(None, fold) for fold in spec.folds if fold.how != FIRST]
     return [(path, fold) for (path, _), fold in zip(atomic_fields(spec.schema), spec.folds, strict=True)]

@@ -77,14 +77,14 @@ class _TakesAll(Exception):
 
 
 def makes_records(spec: Any) -> bool:
-    """Whether an operator makes records of which it need not make all fields: a source, or ``map(json.loads)``."""
+    """Return True if an operator makes records, and may leave out fields: a source, or ``map(json.loads)``."""
     if isinstance(spec, _OF_DOCUMENTS):
         return gives_documents(spec.traced)
     return isinstance(spec, ColumnarSource) and spec.of_records
 
 
 def fields_read(plan: PhysicalPlan, source: Node) -> FieldsRead | None:
-    """Return what is read of a source of columns of records; ``None``: all of it."""
+    """Return the fields that are read of a source of columns of records; ``None``: all of them."""
     try:
         return _Reached(plan, source).projection()
     except _TakesAll:

@@ -45,7 +45,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def rewrite(plan: PhysicalPlan, context: RuleContext, rules: Iterable[Rule] = RULES) -> PhysicalPlan:
-    """Apply rules to a compiled plan, each to what the one before it made.
+    """Apply rules to a compiled plan, each to the result of the one before it.
 
     >>> [rule.name for rule in RULES]
     ['chaining', 'errors', 'state backend', 'columns', 'projection', 'pre-aggregation', 'fusion',
@@ -69,11 +69,11 @@ class RewriteStage:
 
     @staticmethod
     def of(compiled: PhysicalPlan, configuration: Configuration, batch: bool, cores: int | None = None) -> RewriteStage:
-        """Read the options; ``batch``: each result is given once; ``cores``: of the machine that workers share, if it is one."""
+        """Read the options; ``batch``: each result is emitted once; ``cores``: of the machine of all workers, if any."""
         return RewriteStage(compiled, RuleContext.of(configuration, batch, cores))
 
     def plan(self, restored_in_keyed_state: frozenset[str] = frozenset()) -> PhysicalPlan:
-        """Return the plan of an attempt, by what it starts from."""
+        """Return the plan of an attempt, by its initial state."""
         context = replace(self.context, restored_in_keyed_state=restored_in_keyed_state)
         try:
             return rewrite(self.compiled, context)

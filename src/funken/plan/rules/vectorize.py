@@ -80,14 +80,14 @@ _IN_MEMORY = (WindowSpec, *_JOINS)
 
 @dataclass(frozen=True)
 class _Found:
-    """What an operator becomes, and the shape of what it emits (``None``: nothing)."""
+    """The replacement of an operator, and the shape of its results (``None``: nothing)."""
 
     spec: OperatorSpec
     shape: Type | None = None
     computes: bool = True
-    """Whether anything is gained by it, even if nothing after it is vectorized."""
+    """True if anything is gained by it, even if nothing after it is vectorized."""
     path: str = VECTORIZED
-    """What ``explain()`` says of it."""
+    """The text of ``explain()``."""
 
 
 def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
@@ -106,20 +106,20 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 
 
 def _reasons(notes: Iterable[RuleNote]) -> dict[OperatorId, str]:
-    """Return why operators work per record; without the source's columns, each would say only that."""
+    """Return the reasons for work per record; without the source's columns, each would be only that."""
     found = {note.operator: note.text.removeprefix(_PER_RECORD) for note in notes if note.text.startswith(_PER_RECORD)}
     return {operator: reason for operator, reason in found.items() if operator is not None and reason != _USELESS}
 
 
 def shapes(plan: PhysicalPlan, context: RuleContext) -> Mapping[OperatorId, Type]:
-    """Return the shapes of what operators emit, where they could be traced: also where columns are of no use."""
+    """Return the shapes of operators' results, where they could be traced: also where columns are of no use."""
     if not context.vectorized or absent("columns"):
         return {}
     return _Vectorizer(plan, context, {}).shapes()
 
 
 def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
-    """Return what would have to make a field of which there are no columns, with the reason."""
+    """Return the operators that would have to make a field without columns, with the reason."""
     found = {}
     for node in plan.nodes:
         spec: Any = node.spec
@@ -140,7 +140,7 @@ def _unheld(plan: PhysicalPlan) -> dict[OperatorId, str]:
 
 
 class _Vectorizer:
-    """Walks the plan in topological order, then back to drop what is of no use.
+    """Walks the plan in topological order, then back to drop useless columns.
 
     In ``BATCH`` a keyed operator gets its records in the order of time, which columns are not brought into. ``refused`` are
     operators that are not vectorized, with the reason.
@@ -173,7 +173,7 @@ class _Vectorizer:
         return replace(with_nodes(self._plan, self._rewritten), edges=edges), notes
 
     def shapes(self) -> Mapping[OperatorId, Type]:
-        """Return what operators emit that could be vectorized."""
+        """Return the shapes of operators' results that could be vectorized."""
         for vertex in self._plan.vertices:
             for node in vertex.nodes:
                 self._decide(vertex, node)
@@ -288,7 +288,7 @@ class _Vectorizer:
         raise NotVectorizable(f"{node.kind} has no vectorized form")
 
     def _is_filtered(self, node: Node) -> bool:
-        """Whether all that take what an operator gives are filters that drop ``None``."""
+        """Return True if all consumers of an operator are filters that drop ``None``."""
         readers = [(other, each) for other in self._nodes.values() for each in other.inputs if each.upstream == node.id]
         return bool(readers) and all(each.side is None and drops_missing(other.spec) for other, each in readers)
 
@@ -327,13 +327,13 @@ class _Vectorizer:
         return _Found(replace(spec, gives_columns=shape is not None), shape, path=path)
 
     def _input(self, vertex: Vertex, node: Node) -> Type:
-        """Return the shape of the columns that a node is given."""
+        """Return the shape of a node's input columns."""
         if len({each.index for each in node.inputs}) != 1:
             raise NotVectorizable("has several inputs")
         return self._united(vertex, node, node.inputs[0].index)
 
     def _united(self, vertex: Vertex, node: Node, index: int) -> Type:
-        """Return the shape of the columns that a node is given as one of its inputs, which may be a union."""
+        """Return the shape of the columns of one of a node's inputs, which may be a union."""
         schema, *others = (self._given(vertex, node, each) for each in node.inputs if each.index == index)
         for other in others:
             if other != schema:
@@ -341,7 +341,7 @@ class _Vectorizer:
         return schema
 
     def _given(self, vertex: Vertex, node: Node, of: NodeInput) -> Type:
-        """Return the shape of the columns that an input of a node is given."""
+        """Return the shape of the columns of an input of a node."""
         if of.side is not None:
             raise NotVectorizable("reads a side output")
         upstream = self._nodes[of.upstream]

@@ -30,7 +30,7 @@ def vertices(job: JobSnapshot) -> Iterator[tuple[VertexInfo, VertexSnapshot]]:
 
 
 def setting(job: JobSnapshot, option: Option[T]) -> T:
-    """Return what an option of the job is: what was set, or the default."""
+    """Return the value of an option of the job: the set one, or the default."""
     for name in (option.key, *option.older):
         if name in job.configuration:
             return option.parse(job.configuration[name])
@@ -38,7 +38,7 @@ def setting(job: JobSnapshot, option: Option[T]) -> T:
 
 
 def ended(job: JobSnapshot) -> int:
-    """Return when the job ended; -1 if it has not."""
+    """Return the end of the job; -1 if it has not ended."""
     return _NO_RESULT if job.end_time is None else job.end_time
 
 
@@ -145,7 +145,7 @@ def _vertex(job: JobSnapshot, info: VertexInfo, vertex: VertexSnapshot) -> Json:
 
 
 def times_of(job: JobSnapshot, subtasks: Iterable[SubtaskSnapshot]) -> tuple[int, int, int]:
-    """Return since when subtasks are there, when all of them had ended, and how long (ms) that is; -1 for what is not."""
+    """Return the start of subtasks, the end of all of them, and the time between (ms); -1 if unknown."""
     known = list(subtasks)
     starts = [subtask.timestamps[ExecutionState.CREATED] for subtask in known if subtask.timestamps]
     if not starts:
@@ -157,7 +157,7 @@ def times_of(job: JobSnapshot, subtasks: Iterable[SubtaskSnapshot]) -> tuple[int
 
 
 def io_metrics(job: JobSnapshot, subtasks: Iterable[SubtaskSnapshot]) -> Json:
-    """Return what came in and went out, and where the time went (ms)."""
+    """Return input and output, and the use of time (ms)."""
     them = list(subtasks)
     known = [subtask.metrics for subtask in them]
     found: Json = {}
@@ -176,7 +176,7 @@ def io_metrics(job: JobSnapshot, subtasks: Iterable[SubtaskSnapshot]) -> Json:
 
 
 def _idle(job: JobSnapshot, subtask: SubtaskSnapshot) -> int:
-    """Return for how long (ms) a subtask has run without being busy or back-pressured."""
+    """Return the time (ms) that a subtask has run without being busy or back-pressured."""
     begun = subtask.timestamps.get(ExecutionState.RUNNING)
     if begun is None:
         return 0
@@ -315,7 +315,7 @@ def applications(jobs: Iterable[JobSnapshot]) -> Json:
 
 
 def application(jobs: Iterable[JobSnapshot]) -> Json:
-    """Return ``/applications/:applicationid``: it runs as long as one of its jobs does, else it is what the last one is."""
+    """Return ``/applications/:applicationid``: it runs as long as one of its jobs does, else it is as the last one."""
     known = sorted(jobs, key=lambda job: job.start_time)
     running = [job for job in known if not job.state.is_globally_terminal_state()]
     state = JobStatus.RUNNING if running else known[-1].state if known else JobStatus.CREATED

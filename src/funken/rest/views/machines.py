@@ -36,7 +36,7 @@ def _processes(subtasks: Iterable[SubtaskSnapshot]) -> list[ProcessStatus]:
 
 
 def _metrics(processes: Collection[ProcessStatus]) -> dict[str, int | float]:
-    """Return the metrics of a machine: the sums over its processes of what each uses."""
+    """Return the metrics of a machine: the sums over its processes."""
     if not processes:
         return {}
     parts = [each.named() for each in processes]
@@ -175,7 +175,7 @@ def metrics_of_all(
 
 
 def driver_metrics(jobs: Iterable[JobSnapshot], status: ProcessStatus, wanted: Collection[str] | None) -> list[Json]:
-    """Return ``/jobmanager/metrics``: of the process, and how many jobs and machines there are."""
+    """Return ``/jobmanager/metrics``: of the process, and the numbers of jobs and machines."""
     known = list(jobs)
     running = hosts(known)
     counts = {
@@ -261,7 +261,7 @@ def page(
 
 
 def page_of(archived: Json, query: dict[str, str]) -> Json:
-    """Choose from an archived answer what a query asks for; what a query cannot ask for is ignored."""
+    """Choose a query's part of an archived answer; unknown parameters are ignored."""
     after, limit, subtask = (int(given) if (given := query.get(name, "")).isdecimal() else None for name in _NUMBERS)
     least = LEVELS.get(query.get("level", "debug").lower(), 0)
     operators = None if "vertex" not in query else set(archived["vertices"].get(query["vertex"], ()))
@@ -295,7 +295,7 @@ def of_machine(jobs: Iterable[JobEntry], machine: str, printed: bool = False) ->
 
 
 def of_driver(jobs: Iterable[JobEntry], printed: bool = False) -> str:
-    """Return ``/jobmanager/log``: what became of the jobs; with ``printed`` ``/jobmanager/stdout``."""
+    """Return ``/jobmanager/log``: the fate of the jobs; with ``printed`` ``/jobmanager/stdout``."""
     return _lines(jobs, lambda entry: _is_printed(entry) if printed else entry["subtask"] < 0)
 
 

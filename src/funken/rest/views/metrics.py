@@ -72,7 +72,7 @@ def aggregated(metrics: Iterable[Numbers], wanted: Collection[str] | None, how: 
 
 
 def _skew(values: list[float]) -> float:
-    """Return by how much values differ from their mean on average, as a percentage of it, at most 100.
+    """Return the mean deviation of values from their mean, as a percentage of it, at most 100.
 
     >>> _skew([5.0, 5.0]), _skew([2.0, 4.0]), _skew([0.0, 0.0, 9.0])
     (0.0, 33.33, 100.0)

@@ -48,7 +48,7 @@ def details(job: JobSnapshot, vertex: str) -> Json:
 
 
 def _aggregated(subtasks: list[Json]) -> Json:
-    """Return figures over the subtasks of a vertex: of what came in and went out, and of the time in each state."""
+    """Return figures over the subtasks of a vertex: of input and output, and of the time in each state."""
 
     def over(field: str, names: Iterable[str]) -> Json:
         return {name: _figures([each[field].get(name, 0) for each in subtasks]) for name in names}
@@ -96,7 +96,7 @@ def _subtask(job: JobSnapshot, subtask: SubtaskSnapshot) -> Json:
 
 
 def _durations(job: JobSnapshot, subtask: SubtaskSnapshot) -> dict[Any, int]:
-    """Return how long (ms) the subtask was in each state that it has been in."""
+    """Return the time (ms) that the subtask was in each of its states."""
     steps = list(subtask.timestamps.items())
     ends = [time for _, time in steps[1:]] + [steps[-1][1] if subtask.state.is_terminal else job.taken] if steps else []
     return {state: end - begin for (state, begin), end in zip(steps, ends, strict=True)}
@@ -252,7 +252,7 @@ def attempt_accumulators(job: JobSnapshot, vertex: str, subtask: int, attempt: i
 
 KINDS = ("FULL", "ON_CPU", "OFF_CPU")
 _OVER, _WAITING = -1, -3
-"""What Flink has in place of a time: the job is over, or nothing was sampled yet."""
+"""Flink's values in place of a time: the job is over, or nothing was sampled yet."""
 
 
 def tasks_of(info: VertexInfo, subtask: int | None = None) -> list[TaskId]:
@@ -263,7 +263,7 @@ def tasks_of(info: VertexInfo, subtask: int | None = None) -> list[TaskId]:
 def flame_graph(
     info: VertexInfo, samples: Iterable[StacksSampled], kind: str, subtask: int | None, is_over: bool
 ) -> Json:
-    """Return ``/jobs/:jobid/vertices/:vertexid/flamegraph``: how often each stack of the vertex was found.
+    """Return ``/jobs/:jobid/vertices/:vertexid/flamegraph``: the number of samples of each stack of the vertex.
 
     Its stacks are those with one of its operators innermost, and of those without any operator, which wait for input, all.
     """

@@ -87,26 +87,26 @@ def _discard(values: Values, timestamps: Timestamps) -> None:
 
 
 def _in_rows(emit: Emit) -> EmitBlock:
-    """Return what takes blocks for an operator that takes rows."""
+    """Return a function that takes blocks for an operator that takes rows."""
     return lambda block: emit(*block.rows())
 
 
 @dataclass(frozen=True)
 class _Taker:
-    """What takes the blocks of an output: an operator, another chain of the task, or a writer."""
+    """A consumer of an output's blocks: an operator, another chain of the task, or a writer."""
 
     emit: Emit
     emit_block: EmitBlock
     changes: bool
-    """Whether it may change the records."""
+    """True if it may change the records."""
     columns: bool
-    """Whether it is better off with columns."""
+    """True if it is better off with columns."""
     keeps: bool = False
-    """Whether it keeps them as they are: a writer does until they are pickled."""
+    """True if it keeps them as they are: a writer does until they are pickled."""
 
 
 def _share_out(takers: list[_Taker], kept: bool, reuse: bool) -> Emit:
-    """Return what gives a block to every taker, so that nobody sees what another one does to the records.
+    """Return a function that gives a block to every consumer, so that none sees another one's changes of the records.
 
     A taker that may change them gets copies if the operator keeps them (``kept``), a writer has them, or others are yet to
     take them.
@@ -130,7 +130,7 @@ def _share_out(takers: list[_Taker], kept: bool, reuse: bool) -> Emit:
 
 
 def _share_out_blocks(takers: list[_Taker], emit: Emit) -> EmitBlock:
-    """Return what gives columns to every taker as they are: each makes records of its own of them. Rows go to ``emit``."""
+    """Return a function that gives columns to all consumers as they are; rows go to ``emit``."""
     every: EmitBlock = _all([taker.emit_block for taker in takers])
 
     def emit_block(block: Block) -> None:
@@ -155,7 +155,7 @@ def _all(calls: list[Any]) -> Any:
 
 
 class _Emitted:
-    """How many records an operator has given to those chained to it, by side; counted once per block."""
+    """Numbers of records from an operator to its chained consumers, by side; counted once per block."""
 
     __slots__ = ("sides",)
 
@@ -163,7 +163,7 @@ class _Emitted:
         self.sides: dict[str | None, int] = {None: 0}
 
     def count(self, output: Output) -> None:
-        """Count what goes through an output from now on."""
+        """Count the records that go through an output from now on."""
         sides, emit, emit_block, emit_side = self.sides, output.emit, output.emit_block, output.emit_side
 
         def counted(values: Values, timestamps: Timestamps) -> None:
@@ -289,7 +289,7 @@ class OperatorChain:
         self.head.end_input(index)
 
     def drain(self, inputs: int) -> None:
-        """Let every operator emit what it buffers, as if its ``inputs`` had ended; the edges stay open."""
+        """Let every operator emit its buffered records, as if its ``inputs`` had ended; the edges stay open."""
         for index in range(inputs):
             if index not in self._inputs_closed:
                 self.end_input(index)
@@ -300,7 +300,7 @@ class OperatorChain:
             operator.finish()
 
     def finish(self) -> None:
-        """End the chain: every operator emits what it buffers, then the edges end."""
+        """End the chain: every operator emits its buffered records, then the edges end."""
         self.drain(0)
         for end in self._outputs:
             end.end(False)
@@ -313,11 +313,11 @@ class OperatorChain:
             end.end(True)
 
     def awaits_results(self) -> bool:
-        """Whether results of some operator come later by themselves."""
+        """Return True if results of some operator come later by themselves."""
         return any(operator.awaits_results() for operator in self._order)
 
     def next_tick(self) -> int | None:
-        """Return when the first operator is due for a tick."""
+        """Return the time at which the first operator is due for a tick."""
         due: int | None = None
         for operator in self._timed:
             at = operator.next_tick()
@@ -353,7 +353,7 @@ class OperatorChain:
             operator.notify_checkpoint_aborted(checkpoint)
 
     def record_counts(self, read: int) -> dict[OperatorId, RecordCounts]:
-        """Return how many records each operator has read and emitted, if the first one has read so many."""
+        """Return the records that each operator has read and emitted, if the first one has read so many."""
         found: dict[OperatorId, RecordCounts] = {}
         for node in self.vertex.nodes:
             if node is not self.vertex.nodes[0]:
@@ -397,7 +397,7 @@ class OperatorChain:
             end.flush()
 
     def close(self) -> list[BaseException]:
-        """Close all operators; return what they raised, the first one first."""
+        """Close all operators; return their exceptions, the first one first."""
         raised: list[BaseException] = []
         for operator in self._order:
             try:
@@ -536,7 +536,7 @@ class FinishedOperatorChain(OperatorChain):
         """Open nothing."""
 
     def process(self, index: int, block: Block) -> None:
-        """Refuse records: what was before a finished subtask has finished, so that they would be lost silently."""
+        """Refuse records: everything before a finished subtask has finished, so that they would be lost silently."""
         context = self.head.context
         raise JobExecutionError(
             f"operator {context.operator!r} (subtask {context.subtask}) had finished when the checkpoint was made that the job "
@@ -649,7 +649,7 @@ class TaskBackends:
         return 0
 
     def _machine(self) -> list[tuple[int, int]]:
-        """Return what there is of memory and what is free of it: of the machine, and of the container if there is one."""
+        """Return the total and the free memory: of the machine, and of the container if there is one."""
         found = []
         with suppress(OSError, ValueError, KeyError):
             lines = dict(line.split(":", 1) for line in self._read("/proc/meminfo").splitlines() if ":" in line)
@@ -685,7 +685,7 @@ class TaskBackends:
 
 
 def _entries(context: OperatorContext) -> int:
-    """Return how many slots and timers an operator has in memory."""
+    """Return the numbers of slots and timers of an operator in memory."""
     timers = 0 if context.timers is None else context.timers.pending()
     tables = [] if context.keyed is None else list(context.keyed.tables)
     own = 0 if context.keyed is None else context.keyed.own_entries

@@ -113,7 +113,7 @@ class FusedOperators:
         return text.compile()
 
     def _run_through(self, text: LoopText, value: _LoopValue) -> _LoopValue:
-        """Add the lines of the operators; return what becomes of a record."""
+        """Add the lines of the operators; return the outcome for a record."""
         functions = [operator.call for operator in self._operators]
         readers = [*functions[1:], None if self._writer is None else self._writer.key]
         for number, (operator, function, reader) in enumerate(zip(self._operators, functions, readers, strict=True)):
@@ -170,7 +170,7 @@ class FusedOperators:
             value.made = True
 
     def _appends(self, stamped: bool) -> list[str]:
-        """Return the names of what appends to the lists of a target."""
+        """Return the names of the functions that append to the lists of a target."""
         return [*(_names("append", len(self._fields)) or ["append"]), *(["stamp"] if stamped else [])]
 
     def _end(self, text: LoopText, value: _LoopValue, *, stamped: bool, gathered: bool, one_text: bool) -> None:
@@ -213,9 +213,9 @@ class _LoopValue:
     name: str
     fields: list[str] = field(default_factory=list)
     made: bool = False
-    """Whether the tuple is in its variable, too."""
+    """True if the tuple is in its variable, too."""
     constants: dict[str, Any] = field(default_factory=dict)
-    """The variables that hold the same in all records, and what."""
+    """The variables that hold the same in all records, with their values."""
 
 
 def _bare(step: LoopStep) -> str:
@@ -223,12 +223,12 @@ def _bare(step: LoopStep) -> str:
 
 
 def _is_value(expression: str) -> bool:
-    """Whether it is a variable that holds a record or a field, and needs no other one."""
+    """Return True if an expression is a variable that holds a record or a field, and needs no other one."""
     return expression.startswith("value") and expression.isidentifier()
 
 
 def _reads_fields(reader: Callable[[Any], Any] | None, fields: int) -> bool:
-    """Whether a function needs the fields of a tuple only; what it does with a record is no line of a loop here."""
+    """Return True if a function needs the fields of a tuple only; its uses of a record are no line of a loop here."""
     if reader is None:
         return False
     step = LoopText("fused", "values").step(Operator(), reader, "value")

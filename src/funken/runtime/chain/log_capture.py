@@ -48,7 +48,7 @@ class LogCapture(logging.Handler):
     ) -> None:  # fmt: skip
         super().__init__(settings.level)
         self.mask = mask
-        """Removes the secrets of the job from what is written to stderr."""
+        """Removes the secrets of the job from text that is written to stderr."""
         self.attempt = attempt
         self._settings = settings
         self._deliver = deliver
@@ -71,7 +71,7 @@ class LogCapture(logging.Handler):
     def install(self, set_level: bool, prints: bool = False) -> None:
         """Listen to the root logger, with ``set_level`` at the level of the settings.
 
-        With ``prints``, what no handler of the program takes is written to stderr, as it is where nobody listens.
+        With ``prints``, records that no handler of the program takes are written to stderr, as it is where nobody listens.
         """
         root = logging.getLogger()
         if prints:
@@ -82,7 +82,7 @@ class LogCapture(logging.Handler):
         root.addHandler(self)
 
     def uninstall(self) -> None:
-        """Listen no more, and hand on what is left; waits for a bounded time."""
+        """Listen no more, and hand on the remaining entries; waits for a bounded time."""
         root = logging.getLogger()
         root.removeHandler(self)
         if not any(isinstance(each, LogCapture) for each in root.handlers):
@@ -138,7 +138,7 @@ class LogCapture(logging.Handler):
             self.flush()
 
     def flush(self) -> None:
-        """Hand on what was taken, in the order in which it was logged."""
+        """Hand on the captured entries, in the order in which they were logged."""
         if self._threaded:
             with self._sending:
                 self._hand_on(self._take())
@@ -155,7 +155,7 @@ class LogCapture(logging.Handler):
         return [*entries, self._told(dropped, entries)] if dropped else entries
 
     def _hand_on(self, entries: list[LogEntry]) -> None:
-        """Deliver entries; what cannot be sent, as the driver is gone, is lost."""
+        """Deliver entries; entries that cannot be sent, as the driver is gone, are lost."""
         if entries:
             with contextlib.suppress(OSError, ValueError):
                 self._deliver(entries)
@@ -167,7 +167,7 @@ class LogCapture(logging.Handler):
 
 
 class _Untaken(logging.Handler):
-    """Does what Python does with a record that no handler takes: a capture counts as one, and would hide all warnings."""
+    """Handles records as Python does without a handler: a capture counts as one, and would hide all warnings."""
 
     def emit(self, record: logging.LogRecord) -> None:
         logger: logging.Logger | None = logging.getLogger(record.name)
@@ -251,7 +251,7 @@ class _Nothing(io.TextIOBase):
 
 @contextmanager
 def printing(mode: str) -> Iterator[None]:
-    """Let what is printed meanwhile go where ``taskmanager.system-out.mode`` says."""
+    """Let text that is printed meanwhile go where ``taskmanager.system-out.mode`` says."""
     if mode == "default":
         yield
     else:
@@ -262,7 +262,7 @@ def printing(mode: str) -> Iterator[None]:
 
 
 class WorkerLogs:
-    """What is logged, and as configured printed, in the process of a task, or of several: sent to the driver until ``close``."""
+    """The logs and, as configured, the output of a process of one or more tasks: sent to the driver until ``close``."""
 
     def __init__(self, task: TaskId, settings: TaskSettings, host: str, send: Callable[[TaskEvent], None]) -> None:
         def deliver(entries: list[LogEntry]) -> None:
@@ -274,7 +274,7 @@ class WorkerLogs:
         self._printing.enter_context(printing(settings.logs.system_out))
 
     def before_the_end(self, send: Callable[[TaskEvent], None]) -> Callable[[TaskEvent], None]:
-        """Return what sends events of a task; before its end, all that was logged: the driver may hang up at once."""
+        """Return a sender of events of a task; before its end, it sends all logs: the driver may hang up at once."""
 
         def logs_first(event: TaskEvent) -> None:
             if isinstance(event, TaskEnded | TaskFailed):

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class BackgroundWorker:
-    """Runs what is submitted, one after the other, in a daemon thread that the first call starts.
+    """Runs submitted work, one call after the other, in a daemon thread that the first call starts.
 
     Python waits for the threads of a ``ThreadPoolExecutor`` when the program ends, for ever if one hangs; not for this one.
 
@@ -59,7 +59,7 @@ class BackgroundWorker:
         self._ended = threading.Event()
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Have work done after what was given before; what comes after ``close`` is dropped, unless work itself gives it."""
+        """Have work done after earlier work; work after ``close`` is dropped, unless work itself submits it."""
         with self._lock:
             if self._closed and threading.current_thread() is not self._thread:
                 return
@@ -69,7 +69,7 @@ class BackgroundWorker:
                 self._thread.start()
 
     def close(self, seconds: float) -> bool:
-        """Wait until all is done that was given, at most so long; returns whether it is."""
+        """Wait until all work is done, at most so long; return whether it is."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -169,7 +169,7 @@ class CoordinatorWorker:
         return not came(self._stopping, seconds)
 
     def close(self) -> None:
-        """End the thread; what runs in it is not waited for. Work that comes later gets another one."""
+        """End the thread; its present work is not waited for. Later work gets another one."""
         if self._thread is not None:
             self._thread.close(0)
             self._thread = BackgroundWorker(self._name)
@@ -255,7 +255,7 @@ class Coordinators:
     # ---- life
 
     def restore(self, snapshots: Mapping[OperatorId, Any]) -> None:
-        """Reset coordinators to what the checkpoint holds that the attempt starts from."""
+        """Reset coordinators to their state in the checkpoint that the attempt starts from."""
         checkpoints = self.settings.checkpoints
         restored = None if checkpoints is None else checkpoints.restored_checkpoint_id
         for operator, coordinator in self._all():
@@ -263,7 +263,7 @@ class Coordinators:
                 coordinator.reset_to_checkpoint(restored, snapshots[operator])
 
     def start(self) -> None:
-        """Start every coordinator; raises what they raise."""
+        """Start every coordinator; raises their exceptions."""
         for _, coordinator in self._all():
             coordinator.start()
 
@@ -344,7 +344,7 @@ class Coordinators:
 
     @contextmanager
     def _attributed(self, operator: OperatorId) -> Iterator[None]:
-        """Fail the attempt with what a coordinator raises, and name its operator."""
+        """Fail the attempt with a coordinator's exception, and name its operator."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - user code

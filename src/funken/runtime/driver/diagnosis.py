@@ -54,7 +54,7 @@ _DROPPED = {
         "record{} skipped because the function raised",
     ),
 }
-"""By metric of what is lost: the kind of warning, the warning, and the sum at the end."""
+"""By metric of losses: the category of warning, the warning, and the sum at the end."""
 _LOSES_NONE = {
     True: "Nothing is late with execution.runtime-mode BATCH. Splits (files, say) that are read one after the other lose nothing "
     "with WatermarkStrategy.with_wait_for_all_splits(), given to from_source(), where each split has a watermark of its own. ",
@@ -64,12 +64,12 @@ _LOSES_LESS = (
     "Where one source or split is ahead of others, with_watermark_alignment() holds it back. Against disorder: a longer "
     "for_bounded_out_of_orderness(), allowed_lateness() of windows; side_output_late_data() takes what is late elsewhere."
 )
-"""What is said with the sum of late records, the first part by whether the input ends."""
+"""The texts beside the sum of late records, the first part by whether the input ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobWarning:
-    """A warning of a job: a text without the job's name; ``kind`` is given once per ``operator``."""
+    """A warning of a job: a text without the job's name; each ``kind`` comes once per ``operator``."""
 
     kind: str
     operator: str
@@ -78,7 +78,7 @@ class JobWarning:
 
 @dataclass(slots=True)
 class _Reading:
-    """A subtask of what emits watermarks, as it was when its number of records changed last."""
+    """A subtask of a vertex with watermarks, at the last change of its number of records."""
 
     records: int
     watermark: int
@@ -150,12 +150,12 @@ class JobDiagnosis:
 
     @property
     def late_records(self) -> int:
-        """How many late records were dropped."""
+        """Number of late records that were dropped."""
         with self._lock:
             return sum(count for (metric, _), count in self._sums().items() if metric == LATE_RECORDS)
 
     def finish(self) -> None:
-        """The job has ended: sum up what was dropped."""
+        """The job has ended: sum up the dropped records."""
         with self._lock:
             for (metric, operator), count in self._sums().items():
                 kind, _, what = _DROPPED[metric]
@@ -284,7 +284,7 @@ def _without_watermarks(plan: PhysicalPlan) -> list[str]:
 
 
 def _late_names(plan: PhysicalPlan) -> Iterator[tuple[str, str]]:
-    """Yield the operators whose function reads a name that has changed since it was given: it sees the new value."""
+    """Yield the operators whose function reads a name that has changed since the call: it sees the new value."""
     for node in (node for vertex in plan.vertices for node in vertex.nodes):
         for call in traits_of(node.spec).calls or ():
             for name, before, now in changed_names(call.function.target):
@@ -355,7 +355,7 @@ class JobStacks:
             self._asked.clear()
 
     def take(self, event: StacksSampled | ThreadsDumped) -> None:
-        """Take what a task has found."""
+        """Take a task's stacks."""
         with self._changed:
             if isinstance(event, StacksSampled):
                 self._newest[event.task] = event
@@ -378,7 +378,7 @@ class JobStacks:
             return [self._newest[task] for task in tasks if task in self._newest]
 
     def threads(self, tasks: Iterable[TaskId], seconds: float) -> list[ThreadsDumped]:
-        """Return what the threads of the tasks' processes do now; of a task that does not answer within so long, nothing."""
+        """Return the stacks of the threads of the tasks' processes; of a task that does not answer in time, nothing."""
         wanted = list(tasks)
         with self._changed:
             self._requests += 1

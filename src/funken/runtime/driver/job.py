@@ -145,7 +145,7 @@ class Rescaling:
             return self._current
 
     def _check(self, stage: RewriteStage, former: RewriteStage) -> None:
-        """Refuse what the job's checkpoints cannot be distributed to."""
+        """Refuse a plan to which the job's checkpoints cannot be distributed."""
         limits = {node.id: node.max_parallelism for node in former.compiled.nodes}
         for node in stage.compiled.nodes:
             if node.max_parallelism != limits[node.id]:
@@ -155,7 +155,7 @@ class Rescaling:
                 )
 
     def saved(self, rescale: RescaleRequest, made: Future[str], fail: Callable[[JobExecutionError], None]) -> None:
-        """The checkpoint is complete, or has failed: let the attempt end, or give the change up."""
+        """The checkpoint is complete, or has failed: let the attempt end, or abandon the change."""
         error = made.exception()
         if error is not None:
             self.give_up(JobExecutionError(f"job {self._name!r} is not rescaled: {error}"))
@@ -163,7 +163,7 @@ class Rescaling:
             fail(RescaleDue(f"the job goes on with parallelism {rescale.parallelism}"))
 
     def begin(self) -> RewriteStage | None:
-        """Return what the next attempt is planned with, if that changes."""
+        """Return the stage that plans the next attempt, if that changes."""
         with self._lock:
             if self._current is None or self._current.begun or self._current.future.done():
                 return None
@@ -265,7 +265,7 @@ class Elasticity:
             return self._machine.handle(event, self._now())
 
     def due(self) -> bool:
-        """Return whether it is time to look again."""
+        """Return True if it is time to look again."""
         now = self._now()
         if now < self._next:
             return False
@@ -297,7 +297,7 @@ class Elasticity:
         return stage
 
     def _needed(self, parallelism: int) -> int:
-        """Return how many slots a parallelism takes; ``_NEVER`` for one that the job's key groups do not allow."""
+        """Return the number of slots of a parallelism; ``_NEVER`` for one that the job's key groups do not allow."""
         if parallelism not in self._slots:
             try:
                 stage = self._recompile(parallelism)
@@ -312,7 +312,7 @@ class Elasticity:
 def load_of(
     plan: PhysicalPlan, metrics: Mapping[tuple[int, int], SubtaskMetrics], scalable: Collection[int]
 ) -> tuple[float, float]:
-    """Return how busy the busiest vertex of scalable nodes is, and how far the sources are held back.
+    """Return the busy share of the busiest vertex of scalable nodes, and the share for which sources are held back.
 
     Both are shares, and means of the subtasks of a vertex.
     """
@@ -388,7 +388,7 @@ class JobLogs:
         return LogFiles(folder / f"{name}.log", size, older)
 
     def from_workers(self) -> None:
-        """The tasks run in other processes: the program's own logging gets what they log, and there is a file by default."""
+        """The tasks run in other processes: the program's own logging gets their logs, by default with a file."""
         self._forward = True
         cache = cache_folder() if self._files is None else None
         if cache is not None:
@@ -409,7 +409,7 @@ class JobLogs:
         self._add([LogEntry(self._now(), level, _OWN, text)], "", 0)
 
     def take(self, entries: Iterable[LogEntry], host: str = "", pid: int = 0) -> None:
-        """Add what a task has logged."""
+        """Add a task's log entries."""
         for entry in self._add(entries, host, pid):
             if self._forward:
                 _forward(entry)
@@ -506,15 +506,15 @@ class Job:
     frame: Any = None
     """The Spark DataFrame whose rows the program reads, if it reads one."""
     cancelled: threading.Event = field(default_factory=threading.Event)
-    """What runners wait for: the machine has commanded to stop the attempt."""
+    """The event that runners wait for: the machine has commanded to stop the attempt."""
     interruption: Interruption = field(default_factory=Interruption)
     machine: JobMachine = field(init=False)
     stage: RewriteStage = field(kw_only=True)
-    """What makes the plan of an attempt."""
+    """The stage that plans an attempt."""
     recompile: Recompile | None = field(default=None, kw_only=True)
-    """What makes a stage for another parallelism, if the job can change it."""
+    """The maker of a stage for another parallelism, if the job can change it."""
     slots: Callable[[], int] | None = field(default=None, kw_only=True)
-    """How many tasks can run at the same time where the job runs, if that is bounded; the runner's."""
+    """Number of tasks that can run at the same time where the job runs, if that is bounded; the runner's."""
 
     def __post_init__(self) -> None:
         """Make its machine."""
@@ -623,7 +623,7 @@ class Job:
 
     @property
     def restartable(self) -> bool:
-        """Whether another attempt makes sense.
+        """True if another attempt makes sense.
 
         In a Spark batch job Spark itself has repeated what failed; and a job that has come to its end, with a commit that
         failed, can only be started anew.
@@ -690,14 +690,14 @@ class Job:
         return stage is not None
 
     def _plan_attempt(self, restoration: Restoration | None) -> None:
-        """Apply the rules anew if the attempt starts from another kind of window state than the plan is for."""
+        """Apply the rules anew if the attempt starts from another form of window state than the plan is for."""
         restores = {} if restoration is None else restoration.subtasks
         found = saved_in_keyed_state((operator, restore.states) for (operator, _), restore in restores.items())
         if found != self._in_keyed_state:
             self.plan, self._in_keyed_state = self.stage.plan(found), found
 
     def _observe(self, master: JobMaster, attempt: int, event: TaskEvent) -> None:
-        """Pass on to the machine what a task's event says about its execution."""
+        """Pass a task's event on to the machine as a change of its execution."""
         match event:
             case MetricsReport():
                 self._metrics.take(event)
@@ -725,7 +725,7 @@ class Job:
                 self.handle(ExecutionMoved(attempt, task, state, error=error, repeated=repeated))
 
     def check(self) -> None:
-        """Look at every source and sink before the tasks of an attempt are made; raise what they raise."""
+        """Look at every source and sink before the tasks of an attempt are made; raise their exceptions."""
         self.master.check()
         self.handle(SourcesChecked())
 
@@ -738,10 +738,10 @@ class Runner(Protocol):
     """A way to run a plan."""
 
     def default_parallelism(self, configuration: Configuration, session: Any) -> int:
-        """How many subtasks an operator gets by default."""
+        """Return the default number of subtasks of an operator."""
 
     def prepare(self, job: Job) -> None:
-        """Do beforehand what an attempt of a job that waits will need; raise what keeps it from that."""
+        """Prepare an attempt of a job that waits; raise the error that keeps it from starting."""
 
     def run(self, job: Job) -> None:
         """Run the job to its end; raise ``JobExecutionError`` if it fails; return early if it is cancelled."""

@@ -133,7 +133,7 @@ class JobCheckpoints:
         return made
 
     def claim(self) -> None:
-        """Take the job's checkpoints over from whoever ran it before, once; a job that does not begin takes none."""
+        """Take over the job's checkpoints from an earlier driver, once; a job that does not begin takes none."""
         if self._claimed:
             return
         self._store.scan()  # before the claim: a driver that cannot resume from there does not end another's job
@@ -162,7 +162,7 @@ class JobCheckpoints:
         return made
 
     def _check_restore_path(self) -> None:
-        """Raise what is wrong with the savepoint that the program names, before anything is started for the job."""
+        """Raise the fault of the savepoint that the program names, before anything is started for the job."""
         if not self._settings.restore_path:
             return
         try:
@@ -190,7 +190,7 @@ class JobCheckpoints:
         self.history.replan(plan)
 
     def restoration(self) -> Restoration | None:
-        """Return what the next attempt starts from: the newest complete checkpoint, else what the program names."""
+        """Return the start of the next attempt: the newest complete checkpoint, else the one that the program names."""
         for gone in self._store.refresh():  # what is prepared is committed and dropped from here on
             self.handle(Rejected(gone, self._store.lost[gone][1]))
         newest = self._store.latest(self._settings.allow_fresh)
@@ -272,7 +272,7 @@ class JobCheckpoints:
             pause = min(2 * pause, longest)
 
     def reject(self, reason: str) -> bool:
-        """What the attempt was to start from is broken; returns whether it was a checkpoint, so that one before it may do.
+        """Reject the broken snapshot of the attempt; return True if it was a checkpoint: one before it may do.
 
         To be called once ``failure_event`` has returned. Results that were committed since the one before may come again.
         """
@@ -288,7 +288,7 @@ class JobCheckpoints:
 
     @property
     def done(self) -> bool:
-        """Whether the job has come to its end, and everything it did is safe, whatever fails now."""
+        """True if the job has come to its end, and everything it did is safe from later failures."""
         return self._over is not None and not self._over.failure
 
     def stopped(self, outcome: Outcome) -> None:
@@ -318,7 +318,7 @@ class JobCheckpoints:
                 logger.warning("job %r has ended (%s): %s.", self._plan.name, outcome.value, hint)
 
     def _resume_hint(self) -> str | None:
-        """Say from where the job can go on, of what is in the storage now."""
+        """Return a hint on the place from which the job can go on, by the present content of the storage."""
         try:
             self._store.refresh()
         except LeadershipLost:
@@ -379,7 +379,7 @@ class JobCheckpoints:
         self.handle(Tick())
 
     def story(self, checkpoint: int) -> str:
-        """Return what happened to a checkpoint."""
+        """Return the history of a checkpoint."""
         return self._coordinator.story(CheckpointId(checkpoint))
 
     @property
@@ -429,7 +429,7 @@ class JobCheckpoints:
         }
 
     def commit(self, manifest: Manifest) -> None:
-        """Commit what the sinks prepared."""
+        """Commit the output that the sinks prepared."""
         for entry in manifest.operators:
             self._commit(entry.id, [handle.committables for handle in entry.subtasks if handle.committables])
 
@@ -447,7 +447,7 @@ class JobCheckpoints:
                 raise
 
     def perform(self, command: Command) -> None:
-        """Do what concerns the tasks or the job."""
+        """Execute a command for the tasks or the job."""
         master = self._master
         match command:
             case NotifyComplete(checkpoint=checkpoint, tasks=tasks) if master is not None:

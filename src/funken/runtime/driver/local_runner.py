@@ -66,7 +66,7 @@ _TURN_SECONDS = 0.1
 """But it ends after this time, so that commands, checkpoints and metrics do not wait for 16 blocks of slow records."""
 _LONGEST_WAIT = 1000
 _LOOK_SECONDS = 0.2
-"""How often it is seen whether a function returns."""
+"""The interval (s) of checks whether a function returns."""
 
 
 class LocalRunner:
@@ -148,7 +148,7 @@ def _ticking(job: Job, loop: LocalLoop, wanted: bool) -> Iterator[None]:
 
 
 def _capture(job: Job) -> LogCapture:
-    """Take what the thread of a job logs from now on; what Funken itself logs here, the job's log has by itself."""
+    """Capture the logs of a job's thread from now on; Funken's own logs here are in the job's log anyway."""
     thread, settings = threading.get_ident(), job.settings.logs
 
     def mine(record: logging.LogRecord) -> bool:
@@ -171,11 +171,11 @@ class Inbox:
         self._task = task
 
     def empty(self) -> bool:
-        """Whether no block has arrived."""
+        """Return True if no block has arrived."""
         return not self.blocks
 
     def deliver(self) -> bool:
-        """Give the oldest block to the task."""
+        """Deliver the oldest block to the task."""
         self._task.receive(self.blocks.popleft())
         return True
 
@@ -183,23 +183,23 @@ class Inbox:
         """Nothing: blocks are not admitted by credit here, sources are not polled while many are in flight."""
 
     def flushes(self) -> bool:
-        """Whether no task had anything to do in the last round."""
+        """Return True if no task had anything to do in the last round."""
         return self._loop.quiet
 
 
 class HeadInbox(Inbox):
-    """The mailbox of a task with heads of loops: what has come back goes before what is new."""
+    """The mailbox of a task with heads of loops: feedback goes before new blocks."""
 
     def __init__(self, loop: LocalLoop, task: Task, lane: FeedbackLane) -> None:
         super().__init__(loop, task)
         self._lane = lane
 
     def empty(self) -> bool:
-        """Whether no block has arrived that the task should take; what has come back may wait on disk while others are queued."""
+        """Return True if no block has arrived for the task; feedback may wait on disk while others are queued."""
         return not self.blocks and (self._task.work or not self._lane.due)
 
     def deliver(self) -> bool:
-        """Give a block to the task."""
+        """Deliver a block to the task."""
         if self._lane.due and not self._task.work:
             self._task.receive(self._lane.take())
             return True
@@ -231,9 +231,9 @@ class LocalLoop:
         job.master.send = self._take  # from any thread
         job.master.now = clock.monotonic
         self.turns = 0
-        """How many rounds there were."""
+        """Number of rounds so far."""
         self.quiet = False
-        """Whether no task had anything to do in the last round: then they flush."""
+        """True if no task had anything to do in the last round: then they flush."""
         self._inbox: dict[TaskId, deque[bytes]] = {}
         self._lanes = {
             task: FeedbackLane.of(job.settings.feedback, name) for task, name in job.plan.head_tasks().items()
@@ -266,7 +266,7 @@ class LocalLoop:
 
     @property
     def over(self) -> bool:
-        """Whether every task has finished, and with checkpoints the last one is complete."""
+        """True if every task has finished, and with checkpoints the last one is complete."""
         return self._job.master.over
 
     def open(self) -> None:
@@ -423,9 +423,9 @@ class JobExecution:
             raise self._raised
 
     def end(self, error: BaseException | None = None) -> BaseException | None:
-        """Clean up; return what the job's result is to raise: its failure, ``JobCancelled``, or nothing.
+        """Clean up; return the exception of the job's result: its failure, ``JobCancelled``, or nothing.
 
-        ``error`` is what ``run``, or what is around it, raised. May be called again if it is interrupted itself.
+        ``error`` is the exception of ``run``, or of the code around it. May be called again if it is interrupted itself.
         """
         job = self._job
         if error is not None and error is not self._raised:
@@ -447,11 +447,11 @@ class JobExecution:
         self._job.rescaling.give_up(JobExecutionError(f"job {self._job.plan.name!r} has ended before it was rescaled"))
 
     def cancellation(self) -> JobCancelled:
-        """Return what the result of a cancelled job raises."""
+        """Return the exception of the result of a cancelled job."""
         return JobCancelled(f"job {self._job.plan.name!r} was cancelled")
 
     def _abandon(self, error: BaseException, outcome: Outcome) -> BaseException:
-        """Drop what is not committed; return what the job's result is to raise."""
+        """Drop uncommitted output; return the exception of the job's result."""
         stopped = outcome in (Outcome.CANCELLED, Outcome.SUSPENDED)
         try:
             self._job.master.abandon()

@@ -63,21 +63,21 @@ class AttemptOutputs:
         self._held.setdefault(event.task, []).append(event)
 
     def take(self, task: TaskId) -> list[CoordinatorEvent]:
-        """Return what a task's attempt has reported, and forget it."""
+        """Return the reports of a task's attempt, and forget them."""
         return self._held.pop(task, [])
 
     def take_all(self) -> list[CoordinatorEvent]:
-        """Return what is held of every task, and forget it."""
+        """Return the held reports of every task, and forget them."""
         return [event for task in list(self._held) for event in self.take(task)]
 
     def first_to_finish(self, task: TaskId) -> bool:
-        """Return whether no attempt of the task has finished before this one."""
+        """Return True if no attempt of the task has finished before this one."""
         first = task not in self._finished
         self._finished.add(task)
         return first
 
     def has_finished(self, task: TaskId) -> bool:
-        """Whether an attempt of the task has finished."""
+        """Return True if an attempt of the task has finished."""
         return task in self._finished
 
     def failed(self, task: TaskId, error: JobExecutionError) -> None:
@@ -142,7 +142,7 @@ class SourceRates:
         self.mean = 0.0
 
     def on_report(self, report: MetricsReport) -> None:
-        """Note what a task has read since its last report."""
+        """Note the records that a task has read since its last report."""
         counts = [metrics.records_in for vertex, metrics in report.vertices.items() if vertex in self._sources]
         if not counts:
             return
@@ -226,11 +226,11 @@ class JobMaster:
         self.error: JobExecutionError | None = None
         self.ended = threading.Event()
         self.over = False
-        """Whether everything the job did is safe; with checkpoints that comes after the end of the last task."""
+        """True if everything the job did is safe; with checkpoints that comes after the end of the last task."""
         self.all_started = threading.Event()
         self.metrics: dict[TaskId, MetricsReport] = {}
         self.collectors = collectors or Collectors()
-        """Where the records of collecting sinks arrive: those of the job."""
+        """The targets of the records of collecting sinks: those of the job."""
         self.checkpoints: CheckpointObserver | None = None
         self.send: Callable[[TaskId, TaskCommand], None] = lambda task, command: None
         self.now: Callable[[], float] = SystemClock().monotonic
@@ -238,7 +238,7 @@ class JobMaster:
         """Called with every event, before it is handled; without the lock."""
         self.buffers_output = hold
         self.spark_retries = False
-        """Whether Spark retries failed tasks; then a failure ends the job only when Spark stops retrying."""
+        """True if Spark retries failed tasks; then a failure ends the job only when Spark stops retrying."""
         self._attempt_outputs = AttemptOutputs()
         self._progress = progress
         self._source_rates = SourceRates(plan.vertices)
@@ -254,11 +254,11 @@ class JobMaster:
     # ---- life
 
     def check(self) -> None:
-        """Check every source and sink before anything runs; raises what they raise."""
+        """Check every source and sink before anything runs; raises their exceptions."""
         self.coordinators.start()
 
     def succeed(self) -> None:
-        """The job has succeeded: commit what its sinks prepared, and end the collected streams."""
+        """The job has succeeded: commit the output that its sinks prepared, and end the collected streams."""
         for sink in self.coordinators.sinks():
             sink.succeeded()
         self.end_collecting()
@@ -266,11 +266,11 @@ class JobMaster:
             self.close()
 
     def close(self) -> None:
-        """Release what the coordinators hold; nothing is committed after it."""
+        """Release the resources of the coordinators; nothing is committed after it."""
         self.coordinators.close()
 
     def abandon(self) -> None:
-        """The job failed or was cancelled: abort what is not committed."""
+        """The job failed or was cancelled: abort uncommitted output."""
         with self._lock:
             void = self._attempt_outputs.take_all()
         self._drop(void)
@@ -320,11 +320,11 @@ class JobMaster:
         return snapshots
 
     def recover(self, operator: OperatorId, prepared: list[PreparedCommittable]) -> None:
-        """Commit what the checkpoint holds that the attempt starts from; it may have been committed before."""
+        """Commit the output of the checkpoint that the attempt starts from; it may have been committed before."""
         self.coordinators.sink(operator).recover(prepared)
 
     def commit(self, operator: OperatorId, prepared: list[PreparedCommittable]) -> None:
-        """Commit what a sink prepared for a checkpoint that is complete."""
+        """Commit a sink's prepared output of a checkpoint that is complete."""
         self.coordinators.sink(operator).commit(prepared)
 
     def tick(self) -> None:

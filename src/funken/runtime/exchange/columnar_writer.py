@@ -52,7 +52,7 @@ class ColumnsWriter(EdgeWriter):
 
     @property
     def waiting(self) -> bool:
-        """Whether records wait for their block to fill, in either form."""
+        """True if records wait for their block to fill, in either form."""
         return any(self._blocks) or super().waiting
 
     def emit_block(self, block: Block) -> None:
@@ -64,7 +64,7 @@ class ColumnsWriter(EdgeWriter):
             self._buffer(block)
 
     def _joinable(self, first: Any, block: Any) -> bool:
-        """Whether a block can be sent together with one that waits."""
+        """Return True if a block can be sent together with one that waits."""
         stamped = block.timestamps is not None
         return type(first) is type(block) and (first.timestamps is not None) is stamped and first.schema == block.schema
 
@@ -189,4 +189,4 @@ COLUMNAR: dict[type, type[EdgeWriter]] = {
     ColumnarHash: ColumnarHashWriter, ColumnarGlobal: ColumnarOneTargetWriter, ColumnarForward: ColumnarOneTargetWriter,
     ColumnarRebalance: ColumnarRebalanceWriter, ColumnarRescale: ColumnarRescaleWriter,
 }  # fmt: skip
-"""Which writer the partitionings of columns get."""
+"""The writers of the partitionings of columns."""

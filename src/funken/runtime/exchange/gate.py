@@ -94,7 +94,7 @@ def named_tuples_of(cls: type[Any], columns: list[tuple[Any, ...]]) -> list[Any]
 
 
 def is_simple_namedtuple(cls: type[Any]) -> bool:
-    """Whether a class's instances are pickled as the call of the class with their fields, and that just takes them.
+    """Return True if pickle restores a class's instances by a call with their fields, which just takes them.
 
     Checked per block and not cached: a class may be changed, or get a function in ``copyreg``, at any time.
     """
@@ -131,13 +131,13 @@ _FIELDS = struct.Struct("<BHHHIqd")
 _SIZE = _CHECKSUM.size + _FIELDS.size
 _PROTOCOL = 5
 COLUMNS = 0xC0
-"""What the content of a block of columns begins with (``columnar/keyed/codec.py``); no pickle begins so."""
+"""The first byte of a block of columns (``columnar/keyed/codec.py``); no pickle begins so."""
 ITSELF = 0xC1
-"""What the content of a block begins with whose own pickle follows: of a form that rooms above this one brought."""
+"""The first byte of a block whose own pickle follows: of a form of rooms above this one."""
 
 
 class BlockKind(enum.IntEnum):
-    """What a block is."""
+    """The kind of a block."""
 
     DATA = 0
     WATERMARK = 1
@@ -170,14 +170,14 @@ def pack_header(
     ingested_at: float,
     content: bytes = b"",
 ) -> bytes:
-    """Write a block: a header, and what follows it."""
+    """Write a block: a header, and its payload."""
     fields = _FIELDS.pack(kind, edge, upstream, target, sequence & 0xFFFFFFFF, number, ingested_at)
     checksum = zlib.crc32(content, zlib.crc32(fields))
     return b"".join((_CHECKSUM.pack(checksum), fields, content))
 
 
 def read_header(block: bytes) -> BlockHeader:
-    """Read the header of a block; raises ``TransferCorrupted`` if the block is not what was sent.
+    """Read the header of a block; raises ``TransferCorrupted`` if the block differs from the one sent.
 
     >>> block = bytearray(pack_header(BlockKind.WATERMARK, 1, 0, 0, 0, 1000, 0.0))
     >>> read_header(bytes(block)).number
@@ -204,7 +204,7 @@ def _corrupted(block: bytes, fact: str) -> TransferCorrupted:
 
 
 def payload_of(block: bytes) -> bytes:
-    """Return what follows the header."""
+    """Return the payload behind the header."""
     return block[_SIZE:]
 
 
@@ -299,7 +299,7 @@ class StatusWatermarkValve:
 
     @property
     def ended(self) -> bool:
-        """Whether all channels have ended."""
+        """True if all channels have ended."""
         return all(channel.ended for channel in self._channels)
 
     def watermark_of(self, channel: InputChannel, watermark: int) -> bool:
@@ -361,7 +361,7 @@ class Receiver(Protocol):
 
 
 class BarrierHandler(Protocol):
-    """What is given the barriers and ends that arrive at the gates of a task."""
+    """A handler of the barriers and ends that arrive at the gates of a task."""
 
     def barrier(self, vertex: int, channel: ChannelId, checkpoint: int, unaligned: bool) -> None:
         """A barrier arrived, and everything before it on its channel was processed."""
@@ -371,7 +371,7 @@ class BarrierHandler(Protocol):
 
 
 class RoundHandler(Protocol):
-    """What is given the markers of the rounds of a loop that arrive at the gates of a task."""
+    """A handler of the markers of the rounds of a loop that arrive at the gates of a task."""
 
     def round(self, vertex: int, channel: ChannelId, number: int) -> None:
         """A marker arrived, and everything before it on its channel was processed."""
@@ -400,7 +400,7 @@ class InputGate:
         }
         self.combined: int = MIN_TIMESTAMP
         self.records = 0
-        """How many records were passed on."""
+        """Number of records that were passed on."""
         self._idle = False
         self.finished = False
         self._pauses = False
@@ -485,7 +485,7 @@ class InputGate:
             self._rounds.round(self._vertex, key, number)
 
     def release(self) -> None:
-        """Process what was held back; a barrier among it may block channels anew, and then the rest is held back again."""
+        """Process held blocks; a barrier among them may block channels anew, and then the rest is held again."""
         held, self._held = self._held, deque()
         for handle, arguments in held:
             handle(*arguments)
@@ -532,17 +532,17 @@ class LoopGate(InputGate):
         self.root = root
         self.inputs_ended = False
         self.came_back = 0
-        """How many records came back since the last round."""
+        """Number of records that came back since the last round."""
         self.too_late = 0
-        """How many came back when the loop had ended."""
+        """Number of records that came back when the loop had ended."""
         self.over = False
-        """Whether the subtask had finished when the checkpoint was made that it starts from: its operators do not run."""
+        """True if the subtask had finished in the checkpoint that it starts from: its operators do not run."""
         self._feedback = set(self.feedback)
         self._event_time_ends = False
 
     @property
     def closed(self) -> bool:
-        """Whether the loop has ended, and everything that could come back has come."""
+        """True if the loop has ended, and everything that could come back has come."""
         return self.finished and not self._feedback
 
     def waits_for(self) -> set[ChannelId]:
@@ -602,7 +602,7 @@ class LoopGate(InputGate):
 
 
 class FeedbackQueue(Protocol):
-    """Where blocks wait: first in, first out."""
+    """A queue of blocks: first in, first out."""
 
     def __len__(self) -> int: ...
 
@@ -614,7 +614,7 @@ class FeedbackQueue(Protocol):
 
 
 class FeedbackLane:
-    """What has come back for one task; ``put`` may be called by any thread.
+    """The feedback of one task; ``put`` may be called by any thread.
 
     >>> lane = FeedbackLane(SpillingQueue(100, ByteSpillSpace(), "head"))
     >>> lane.put(b"one")
@@ -629,7 +629,7 @@ class FeedbackLane:
     def __init__(self, queue: FeedbackQueue) -> None:
         self._queue = queue
         self.due = 0
-        """How many blocks are taken before new input is."""
+        """Number of blocks that are taken before new input is."""
 
     @staticmethod
     def of(settings: FeedbackSettings, head: str) -> FeedbackLane:
@@ -651,5 +651,5 @@ class FeedbackLane:
         return self._queue.get()
 
     def turn(self) -> None:
-        """New input was taken, or there is none: what has come back by now is next."""
+        """New input was taken, or there is none: the feedback so far is next."""
         self.due = len(self._queue)

@@ -24,7 +24,7 @@ Send = Callable[[int, bytes], None]
 
 
 class IngestionTime:
-    """When the oldest record being processed entered the job (wall clock, s); shared by all writers of a task."""
+    """The ingestion time of the oldest record being processed (wall clock, s); shared by all writers of a task."""
 
     __slots__ = ("at",)
 
@@ -50,9 +50,9 @@ class EdgeWriter:
         self._max_bytes = size
         self._stamped = False
         self.records = 0
-        """How many records were sent."""
+        """Number of records sent."""
         self.bytes = 0
-        """How many bytes of records were sent."""
+        """Number of bytes of records sent."""
         self._sequence = [0] * self.targets
         self._values: list[Values] = [[] for _ in range(self.targets)]
         self._stamps: list[list[int]] = [[] for _ in range(self.targets)]
@@ -62,12 +62,12 @@ class EdgeWriter:
 
     @property
     def waiting(self) -> bool:
-        """Whether records are buffered."""
+        """True if records are buffered."""
         return any(self._values)
 
     @property
     def oldest(self) -> float:
-        """When the oldest of the records that are buffered was ingested (wall clock, s), ``inf``: there is none."""
+        """The ingestion time of the oldest buffered record (wall clock, s), ``inf``: there is none."""
         return min((since for since in self._since if since), default=inf)
 
     def emit(self, values: Values, timestamps: Timestamps) -> None:
@@ -75,7 +75,7 @@ class EdgeWriter:
         raise NotImplementedError
 
     def emit_block(self, block: Block) -> None:
-        """Buffer a block of the operator's output, in whatever form it comes."""
+        """Buffer a block of the operator's output, in any form."""
         self.emit(*block.rows())
 
     def _align(self, timestamps: Timestamps) -> list[int] | None:
@@ -313,11 +313,11 @@ class ManyKeys:
         self._owners: Any = None
 
     def takes(self, records: int) -> bool:
-        """Whether to deal out a block of so many records."""
+        """Return True if a block of so many records is to be dealt out."""
         return self._found and records >= _FEWEST
 
     def note(self, records: int, cleared: int) -> None:
-        """Take note of a block whose keys were looked up in a cache, and how often that was cleared."""
+        """Take note of a block whose keys were looked up in a cache, and of the number of its clearings."""
         if self._found:
             return
         self._records += records
@@ -364,7 +364,7 @@ a router gives one object for all equal texts or not."""
 
 
 class FieldRouter(KeyRouter):
-    """A router to what appends the fields of tuples; with ``one_text`` also the key, and the type of those that it may stand for.
+    """Routes to appenders of the fields of tuples; with ``one_text`` also to the key, and the type it may stand for.
 
     A field that is the key then becomes the key that is here: of equal texts one object remains, which is pickled in a third of
     the time and read in half of it. Of numbers it would save nothing, and a look at their types costs a quarter of the loop.
@@ -386,7 +386,7 @@ class FieldRouter(KeyRouter):
         super().__init__(max_parallelism, parallelism, choose, limit)
         self.one_text = one_text
         self.texts = False
-        """Whether any key was a text."""
+        """True if any key was a text."""
 
     def choice(self, key: Any) -> Any:
         """Return them."""
@@ -435,7 +435,7 @@ class HashWriter(EdgeWriter):
         return True
 
     def _route_fields(self, *, one_text: bool) -> None:
-        """Make the routers to what appends fields; a single one is no tuple."""
+        """Make the routers to appenders of fields; a single one is no tuple."""
         appends = [[each.append for each in lists] for lists in self._fields]
         alone = len(appends[0]) == 1 and not one_text
 
@@ -451,7 +451,7 @@ class HashWriter(EdgeWriter):
 
     @property
     def waiting(self) -> bool:
-        """Whether records are buffered, in either form."""
+        """True if records are buffered, in either form."""
         return any(fields[0] for fields in self._fields) or super().waiting
 
     def emit(self, values: Values, timestamps: Timestamps) -> None:
@@ -601,7 +601,7 @@ _SOON = 100
 
 
 def all_flush_soon(edges: Iterable[Edge], default: int) -> bool:
-    """Whether every buffer timeout is short (ms), so that a record's age is due to queueing and processing."""
+    """Return True if every buffer timeout is short (ms), so that a record's age is due to queueing and processing."""
     timeouts = [default if edge.buffer_timeout is None else edge.buffer_timeout for edge in edges]
     return all(0 <= timeout <= _SOON for timeout in timeouts)
 
@@ -622,7 +622,7 @@ class FlushTimers:
         self._urgent = False
 
     def add(self, writer: EdgeWriter) -> Callable[[], None]:
-        """Register a writer; return what ``Task.flush`` calls for it."""
+        """Register a writer; return the function that ``Task.flush`` calls for it."""
         timeout = writer.edge.buffer_timeout
         if timeout is not None and timeout > 0:
             self._timed.append((writer, timeout))
@@ -633,21 +633,21 @@ class FlushTimers:
 
     @property
     def waiting(self) -> bool:
-        """Whether records wait for the environment's timeout."""
+        """True if records wait for the environment's timeout."""
         return any(writer.waiting for writer in self._untimed)
 
     @property
     def oldest(self) -> float:
-        """When the oldest record that waits for a timeout was ingested (wall clock, s), ``inf``: none waits."""
+        """The ingestion time of the oldest record that waits for a timeout (wall clock, s), ``inf``: none waits."""
         writers = [*self._untimed, *(writer for writer, _ in self._timed)]
         return min((writer.oldest for writer in writers), default=inf)
 
     def request_urgent_flush(self) -> None:
-        """Request that what was sent waits in no buffer on its way."""
+        """Request that sent records wait in no buffer on their way."""
         self._urgent = True
 
     def take_urgent_flush(self) -> bool:
-        """Return whether an urgent flush was requested since the last call."""
+        """Return True if an urgent flush was requested since the last call."""
         pressed, self._urgent = self._urgent, False
         return pressed
 

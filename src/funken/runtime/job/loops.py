@@ -47,10 +47,10 @@ class _Loop:
     records: int = 0
     busy: bool = False
     due: int | None = None
-    """When the next round begins, if it is to wait; 0: a pause after now."""
+    """The beginning of the next round, if it is to wait; 0: a pause after now."""
 
     def expected(self) -> set[Place]:
-        """Return where reports come from."""
+        """Return the sources of reports."""
         heads = [head for head in self.heads if head.root or self.phase is not _Phase.WAITING]
         return {(head.vertex.id, subtask) for head in heads for subtask in range(head.vertex.parallelism)}
 

@@ -292,7 +292,7 @@ class JobMachine:
 
     @property
     def all_opened(self) -> bool:
-        """Whether all tasks of the attempt run, or have run."""
+        """True if all tasks of the attempt run, or have run."""
         return bool(self.executions) and len(self._opened) == len(self.executions)
 
     def _create(self, event: ExecutionsCreated) -> None:
@@ -369,7 +369,7 @@ class JobMachine:
         self._lines.append((self._wall, text.splitlines()[0]))
 
     def story(self) -> str:
-        """Return what happened to the job, a line per event; the oldest lines are forgotten.
+        """Return the history of the job, a line per event; the oldest lines are forgotten.
 
         >>> machine = JobMachine()
         >>> for at, event in enumerate([JobSubmitted(), JobScheduled(), CancelRequested(), AttemptReturned(), JobClosed()]):
@@ -410,7 +410,7 @@ class JobMachine:
 
 
 def _would_repeat(error: Exception) -> JobExecutionError:
-    """Return why a job is not restarted that its strategy would restart after ``error``."""
+    """Return the reason against a restart that the job's strategy would make after ``error``."""
     found = JobExecutionError(
         "the job failed and is not restarted: the program has records of execute_and_collect() already, and without "
         "checkpoints another attempt would give it them again. Call env.enable_checkpointing(interval), or write to a sink. "

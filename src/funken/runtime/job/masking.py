@@ -58,7 +58,7 @@ def secrets_of(values: Mapping[str, Any]) -> list[str]:
 
 
 def masked_text(text: str, secrets: Iterable[str] = ()) -> str:
-    """Return a text without these secrets, users of URLs, and what is assigned to a name like ``password``.
+    """Return a text without these secrets, users of URLs, and values assigned to a name like ``password``.
 
     >>> masked_text("connect to jdbc://me:pw@db with password=hunter2 and abcdefgh", ["abcdefgh"])
     'connect to jdbc://******@db with password=****** and ******'

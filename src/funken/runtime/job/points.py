@@ -11,7 +11,7 @@ from funken.runtime.process import ProcessStatus
 
 
 def operator_records(metrics: SubtaskMetrics) -> dict[str, dict[str, int | float]]:
-    """Return, by the stable id of an operator, what it has read and emitted; a metric of its own of that name goes before."""
+    """Return operators' records read and emitted, by stable id; an own metric of that name goes before."""
     return {
         operator: {name: value for name, value in records.named().items() if name not in metrics.user.get(operator, {})}
         for operator, records in metrics.operators.items()
@@ -83,7 +83,7 @@ def points_of(job: JobSnapshot, driver: ProcessStatus | None = None) -> list[Met
 
 
 def numbers(metrics: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
-    """Yield what is a number: a meter has a count and a rate, a distribution five numbers; texts and errors are none.
+    """Yield the numbers: a meter has a count and a rate, a distribution five numbers; texts and errors are none.
 
     >>> list(numbers({"late": 2, "orders": {"count": 20, "rate": 2.0}, "state": "open"}))
     [('late', 2), ('orders.count', 20), ('orders.rate', 2.0)]

@@ -43,7 +43,7 @@ _LONGEST = 16
 
 @dataclass(frozen=True, slots=True)
 class ScalingSettings:
-    """What the machine goes by; times in ms, shares from 0 to 1."""
+    """The settings of the machine; times in ms, shares from 0 to 1."""
 
     by_load: bool
     lowest: int
@@ -97,7 +97,7 @@ class ScalingSettings:
 
 @dataclass(frozen=True, slots=True)
 class LoadObserved:
-    """The job as it runs: for which parallelism there are slots, how busy its busiest vertex is, how far sources are held back.
+    """The load of a job: the parallelism that slots allow, its busiest vertex's share, and its sources' held share.
 
     ``busy`` is of the vertices that would change with the parallelism; both are means of their subtasks.
     """
@@ -109,7 +109,7 @@ class LoadObserved:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """All tasks of an attempt run with this parallelism, whoever chose it."""
+    """All tasks of an attempt run with this parallelism, chosen by anyone."""
 
     parallelism: int
 
@@ -148,7 +148,7 @@ class ScalingMachine:
         self._loads: deque[tuple[Millis, float, float]] = deque()
 
     def handle(self, event: LoadObserved | Begun | Refused, now: Millis) -> ChangeScale | None:
-        """Handle an event; return what is to be done, if anything."""
+        """Handle an event; return the command, if any."""
         match event:
             case Begun(parallelism=parallelism):
                 if self.under_way is not None and self.under_way.parallelism == parallelism:
@@ -194,7 +194,7 @@ class ScalingMachine:
         return None
 
     def _possible(self, now: Millis) -> int:
-        """Return for which parallelism there have been slots for long enough; 0 if that is not known yet."""
+        """Return the parallelism for which slots have been there for long enough; 0 if it is not known yet."""
         covered = self._slots and now - self._slots[0][0] >= self.settings.slots_for
         return min(possible for _, possible in self._slots) if covered else 0
 
@@ -217,6 +217,6 @@ class ScalingMachine:
 
 
 def _forget(seen: deque[tuple[Millis, int]] | deque[tuple[Millis, float, float]], before: int) -> None:
-    """Drop what is older; the newest one of that age stays, so that what is left covers the time."""
+    """Drop older entries; the newest one of that age stays, so that the rest covers the time."""
     while len(seen) > 1 and seen[1][0] <= before:
         seen.popleft()

@@ -66,7 +66,7 @@ _MEASURABLE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class OperatorRecords:
-    """How many records one subtask of an operator has read and emitted, and how many per second of late.
+    """The records that one subtask of an operator has read and emitted, in total and lately per second.
 
     ``None``: nobody counts them, because they pass between two functions of one loop.
     """
@@ -123,20 +123,20 @@ class SubtaskMetrics:
     markers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The ages (ms) of the newest latency markers, by where they come from."""
     queued: int = 0
-    """How many blocks wait for it in its task."""
+    """Number of blocks that wait for it in its task."""
     process: ProcessStatus | None = None
-    """What the process that the subtask is in uses of its machine."""
+    """The resources that the subtask's process uses of its machine."""
     operators: Mapping[str, OperatorRecords] = field(default_factory=dict)
-    """What each of its operators has read and emitted, by the operator's stable id."""
+    """The records that each of its operators has read and emitted, by the operator's stable id."""
 
     @property
     def true_processing_rate(self) -> float | None:
-        """How many records per second it could take if it were always busy; ``None`` if it is too idle to tell."""
+        """The records per second of a subtask that is always busy; ``None`` if it is too idle to tell."""
         busy = self.busy_ms_per_second / 1000
         return round(self.records_in_per_second / busy, 3) if busy >= _MEASURABLE else None
 
     def lag(self, now: int) -> int | None:
-        """Return how far (ms) the watermark is behind ``now``; ``None`` before the first, and after the end of time."""
+        """Return the lag (ms) of the watermark behind ``now``; ``None`` before the first, and after the end of time."""
         mark = self.output_watermark if self.input_watermark is None else self.input_watermark
         return None if mark is None or mark >= MAX_WATERMARK else now - mark
 
@@ -365,19 +365,19 @@ class CheckpointStats:
     failure: str = ""
     subtasks: tuple[SubtaskCheckpointStats, ...] = ()
     discarded: bool = False
-    """Whether its files are deleted, or about to be: nothing can start from it. A savepoint is the user's and stays."""
+    """True if its files are deleted, or about to be: nothing can start from it. A savepoint is the user's and stays."""
     held_up_by: tuple[tuple[int, int], ...] = ()
     """The vertices and subtasks that have not acknowledged it although everything before them has; of a failed one, then."""
 
     @property
     def duration(self) -> int | None:
-        """How long (ms) it took, if it has ended."""
+        """The duration (ms), if it has ended."""
         return None if self.ended is None else self.ended - self.triggered
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredCheckpoint:
-    """What an attempt started from."""
+    """The checkpoint or savepoint from which an attempt started."""
 
     id: int
     kind: str
@@ -387,7 +387,7 @@ class RestoredCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointsSnapshot:
-    """The checkpoints of a job: how many there were, the newest of each kind, and the newest few, newest first."""
+    """The checkpoints of a job: their numbers, the newest of each type, and the newest few, newest first."""
 
     completed: int = 0
     failed: int = 0
@@ -467,7 +467,7 @@ class CheckpointHistory:
                 self._times[task, checkpoint] = times
 
     def observe(self, machine: CheckpointMachine, event: Event, commands: Iterable[Command]) -> None:
-        """Follow the coordinator: an event, what it commands, and its machine after that."""
+        """Follow the coordinator: an event, its commands, and its machine after that."""
         if isinstance(event, Tick) and not commands:
             return
         with self._lock:
@@ -586,7 +586,7 @@ class CheckpointHistory:
 
 
 def _reason(event: Event) -> str:
-    """Return why an event ends a checkpoint of which no task is notified any more."""
+    """Return the reason for which an event ends a checkpoint of which no task is notified any more."""
     if isinstance(event, JobStopped):
         return f"the job has ended ({event.outcome.value})"
     return str(getattr(event, "reason", "")) or "aborted"
@@ -673,7 +673,7 @@ def job_graph(plan: PhysicalPlan) -> JobGraph:
 
 _STUCK_MILLIS = 10_000
 _NAMED = 4
-"""How many subtasks of a vertex are named in a sentence."""
+"""Number of subtasks of a vertex that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -746,9 +746,9 @@ class JobSnapshot:
     restart_history: tuple[RestartRecord, ...]
     """The newest restarts, newest first."""
     configuration: Mapping[str, Any]
-    """What was set, with secrets masked."""
+    """The options that were set, with secrets masked."""
     commits: Mapping[str, int | float] = field(default_factory=dict)
-    """What became of the committables of its sinks, and how long (ms) the last commit took; empty before the first one."""
+    """The outcomes of its sinks' committables, and the time (ms) of the last commit; empty before the first one."""
     bottlenecks: tuple[Bottleneck, ...] = ()
     """The vertices that hold sources back, the one that holds back most first."""
     coordinators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -756,7 +756,7 @@ class JobSnapshot:
 
     @property
     def phase(self) -> str:
-        """What a job does that has no figures yet: the step of its start that it is at, else its state, in words."""
+        """The activity of a job without figures yet: the current step of its start, else its state, in words."""
         states = [subtask.state for vertex in self.vertices for subtask in vertex.subtasks]
         if self.state is not JobStatus.RUNNING or not states:
             return self.state.name.lower()
@@ -771,22 +771,22 @@ class JobSnapshot:
 
     @property
     def start_time(self) -> Millis:
-        """When it was submitted; 0 before."""
+        """The time of submission; 0 before."""
         return self.timestamps.get(JobStatus.CREATED, Millis(0))
 
     @property
     def end_time(self) -> Millis | None:
-        """When it ended, if it has."""
+        """The time of its end, if it has ended."""
         return self.timestamps[self.state] if self.state.is_terminal_state() else None
 
     @property
     def duration(self) -> int:
-        """How long (ms) it has been there."""
+        """The time (ms) since submission, or from it to the end."""
         return ((self.taken if self.end_time is None else self.end_time) - self.start_time) if self.start_time else 0
 
     @property
     def uptime(self) -> int:
-        """How long (ms) it has been running since its last restart; 0 if it does not run."""
+        """The time (ms) that it has been running since its last restart; 0 if it does not run."""
         return self.taken - self.timestamps[self.state] if self.state is JobStatus.RUNNING else 0
 
     def metrics(self) -> dict[str, int | float]:
@@ -818,14 +818,14 @@ class JobSnapshot:
         return {name: value for name, value in found.items() if value is not None} | dict(self.commits)
 
     def _checkpoint_interval(self) -> int | None:
-        """How often (ms) checkpoints are triggered; ``None``: they are not."""
+        """Return the interval (ms) of checkpoints; ``None``: they are not triggered."""
         for name in (config.CHECKPOINT_INTERVAL.key, *config.CHECKPOINT_INTERVAL.older):
             if name in self.configuration:
                 return config.CHECKPOINT_INTERVAL.parse(self.configuration[name])
         return None
 
     def _since_last_checkpoint(self) -> int | None:
-        """How long ago (ms) the last checkpoint was completed, or, before the first, the job began to run."""
+        """Return the time (ms) since the last completed checkpoint, or, before the first, since the job runs."""
         if self.state.is_terminal_state() or self._checkpoint_interval() is None:
             return None
         last = self.checkpoints.latest_completed
@@ -834,7 +834,7 @@ class JobSnapshot:
         return None if since is None else max(0, self.taken - since)
 
     def start_delays(self) -> dict[tuple[int, int], int]:
-        """Return, by vertex and subtask, how long (ns) after its trigger the barrier of the last checkpoint came."""
+        """Return, by vertex and subtask, the delay (ns) of the last checkpoint's barrier after its trigger."""
         last = self.checkpoints.latest_completed
         parts = () if last is None else last.subtasks
         return {(each.vertex, each.subtask): round(each.start_delay * 1e6) for each in parts}
@@ -899,7 +899,7 @@ def _subtasks(numbers: list[int]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return data classes, enums and tuples as what JSON has."""
+    """Return data classes, enums and tuples as values of JSON."""
     if isinstance(value, enum.Enum):
         return value.name
     if is_dataclass(value) and not isinstance(value, type):
@@ -945,7 +945,7 @@ def aggregated(states: list[ExecutionState]) -> ExecutionState:
 def vertices_of(
     graph: JobGraph, machine: JobMachine, metrics: Mapping[tuple[int, int], SubtaskMetrics]
 ) -> tuple[VertexSnapshot, ...]:
-    """Return the vertices; the caller holds what guards the machine."""
+    """Return the vertices; the caller holds the machine's lock."""
     found = []
     none = SubtaskMetrics()
     for vertex in graph.vertices:
@@ -978,7 +978,7 @@ def _subtask(number: int, execution: Execution | None, metrics: SubtaskMetrics) 
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """Some entries in their order; ``next`` is the number to resume at, ``lost`` how many before them are not kept any more."""
+    """Some entries in order; ``next`` is the number to resume at, ``lost`` the number of dropped ones before."""
 
     records: list[dict[str, Any]]
     next: int

@@ -32,7 +32,7 @@ class JobStatus(enum.Enum):
     RUNNING = 1
     """An attempt runs, or is being started."""
     FAILING = 2
-    """It has failed for good; what is left of it is cleaned up."""
+    """It has failed for good; its rest is cleaned up."""
     FAILED = 3
     CANCELLING = 4
     """A client has cancelled it, or its program ends; tasks are being stopped."""
@@ -48,11 +48,11 @@ class JobStatus(enum.Enum):
     """Not yet run."""
 
     def is_globally_terminal_state(self) -> bool:
-        """Whether the job is over, and is not to be resumed."""
+        """Return True if the job is over, and is not to be resumed."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
-        """Whether the job is over in this process."""
+        """Return True if the job is over in this process."""
         return self is JobStatus.SUSPENDED or self.is_globally_terminal_state()
 
 
@@ -78,7 +78,7 @@ class ExecutionState(enum.Enum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the execution is over."""
+        """True if the execution is over."""
         return not EXECUTION_MOVES[self]
 
 
@@ -125,7 +125,7 @@ _TRACEBACK = 50_000
 
 @dataclass(slots=True)
 class Execution:
-    """One execution of a task: its state, and since when; ``number`` counts what Spark repeats within an attempt."""
+    """One execution of a task: its state, and since when; ``number`` counts Spark's repetitions in an attempt."""
 
     task: TaskId
     attempt: int
@@ -143,7 +143,7 @@ class Execution:
 
     @property
     def was_opened(self) -> bool:
-        """Whether its process was there once."""
+        """True if its process was there once."""
         return ExecutionState.INITIALIZING in self.timestamps
 
     def start(self, state: ExecutionState, now: Millis) -> None:
@@ -184,7 +184,7 @@ class FailureRecord:
 
 @dataclass(frozen=True, slots=True)
 class RestartRecord:
-    """A restart: after which attempt, why, and how long (ms) it was put off."""
+    """A restart: its attempt, its cause, and its delay (ms)."""
 
     time: Millis
     attempt: int
@@ -193,7 +193,7 @@ class RestartRecord:
 
 
 def headline(error: BaseException) -> str:
-    """Return what an error says, without the traceback that it carries.
+    """Return the message of an error, without the traceback that it carries.
 
     >>> headline(JobExecutionError("no disk", traceback_text="...")), headline(KeyError("orders"))
     ('no disk', "KeyError: 'orders'")
@@ -294,7 +294,7 @@ class AttemptRaised(JobEvent):
 
 @dataclass(frozen=True, slots=True)
 class AttemptSettled(JobEvent):
-    """It is settled what another attempt would start from; ``another`` is false if there is nothing left for it to do.
+    """The start of another attempt is settled; ``another`` is false if there is nothing left for it to do.
 
     If a checkpoint was to be rejected, ``another`` says whether there is one before it.
     """
@@ -309,7 +309,7 @@ class RestartDue(JobEvent):
 
 @dataclass(frozen=True, slots=True)
 class ResultsCommitted(JobEvent):
-    """What the sinks prepared is committed."""
+    """The commit of the output that the sinks prepared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,14 +350,14 @@ class RunAttempt(JobCommand):
 
 @dataclass(frozen=True, slots=True)
 class StopAttempt(JobCommand):
-    """Stop what runs, and end any wait for a restart; whoever executes it does not wait for that."""
+    """Stop the attempt, and end any wait for a restart; its executor does not wait for that."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettleAttempt(JobCommand):
-    """Abandon the attempt and settle what the next one starts from; answer ``AttemptSettled`` or ``RunRaised``.
+    """Abandon the attempt and settle the start of the next one; answer ``AttemptSettled`` or ``RunRaised``.
 
-    With ``reject`` that is not what this attempt started from.
+    With ``reject`` that is not the start of this attempt.
     """
 
     reason: str
@@ -374,12 +374,12 @@ class WaitForRestart(JobCommand):
 
 @dataclass(frozen=True, slots=True)
 class CommitResults(JobCommand):
-    """Commit what the sinks prepared; answer ``ResultsCommitted`` or ``RunRaised``."""
+    """Commit the output that the sinks prepared; answer ``ResultsCommitted`` or ``RunRaised``."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndJob(JobCommand):
-    """Clean up what the job leaves, by its outcome; answer ``JobClosed``, or ``RunRaised`` if it had finished."""
+    """Clean up behind the job, by its outcome; answer ``JobClosed``, or ``RunRaised`` if it had finished."""
 
     outcome: Outcome
     error: BaseException | None = None
@@ -397,9 +397,9 @@ class EndJob(JobCommand):
 HELD_BACK = 0.1
 """From which share of time on a source counts as held back; Flink's bound between "ok" and "low"."""
 _BUSY_SOURCE = 0.8
-"""From which share of time on a source that nobody holds back is what the job waits for."""
+"""The share of time from which on a source that nobody holds back is the job's bottleneck."""
 _BUSY = 0.3
-"""A vertex that is less busy is nobody's bottleneck: what holds the source back is outside of the job, or only passing."""
+"""A vertex that is less busy is nobody's bottleneck: the source's wait has a cause outside of the job, or passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,7 +430,7 @@ class Bottleneck:
 
 
 class FlowGraph:
-    """The vertices of a plan and how records flow through them, without what goes back to the head of a loop.
+    """The vertices of a plan and the flow of records through them, without the feedback of loops.
 
     >>> graph = FlowGraph([0, 1, 2, 3], [(0, 1), (1, 2), (1, 3)])
     >>> graph.pressure(sources={0: 0.8}, busy={1: 0.1, 2: 0.9, 3: 0.2})

@@ -32,7 +32,7 @@ class TimeSeries(Generic[K]):
     def __init__(self, span: int, interval: int, max_values: int) -> None:
         self.interval = interval
         self.left_out = 0
-        """How many series were not kept, because even two values of each would be too many."""
+        """Number of series that were not kept, because even two values of each would be too many."""
         self._span = span
         self._max_values = max_values
         self._times = array("q", [_NEVER]) * self._slots
@@ -47,7 +47,7 @@ class TimeSeries(Generic[K]):
         return self._slots * len(self._values)
 
     def add(self, at: int, values: Mapping[K, float]) -> None:
-        """Add what was measured at a time; a second sample within an interval replaces the first."""
+        """Add the measurements of a time; a second sample within an interval replaces the first."""
         new = [key for key in values if key not in self._values]
         while new and (len(self._values) + len(new)) * self._slots > self._max_values and self._slots >= 4:
             self._coarsen()

@@ -188,7 +188,7 @@ class TakeSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class AddChannelState:
-    """Add what was recorded to the snapshot of a subtask."""
+    """Add recorded blocks to the snapshot of a subtask."""
 
     vertex: int
     checkpoint: int
@@ -196,14 +196,14 @@ class AddChannelState:
 
 @dataclass(frozen=True, slots=True)
 class DropChannelState:
-    """Forget what was recorded."""
+    """Forget recorded blocks."""
 
     vertex: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseChannels:
-    """Process what the blocked channels of a subtask have held back."""
+    """Process the held blocks of the blocked channels of a subtask."""
 
     vertex: int
 
@@ -301,7 +301,7 @@ class SubtaskBarriers:
 
     @property
     def inputs_ended(self) -> bool:
-        """Whether all channels have ended that barriers are waited for."""
+        """True if all channels have ended that barriers are waited for."""
         return len(self.ended_channels) == len(self.channels)
 
     def count(self, channel: ChannelId, checkpoint: int, now: Millis, monotonic: float) -> None:
@@ -363,7 +363,7 @@ class SubtaskBarriers:
 
 @dataclass(slots=True)
 class Recording:
-    """The recording of what one barrier overtakes at one subtask; ``waiting``: the channels whose barrier was not reached."""
+    """The recording of blocks that one barrier overtakes at one subtask; ``waiting``: channels without the barrier."""
 
     checkpoint: int
     waiting: set[ChannelId]
@@ -397,7 +397,7 @@ class InspectedMachine:
 
     @property
     def deadline(self) -> Millis | None:
-        """When the first alignment takes too long (ms), ``None`` if none is under way that may become unaligned."""
+        """The time at which the first alignment takes too long (ms), ``None`` if none can become unaligned."""
         if not self.unaligned_after:
             return None
         after = self.unaligned_after
@@ -406,17 +406,17 @@ class InspectedMachine:
 
     @property
     def awaits_barriers(self) -> bool:
-        """Whether an unaligned checkpoint waits for barriers."""
+        """True if an unaligned checkpoint waits for barriers."""
         overtaken = any(each.waiting - self.subtasks[vertex].feedback for vertex, each in self.recording.items())
         return overtaken or (self.unaligned_after is not None and self.aligning)
 
     @property
     def aligning(self) -> bool:
-        """Whether some subtask has some barriers of a checkpoint, and not all."""
+        """True if some subtask has some barriers of a checkpoint, and not all."""
         return any(each.aligning is not None or each.counts for each in self.subtasks.values())
 
     def story(self) -> str:
-        """Return the newest events and what was commanded, a line each.
+        """Return the newest events and their commands, a line each.
 
         >>> from funken.runtime.task.checkpoint_machine import TaskCheckpointMachine, TriggerCheckpoint
         >>> machine = TaskCheckpointMachine({7: []})
@@ -716,7 +716,7 @@ class TaskCheckpointMachine(InspectedMachine):
             self._seal()
 
     def _forget(self, checkpoint: int) -> None:
-        """Forget what is kept of a checkpoint that is sealed, and of those before it."""
+        """Forget the data of a checkpoint that is sealed, and of those before it."""
         self.newest = checkpoint
         for older in [number for number in self.snapshotted if number <= checkpoint]:
             del self.snapshotted[older]

@@ -76,7 +76,7 @@ class StackSampler:
         return found
 
     def _ran(self) -> float | None:
-        """Return for how long (s) the thread has had a core; ``None`` where the system does not tell."""
+        """Return the time (s) that the thread has had a core; ``None`` where the system does not tell."""
         try:
             with open(self._schedule, encoding="ascii") as file:
                 return int(file.read().split()[0]) / 1e9
@@ -89,7 +89,7 @@ Look = SampleStacks | DumpThreads
 
 
 def answer_in_thread(sampler: StackSampler, task: TaskId, command: Look, send: Callable[[TaskEvent], object]) -> None:
-    """Look in a thread of its own, and send what was found; a driver that has hung up by then is not told."""
+    """Look in a thread of its own, and send the stacks; a driver that has hung up by then gets none."""
 
     def run() -> None:
         found: TaskEvent
@@ -116,7 +116,7 @@ def _functions(frame: FrameType | None) -> tuple[str, ...]:
 
 
 def thread_stacks() -> list[ThreadStack]:
-    """Return what each thread of this process does.
+    """Return the stack of each thread of this process.
 
     >>> [each.name for each in thread_stacks()][0]
     'MainThread'

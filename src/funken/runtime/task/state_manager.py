@@ -54,7 +54,7 @@ from funken.types.copying import copied_block
 
 @dataclass(frozen=True)
 class TaskStateSnapshot:
-    """What a task has snapshotted for a checkpoint or savepoint; ``final``: it has ended, and this is its last one.
+    """A task's snapshot for a checkpoint or savepoint; ``final``: it has ended, and this is its last one.
 
     ``finished`` are those whose subtask had ended before its barrier could arrive: they do not run again. ``times`` are those of
     the subtasks, by vertex, and ``taken`` is when (monotonic, s) the last of them was snapshotted.
@@ -145,7 +145,7 @@ class Materializer:
         self._fixed = rows
         self._rows = rows or _FIRST_ROWS
         self.open: dict[OperatorSubtaskId, Materialization] = {}
-        """What is left to materialize; read once per block."""
+        """The rest to materialize; read once per block."""
         self._not_before = 0.0
         #: whether records were processed since the last step
         self.worked = False
@@ -181,7 +181,7 @@ class Materializer:
             self._materialized(each)
 
     def cancel(self) -> None:
-        """Drop what is not materialized: the task has ended. References to files go with it."""
+        """Drop unmaterialized snapshots: the task has ended. References to files go with them."""
         self.open.clear()
 
 
@@ -208,14 +208,14 @@ class Materializer:
 
 
 _DEALT = 100
-"""How many records that came back are dealt out together to the subtasks of another parallelism."""
+"""Number of feedback records that are dealt out together to the subtasks of another parallelism."""
 
 UNALIGNED = b"!"
-"""What an unaligned barrier's block contains."""
+"""The content of an unaligned barrier's block."""
 
 
 def may_overtake(partitioning: Partitioning) -> bool:
-    """Whether a barrier may overtake the records of an edge.
+    """Return True if a barrier may overtake the records of an edge.
 
     >>> may_overtake(Rebalance())
     True
@@ -267,9 +267,9 @@ class ChannelState:
     dealt: list[BufferedBlock] = field(default_factory=list)
 
     def to_state(self) -> SubtaskState:
-        """Return it as plain data; what is not keyed is one element, so that it all goes to the same subtask, in order.
+        """Return it as plain data; the unkeyed part is one element, so that it all goes to the same subtask, in order.
 
-        Of what is dealt out, each part is an element.
+        Of the part that is dealt out, each item is an element.
         """
         received, keyed, sent, dealt = (
             [(tuple(entry[0]), *entry[1:]) for entry in entries]
@@ -299,7 +299,7 @@ def edge_names(plan: PhysicalPlan) -> dict[int, EdgeName]:
 
 
 class ChannelStateWriter:
-    """What one barrier has overtaken at one subtask; which blocks that are is decided by ``task/checkpoint_machine.py``."""
+    """The blocks that one barrier has overtaken at one subtask, as chosen by ``task/checkpoint_machine.py``."""
 
     def __init__(self) -> None:
         self.received: list[tuple[BlockHeader, Block]] = []
@@ -360,7 +360,7 @@ def reassigned(piece: BufferedBlock, edge: Edge, subtask: int) -> BufferedBlock 
 
 
 def _owner(edge: Edge) -> Callable[[Any], int] | None:
-    """Return what says to which subtask a record of an edge goes, if that follows from the record."""
+    """Return a function from a record of an edge to its subtask, if that follows from the record."""
     match edge.partitioning:
         case Hash(key=by):
             key, owners = (
@@ -532,7 +532,7 @@ class TaskStateManager:
         return TaskStateSnapshot(checkpoint, self._partial.pop(checkpoint, {}), final, savepoint, ended)
 
     def notify_complete(self, checkpoint: CheckpointId) -> None:
-        """A checkpoint is complete: what was prepared for it and for earlier ones is committed."""
+        """A checkpoint is complete: the output prepared for it and for earlier ones is committed."""
         for place, prepared in self._prepared.items():
             self._prepared[place] = [entry for entry in prepared if entry[0] > checkpoint]
 
@@ -560,7 +560,7 @@ def _joined(left: Any, more: Any) -> Any:
 def _state_of(
     operator: Operator, own: Callable[[], Any], complete: bool, dumps: Dumps, chunk: int
 ) -> SubtaskState:  # fmt: skip
-    """Return the state of an operator; if not ``complete``, only what changed since the last time where that is tracked."""
+    """Return the state of an operator; if not ``complete``, only the changes since the last time where tracked."""
     context = operator.context
     for ask in context.before_snapshot:
         ask()

@@ -73,7 +73,7 @@ _SUBTASKS = 1 << 16
 
 
 class MarkedSubtask(Protocol):
-    """What markers pass through; ``marker_ages`` has the newest ages (ms), by where they come from."""
+    """A subtask that markers pass through; ``marker_ages`` has the newest ages (ms), by origin."""
 
     vertex: Vertex
     outputs: list[EdgeOutput]
@@ -123,7 +123,7 @@ class LatencyMarkers:
 
 
 def latency_statistics(ages: Iterable[float]) -> dict[str, float]:
-    """Return what Flink shows of a histogram (ms).
+    """Return Flink's figures of a histogram (ms).
 
     >>> latency_statistics([4.0, 1.0, 2.0, 3.0])["p99"], latency_statistics([1.0, 2.0, 3.0])["median"]
     (4.0, 2.0)
@@ -219,7 +219,7 @@ class Subtask:
             self._fast_factor = max(self._fast_factor, min(pieces_of_block, MIXED_FACTOR))
 
     def worked(self, seconds: float, records: int) -> None:
-        """A piece of so many records has taken so long: count that, and choose how many the next one has."""
+        """A piece of so many records has taken so long: count that, and choose the size of the next one."""
         self.metrics.busy += seconds
         if self._fast_factor > 1:
             self.factor = self._fast_factor if seconds < records * FAST_SECONDS else 1
@@ -294,7 +294,7 @@ class TaskBuilder:
         return Subtask(vertex, kind(vertex, contexts, operators, ends), ends, writers, local, pieces)
 
     def _had_finished(self, vertex: Vertex) -> bool:
-        """Whether a vertex had ended when the checkpoint was made that it starts from."""
+        """Return True if a vertex had ended in the checkpoint that it starts from."""
         checkpoints, ids = self._settings.checkpoints, self._plan.stable_ids
         if checkpoints is None:
             return False
@@ -387,7 +387,7 @@ class TaskBuilder:
 
 
 def _nothing(*arguments: object) -> None:
-    """Do not send what has no part in feedback: watermarks, idleness, latency markers."""
+    """Do not send events without a part in feedback: watermarks, idleness, latency markers."""
 
 
 def _send_barrier(
@@ -527,7 +527,7 @@ class TaskCheckpoints:
     # ---- what becomes an event
 
     def receive_barrier(self, subtask: Subtask | None, head: BlockHeader, details: bytes) -> None:
-        """A barrier was received and queued, or relayed (``None``); ``details`` is what it carries besides its number."""
+        """A barrier was received and queued, or relayed (``None``); ``details`` is its content besides its number."""
         if self._plan.edges[head.edge].feedback:
             return
         if subtask is None:
@@ -539,11 +539,11 @@ class TaskCheckpoints:
             self.handle(BarrierReceived(subtask.vertex.id, channel, head.number, unaligned, savepoint))
 
     def barrier(self, vertex: int, channel: ChannelId, checkpoint: int, unaligned: bool) -> None:
-        """A gate was given a barrier."""
+        """A barrier arrived at a gate."""
         self.handle(BarrierProcessed(vertex, channel, checkpoint, unaligned))
 
     def end(self, vertex: int, channel: ChannelId) -> None:
-        """A gate was given the end of a channel."""
+        """The end of a channel arrived at a gate."""
         self.handle(ChannelEnded(vertex, channel))
 
     def record(self, subtask: Subtask, head: BlockHeader, block: Block) -> None:
@@ -561,7 +561,7 @@ class TaskCheckpoints:
             subtask.state_writer.add(head, block)
 
     def handle(self, event: CheckpointEvent) -> None:
-        """Give an event to the machine, and execute what it commands."""
+        """Pass an event to the machine, and execute its commands."""
         for command in self.machine.handle(event, Millis(self._time.latest), self._clock.monotonic()):
             match command:
                 case TakeSnapshot(vertex):
@@ -631,7 +631,7 @@ class TaskCheckpoints:
         self.handle(SnapshotSealed(checkpoint, snapshot.open if self.materializer.open else frozenset()))
 
     def deliver(self, snapshot: TaskStateSnapshot) -> None:
-        """Pass a snapshot to what writes it."""
+        """Pass a snapshot to its writer."""
         if self._deliver is not None:
             self._deliver(snapshot)
 
@@ -643,14 +643,14 @@ class TaskCheckpoints:
         self.materializer.step()
 
     def notify_complete(self, checkpoint: int, is_open: bool = True) -> None:
-        """A checkpoint is complete: what sinks prepared for it is committed; notify the operators if they are open."""
+        """A checkpoint is complete: the output of sinks is committed; notify the operators if they are open."""
         if self._state_manager is not None:
             self._state_manager.notify_complete(CheckpointId(checkpoint))
         for subtask in self._subtasks.values() if is_open else ():
             subtask.chain.notify_checkpoint_complete(checkpoint)
 
     def abort(self, command: CheckpointAborted, is_open: bool = True) -> None:
-        """A checkpoint is aborted: give it up, and notify the operators if they are open."""
+        """A checkpoint is aborted: abandon it, and notify the operators if they are open."""
         self.handle(command)
         if command.rewrite and self._state_manager is not None:
             self._state_manager.rewrite()
@@ -668,6 +668,6 @@ class TaskCheckpoints:
         return self._state_manager.take(checkpoint, final=True)
 
     def close(self) -> None:
-        """Drop what was not delivered: the task has ended."""
+        """Drop undelivered snapshots: the task has ended."""
         self.materializer.cancel()
         self._sealed.clear()

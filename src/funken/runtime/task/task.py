@@ -104,9 +104,9 @@ class TaskMeter:
         #: for how long (s) the vertices had been busy when ``waited`` was last called
         self._before: dict[int, float] = {}
         self.blocked = 0.0
-        """How long (s) the output has waited until it was taken."""
+        """The time (s) that the output has waited until it was taken."""
         self.held = 0.0
-        """How long (s) the sources have paused because of what is behind them."""
+        """The time (s) that the sources have paused because of the tasks behind them."""
 
     def hold(self) -> None:
         """The sources pause from now on, if they do not yet."""
@@ -122,7 +122,7 @@ class TaskMeter:
     def waited(self, seconds: float) -> None:
         """The task had something to do, but its thread turned other tasks for so long (s), since the last call.
 
-        What it was busy with since then took so much longer, as if the other tasks had had threads of their own.
+        Its work since then took so much longer, as if the other tasks had had threads of their own.
         """
         before, self._before = self._before, {}
         grown = {number: each.metrics.busy - before.get(number, 0.0) for number, each in self._subtasks.items()}
@@ -190,7 +190,7 @@ class _Member:
     closed: bool = False
 
     def all_arrived(self) -> bool:
-        """Whether the marker has come on all channels that can deliver it, and nothing else is to come from elsewhere."""
+        """Return True if the marker has come on all channels that can deliver it, and nothing else is to come."""
         ended = {key for key, channel in self.gate.channels.items() if channel.ended}
         return (
             bool(self.arrived)
@@ -221,7 +221,7 @@ class TaskRounds:
 
     @property
     def closed(self) -> bool:
-        """Whether every head has ended, and all that could come back has."""
+        """True if every head has ended, and all that could come back has."""
         return all(member.gate.closed for member in self._members.values() if isinstance(member.gate, LoopGate))
 
     # ---- the driver's commands
@@ -359,7 +359,7 @@ class Task:
 
     @property
     def finished(self) -> bool:
-        """Whether every vertex and every relayed channel has ended."""
+        """True if every vertex and every relayed channel has ended."""
         return (
             not self._work
             and not self._live_sources
@@ -370,27 +370,27 @@ class Task:
 
     @property
     def has_sources(self) -> bool:
-        """Whether ``poll`` may give something."""
+        """True if ``poll`` may return a block."""
         return bool(self._live_sources)
 
     @property
     def work(self) -> bool:
-        """Whether blocks are queued for ``step``."""
+        """True if blocks are queued for ``step``."""
         return bool(self._work)
 
     @property
     def backlog(self) -> int:
-        """How many blocks are queued for ``step``."""
+        """Number of blocks that are queued for ``step``."""
         return len(self._work)
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether blocks are received although others are queued: an unaligned barrier overtakes these."""
+        """True if blocks are received although others are queued: an unaligned barrier overtakes these."""
         return self.machine.unaligned_after is not None
 
     @property
     def awaits_barriers(self) -> bool:
-        """Whether an unaligned checkpoint waits for barriers."""
+        """True if an unaligned checkpoint waits for barriers."""
         return self.machine.awaits_barriers
 
     def close(self) -> None:
@@ -478,7 +478,7 @@ class Task:
             self._check_finished()
 
     def _tick_if_due(self, subtask: Subtask) -> None:
-        """Tick the operators of a vertex whose time has come by now, before they are given something else."""
+        """Tick the operators of a vertex whose time has come by now, before they process anything else."""
         at = subtask.chain.next_tick()
         if at is not None and subtask.vertex.id not in self.machine.stopped and not self._has_finished(subtask):
             now = self._clock.now()
@@ -537,7 +537,7 @@ class Task:
         return wait
 
     def feed(self, columns: list[Any] | None, done: Callable[[], None]) -> None:
-        """Spark brought rows for the source that reads a DataFrame; ``None``: there no longer exist."""
+        """Spark has rows for the source that reads a DataFrame; ``None``: there no longer are any."""
         for subtask in self._live_sources:
             reader = subtask.source and subtask.source.reader
             if isinstance(reader, RowsReader):
@@ -549,7 +549,7 @@ class Task:
         done()
 
     def advance(self) -> int | None:
-        """Read the clock and tick what is due; return when the next tick is (ms), ``None``: never."""
+        """Read the clock and fire due ticks; return the time of the next tick (ms), ``None``: never."""
         self._now = now = self._time.read()
         due: int | None = None
         with self._failures:
@@ -591,7 +591,7 @@ class Task:
                 subtask.chain.flush()
 
     def _send_all(self) -> None:
-        """The sources have to pause until what they sent has come through: flush everything, without delay on the way."""
+        """The sources have to pause until their records have come through: flush all, without delay on the way."""
         self.flush()
         with self._failures:
             self.flushing.flush_timed()
@@ -599,7 +599,7 @@ class Task:
             self.flushing.request_urgent_flush()
 
     def take_urgent_flush(self) -> bool:
-        """Return whether an urgent flush was requested since the last call."""
+        """Return True if an urgent flush was requested since the last call."""
         return self.flushing.take_urgent_flush()
 
     def handle_command(self, command: TaskCommand) -> None:
@@ -625,7 +625,7 @@ class Task:
 
     @property
     def materializing(self) -> bool:
-        """Whether a snapshot is being materialized: ``advance`` continues it, as every step does."""
+        """True if a snapshot is being materialized: ``advance`` continues it, as every step does."""
         return bool(self._checkpoints.materializer.open)
 
     # ---- reports
@@ -669,35 +669,35 @@ class Task:
 IDLE_FLUSH_SECONDS = 0.001
 """Sources that have nothing more to read flush no more often than this,"""
 _COSTS = 5
-"""nor than so many times what a flush takes,"""
+"""nor than so many times the time of a flush,"""
 _DELAYS = 4
 """nor than so many times by how much they are woken too late: cores that are busy have no time for more blocks."""
 _MOST_TIMEOUTS = 20
 """A task that is kept from its core flushes after so many buffer timeouts, whatever it had of them."""
 MEASURE_SECONDS = 0.5
-"""How often a task reports its metrics."""
+"""The interval (s) of a task's reports of its metrics."""
 
 
 class Mailbox(Protocol):
-    """What has arrived for a task: blocks and commands, in one order."""
+    """The arrivals of a task: blocks and commands, in one order."""
 
     def empty(self) -> bool:
-        """Whether nothing has arrived."""
+        """Return True if nothing has arrived."""
 
     def deliver(self) -> bool:
-        """Give the oldest to the task; return whether the turn goes on, or the task is to advance first."""
+        """Deliver the oldest to the task; return whether the turn goes on, or the task is to advance first."""
 
     def processed(self) -> None:
         """A block was processed."""
 
     def flushes(self) -> bool:
-        """Whether the task flushes in this turn if no block is queued, whatever the buffer timeout."""
+        """Return True if the task flushes in this turn if no block is queued, with any buffer timeout."""
 
 
 class TaskLoop:
     """Turns one task; ``timeout`` is the buffer timeout (s), negative: only full blocks are sent.
 
-    ``reports_delay``: whether the driver is to throttle the sources by what queues here.
+    ``reports_delay``: whether the driver is to throttle the sources by the queues here.
     """
 
     def __init__(
@@ -760,7 +760,7 @@ class TaskLoop:
             task.throttle.on_idle()
 
     def _work(self, due: int | None, blocks: int, may_poll: bool, seconds: float) -> float:
-        """Receive, process and poll; return for how long (ms) nothing is to be done."""
+        """Receive, process and poll; return the idle time that follows (ms)."""
         task, mailbox = self.task, self.mailbox
         worked = 0
         until = self._clock.monotonic() + seconds if seconds < math.inf else math.inf
@@ -802,7 +802,7 @@ class TaskLoop:
         return left <= 0
 
     def _still_fills(self, now: float) -> float:
-        """Return for how long (s) blocks are still filled by a task that has work, but not always a core, or may not read on.
+        """Return the time (s) for which a task that has work, but no core, or may not read on, still fills blocks.
 
         That time does not fill blocks, and there is the less of a core the more is spent on blocks.
         """
@@ -822,6 +822,6 @@ class TaskLoop:
         return 0.0
 
     def _kept_back(self) -> float | None:
-        """Return for how long (s) the task had no core, or its sources paused; ``None``: nobody knows."""
+        """Return the time (s) that the task had no core, or its sources paused; ``None``: nobody knows."""
         delay = self._clock.run_delay()
         return None if delay is None else delay + self._paused

@@ -91,7 +91,7 @@ class Channel:
             self._socket.sendall(data)
 
     def receive(self) -> Any:
-        """Wait for a message; raises ``HungUp`` at the end, ``MessageTooLarge``, and whatever unpickling raises."""
+        """Wait for a message; raises ``HungUp`` at the end, ``MessageTooLarge``, and exceptions of unpickling."""
         try:
             data = self._read()
         except (OSError, ValueError) as error:  # ValueError: closed by another thread
@@ -164,7 +164,7 @@ def _packed(message: Any) -> bytes:
 
 PROTOCOL = b"funken-control 1"
 HANDSHAKE_SECONDS = 5.0
-"""How long a handshake may take in all, on either side."""
+"""The time limit (s) of a handshake in all, on either side."""
 _NONCE = 32
 _PROOF = 32
 GREETING = len(PROTOCOL) + _NONCE
@@ -173,7 +173,7 @@ DENIED = b"denied".ljust(_PROOF, b".")
 
 
 class ServerHandshake:
-    """The driver's side for one peer: send ``greeting``, then ``take`` what arrives until it returns an answer.
+    """The driver's side for one peer: send ``greeting``, then ``take`` bytes until it returns an answer.
 
     >>> server = ServerHandshake(b"key")
     >>> answer, client_proof = answer_to(server.greeting, b"key", nonce=b"n" * 32)
@@ -191,16 +191,16 @@ class ServerHandshake:
 
     @property
     def greeting(self) -> bytes:
-        """What the peer is sent first."""
+        """The first message to the peer."""
         return PROTOCOL + self._nonce
 
     @property
     def missing(self) -> int:
-        """How many bytes of the peer's answer have not arrived; never read more from it."""
+        """Number of bytes of the peer's answer that have not arrived; never read more from it."""
         return ANSWER - len(self._received)
 
     def take(self, data: bytes) -> bytes | None:
-        """Take bytes of the peer's answer; return what it is to be sent when all of them are there."""
+        """Take bytes of the peer's answer; return the reply to it when all of them are there."""
         self._received += data
         if self.missing > 0:
             return None
@@ -210,7 +210,7 @@ class ServerHandshake:
 
 
 def answer_to(greeting: bytes, key: bytes, nonce: bytes | None = None) -> tuple[bytes, bytes]:
-    """Return what a worker answers to the driver's greeting, and the proof that it expects from the driver then.
+    """Return a worker's answer to the driver's greeting, and the proof that it expects from the driver then.
 
     Raises ``AuthenticationError`` if the greeting is not of this protocol.
     """
@@ -225,7 +225,7 @@ def answer_to(greeting: bytes, key: bytes, nonce: bytes | None = None) -> tuple[
 
 
 def authenticate(connection: socket.socket, key: bytes, left: Callable[[], float]) -> None:
-    """Do the worker's side on a connected socket; ``left`` returns how many seconds there are for the rest of it.
+    """Do the worker's side on a connected socket; ``left`` returns the remaining time (s).
 
     Raises ``AuthenticationError`` if one of the two has another key, ``OSError`` if the driver disconnects or on a timeout.
     """
@@ -332,11 +332,11 @@ class ControlClient:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether this process has stood still for the timeout, just now: the driver has given it up."""
+        """True if this process has stood still for the timeout, just now: the driver has given it up."""
         return self._monitor is not None and self._monitor.was_stopped(_now())
 
     def close(self) -> None:
-        """Hang up, once the driver has read what was sent: to close with an order unread would reset the connection."""
+        """Hang up, once the driver has read all messages: to close with an order unread would reset the connection."""
         self._closed.set()
         self._channel.hang_up(socket.SHUT_WR)
         if self._listener is not None:
@@ -420,7 +420,7 @@ class Sealer:
         return self._salt + counter + made
 
     def opened(self, sealed: bytes, stage: int, subtask: int) -> bytes:
-        """Return the block; raises ``TaskLost`` for what no task of this job has sent here."""
+        """Return the block; raises ``TaskLost`` for bytes that no task of this job has sent here."""
         salt, counter = sealed[:_SALT], sealed[_SALT : _SALT + _COUNTER]
         try:
             opened: bytes = self._of(salt).decrypt(counter, sealed[_SALT + _COUNTER :], _place(stage, subtask))

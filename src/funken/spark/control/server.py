@@ -246,7 +246,7 @@ _now = SystemClock().monotonic
 
 
 class Master(Protocol):
-    """Who handles the events of tasks, from several threads."""
+    """The handler of the events of tasks, from several threads."""
 
     def handle(self, event: TaskEvent) -> Sequence[tuple[TaskId, TaskCommand]]:
         """Handle an event; return commands that are to be sent."""

@@ -84,7 +84,7 @@ class TlsConnection:
             self._socket.sendall(encrypted)
 
     def recv_into(self, buffer: WriteableBuffer) -> int:
-        """Read what there is, at least a byte; 0 at the end, also if the peer's process is gone."""
+        """Read available bytes, at least one; 0 at the end, also if the peer's process is gone."""
         while True:
             with self._lock:
                 try:
@@ -155,7 +155,7 @@ class _Reader(io.RawIOBase):
 Connection = socket.socket | TlsConnection
 
 TLS_SECONDS = 10.0
-"""How long the TLS handshake may take."""
+"""The time limit (s) of the TLS handshake."""
 _YEARS = 100
 
 

@@ -48,7 +48,7 @@ _LONGEST_LINE = 1 << 16
 
 
 def name_of(settings: Mapping[str, str], options: str) -> str:
-    """Return the name of a session: a hash of what it is started with, and of the Python and the Funken that start it.
+    """Return the name of a session: a hash of its settings, and of the Python and the Funken that start it.
 
     Of Funken also when it was changed: the workers of a session have it loaded, and another one could not read what a program
     sends them.
@@ -60,7 +60,7 @@ def name_of(settings: Mapping[str, str], options: str) -> str:
 
 
 def changed(package: Path) -> int:
-    """Return when the newest module of a package was changed (ns); 10 ms for a thousand modules."""
+    """Return the time of the newest change of a module of a package (ns); 10 ms for a thousand modules."""
     newest = 0
     for place, _, names in os.walk(package):
         for name in names:
@@ -82,12 +82,12 @@ def folder() -> Path | None:
 
 
 def socket_of(place: Path, name: str) -> Path:
-    """Return where the process of a session listens."""
+    """Return the path of a session's socket."""
     return place / f"warm-{name}.sock"
 
 
 def token_of(place: Path, name: str) -> Path:
-    """Return where its token is."""
+    """Return the path of its token."""
     return place / f"warm-{name}.token"
 
 
@@ -105,7 +105,7 @@ def send_line(connection: socket.socket, content: Mapping[str, Any]) -> None:
 
 
 def receive_line(connection: socket.socket) -> dict[str, Any]:
-    """Receive a message; raise ``ValueError`` for what is none, ``OSError`` if the peer has gone or is late."""
+    """Receive a message; raise ``ValueError`` for other bytes, ``OSError`` if the peer has gone or is late."""
     received = b""
     while not received.endswith(b"\n"):
         data = connection.recv(4096)
@@ -119,7 +119,7 @@ def receive_line(connection: socket.socket) -> dict[str, Any]:
 
 
 def is_own_peer(connection: socket.socket) -> bool:
-    """Whether the process at the other end is this user's, where the system tells."""
+    """Return True if the process at the other end is this user's, where the system tells."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True  # the folder keeps others out
     size = struct.calcsize("3i")
@@ -151,7 +151,7 @@ def listen(place: Path, name: str) -> tuple[socket.socket, str]:
 
 
 def remove(place: Path, name: str) -> None:
-    """Remove what clients would find."""
+    """Remove the files that clients would find."""
     for path in (socket_of(place, name), token_of(place, name)):
         with suppress(OSError):
             path.unlink(missing_ok=True)
@@ -191,7 +191,7 @@ def ask(
 _VARIABLES = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
 _leases: list[socket.socket] = []
-"""What keeps the leases of this process."""
+"""The sockets that keep the leases of this process."""
 
 
 def join(name: str) -> SparkSession | None:
@@ -238,7 +238,7 @@ def _connected(port: int, secret: str) -> SparkSession:
 
 
 _SPARKS = ("SPARK", "PYSPARK", "PYTHON", "_PYSPARK")
-"""How variables begin that Spark has set for its workers, and that Python has read already."""
+"""The beginnings of variables that Spark has set for its workers, and that Python has read already."""
 
 
 def _is_sparks(name: str) -> bool:

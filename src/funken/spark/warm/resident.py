@@ -123,7 +123,7 @@ def end_jvm() -> None:
 
 
 def main() -> None:
-    """Start Spark, and lend it; the arguments are options, as JSON, and how long to stay without a program (s)."""
+    """Start Spark, and lend it; the arguments are options, as JSON, and the longest time without a program (s)."""
     configuration = Configuration(json.loads(sys.argv[1])).set(config.WARM_SESSION, "false")
     place = folder()
     assert place is not None

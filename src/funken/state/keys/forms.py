@@ -42,7 +42,7 @@ _object_eq: Any = object.__eq__
 
 
 class Named(NamedTuple):
-    """The form of keys that are equal to keys of their own kind only.
+    """The form of keys that are equal to keys of their own type only.
 
     ``hashed`` is hashed as a tuple of keys; ``identity`` begins with the name of the kind and tells all its keys apart.
     """
@@ -322,7 +322,7 @@ _LONGEST = datetime.timedelta.max // datetime.timedelta(microseconds=1)
 
 
 def library_form(kind: type) -> Form | None:
-    """Return what gives the form of keys of a class of NumPy or pandas; ``None`` if it is none of these."""
+    """Return a function to the form of keys of a class of NumPy or pandas; ``None`` if it is none of these."""
     numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
     base: Any
     form: Form
@@ -474,7 +474,7 @@ def form_of(key: Any) -> Any:
 
 
 def _find(key: Any) -> Form:
-    """Return what gives the form of keys of the class of this one."""
+    """Return a function to the form of keys of the class of this one."""
     kind: Any = type(key)
     eq, hashing = kind.__eq__, kind.__hash__
     if hashing is None:
@@ -677,7 +677,7 @@ _BASES: tuple[tuple[Any, Form], ...] = (
     (types.EllipsisType, _singleton),
     (types.NotImplementedType, _singleton),
 )
-"""Classes, and what gives the form of keys that are compared as theirs; a class before those it derives from."""
+"""Classes, with functions to the form of keys that are compared as theirs; a class before those it derives from."""
 
 _forms.update({kind: _itself for kind in EXACT - {float, complex, decimal.Decimal}})
 _forms[float] = float_form

@@ -40,7 +40,7 @@ Each = Callable[[Any], Any]
 Change = Callable[[Any, Each], Any]
 
 _changes: dict[type, Change | None] = {}
-"""What makes keys of a class normal; ``None``: they are."""
+"""Functions that normalize keys of a class; ``None``: they are normal."""
 _one: dict[Any, Any] = {}
 """The one object for equal keys that are not equal to themselves, by their form."""
 _one_while_used: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
@@ -159,7 +159,7 @@ def with_one_nan(entries: Mapping[Any, Any]) -> Any:
 
 
 def _change_of(key: Any) -> Change | None:
-    """Return what makes keys of the class of this one normal; raises ``KeyNotHashable`` for a class without a form."""
+    """Return a function that normalizes keys of the class of this one; raises ``KeyNotHashable`` without a form."""
     form = form_of(key)
     if isinstance(key, tuple):
         return _tuple
@@ -293,7 +293,7 @@ def _data_class(key: Any, each: Each) -> Any:
 
 @cache
 def _fields_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
-    """Return the fields of a data class that make it a key, and what reads them."""
+    """Return the fields of a data class that make it a key, and a function that reads them."""
     hashed, compared = key_fields(kind)
     names = tuple(dict.fromkeys((*hashed, *compared)))
     if len(names) > 1:

@@ -55,7 +55,7 @@ _OVERHEAD = 400
 
 
 class ObjectLimit:
-    """How many objects the tables of a task may keep; they share its bytes equally."""
+    """A limit of the objects in the tables of a task; the tables share its bytes equally."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -66,7 +66,7 @@ class ObjectLimit:
         self._tables += 1
 
     def objects(self, size: float) -> int:
-        """Return how many objects a table may keep whose pickled size is ``size`` on average.
+        """Return the number of objects that a table may keep whose pickled size is ``size`` on average.
 
         >>> limit = ObjectLimit(64 * 2**20)
         >>> limit.join()
@@ -79,7 +79,7 @@ class ObjectLimit:
 class Rows:
     """The rows of one state by their parts, with two generations of objects in front of them.
 
-    What is used is young. When there are too many young ones, the old ones are discarded, and the young are the old.
+    Used objects are young. When there are too many young ones, the old ones are discarded, and the young are the old.
     """
 
     __slots__ = ("_database", "_dirty", "_dumps", "_limit", "_most", "_old", "_size", "_young", "layout")
@@ -100,16 +100,16 @@ class Rows:
 
     @property
     def capacity(self) -> int:
-        """How many objects a generation has at most."""
+        """Maximal number of objects in a generation."""
         return self._most
 
     @property
     def in_memory(self) -> int:
-        """How many objects there are."""
+        """Number of objects."""
         return len(self._young) + len(self._old)
 
     def get(self, parts: Parts) -> Any:
-        """Return what is stored, maybe ``_ABSENT``."""
+        """Return the stored value, maybe ``_ABSENT``."""
         # Hot: one lookup, for what was used lately (benchmarks/state_size.py).
         stored = self._young.get(parts, _UNKNOWN)
         return self._find(parts) if stored is _UNKNOWN else stored
@@ -153,7 +153,7 @@ class Rows:
         self._size += (size - self._size) / 64
 
     def flush(self) -> None:
-        """Write what is dirty to the database."""
+        """Write dirty objects to the database."""
         if self._dirty:
             self._database.write(self._packed(self._dirty))
             self._dirty = {}
@@ -169,7 +169,7 @@ class Rows:
             yield layout.row(parts, writes=True), value
 
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[Parts, Any]]:
-        """Yield what there is from one place up to another, in order, as it is now; later changes are not seen."""
+        """Yield the rows from one place up to another, in order, as they are now; later changes are not seen."""
         self.flush()
         layout = self.layout
         return (
@@ -206,7 +206,7 @@ class RocksTable(MutableMapping[Slot, Any]):
         return slot if self._namespaced else (slot,)  # type: ignore[return-value]
 
     def get(self, slot: Slot, default: Any = None) -> Any:
-        """Return what is stored."""
+        """Return the stored value."""
         stored = self._rows.get(slot if self._namespaced else (slot,))  # type: ignore[arg-type]
         return default if stored is _ABSENT else stored
 
@@ -352,7 +352,7 @@ class MapView(MutableMapping[Any, Any]):
         return _Pairs(self)
 
     def is_empty(self) -> bool:
-        """Return whether there are no entries."""
+        """Return True if there are no entries."""
         return next(self.pairs(), None) is None
 
     def copy(self) -> dict[Any, Any]:
@@ -404,7 +404,7 @@ class WorkFolder:
 
     @staticmethod
     def create(parent: str) -> WorkFolder:
-        """Make a folder below ``parent``, and remove what killed processes left there."""
+        """Make a folder below ``parent``, and remove those of killed processes."""
         try:
             os.makedirs(parent, exist_ok=True)
             remove_left_over(parent)
@@ -473,7 +473,7 @@ _END = b"\xff\xff"
 
 
 class TaskDatabases:
-    """What the databases of one task share: memory, and a folder; both are made when the first one is opened."""
+    """The shared resources of one task's databases: memory and a folder, made when the first one is opened."""
 
     def __init__(
         self, memory: int, write_buffer_ratio: float, directory: str, min_free_space: int = LEAST_FREE
@@ -538,7 +538,7 @@ class LinkedFiles:
 
     @property
     def failed(self) -> bool:
-        """Whether they could not be made."""
+        """True if the files could not be made."""
         return self._made.done() and self._made.exception() is not None
 
 
@@ -591,7 +591,7 @@ class RocksDBBackend:
 
     @property
     def opened(self) -> bool:
-        """Whether the database is open: no files can be put in its place any more."""
+        """True if the database is open: no files can be put in its place any more."""
         return self._database is not None
 
     def place(self) -> str:
@@ -612,7 +612,7 @@ class RocksDBBackend:
         return DiskSpace(self._shared.folder.path, self._shared.min_free_space, self._owner)
 
     def table(self, name: str, kind: StateKind, namespaced: bool) -> Table:
-        """Return the table of a state, with what the database has of it."""
+        """Return the table of a state, with its rows in the database."""
         layout = self._layout(name, namespaced, kind is StateKind.MAP)
         rows = Rows(self.database, layout, self._shared.objects, partial(self._met, f"state/{name}"))
         self._rows.append(rows)

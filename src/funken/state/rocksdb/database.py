@@ -31,7 +31,7 @@ LEAST_FREE = 64 * 2**20
 
 
 def free_bytes(folder: str) -> int:
-    """Return how much this process may still write below a folder.
+    """Return the number of bytes that this process may still write below a folder.
 
     >>> free_bytes("/") > 0
     True
@@ -103,7 +103,7 @@ def check_installed() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How the memory of one task is divided (bytes): cached objects, write buffers and cached blocks."""
+    """The division of the memory of one task (bytes): cached objects, write buffers and cached blocks."""
 
     objects: int
     blocks: int
@@ -135,7 +135,7 @@ class SharedMemory:
 
     @property
     def used(self) -> int:
-        """How many bytes are in use; the write buffers are part of the cache."""
+        """Number of bytes in use; the write buffers are part of the cache."""
         return int(self._cache.get_usage())
 
     def options(self) -> Any:
@@ -168,9 +168,9 @@ def plain_options() -> Any:
 
 
 KEYS_VERSION = b"2"
-"""How keys are encoded today (``keys.py``)."""
+"""The version of today's encoding of keys (``keys.py``)."""
 _VERSION_ROW = b"\xff\xff"
-"""Where that is noted: behind all key groups."""
+"""The row with the version: behind all key groups."""
 
 
 class Database:
@@ -210,11 +210,11 @@ class Database:
 
     @property
     def keys_version(self) -> bytes | None:
-        """How keys are encoded in it; ``None``: as before there were versions, or there are none."""
+        """The version of the encoding of its keys; ``None``: as before there were versions, or there are no keys."""
         return self.get(_VERSION_ROW)
 
     def get(self, key: bytes) -> bytes | None:
-        """Return what is stored under a key."""
+        """Return the value of a key."""
         try:
             found: bytes | None = self._db.get(key)
         except Exception as error:
@@ -222,7 +222,7 @@ class Database:
         return found
 
     def write(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Store values, and remove what is given with ``None``; all at once. Waits while a checkpoint is made.
+        """Store values, and remove keys whose value is ``None``; all at once. Waits while a checkpoint is made.
 
         Nothing is written to a disk that is nearly full, which raises ``DiskFull``.
         """
@@ -303,7 +303,7 @@ class Database:
 
     @property
     def is_being_saved(self) -> bool:
-        """Whether a write would have to wait."""
+        """True if a write would have to wait."""
         return not self._saved.is_set()
 
     def _wait_until_saved(self) -> None:

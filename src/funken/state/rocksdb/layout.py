@@ -79,7 +79,7 @@ class OwnHash(Exception):
 
 
 def encode_with(before: bytes, key: Any, own: Callable[[bytes, Any], bytes]) -> bytes:
-    """Return what comes before, and a key; ``own(before, object)`` gives the bytes of one with ``__stable_hash__``."""
+    """Return a prefix, and a key; ``own(before, object)`` returns the bytes of one with ``__stable_hash__``."""
     form = form_of(key)
     kind = type(form)
     if kind is tuple or kind is Named:
@@ -96,7 +96,7 @@ def encode_with(before: bytes, key: Any, own: Callable[[bytes, Any], bytes]) -> 
 
 
 def own_key(key: Any) -> tuple[bytes, bytes]:
-    """Return what the bytes of all objects with the same ``__stable_hash__`` begin with, and those of this one."""
+    """Return the common beginning of the bytes of all objects with a ``__stable_hash__``, and the bytes of this one."""
     hashed = bytes((_OWN,)) + (int(key.__stable_hash__()) & 0xFFFFFFFF).to_bytes(4, "big")
     return hashed, hashed + pickle.dumps(key, 5).replace(_ZERO, _QUOTED) + _STOP
 
@@ -139,7 +139,7 @@ def encode_pickled(key: Any) -> bytes:
 
 
 def decodes_exactly(key: Any) -> bool:
-    """Return whether decoding gives the identical value: of these types, and not of types that are equal to them."""
+    """Return True if decoding returns the identical value: of these types, and not of types that are equal to them."""
     kind = type(key)
     if kind is int:
         return bool(-(1 << 8 * _LONGEST) < key < 1 << 8 * _LONGEST)
@@ -187,7 +187,7 @@ Parts = tuple[Any, ...]
 
 
 class Layout:
-    """Where the rows of one state are."""
+    """The places of the rows of one state."""
 
     __slots__ = ("_database", "_group_of", "_tail", "_unwritten", "mapped", "name", "namespaced")
 
@@ -204,11 +204,11 @@ class Layout:
         self._group_of = group_of
 
     def prefix(self, group: int) -> bytes:
-        """Return what all rows of a key group begin with."""
+        """Return the common beginning of all rows of a key group."""
         return group.to_bytes(2, "big") + self._tail
 
     def row(self, parts: Parts, writes: bool = False) -> bytes:
-        """Return where something is, or ``writes`` will be before ``written`` is called."""
+        """Return the place of a row; ``writes``: it will be written before ``written`` is called."""
         place = self.prefix(self._group_of(parts[0]))
         try:
             return place + b"".join(map(encode_key, parts))
@@ -252,7 +252,7 @@ class Layout:
 
 
 def pack_row(parts: Parts, stored: Any, name: str, dumps: Callable[[Any], bytes] = pickle.dumps) -> bytes:
-    """Return the content of a row; what cannot be read out of its place is in it too."""
+    """Return the content of a row; objects that cannot be read out of its key are in it too."""
     content, mark = (stored, b"\0") if all(map(decodes_exactly, parts)) else ((parts, stored), b"\1")
     try:
         return mark + dumps(content)
@@ -268,7 +268,7 @@ def _not_kept(error: Exception, key: Any, name: str) -> StateError:
 
 
 def unpack_row(value: bytes, name: str, find: Find | None = None) -> Any:
-    """Return what is stored in a row; ``find`` finds classes in place of Python."""
+    """Return the value of a row; ``find`` finds classes in place of Python."""
     try:
         content = load_state(memoryview(value)[1:], find)
     except ClassChanged as error:

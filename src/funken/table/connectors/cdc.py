@@ -193,7 +193,7 @@ class PostgresCdcFactory(TableFactory):
     """Makes tables of the changes of a database of PostgreSQL."""
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the changes."""
+        """Return a table of the changes."""
         return PostgresChanges(context, OptionValues(context.path, context.options, _POSTGRESQL))
 
 
@@ -289,5 +289,5 @@ class MySqlCdcFactory(TableFactory):
     }
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the changes."""
+        """Return a table of the changes."""
         return MySqlChanges(context, OptionValues(context.path, context.options, _MYSQL))

@@ -44,7 +44,7 @@ class SourceCondition:
 
     @property
     def zoned(self) -> bool:
-        """Whether the zone of the session may matter, which a source does not know."""
+        """True if the zone of the session may matter, which a source does not know."""
         return any(each.type.root == "TIMESTAMP_LTZ" for each in walk(self.node))
 
     def comparison(self) -> FieldComparison | None:
@@ -76,14 +76,14 @@ class FieldComparison:
 
     @property
     def has_bounds(self) -> bool:
-        """Whether ``may_hold`` can tell anything: of whole numbers, times and texts; and IS NULL, which needs no bounds."""
+        """True if ``may_hold`` can answer: for whole numbers, times and texts; and IS NULL, which needs no bounds."""
         return self.operator == "IS NULL" or (
             self.operator != "IS NOT NULL"
             and (is_text(self.type) or is_timestamp(self.type) or isinstance(self.type, IntegralType | DateType))
         )
 
     def may_hold(self, least: Any, greatest: Any) -> bool:
-        """Return whether a value between two others may fulfil it.
+        """Return True if a value between two others may fulfil it.
 
         >>> from funken.table.types import DataTypes
         >>> FieldComparison("n", "IN", (3, 9), DataTypes.INT()).may_hold(4, 8)
@@ -108,7 +108,7 @@ class FieldComparison:
         return list(self.values)
 
     def sql(self, column: str, decimals: bool) -> str | None:
-        """Return the comparison for a database whose quoted column is given; ``None`` if it may compare otherwise.
+        """Return the comparison for a database, of a quoted column; ``None`` if it may compare otherwise.
 
         Texts are compared for equality only, since their order is a matter of collations; ``decimals`` says whether the database
         keeps decimals exactly.
@@ -158,7 +158,7 @@ def fulfilled(
 ) -> list[bool]:
     """Return for each row of some columns, as values of Python, whether it may fulfil the conditions.
 
-    A condition that cannot be computed here is left to the query, which says what is wrong with it.
+    A condition that cannot be computed here is left to the query, which reports the fault.
     """
     import pyarrow as pa  # noqa: PLC0415 - only where something is left out
 
@@ -220,12 +220,12 @@ class ScanTable:
 
     changelog_mode = ChangelogMode.insert_only()
     takes_watermarks = False
-    """Whether the source assigns watermarks itself, per split, by the strategy that ``assign_watermarks`` gives it."""
+    """True if the source assigns watermarks itself, per split, by the strategy that ``assign_watermarks`` gives it."""
     watermarks: WatermarkStrategy[Any] | None = None
     """The strategy that ``stream`` gives the source."""
     bounded = True
     deletes_by_key = False
-    """Whether rows that are deleted may have only their key."""
+    """True if rows that are deleted may have only their key."""
 
     def assign_watermarks(self, strategy: WatermarkStrategy[Any]) -> None:
         """Let the source assign watermarks; the generator of the strategy reads rows with all columns of the scan."""
@@ -254,11 +254,11 @@ class SinkTable:
     changelog_mode = ChangelogMode.all()
     """The kinds it takes."""
     deletes_by_key = False
-    """Whether deletions may come with only their key."""
+    """True if deletions may come with only their key."""
     supports_overwrite = False
-    """Whether ``overwriting`` gives a sink that replaces what is there, once all rows of a batch are written."""
+    """True if ``overwriting`` gives a sink that replaces what is there, once all rows of a batch are written."""
     overwrites_by_streams = False
-    """Whether streams may replace what is there too: the sink begins anew with each job."""
+    """True if streams may replace what is there too: the sink begins anew with each job."""
     block_sink: Any = None
     """A ``Sink`` whose writer takes ``TableBlock``s as the values of ``write``; ``None``: ``sink`` is given ``Row``s."""
 

@@ -126,7 +126,7 @@ def _escaped(value: str) -> str:
 
 
 def converter_of(type_: LogicalType) -> Convert:
-    """Return what makes a value of a type of what a driver gives, which may be text for times and decimals.
+    """Return the converter of a driver's values to a type; they may be text for times and decimals.
 
     >>> from funken.table.types import DataTypes
     >>> converter_of(DataTypes.DECIMAL(10, 2))(1.5), converter_of(DataTypes.DATE())("2024-02-03")
@@ -421,13 +421,13 @@ class JdbcFactory(TableFactory):
         return context, options, database
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the table."""
+        """Return a scan of the table."""
         return DatabaseScan(*self._parts(context))
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what writes the table."""
+        """Return a sink to the table."""
         return DatabaseSink(*self._parts(context))
 
     def lookup(self, context: TableContext, keys: Sequence[str]) -> LookupTable:
-        """Return what looks rows up."""
+        """Return a lookup of rows."""
         return DatabaseLookup(*self._parts(context), keys)

@@ -126,7 +126,7 @@ class RowToAction:
     index: IndexName
 
     def __post_init__(self) -> None:
-        """Make what writes values."""
+        """Make the writers of values."""
         rules = JsonRules()
         object.__setattr__(self, "_writers", [(name, writer_of(type_, rules)) for name, type_ in self.columns])
         object.__setattr__(self, "_texts", [text_writer(self.columns[place][1])[1] for place in self.keys])
@@ -203,5 +203,5 @@ class ElasticsearchFactory(TableFactory):
     """
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what writes documents."""
+        """Return a sink of documents."""
         return DocumentSink(context, OptionValues(context.path, context.options, _OPTIONS))

@@ -54,30 +54,30 @@ class TableFactory:
         return self.metadata
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the table."""
+        """Return a scan of the table."""
         raise TableNotReadable(
             f"Table {context.path!r} cannot be read: connector {context.connector!r} is a sink only."
         )
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what writes the table."""
+        """Return a sink to the table."""
         raise TableNotReadable(
             f"Table {context.path!r} cannot be written: connector {context.connector!r} is a source only."
         )
 
     def lookup(self, context: TableContext, keys: Sequence[str]) -> LookupTable:
-        """Return what looks rows up by columns."""
+        """Return a lookup of rows by columns."""
         raise TableNotReadable(
             f"Table {context.path!r} cannot be joined FOR SYSTEM_TIME AS OF a processing time: connector "
             f"{context.connector!r} has no lookup. Use 'jdbc', or a versioned table with an event time."
         )
 
     def has_lookup(self, context: TableContext) -> bool:
-        """Whether rows can be looked up."""
+        """Return True if rows can be looked up."""
         return type(self).lookup is not TableFactory.lookup
 
     def has_vector_search(self, context: TableContext) -> bool:
-        """Whether VECTOR_SEARCH may read the rows: a lookup without keys returns all of them."""
+        """Return True if VECTOR_SEARCH may read the rows: a lookup without keys returns all of them."""
         return self.has_lookup(context)
 
 
@@ -146,17 +146,17 @@ def factory_of(context: TableContext) -> TableFactory:
 
 
 def scan_table(context: TableContext) -> ScanTable:
-    """Return what reads a table."""
+    """Return a scan of a table."""
     return factory_of(context).scan(context)
 
 
 def sink_table(context: TableContext) -> SinkTable:
-    """Return what writes a table."""
+    """Return a sink to a table."""
     return factory_of(context).sink(context)
 
 
 def lookup_table(context: TableContext, keys: Sequence[str]) -> LookupTable:
-    """Return what looks up rows of a table by the values of some columns."""
+    """Return a lookup of rows of a table by the values of some columns."""
     return factory_of(context).lookup(context, keys)
 
 
@@ -174,7 +174,7 @@ Hint = Iterable[tuple[str, str]]
 def context_of(
     table: ResolvedTable, config: TableConfig | None = None, options: Hint = (), metadata: Any = None
 ) -> TableContext:
-    """Return what a connector is told of a table; ``metadata``: the metadata columns that are asked for."""
+    """Return a connector's context of a table; ``metadata``: the metadata columns that are asked for."""
     columns = table.table.columns
     asked = [column for column in columns if column.is_metadata] if metadata is None else metadata
     of_watermarks = {option.key for option in WATERMARK_OPTIONS}
@@ -193,7 +193,7 @@ def context_of(
 
 
 def watermark_settings(table: ResolvedTable, config: TableConfig, options: Hint = ()) -> WatermarkSettings:
-    """Return how a table emits watermarks: its own options, then those of the query; raises ``InvalidProgram``."""
+    """Return a table's rules for watermarks: its own options, then those of the query; raises ``InvalidProgram``."""
     keys = {option.key for option in WATERMARK_OPTIONS}
     path = str(table.path)
     given = {key: value for key, value in {**table.options, **dict(options)}.items() if key in keys}
@@ -230,7 +230,7 @@ def check_metadata(table: ResolvedTable, config: TableConfig | None = None) -> N
 def scan_of(
     table: ResolvedTable, names: Sequence[str], config: TableConfig | None = None, options: Hint = ()
 ) -> ScanTable:
-    """Return what reads some columns of a table, in the order of their names."""
+    """Return a scan of some columns of a table, in the order of their names."""
     columns = {column.name: column for column in table.table.columns}
     metadata = [columns[name] for name in names if columns[name].is_metadata]
     context = context_of(table, config, options, metadata)
@@ -245,7 +245,7 @@ def scan_of(
 
 
 def sink_of(table: ResolvedTable, config: TableConfig | None = None, options: Hint = ()) -> SinkTable:
-    """Return what writes a table; rows have its persisted columns."""
+    """Return a sink to a table; rows have its persisted columns."""
     metadata = [column for column in table.persisted if column.is_metadata]
     context = context_of(table, config, options, metadata)
     return factory_of(context).sink(context)
@@ -258,7 +258,7 @@ def lookup_of(
     config: TableConfig | None = None,
     options: Hint = (),
 ) -> LookupTable:
-    """Return what looks up some columns of a table by the values of others."""
+    """Return a lookup of some columns of a table by the values of others."""
     columns = {column.name: column for column in table.table.columns}
     metadata = [columns[name] for name in names if columns[name].is_metadata]
     context = context_of(table, config, options, metadata)
@@ -270,20 +270,20 @@ def lookup_of(
 
 
 def has_lookup(table: ResolvedTable, config: TableConfig | None = None) -> bool:
-    """Whether the connector of a table looks rows up."""
+    """Return True if the connector of a table looks rows up."""
     context = context_of(table, config)
     return factory_of(context).has_lookup(context)
 
 
 def has_vector_search(table: ResolvedTable, config: TableConfig | None = None) -> bool:
-    """Whether VECTOR_SEARCH may read a table."""
+    """Return True if VECTOR_SEARCH may read a table."""
     context = context_of(table, config)
     return factory_of(context).has_vector_search(context)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Takes some values of each row, and keeps its kind."""
+    """Takes some values of each row, and keeps its row kind."""
 
     positions: tuple[int, ...]
 

@@ -70,7 +70,7 @@ from funken.types.row import Row
 
 @dataclass(frozen=True)
 class FolderMark:
-    """What to do with a folder when the files of this commit are visible."""
+    """A change of a folder that is due when the files of this commit are visible."""
 
     folder: str
     is_replaced: bool
@@ -106,7 +106,7 @@ class FolderSink(Sink):
 
 
 class FolderWriter(SinkWriter):
-    """Writes by another writer, and notes the folders of what it writes."""
+    """Writes by another writer, and notes the folders of its rows."""
 
     def __init__(self, sink: FolderSink, inner: SinkWriter, context: ConnectorContext) -> None:
         super().__init__(context)
@@ -137,7 +137,7 @@ class FolderWriter(SinkWriter):
         self._inner.write(values, timestamps, now)
 
     def flush(self, end_of_input: bool) -> None:
-        """Hand what was written to the system."""
+        """Hand written bytes to the system."""
         self._inner.flush(end_of_input)
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
@@ -166,12 +166,12 @@ class FolderWriter(SinkWriter):
         self._inner.notify_checkpoint_aborted(checkpoint_id)
 
     def close(self) -> None:
-        """Remove what was not prepared."""
+        """Remove unprepared files."""
         self._inner.close()
 
 
 class FolderCommitter(Committer):
-    """Makes files visible, then does what marks say; both may be repeated."""
+    """Makes files visible, then executes the marks; both may be repeated."""
 
     def __init__(self, sink: FolderSink, inner: Committer) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ def files_below(path: str) -> tuple[str, ...]:
 
 
 def is_empty(path: str) -> bool:
-    """Return whether a folder is there and holds no files, as INSERT OVERWRITE by nothing leaves it."""
+    """Return True if a folder is there and holds no files, as INSERT OVERWRITE by nothing leaves it."""
     files, base = locate(absolute(path))
     return files.exists(base) and not files_below(path)
 
@@ -299,7 +299,7 @@ class BatchRecords(ArrowRecords):
         return [] if isinstance(batch, SkippedRows) else [batch]
 
     def position(self, taken: int) -> int:
-        """Return how many rows of the split are done."""
+        """Return the number of finished rows of the split."""
         return self._row + (self._size if taken else 0)
 
 
@@ -339,7 +339,7 @@ class ParquetBatches(ParquetFormat):
         return _batches(groups, self.fields or (), split)
 
     def _may_hold(self, group: Any) -> bool:
-        """Whether a row of a group may fulfil all comparisons."""
+        """Return True if a row of a group may fulfil all comparisons."""
         about = group.file.metadata.row_group(group.index)
         columns = {about.column(place).path_in_schema: about.column(place) for place in range(about.num_columns)}
         schema = group.file.schema_arrow
@@ -393,22 +393,22 @@ class TableFiles(FileFormat):
     default_name: str
     csv: CsvTableRows | None = None
     limit: int | None = None
-    """How many rows of each split are read; ``None``: all."""
+    """Number of rows of each split that are read; ``None``: all."""
     conditions: tuple[SourceCondition, ...] = ()
-    """What partitions have to fulfil to be read."""
+    """The conditions that partitions have to fulfil to be read."""
 
     @property
     def splittable(self) -> bool:  # type: ignore[override]
-        """Whether several readers can share a file."""
+        """True if several readers can share a file."""
         return self.inner.splittable
 
     @property
     def container(self) -> bool:  # type: ignore[override]
-        """Whether compression is inside of the format."""
+        """True if compression is inside of the format."""
         return self.inner.container
 
     def counts(self, split: FileSplit) -> str:
-        """Return what positions count."""
+        """Return the name of positions."""
         return self.inner.counts(split)
 
     def record_schema(self, first: Any) -> Any:
@@ -664,7 +664,7 @@ class FilesScan(ScanTable):
 
 @dataclass(frozen=True)
 class ToFile:
-    """Makes what goes into a file of a row: the folder of its partition, and its other values, as a dict for columns."""
+    """Makes a row's content of a file: the folder of its partition, and its other values, as a dict for columns."""
 
     folders: tuple[tuple[str, int], ...]
     places: tuple[int, ...]
@@ -710,7 +710,7 @@ class FolderOfRow(BucketAssigner):
 
 @dataclass(frozen=True)
 class ValuesOfRow(SerializationSchema):
-    """Writes what ``ToFile`` has left of a row."""
+    """Writes the values that ``ToFile`` has left of a row."""
 
     inner: SerializationSchema
 
@@ -721,13 +721,13 @@ class ValuesOfRow(SerializationSchema):
 
 @dataclass(frozen=True)
 class ValuesToFile(BulkFormat):
-    """Writes what ``ToFile`` has left of rows."""
+    """Writes the values that ``ToFile`` has left of rows."""
 
     inner: BulkFormat
 
     @property
     def suffix(self) -> str:  # type: ignore[override]
-        """What names of files end with."""
+        """The end of the names of files."""
         return self.inner.suffix
 
     def create(self, file: IO[bytes]) -> BulkWriter:
@@ -735,7 +735,7 @@ class ValuesToFile(BulkFormat):
         return ValuesWriter(self.inner.create(file))
 
     def check(self) -> None:
-        """Refuse what cannot be written."""
+        """Refuse values that cannot be written."""
         self.inner.check()
 
     def merge(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
@@ -758,7 +758,7 @@ class ValuesWriter:
         return self._inner.size()
 
     def flush(self) -> None:
-        """Write what is held."""
+        """Write held rows."""
         self._inner.flush()
 
     def finish(self) -> None:
@@ -887,10 +887,10 @@ class FilesystemFactory(TableFactory):
         return options, None if own is not None else table_format(context.path, name, options)
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the files."""
+        """Return a scan of the files."""
         options, format_ = self._parts(context)
         return FilesScan(context, options, format_, context.names)
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what writes files."""
+        """Return a sink to files."""
         return FilesSink(context, *self._parts(context))

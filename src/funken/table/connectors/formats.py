@@ -46,11 +46,11 @@ class TableFormat:
     make_encoder: Callable[[TableFormat, Columns], SerializationSchema] | None
 
     def decoder(self, columns: Columns) -> DeserializationSchema:
-        """Return what reads messages of columns."""
+        """Return the decoder of messages to columns."""
         return self.make_decoder(self, columns)
 
     def encoder(self, columns: Columns) -> SerializationSchema:
-        """Return what writes messages of columns."""
+        """Return the encoder of columns to messages."""
         if self.make_encoder is None:
             raise InvalidProgram(
                 f"Table {self.path!r}: format {self.name!r} is read only; choose another one to write."
@@ -200,7 +200,7 @@ _ENVELOPES: dict[str, tuple[Callable[[Any, Callable[[Any, Any], Any]], list[Chan
     "canal-json": (_canal, '{{"data":[{0}],"type":"INSERT"}}', '{{"data":[{0}],"type":"DELETE"}}'),
     "maxwell-json": (_maxwell, '{{"data":{0},"type":"insert"}}', '{{"data":{0},"type":"delete"}}'),
 }
-"""How the changes of an event are found, and how a row is written as an insertion and as a deletion."""
+"""The functions that find the changes of an event, and that write a row as an insertion and as a deletion."""
 
 
 def _overlaid(after: Any, old: Any) -> Any:
@@ -446,7 +446,7 @@ def _avro_confluent(format_: TableFormat, columns: Columns) -> DocumentRows:
 
 
 def _avro_confluent_reader(format_: TableFormat, columns: Columns) -> DocumentRows:
-    """Return what reads records by the schema that wrote them, and takes the columns by their names."""
+    """Return a reader of records by their writer's schema, which takes the columns by their names."""
     return _registered(format_, columns, None)
 
 
@@ -634,7 +634,7 @@ _MAKERS: dict[str, Callable[[TableFormat, Columns], Any]] = {
 
 
 _READERS = {"avro-confluent": _avro_confluent_reader}
-"""What reads messages, of formats that do not read them as they write them."""
+"""The readers of messages, of formats that do not read them as they write them."""
 
 
 def format_names() -> list[str]:

@@ -58,7 +58,7 @@ class PrintFactory(TableFactory):
     """
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what prints."""
+        """Return a sink that prints."""
         options = (
             ConnectorOption("print-identifier", text, ""),
             ConnectorOption("standard-error", boolean, False),
@@ -81,10 +81,10 @@ class BlackholeTable(SinkTable):
 
 
 class BlackholeFactory(TableFactory):
-    """Makes tables that drop what is written to them."""
+    """Makes tables that drop the rows written to them."""
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what drops rows."""
+        """Return a sink that drops rows."""
         OptionValues(context.path, context.options, (ConnectorOption("sink.parallelism", integer, None),))
         return BlackholeTable(context)
 
@@ -129,7 +129,7 @@ class GeneratedRows:
 
 @dataclass(frozen=True)
 class FieldRule:
-    """How the values of a column are made."""
+    """The rule that generates the values of a column."""
 
     type: Any
     least: Any = None
@@ -244,7 +244,7 @@ class DatagenTable(ScanTable):
 
 
 def _rule(path: str, name: str, type_: Any, options: OptionValues) -> tuple[FieldRule, int | None]:
-    """Return the rule of a column, and how many rows it allows."""
+    """Return the rule of a column, and the number of rows it allows."""
     if options.of_field(name, "kind") == "sequence":
         start, end = options.of_field(name, "start"), options.of_field(name, "end")
         if start is None or end is None:
@@ -273,5 +273,5 @@ class DatagenFactory(TableFactory):
     """Makes tables of generated rows; bounded with ``number-of-rows``, or a column that is a sequence."""
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what makes rows."""
+        """Return a scan that makes rows."""
         return DatagenTable(context, OptionValues(context.path, context.options, _DATAGEN_OPTIONS))

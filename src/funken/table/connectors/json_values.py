@@ -32,10 +32,10 @@ _MICROS = 10**6
 
 @dataclass(frozen=True)
 class JsonRules:
-    """How JSON is read and written: the options of the format."""
+    """The options of the JSON format."""
 
     iso: bool = False
-    """Whether timestamps have a ``T`` between date and time."""
+    """True if timestamps have a ``T`` between date and time."""
     ignores_errors: bool = False
     fails_on_missing: bool = False
     null_keys: str = "fail"
@@ -129,7 +129,7 @@ def _six_digits(text: str) -> str:
 
 
 def _timestamp(iso: bool | None, zoned: bool) -> Read:
-    """Return the reader of timestamps; ``iso`` says what is between date and time, ``None``: either."""
+    """Return the reader of timestamps; ``iso``: there is a ``T`` between date and time, ``None``: either."""
     between = {True: "T", False: " "}.get(iso) if iso is not None else None
 
     def read(value: Any) -> datetime.datetime:
@@ -170,7 +170,7 @@ def _map(read: Read, read_key: Read) -> Read:
 
 
 def reader_of(type_: LogicalType, rules: JsonRules) -> Read:
-    """Return what reads values of a type; it raises ``ValueError``.
+    """Return a reader of values of a type; it raises ``ValueError``.
 
     >>> from funken.table.types import DataTypes
     >>> reader_of(DataTypes.DECIMAL(10, 2), JsonRules())(NumberText("1.5"))
@@ -245,7 +245,7 @@ class JsonReader:
 
 
 def json_text(value: Any) -> str:
-    """Return what the parser has read as JSON again, without spaces.
+    """Return a value of the parser as JSON again, without spaces.
 
     >>> json_text({"a": [NumberText("1.50"), None, "b"]})
     '{"a":[1.50,null,"b"]}'
@@ -286,7 +286,7 @@ def _decimal_writer(plain: bool) -> Callable[[Any], str]:
 
 
 def writer_of(type_: LogicalType, rules: JsonRules) -> Callable[[Any], str]:
-    """Return what writes values of a type as JSON."""
+    """Return a writer of values of a type as JSON."""
     name = type(type_).__name__
     kind: Any = type_
     if name == "DecimalType":
@@ -352,7 +352,7 @@ class JsonWriter:
 
 
 def text_reader(type_: LogicalType, delimiter: str = ";") -> Read:
-    """Return what reads values of a type out of a field of delimited text."""
+    """Return a reader of values of a type in a field of delimited text."""
     name = type(type_).__name__
     kind: Any = type_
     if name in ("CharType", "VarCharType"):
@@ -372,7 +372,7 @@ def text_reader(type_: LogicalType, delimiter: str = ";") -> Read:
 
 
 def text_writer(type_: LogicalType, plain_decimals: bool | None = None) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the type of a field of delimited text, and what makes its values.
+    """Return the type of a field of delimited text, and the maker of its values.
 
     ``plain_decimals``: DECIMAL without the zeros at its end, in digits or in scientific notation; ``None``: as it is.
     """

@@ -121,12 +121,12 @@ class TopicRows(KafkaRecordDeserializationSchema):
 
     @property
     def never_waits(self) -> bool:  # type: ignore[override]
-        """Whether no schema asks a registry."""
+        """True if no schema asks a registry."""
         return self.value.never_waits and (self.key is None or self.key.never_waits)
 
     @property
     def holds_several(self) -> bool:
-        """Whether a record may become several rows."""
+        """True: a record may become several rows."""
         return True
 
     def deserialize_all(self, record: ConsumerRecord) -> list[Any]:  # type: ignore[override]
@@ -404,15 +404,15 @@ class KafkaFactory(TableFactory):
     writable_metadata = _WRITABLE
 
     def metadata_of(self, context: TableContext) -> dict[str, str]:
-        """Return what is known of a record besides key and value."""
+        """Return the types of a record's metadata, beside key and value."""
         return {key: type_ for key, (type_, _) in _METADATA.items()}
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads topics."""
+        """Return a scan of topics."""
         return TopicTable(context, self.upsert)
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what writes a topic."""
+        """Return a sink to a topic."""
         return UpsertTopicTable(context) if self.upsert else TopicTable(context, False)
 
 

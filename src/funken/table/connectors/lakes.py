@@ -71,7 +71,7 @@ class RowToDict:
 
 @dataclass(frozen=True)
 class PartitionCondition:
-    """Whether a partition may have rows that fulfil conditions, which are of its columns alone."""
+    """Conditions on the columns of partitions alone; called to test a partition for rows that may fulfil them."""
 
     conditions: tuple[SourceCondition, ...]
     columns: Columns
@@ -140,7 +140,7 @@ class DeltaFactory(TableFactory):
     """
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the table."""
+        """Return a scan of the table."""
         options = OptionValues(context.path, context.options, _DELTA)
         interval = options["monitor-interval"]
         source = DeltaSource(
@@ -153,7 +153,7 @@ class DeltaFactory(TableFactory):
         return LakeScan(context, source, interval is None)
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what appends to the table."""
+        """Return a sink that appends to the table."""
         options = OptionValues(context.path, context.options, _DELTA)
         sink = DeltaSink(options["table-path"], options.with_prefix("storage.") or None)
         return LakeSink(context, sink, options["sink.parallelism"])
@@ -190,11 +190,11 @@ class IcebergFactory(TableFactory):
         return options, IcebergCatalog(options["catalog-name"], properties), f"{options['catalog-database']}.{name}"
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the table."""
+        """Return a scan of the table."""
         options, catalog, name = self._table(context)
         return LakeScan(context, IcebergSource(catalog, name, options["snapshot-id"], columns=context.names))
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what appends to the table."""
+        """Return a sink that appends to the table."""
         options, catalog, name = self._table(context)
         return LakeSink(context, IcebergSink(catalog, name), options["sink.parallelism"])

@@ -85,7 +85,7 @@ def _plain(value: Any) -> Any:
 
 
 def _reader(type_: LogicalType) -> Convert:
-    """Return what reads values of a column; a text column takes any value, as extended JSON."""
+    """Return a reader of values of a column; a text column takes any value, as extended JSON."""
     read = reader_of(type_, JsonRules())
     if not is_text(type_):
         return lambda value: read(_plain(value))
@@ -103,7 +103,7 @@ def _same(value: Any) -> Any:
 
 
 def _writer(type_: LogicalType) -> Convert:
-    """Return what makes values of BSON of those of a column."""
+    """Return a converter of a column's values to BSON."""
     if isinstance(type_, RowType):
         writers = [(one.name, _or_none(_writer(one.type))) for one in type_.fields]
         return lambda row: {name: write(value) for (name, write), value in zip(writers, row, strict=True)}
@@ -163,7 +163,7 @@ class RowToWrite:
     writers: list[tuple[str, Convert]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Make what writes values."""
+        """Make the writers of values."""
         object.__setattr__(self, "writers", [(name, _or_none(_writer(type_))) for name, type_ in self.columns])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -341,13 +341,13 @@ class MongoFactory(TableFactory):
     """
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the collection."""
+        """Return a scan of the collection."""
         return MongoScan(context, OptionValues(context.path, context.options, _OPTIONS))
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what writes the collection."""
+        """Return a sink to the collection."""
         return MongoTable(context, OptionValues(context.path, context.options, _OPTIONS))
 
     def lookup(self, context: TableContext, keys: Sequence[str]) -> LookupTable:
-        """Return what looks documents up."""
+        """Return a lookup of documents."""
         return MongoLookup(context, OptionValues(context.path, context.options, _OPTIONS), keys)

@@ -60,11 +60,11 @@ class ConnectorOption:
 
     @property
     def required(self) -> bool:
-        """Whether it has to be set."""
+        """True if it has to be set."""
         return self.default is _REQUIRED
 
     def matches(self, key: str) -> bool:
-        """Whether a key is this option's; ``prefix.*`` and ``a.#.b`` are patterns.
+        """Return True if a key is this option's; ``prefix.*`` and ``a.#.b`` are patterns.
 
         >>> ConnectorOption("properties.*", default=None).matches("properties.group.id")
         True
@@ -90,7 +90,7 @@ WATERMARK_OPTIONS = (
 
 
 class OptionValues:
-    """The options of one table, checked against what its connector declares.
+    """The options of one table, checked against its connector's declarations.
 
     >>> declared = (ConnectorOption("path"), ConnectorOption("rate", integer, 1))
     >>> values = OptionValues("t", {"connector": "files", "path": "/tmp/x"}, declared)

@@ -180,16 +180,16 @@ class RedisFactory(TableFactory):
     """
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the stream."""
+        """Return a scan of the stream."""
         return RedisAppends(context, OptionValues(context.path, context.options, _REDIS))
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what writes the stream, or hashes."""
+        """Return a sink to the stream, or to hashes."""
         kind = RedisUpserts if context.primary_key else RedisAppends
         return kind(context, OptionValues(context.path, context.options, _REDIS))
 
     def lookup(self, context: TableContext, keys: Sequence[str]) -> LookupTable:
-        """Return what looks hashes up by their key."""
+        """Return a lookup of hashes by their key."""
         if tuple(keys) != context.primary_key:
             raise InvalidProgram(
                 f"Table {context.path!r}: a hash of Redis is found by its whole primary key ({', '.join(context.primary_key)}), "
@@ -293,9 +293,9 @@ class HttpFactory(TableFactory):
     """
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the page."""
+        """Return a scan of the page."""
         return HttpTable(context)
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what sends rows."""
+        """Return a sink that sends rows."""
         return HttpTable(context)

@@ -66,7 +66,7 @@ _OPTIONS = (
 
 
 def register_rows(rows: Iterable[Any]) -> str:
-    """Keep rows (tuples, or ``Row``s with kinds) and return the id by which the option ``data-id`` names them.
+    """Keep rows (tuples, or ``Row``s with row kinds) and return the id by which the option ``data-id`` names them.
 
     >>> len(rows_of(register_rows([(1, "a"), Row.of_kind(RowKind.DELETE, 1, "a")])))
     2
@@ -86,7 +86,7 @@ def rows_of(data_id: str) -> list[Row]:
 
 
 class KeptChanges:
-    """What a sink was given: the changes in order, and the rows that are left of them."""
+    """The input of a sink: the changes in order, and the rows that are left of them."""
 
     def __init__(self, key: tuple[int, ...] = ()) -> None:
         self.changes: list[Row] = []
@@ -119,7 +119,7 @@ class KeptChanges:
 
 
 def results_of(result_id: str, key: tuple[int, ...] = ()) -> KeptChanges:
-    """Return what sinks with this ``result-id`` were given; they keep one list.
+    """Return the changes of sinks with this ``result-id``; they keep one list.
 
     >>> results_of("nothing yet").changes
     []
@@ -258,7 +258,7 @@ class WrittenRowsWriter(SinkWriter):
 
 
 def written_results(folder: str | Path, result_id: str, key: tuple[int, ...] = ()) -> KeptChanges:
-    """Return what sinks with a ``result-path`` and this ``result-id`` have written, one writer after the other."""
+    """Return the changes of sinks with a ``result-path`` and this ``result-id``, one writer after the other."""
     results = KeptChanges(key)
     for path in sorted(Path(folder).glob(f"{glob.escape(result_id)}.*")):
         with path.open("rb") as file, suppress(EOFError):
@@ -280,7 +280,7 @@ class InOrder:
 
 
 class ValuesSink(SinkTable):
-    """Writes rows to where the test finds them: what a job before has written is not there."""
+    """Writes rows to where the test finds them, without those of earlier jobs."""
 
     overwrites_by_streams = True
 
@@ -345,23 +345,23 @@ class ValuesFactory(TableFactory):
         return dict(pair.strip().split(":", 1) for pair in pairs if ":" in pair)
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return what reads the rows."""
+        """Return a scan of the rows."""
         return ValuesScan(context, self._options(context))
 
     def sink(self, context: TableContext) -> SinkTable:
-        """Return what keeps the rows."""
+        """Return a sink that keeps the rows."""
         return ValuesSink(context, self._options(context))
 
     def lookup(self, context: TableContext, keys: Sequence[str]) -> LookupTable:
-        """Return what looks rows up."""
+        """Return a lookup of rows."""
         options = self._options(context)
         columns = context.names
         return ValuesLookup(rows_of(options["data-id"]), [columns.index(key) for key in keys])
 
     def has_lookup(self, context: TableContext) -> bool:
-        """Whether the option ``disable-lookup`` allows it."""
+        """Return True if the option ``disable-lookup`` allows lookups."""
         return not self._options(context)["disable-lookup"]
 
     def has_vector_search(self, context: TableContext) -> bool:
-        """Whether the option ``enable-vector-search`` allows it."""
+        """Return True if the option ``enable-vector-search`` allows it."""
         return bool(self._options(context)["enable-vector-search"])

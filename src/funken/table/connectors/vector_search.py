@@ -14,7 +14,7 @@ from funken.table.values import internal_value
 
 @dataclass
 class VectorSearch:
-    """What plans call for each row: a vector and a number in, the nearest rows and their similarity out."""
+    """A search that plans call for each row: a vector and a number in, the nearest rows and their similarity out."""
 
     table: str
     names: tuple[str, ...]
@@ -26,7 +26,7 @@ class VectorSearch:
     deterministic = False
 
     def table_function(self, call: Any, operator_context: Any) -> NearestRows:
-        """Return what searches, opened."""
+        """Return the search, opened."""
         self.lookup.open()
         return NearestRows(self.lookup, self.column, [column.type for column in call.row_type])
 

@@ -40,9 +40,9 @@ _FINAL = {
     "LAST_VALUE": "LAST_VALUE",
     "LISTAGG": "LISTAGG",
 }
-"""What puts the results of buckets together."""
+"""The aggregates that merge the results of buckets."""
 _SPREAD = {"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"}
-"""What keeps all values where rows are taken back, and so is spread as well."""
+"""The aggregates that keep all values where rows are taken back, and so are spread as well."""
 Group = Callable[[ExecNode, tuple[int, ...], tuple[AggregateCall, ...]], Any]
 
 

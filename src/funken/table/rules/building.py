@@ -20,7 +20,7 @@ from funken.types.row import RowKind
 
 
 class PlanConversion(Protocol):
-    """What converts a plan: the options, and the relations below a node."""
+    """A conversion of a plan: the options, and the relations below a node."""
 
     config: Any
     batch: bool
@@ -57,19 +57,19 @@ def refuse(message: str) -> NoReturn:
 
 
 def merged(modes: Iterable[ChangelogMode]) -> ChangelogMode:
-    """All kinds of several modes."""
+    """Return all row kinds of several modes."""
     found = list(modes)
     kinds = frozenset(kind for mode in found for kind in mode.kinds)
     return ChangelogMode(kinds, any(mode.key_only_deletes for mode in found))
 
 
 def updates(mode: ChangelogMode) -> bool:
-    """Whether a mode has updates."""
+    """Return True if a mode has updates."""
     return mode.contains(RowKind.UPDATE_AFTER)
 
 
 def deletes(mode: ChangelogMode) -> bool:
-    """Whether a mode has deletes."""
+    """Return True if a mode has deletes."""
     return mode.contains(RowKind.DELETE)
 
 
@@ -84,7 +84,7 @@ def refs(row_type: RelationType) -> list[Node]:
 
 
 def insert_only(node: ExecNode, operator: str) -> None:
-    """Refuse what updates, for an operator that cannot take rows back."""
+    """Refuse inputs with updates, for an operator that cannot take rows back."""
     if updates(node.mode):
         refuse(f"{operator} doesn't support consuming update changes which is produced by node {line(node)}")
     if deletes(node.mode):
@@ -132,7 +132,7 @@ def calc(node: ExecNode, expressions: Sequence[Node], names: Sequence[str], cond
 
 
 def _mergeable(node: nodes.ExecCalc, expressions: Sequence[Node], condition: Node | None) -> bool:
-    """Whether the calc below may be computed in place: what is not deterministic, or dear, is computed once."""
+    """Return True if the calc below may be computed in place: expressions that vary or are dear are computed once."""
     uses: dict[int, int] = {}
     handed = (
         {expression.index for expression in expressions if isinstance(expression, InputRef)}

@@ -20,7 +20,7 @@ from funken.types.row import RowKind
 
 
 class Need(Enum):
-    """What a consumer needs of updates: the row before and after, or after only."""
+    """The rows that a consumer needs of updates: before and after, or after only."""
 
     BOTH = "both"
     AFTER = "after"
@@ -58,14 +58,14 @@ _OWN = (
 
 
 class Settler:
-    """Settles the changes of every operator; what is asked twice for the same becomes one object."""
+    """Settles the changes of every operator; equal requests share one object."""
 
     def __init__(self) -> None:
         self._done: dict[tuple[int, Need, bool], ExecNode | None] = {}
         self._kept: list[ExecNode] = []
 
     def of(self, node: ExecNode, need: Need, partial: bool = False) -> ExecNode | None:
-        """Return a node that gives what is needed; ``None`` if it cannot. ``partial``: deletes may have only their key."""
+        """Return a node with the needed changes; ``None`` if it cannot. ``partial``: deletes may have only keys."""
         key = (id(node), need, partial)
         if key not in self._done:
             self._kept.append(node)
@@ -73,7 +73,7 @@ class Settler:
         return self._done[key]
 
     def must(self, node: ExecNode, need: Need, partial: bool = False) -> ExecNode:
-        """Return a node that gives what is needed, which it can."""
+        """Return a node with the needed changes, which it can have."""
         found = self.of(node, need, partial)
         assert found is not None, f"{type(node).__name__} cannot give {need}"
         return found
@@ -100,7 +100,7 @@ class Settler:
         return self._fixed(node, need)
 
     def _process(self, node: nodes.ExecProcessTableFunction, need: Need, partial: bool) -> ExecNode | None:
-        """A process table function: its tables say what they need, and it what it gives for what is wanted."""
+        """Settle a process table function: its tables say their needs, and the function its changes for the need."""
         relations = []
         for table in node.tables:
             below = node.relations[table.relation]
@@ -204,7 +204,7 @@ class Settler:
         return found
 
     def _fixed(self, node: ExecNode, need: Need) -> ExecNode | None:
-        """Operators that take complete changes, and make what they make."""
+        """Settle operators that take complete changes, and emit changes of their own."""
         inputs = [self.must(each, Need.BOTH) for each in node.inputs]  # type: ignore[arg-type]
         if isinstance(node, nodes.ExecTemporalJoin):
             inputs[1] = self._versions(node.right)

@@ -31,7 +31,7 @@ def conjunction(parts: Sequence[Node]) -> Node | None:
 
 
 def factored(node: Node) -> list[Node]:
-    """Return the conjuncts of a condition, of an OR those that all its choices have, and the OR of what is left of them.
+    """Return the conjuncts of a condition; of an OR those that all choices share, and the OR of their rests.
 
     >>> a, b, c = (Literal(name, type=None) for name in "abc")
     >>> both = lambda *args: Call("AND", args, type=None)
@@ -50,7 +50,7 @@ def factored(node: Node) -> list[Node]:
 
 
 def is_deterministic(node: Node) -> bool:
-    """Return True if an expression gives the same value whenever it is computed."""
+    """Return True if an expression has the same value whenever it is computed."""
     return evaluate.is_deterministic(node, FUNCTIONS)
 
 

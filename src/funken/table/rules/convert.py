@@ -101,7 +101,7 @@ class Converter:
         return self.normalized(self.raw_scan(node))
 
     def raw_scan(self, node: LogicalScan) -> nodes.ExecScan:
-        """Read a table as its connector gives it."""
+        """Read a table in its connector's form."""
         names = node.row_type.names
         scan = scan_of(node.table, list(names), self.config, node.options)
         columns = {column.name: column for column in node.table.table.columns}
@@ -122,11 +122,11 @@ class Converter:
         )
 
     def stream(self, node: LogicalStream) -> ExecNode:
-        """Read what the API gives; its changes are completed."""
+        """Read the API's source; its changes are completed."""
         return self.normalized(self.raw_stream(node), node.key)
 
     def raw_stream(self, node: LogicalStream) -> nodes.ExecStream:
-        """Read what the API gives."""
+        """Read the API's source."""
         return nodes.ExecStream(
             node.source,
             row_type=node.row_type,
@@ -414,7 +414,7 @@ _RULES: dict[type, Any] = {
 
 
 def optimize(sinks: Sequence[LogicalSink], config: Any, batch: bool = False) -> list[ExecSink]:
-    """Return the optimized plans of sinks; what they have in common is one object in all of them."""
+    """Return the optimized plans of sinks; common parts are one object in all of them."""
     rewriter, converter, settler = Rewriter(config.get_local_timezone()), Converter(config, batch), Settler()
     relations = pruned([rewriter.push(root.input) for root in sinks])
     plans = [converter.of(relation) for relation in relations]

@@ -106,7 +106,7 @@ def as_json(roots: Sequence[ExecNode]) -> str:
 
 
 def _shared(roots: Sequence[ExecNode]) -> dict[int, int]:
-    """How often each operator is read."""
+    """Count the consumers of each operator."""
     uses: dict[int, int] = {}
 
     def visit(node: ExecNode) -> None:

@@ -79,7 +79,7 @@ def traits_of(definition: Any, name: str) -> frozenset[str]:
 
 
 def produced(definition: Any, tables: Any, relations: Any, requested: ChangelogMode) -> ChangelogMode:
-    """Return the kinds of change that a function gives, for those of its tables and those that its consumer wants."""
+    """Return the row kinds of a function's output, for those of its tables and those that its consumer wants."""
     return definition.changelog_mode({table.name: relations[table.relation].mode for table in tables}, requested)  # type: ignore[no-any-return]
 
 
@@ -88,7 +88,7 @@ def _row_type(node: LogicalTableFunction) -> RelationType:
 
 
 def _mapped(node: LogicalTableFunction) -> ChangelogMode | None:
-    """The kinds of change to which FROM_CHANGELOG maps codes."""
+    """Return the row kinds to which FROM_CHANGELOG maps codes."""
     mapping: Any = dict(node.scalars).get("op_mapping")
     if mapping is None:
         return None

@@ -45,7 +45,7 @@ from funken.table.types import DayTimeIntervalType
 
 @dataclass
 class Sides:
-    """The two inputs of a join, its pairs of equal keys, and what else must be TRUE."""
+    """The two inputs of a join, its pairs of equal keys, and its further conditions."""
 
     left: ExecNode
     right: ExecNode
@@ -59,7 +59,7 @@ class Sides:
     extra_right: int = 0
 
     def condition(self) -> Node | None:
-        """Return what else must be TRUE."""
+        """Return the further conditions."""
         return conjunction(self.rest)
 
 
@@ -473,7 +473,7 @@ def _lookup_join(converter: PlanConversion, node: LogicalTemporalJoin, left: Exe
 
 
 def _kept_key(converter: PlanConversion, source: ExecNode, table: _Lookup) -> tuple[int, ...] | None:
-    """The key of left rows that change, by which what was found for them is kept, if that is wanted."""
+    """Return the key of left rows that change, by which their lookup results are kept, if that is wanted."""
     strategy = str(converter.config.option("table.optimizer.non-deterministic-update.strategy")).upper()
     if strategy not in ("IGNORE", "TRY_RESOLVE"):
         refuse(
@@ -497,7 +497,7 @@ def _lookup_upsert_keys(source: ExecNode, table: _Lookup, keys: Sequence[nodes.L
 
 
 def _settings(converter: PlanConversion, node: LogicalTemporalJoin) -> LookupSettings | None:
-    """What a LOOKUP hint says; what it does not say is that of the session."""
+    """Return the options of a LOOKUP hint; missing ones are the session's."""
     settings = node.lookup
     if settings is None or not settings.asynchronous:
         return settings

@@ -87,7 +87,7 @@ def _chain(join: nodes.ExecJoin, uses: Counter[int]) -> _Chain | None:
 
 
 def _below(left: ExecNode, exchanged: ExecNode, uses: Counter[int]) -> _Chain | None:
-    """The chain below a join, behind a projection that computes nothing; what others read stays as it is."""
+    """Return the chain below a join, behind a projection that computes nothing; nodes with other readers stay."""
     inner = left
     if isinstance(left, nodes.ExecCalc):
         if left.condition is not None or not all(isinstance(each, InputRef) for each in left.expressions):
@@ -156,7 +156,7 @@ def _checked(chain: _Chain, place: int) -> tuple[tuple[int, int], ...]:
 
 
 def _always_there(chain: _Chain, column: int) -> bool:
-    """Whether a column is of a relation that is never padded: its value is that of the key."""
+    """Return True if a column is of a relation that is never padded: its value is that of the key."""
     place = max(at for at, start in enumerate(chain.starts) if start <= column)
     return place == 0 or chain.kinds[place - 1] is JoinType.INNER
 

@@ -19,7 +19,7 @@ from funken.table.types import parse_type
 
 _ACCUMULATORS = OutputColumn("accumulators", parse_type("BYTES NOT NULL"))
 _IN_ORDER = {"FIRST_VALUE", "LAST_VALUE", "SINGLE_VALUE"}
-"""What depends on the order of arrival cannot be merged from several tasks."""
+"""Aggregates that depend on the order of arrival cannot be merged from several tasks."""
 _STRATEGIES = ("AUTO", "ONE_PHASE", "TWO_PHASE")
 _GATHER = (nodes.ExecGroupAggregate, nodes.ExecLocalGroupAggregate, nodes.ExecDeduplicate)
 _BY_TIME = (
@@ -55,7 +55,7 @@ def in_mini_batches(roots: Sequence[ExecSink], config: Any) -> list[ExecSink]:
 
 
 def checked_bundle(config: Any) -> tuple[int, int]:
-    """Return how many rows a mini-batch has at most, and how long (ms) it lasts; raises ``InvalidConfiguration``."""
+    """Return the limits of a mini-batch, in rows and time (ms); raises ``InvalidConfiguration``."""
     size = config.option("table.exec.mini-batch.size")
     latency = config.option("table.exec.mini-batch.allow-latency")
     for key, value, example in (("size", size, "5000"), ("allow-latency", latency, "2 s")):
@@ -68,7 +68,7 @@ def checked_bundle(config: Any) -> tuple[int, int]:
 
 
 def _rewritten(roots: Sequence[Any], change: Callable[[Any], Any]) -> list[Any]:
-    """Return plans in which each node is what ``change`` makes of it, from the sources up."""
+    """Return plans in which each node is the result of ``change`` for it, from the sources up."""
     done: dict[int, tuple[Any, Any]] = {}  # with the node, whose id is in use as long as it is kept
 
     def visit(node: Any) -> Any:
@@ -85,7 +85,7 @@ def _rewritten(roots: Sequence[Any], change: Callable[[Any], Any]) -> list[Any]:
 
 
 def could_have_two_phases(node: Any) -> bool:
-    """Whether an operator is a group aggregate in one phase whose rows travel, and whose accumulators could."""
+    """Return True if an operator is a group aggregate in one phase whose rows travel, and whose accumulators could."""
     if not isinstance(node, nodes.ExecGroupAggregate) or not isinstance(node.input, nodes.ExecExchange):
         return False
     return all(map(_merges, node.calls)) and hashed_by(node.input.input) != node.keys

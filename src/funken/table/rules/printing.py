@@ -544,7 +544,7 @@ class Printer:
     # -- joins
 
     def join_parts(self, node: nodes.EquiJoin) -> list[str]:
-        """Return what all joins by keys show."""
+        """Return the common parts of joins by keys."""
         both = _side_names(node)
         width = len(node.left.row_type)
         parts = []
@@ -729,7 +729,7 @@ class AccumulatorNames:
 
 
 def _lookup_settings(node: nodes.ExecLookupJoin) -> list[str]:
-    """Return how a table outside is asked, as far as a hint says so."""
+    """Return the lookup settings of a table outside, as far as a hint has them."""
     settings = node.settings
     parts = []
     if settings is not None and settings.asynchronous:
@@ -743,7 +743,7 @@ def _lookup_settings(node: nodes.ExecLookupJoin) -> list[str]:
 
 
 def _lifetimes(given: Sequence[tuple[str, int | None]]) -> list[str]:
-    """Return the lifetimes (ms) that a STATE_TTL hint gives."""
+    """Return the lifetimes (ms) of a STATE_TTL hint."""
     shown = [f"{name}={length_text(ttl).replace(' ', '') if ttl else '0s'}" for name, ttl in given if ttl is not None]
     return [f"stateTtlHints=[[[STATE_TTL options:{{{', '.join(shown)}}}]]]"] if shown else []
 

@@ -31,7 +31,7 @@ class WindowColumns:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """What equal windows have in common."""
+        """The properties that equal windows have in common."""
         window = self.window
         return (window.kind, window.size, window.slide, window.gap, window.offset, self.rowtime)
 
@@ -96,7 +96,7 @@ def join_keys(node: nodes.EquiJoin) -> UpsertKeys:
 
 
 def gives_rows(calls: Iterable[AggregateCall]) -> bool:
-    """Whether aggregates are those of ``flat_aggregate``, which take all rows back before they give new ones."""
+    """Return True if aggregates are those of ``flat_aggregate``, which take all rows back before they emit new ones."""
     return any(getattr(call.definition, "gives_rows", False) for call in calls)
 
 
@@ -272,7 +272,7 @@ _AGGREGATES = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """Rows that an operator gives; rows that it and those below take; how many of these travel, and how many are kept."""
+    """Rows that an operator emits; rows that it and those below take; and how many of these travel, and are kept."""
 
     rows: float
     taken: float

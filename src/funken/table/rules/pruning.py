@@ -92,7 +92,7 @@ def _temporal_demands(node: nodes.LogicalTemporalJoin, needed: set[int]) -> list
 
 
 def _is_lookup(node: nodes.LogicalTemporalJoin) -> bool:
-    """Whether a join is by processing time, whose column has no value that is read."""
+    """Return True if a join is by processing time, whose column has no value that is read."""
     return node.time is None or node.left.row_type[node.time].time is nodes.TimeAttribute.PROCTIME
 
 

@@ -75,7 +75,7 @@ def _limited(node: Any, count: int | None, uses: Counter[int], config: Any) -> A
 
 
 def _is_constant(condition: Node) -> bool:
-    """Whether a condition says the same of a row wherever and whenever it is asked."""
+    """Return True if a condition has the same result for a row wherever and whenever it is evaluated."""
     from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - only where there are conditions
 
     calls = [each for each in walk(condition) if isinstance(each, Call)]
@@ -83,7 +83,7 @@ def _is_constant(condition: Node) -> bool:
 
 
 def _uses(roots: Sequence[ExecSink]) -> Counter[int]:
-    """How often each operator is read."""
+    """Count the consumers of each operator."""
     uses: Counter[int] = Counter()
 
     def count(node: Any) -> None:

@@ -41,7 +41,7 @@ _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
 class Bounds:
-    """The positions that a filter keeps: from ``start`` to ``end`` or to the value of a column; ``rest`` is what else it says."""
+    """The positions that a filter keeps: from ``start`` to ``end`` or a column's value; ``rest``: other conditions."""
 
     def __init__(self, conditions: list[Node], rank: int) -> None:
         self.start = 1
@@ -54,7 +54,7 @@ class Bounds:
 
     @property
     def bounded(self) -> bool:
-        """Whether the positions have an end."""
+        """True if the positions have an end."""
         return self.end is not None or self.column is not None
 
     def read(self, condition: Node, rank: int) -> bool:

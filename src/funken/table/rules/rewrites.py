@@ -74,7 +74,7 @@ class Rewriter:
         return self.push(node.input, [*map(self._fold, conjuncts(node.condition)), *predicates])
 
     def project(self, node: LogicalProject, predicates: list[Node]) -> LogicalNode:
-        """Push what is deterministic through the projection."""
+        """Push deterministic predicates through the projection."""
         expressions = tuple(map(self._fold, node.expressions))
         below: list[Node] = []
         above: list[Node] = []
@@ -87,7 +87,7 @@ class Rewriter:
         return filtered(replace(node, input=self.push(node.input, below), expressions=expressions), above)
 
     def join(self, node: LogicalJoin, predicates: list[Node]) -> LogicalNode:
-        """Push to the sides what does not change the padded rows."""
+        """Push predicates to the sides that do not change the padded rows."""
         width = len(node.left.row_type)
         lefts, rights = set(range(width)), set(range(width, width + len(node.right.row_type)))
         kind = node.kind
@@ -129,7 +129,7 @@ class Rewriter:
         return filtered(joined, above)
 
     def temporal(self, node: LogicalTemporalJoin, predicates: list[Node]) -> LogicalNode:
-        """Push to the left side what is about it alone; into a lookup what is about its rows: versions have to stay whole."""
+        """Push predicates on the left side alone to it, and those on a lookup's rows into it: versions stay whole."""
         width = len(node.left.row_type)
         lefts, rights = set(range(width)), set(range(width, width + len(node.right.row_type)))
         lookup = node.time is None or node.left.row_type[node.time].time is TimeAttribute.PROCTIME
@@ -158,7 +158,7 @@ class Rewriter:
         return filtered(replace(node, left=left, right=right, condition=conjunction(stay)), above)
 
     def correlate(self, node: LogicalCorrelate, predicates: list[Node]) -> LogicalNode:
-        """Push what is about the input alone."""
+        """Push predicates on the input alone."""
         width = len(node.input.row_type)
         below: list[Node] = []
         above: list[Node] = []
@@ -167,7 +167,7 @@ class Rewriter:
         return filtered(replace(node, input=self.push(node.input, below)), above)
 
     def aggregate(self, node: LogicalAggregate, predicates: list[Node]) -> LogicalNode:
-        """Push what is about the keys alone."""
+        """Push predicates on the keys alone."""
         below: list[Node] = []
         above: list[Node] = []
         for each in predicates:
@@ -180,7 +180,7 @@ class Rewriter:
         return filtered(replace(node, input=self.push(node.input, below)), above)
 
     def window(self, node: LogicalWindowTable, predicates: list[Node]) -> LogicalNode:
-        """Push what is not about the windows."""
+        """Push predicates that are not on the windows."""
         if node.window.kind is WindowKind.SESSION:
             return self.stay(node, predicates)
         width = len(node.input.row_type)
@@ -193,7 +193,7 @@ class Rewriter:
         return filtered(replace(node, input=self.push(node.input, below)), above)
 
     def over(self, node: LogicalOver, predicates: list[Node]) -> LogicalNode:
-        """Push what is about the partition alone."""
+        """Push predicates on the partition alone."""
         common = set.intersection(*(set(group.partition) for group in node.groups))
         below = [
             each for each in predicates if input_refs(each) and input_refs(each) <= common and is_deterministic(each)

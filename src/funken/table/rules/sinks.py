@@ -76,7 +76,7 @@ def _check_overwrite(node: LogicalSink, table: Any, batch: bool) -> None:
 
 
 def _first(settler: Settler, node: ExecNode, needs: list[Need], partial: bool) -> ExecNode:
-    """Return a relation that gives the first of several needs that it can."""
+    """Return a relation that fulfils the first possible one of several needs."""
     found = (settler.of(node, need, partial) for need in needs)
     return next(each for each in found if each is not None)
 
@@ -103,7 +103,7 @@ def _check(node: LogicalSink, below: ExecNode, accepts: ChangelogMode) -> None:
 
 
 def _cause(node: ExecNode, kind: RowKind) -> ExecNode:
-    """The operator that first makes a kind of change."""
+    """Return the operator that first makes a row kind."""
     while True:
         below = [each for each in node.inputs if each.mode.contains(kind)]  # type: ignore[attr-defined]
         if not below:
@@ -153,7 +153,7 @@ def _unwatermarked(node: ExecNode, marked: bool) -> Iterator[nodes.ExecScan]:
 def _materialized(
     node: LogicalSink, below: ExecNode, accepts: ChangelogMode, key: tuple[int, ...], conflict: str | None, config: Any
 ) -> bool:
-    """Whether the sink needs the rows per primary key, because the query tells its rows apart by other keys."""
+    """Return True if the sink needs the rows per primary key, because the query tells its rows apart by other keys."""
     strategy = config.option("table.exec.sink.upsert-materialize").upper()
     if not key or strategy == "NONE":
         return False

@@ -18,7 +18,7 @@ _PROCTIME_WINDOW = "until the clock passes the end of the window"
 
 @dataclass(frozen=True)
 class KeptState:
-    """What an operator keeps, and until when; without a bound it grows with the number of keys or rows."""
+    """The state of an operator, and its lifetime; without a bound it grows with the number of keys or rows."""
 
     operator: str
     what: str

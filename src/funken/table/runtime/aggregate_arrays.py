@@ -67,7 +67,7 @@ class Accumulators(PaneContents):
     def of_rows(
         self, batch: pa.RecordBatch, groups: Groups, signs: Array | None, bounds: Sequence[Array] = ()
     ) -> pa.RecordBatch:
-        """Return what the rows of each group come to."""
+        """Return the accumulators of the rows of each group."""
         at = pa.array(groups.order.take(groups.begins))
         columns = [batch.column(place).take(at) for place in self._keys]
         columns += [marks(len(at)), *map(pa.array, bounds), *self.calls.of_rows(batch, groups, signs)]
@@ -128,7 +128,7 @@ class AggregateArrays:
     # ---- rows
 
     def add(self, block: TableBlock, times: Array | None) -> int:
-        """Take the rows of a block; return how many are late."""
+        """Take the rows of a block; return the number of late ones."""
         if self._sessions:
             assert times is not None
             late = self._keep(block, times, self._in_session(times))
@@ -141,7 +141,7 @@ class AggregateArrays:
         return late
 
     def _in_session(self, times: Array) -> Array | None:
-        """Return which rows begin a session that is not over; wait for its end."""
+        """Return the rows that begin a session that is not over; wait for its end."""
         fires = self._wall.instants(times + (self._window.gap - 1))
         reached = self.reached
         there = None if reached is None or int(fires.min()) > reached else fires > reached
@@ -227,7 +227,7 @@ class AggregateArrays:
     # ---- windows that are over
 
     def next(self) -> int | None:
-        """Return when to look for windows that are over."""
+        """Return the time of the next look for windows that are over."""
         due: int | None = self.table.next()
         return due
 

@@ -25,7 +25,7 @@ Tuple = tuple[Any, ...]
 
 
 def accumulation_of(call: AggregateCall, schema: BlockSchema, context: OperatorContext, retracts: bool = True) -> Any:
-    """Return what works on the accumulators of a call; ``retracts``: whether rows are taken back."""
+    """Return the operations on the accumulators of a call; ``retracts``: rows may be taken back."""
     types = [schema.types[place] for place in call.args]
     if call.definition is not None:
         return call.definition.aggregate(call, types, context)
@@ -144,14 +144,14 @@ class _Count:
         self.types = [pa.int64()]
 
     def of_rows(self, scan: GroupedRows) -> list[pa.Array]:
-        """Return what the rows of each group come to."""
+        """Return the accumulators of the rows of each group."""
         counts = scan.counted(self.args, self.filter)
         if scan.signs is None and bool(counts.all()):
             return [pa.array(scan.groups.counts.astype(np.int64))]
         return [_added(scan.signed(counts.astype(np.int64)), scan.groups)]
 
     def together(self, columns: list[pa.Array], groups: Groups) -> list[pa.Array]:
-        """Return what the parts of each group come to."""
+        """Return the accumulators of the parts of each group."""
         return [_added(columns[0].to_numpy(), groups)]
 
     def results(self, columns: list[pa.Array]) -> pa.Array:
@@ -168,7 +168,7 @@ class _Count:
 
 
 class _Sum:
-    """SUM and AVG: a sum, and how many values are in it."""
+    """SUM and AVG: a sum, and the number of its values."""
 
     def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
         self.args, self.filter = call.args, call.filter
@@ -176,7 +176,7 @@ class _Sum:
         self.types = [pa.int64() if self._sums.whole else pa.float64(), pa.int64()]
 
     def of_rows(self, scan: GroupedRows) -> list[pa.Array]:
-        """Return what the rows of each group come to."""
+        """Return the accumulators of the rows of each group."""
         counts = scan.counted(self.args, self.filter)
         column = pc.fill_null(scan.batch.column(self.args[0]), 0)
         values = column.to_numpy(zero_copy_only=False).astype(self._sums.dtype)
@@ -185,7 +185,7 @@ class _Sum:
         return [_added(scan.signed(each), scan.groups) for each in (values, counts.astype(np.int64))]
 
     def together(self, columns: list[pa.Array], groups: Groups) -> list[pa.Array]:
-        """Return what the parts of each group come to."""
+        """Return the accumulators of the parts of each group."""
         return [_added(each.to_numpy(), groups) for each in columns]
 
     def results(self, columns: list[pa.Array]) -> pa.Array:
@@ -212,14 +212,14 @@ class _Extreme:
         self.result = BlockSchema(["value"], [call.type]).arrow.field(0).type
 
     def of_rows(self, scan: GroupedRows) -> list[pa.Array]:
-        """Return what the rows of each group come to."""
+        """Return the accumulators of the rows of each group."""
         column = scan.batch.column(self.args[0])
         if self.filter is not None:
             column = pc.if_else(pa.array(scan.passing(self.filter)), column, pa.scalar(None, column.type))
         return [self._most(column, scan.groups)]
 
     def together(self, columns: list[pa.Array], groups: Groups) -> list[pa.Array]:
-        """Return what the parts of each group come to."""
+        """Return the accumulators of the parts of each group."""
         return [self._most(columns[0], groups)]
 
     def _most(self, column: pa.Array, groups: Groups) -> pa.Array:
@@ -263,7 +263,7 @@ def _added(values: Array, groups: Groups) -> pa.Array:
 
 
 class PartialCalls:
-    """The accumulators of several calls, in columns side by side; the first column says how many rows there are."""
+    """The accumulators of several calls, in columns side by side; the first column is the number of rows."""
 
     def __init__(self, calls: Sequence[AggregateCall], schema: BlockSchema) -> None:
         rows = _Count(AggregateCall("COUNT", (), None), schema)  # type: ignore[arg-type]
@@ -274,16 +274,16 @@ class PartialCalls:
 
     @staticmethod
     def serve(calls: Sequence[AggregateCall], schema: BlockSchema, retracts: bool) -> bool:
-        """Whether these calls have accumulators that are columns."""
+        """Return True if these calls have accumulators that are columns."""
         return not any(call.distinct for call in calls) and RunningCalls.serve(calls, schema, retracts)
 
     def of_rows(self, batch: pa.RecordBatch, groups: Groups, signs: Array | None) -> list[pa.Array]:
-        """Return what the rows of each group come to."""
+        """Return the accumulators of the rows of each group."""
         scan = GroupedRows(batch, groups, signs)
         return [column for call in self._calls for column in call.of_rows(scan)]
 
     def together(self, columns: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
-        """Return what the parts of each group come to."""
+        """Return the accumulators of the parts of each group."""
         return [each for call, part in self._each() for each in call.together(list(columns[part]), groups)]
 
     def results(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
@@ -291,7 +291,7 @@ class PartialCalls:
         return [call.results(list(columns[part])) for call, part in self._each()][1:]
 
     def stored(self, columns: Sequence[pa.Array]) -> list[tuple[int, list[Any]]]:
-        """Return of each group how many rows there are, and accumulators as plain data."""
+        """Return the number of rows of each group, and accumulators as plain data."""
         counts, *rest = (call.stored(list(columns[part])) for call, part in self._each())
         lists: Any = zip(*rest, strict=True) if rest else [()] * len(counts)
         return [(count, list(each)) for count, each in zip(counts, lists, strict=True)]

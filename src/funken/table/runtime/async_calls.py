@@ -21,12 +21,12 @@ from funken.types.row import Row
 
 
 def is_async(node: Node) -> bool:
-    """Whether an expression is the call of an asynchronous function."""
+    """Return True if an expression is the call of an asynchronous function."""
     return isinstance(node, Call) and getattr(node.handle, "kind", "") == "scalar" and hasattr(node.handle, "retries")
 
 
 def has_async(node: Node | None) -> bool:
-    """Whether an expression has a call of an asynchronous function in it."""
+    """Return True if an expression has a call of an asynchronous function in it."""
     return node is not None and any(map(is_async, walk(node)))
 
 
@@ -66,7 +66,7 @@ class AsyncStage:
         return replace(node, args=tuple(map(self.behind, node.args)))
 
     def wait(self) -> AsyncWait:
-        """Return what makes the calls."""
+        """Return the operation that makes the calls."""
         concurrency = min(call.handle.retries.concurrency for call in self.calls)
         return _Wait(AsyncCalls(self), 0, max(concurrency, 1), ordered=True)
 
@@ -130,7 +130,7 @@ class AsyncTableCalls:
         self._definition.close()
 
     def wait(self) -> AsyncWait:
-        """Return what calls the function and waits."""
+        """Return the operation that calls the function and waits."""
         return _Wait(self, 0, max(self._definition.retries.concurrency, 1), ordered=True)
 
 

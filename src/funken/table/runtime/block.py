@@ -52,12 +52,12 @@ class TableBlock(Block):
 
     @property
     def length(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return int(self.batch.num_rows)
 
     @property
     def records(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return int(self.batch.num_rows)
 
     @property
@@ -82,11 +82,11 @@ class TableBlock(Block):
         return TableBlock(pa.RecordBatch.from_arrays(list(arrays), schema=schema), self.kinds, self.timestamps)
 
     def kind_list(self) -> list[int]:
-        """Return the kinds as a list."""
+        """Return the row kinds as a list."""
         return [INSERT] * len(self) if self.kinds is None else self.kinds.tolist()
 
     def rows(self) -> tuple[list[Any], list[int] | None]:
-        """Return ``Row``s with names and kinds."""
+        """Return ``Row``s with names and row kinds."""
         names = self.batch.schema.names
         columns = [edge_values(column) for column in self.batch.columns]
         values = zip(*columns, strict=True) if columns else [()] * len(self)
@@ -115,7 +115,7 @@ def _schema_of(written: bytes) -> pa.Schema:
 
 
 def read_block(schema: bytes, batch: bytes, kinds: bytes | None, stamps: bytes | None) -> TableBlock:
-    """Make a block of what its pickle contains."""
+    """Make a block of the content of its pickle."""
     return TableBlock(
         pa.ipc.read_record_batch(pa.py_buffer(batch), _schema_of(schema)),
         None if kinds is None else np.frombuffer(kinds, np.int8),
@@ -146,7 +146,7 @@ def concatenated(blocks: Sequence[TableBlock]) -> TableBlock:
 
 
 def plain_values(column: pa.Array) -> list[Any]:
-    """Return the values of a column as table operators handle them: what ``funken.expr.sql.values`` calls internal.
+    """Return the values of a column in the form of table operators: ``funken.expr.sql.values`` calls them internal.
 
     >>> import datetime
     >>> plain_values(pa.array([datetime.datetime(1970, 1, 1, 0, 0, 1), None], pa.timestamp("us")))
@@ -164,7 +164,7 @@ def plain_values(column: pa.Array) -> list[Any]:
 
 @cache
 def _to_plain(kind: pa.DataType) -> Callable[[pa.Array], list[Any]] | None:
-    """Return what makes plain values of a column; ``None``: they are Python's."""
+    """Return a converter of a column's values to plain ones; ``None``: they are Python's."""
     if pa.types.is_timestamp(kind):
         factor = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}[kind.unit]
         return lambda array: [None if n is None else n * factor for n in array.cast(pa.int64()).to_pylist()]
@@ -196,7 +196,7 @@ def _plain_maps(array: pa.Array) -> list[Any]:
 
 
 def _cut(array: pa.Array, items: list[Any]) -> list[Any]:
-    """Return lists of the items that ``flatten`` gave: those of NULLs are not among them."""
+    """Return lists of the items of ``flatten``: those of NULLs are not among them."""
     found: list[Any] = []
     at = 0
     maps = pa.types.is_map(array.type)
@@ -226,7 +226,7 @@ def plain_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 @cache
 def _from_plain(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """Return what makes of a plain value one that Arrow takes for a type; ``None``: it takes it as it is."""
+    """Return a converter of plain values to ones that Arrow takes for a type; ``None``: it takes them as they are."""
     if pa.types.is_timestamp(kind):
         factor = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}[kind.unit]
         return None if factor == 1 else (lambda value: value // factor)
@@ -347,7 +347,7 @@ def edge_values(column: pa.Array) -> list[Any]:
 
 @cache
 def _to_edge(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """Return what makes a value of a program of a plain one; ``None``: it is one already."""
+    """Return a converter of plain values to a program's; ``None``: they are the same."""
     if pa.types.is_struct(kind):
         fields = [(field.name, _to_edge(field.type)) for field in kind]
         names = [name for name, _ in fields]
@@ -371,7 +371,7 @@ def _hashable(value: Any) -> Any:
 
 @cache
 def _from_edge(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """Return what makes a plain value of one of a program; ``None``: it is one already, or Arrow takes it as it is."""
+    """Return a converter of a program's values to plain ones; ``None``: they are the same, or Arrow takes them."""
     if pa.types.is_struct(kind):
         fields = [(field.name, _from_edge(field.type)) for field in kind]
         return lambda value: {

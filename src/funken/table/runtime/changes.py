@@ -26,7 +26,7 @@ _FEW = 32
 
 
 class ChangelogNormalize(Bundled):
-    """Makes a stream of upserts one with -U and whole deletes, and drops what changes nothing."""
+    """Makes a stream of upserts one with -U and whole deletes, and drops void changes."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class DeduplicateByTime(KeyedTableOperator):
                 self._earliest_so_far(row, time)
 
     def _latest_of_block(self, block: TableBlock) -> None:
-        """Emit each row that is not earlier than the last of its key, and what it takes the place of."""
+        """Emit each row that is not earlier than the last of its key, and the row that it replaces."""
         self.context.next_time()
         times = millis_array(checked_rowtime(block, self._time))
         rows, table = KeyedRows(block.batch, self._keys), self._state.table
@@ -266,7 +266,7 @@ class DeduplicateByTime(KeyedTableOperator):
 
 
 class SinkMaterializer(KeyedTableOperator):
-    """The rows of a primary key in the order of arrival: the last of them is what the sink has.
+    """The rows of a primary key in the order of arrival: the sink has the last of them.
 
     A row is taken back by the last equal one, or by that of its upsert key (``input_key``).
     """
@@ -326,7 +326,7 @@ class SinkMaterializer(KeyedTableOperator):
 
 
 class WatermarkMaterializer(KeyedTableOperator):
-    """What is left of each primary key at a watermark: rows of several upsert keys are a conflict.
+    """Merges the changes of each primary key at a watermark: rows of several upsert keys are a conflict.
 
     ``nothing``: the first stays, and the others do not count; otherwise the job fails.
     """
@@ -362,7 +362,7 @@ class WatermarkMaterializer(KeyedTableOperator):
             self.timers.register_event_time_timer(key, None, self.current_watermark + 1)
 
     def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
-        """Decide what the sink has of a key."""
+        """Decide the sink's row of a key."""
         rows = list(self._rows.value() or ())
         before = self._emitted.value()
         if len(rows) > 1 and not self._nothing:

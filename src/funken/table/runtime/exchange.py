@@ -162,7 +162,7 @@ class TableRebalance(Rebalance):
 
 
 class _TableForm(ColumnsWriter):
-    """What is special about tables: how blocks are joined and written down."""
+    """The form of tables on an edge: how blocks are joined and serialized."""
 
     form = TableBlock
 

@@ -32,7 +32,7 @@ _STATE = "acc"
 
 
 class Bundle:
-    """How rows are gathered before they are handled: ``size`` at most, or for ``latency`` ms; with neither, all of the input.
+    """The rule for gathering rows: ``size`` at most, or for ``latency`` ms; with neither, all of the input.
 
     A barrier or the end of the input ends a bundle, too.
     """
@@ -85,7 +85,7 @@ class Bundled(KeyedTableOperator):
         super().watermark(watermark)
 
     def next_tick(self) -> int | None:
-        """Return when the bundle is due, or a timer."""
+        """Return the time at which the bundle is due, or a timer."""
         due = [at for at in (super().next_tick(), self._due) if at is not None]
         return min(due) if due else None
 
@@ -157,7 +157,7 @@ class GroupAggregate(Bundled):
             self._save(key, group)
 
     def _whole(self, block: TableBlock, running: RunningCalls) -> bool:
-        """Handle a block at once; return False if a row takes back what its group does not have."""
+        """Handle a block at once; return False if a row takes back one that its group does not have."""
         rows = KeyedRows(block.batch, self._keys)
         signs = (
             None if block.kinds is None else np.where((block.kinds == INSERT) | (block.kinds == UPDATE_AFTER), 1, -1)
@@ -213,7 +213,7 @@ class GroupAggregate(Bundled):
 
     @staticmethod
     def _differ(results: list[pa.Array], before: Any, after: Any) -> Any:
-        """Return of which rows a result behind it is another one than before."""
+        """Return a mask of rows behind which a result is another one than before."""
         found = np.zeros(len(before), np.bool_)
         one, other = pa.array(before), pa.array(after)
         for each in results:
@@ -280,7 +280,7 @@ class GroupAggregate(Bundled):
             self.collect((*key, *new), UPDATE_AFTER)
 
     def many(self, key: Tuple, rows: list[tuple[Tuple, int]]) -> None:
-        """Change a group by the rows of a bundle, and emit what has become of it."""
+        """Change a group by the rows of a bundle, and emit the change."""
         group = self._load(key)
         first = group[1] is None
         if first:  # what comes before the first row of a new group takes nothing back

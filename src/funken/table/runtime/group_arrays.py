@@ -22,7 +22,7 @@ from funken.table.runtime.running import DistinctRows, GroupedRows, running
 Array = Any
 Tuple = tuple[Any, ...]
 Stored = tuple[int, list[Any]]
-"""How many rows a group has, and its accumulators."""
+"""The number of rows of a group, and its accumulators."""
 _FEWEST = 64
 _AT_ONCE = 256
 
@@ -34,7 +34,7 @@ class _Seen:
         self._numbers, self._bit = numbers, bit
 
     def get(self, value: Any, default: int) -> int:
-        """Return how often a value is there."""
+        """Return the number of occurrences of a value."""
         return 1 if self._numbers.get(value, 0) & self._bit else default
 
     def __setitem__(self, value: Any, count: int) -> None:
@@ -89,7 +89,7 @@ class GroupArrays:
         return slots
 
     def states(self, scan: GroupedRows, slots: Array) -> list[pa.Array]:
-        """Return the results of each call in each state, and keep what they come to."""
+        """Return the results of each call in each state, and keep the accumulators."""
         counts: dict[int, Array] = {}
         for args, numbers in self._distinct.items():
             seen = self._seen[args]
@@ -106,7 +106,7 @@ class GroupArrays:
         return results
 
     def set_counts(self, slots: Array, counts: Array, forgets: bool) -> None:
-        """Keep how many rows groups have; ``forgets``: those without rows are no more."""
+        """Keep the numbers of rows of groups; ``forgets``: those without rows are no more."""
         self.counts[slots] = counts
         if forgets:
             self._forget(slots[counts == 0])
@@ -233,7 +233,7 @@ class GroupArrays:
             yield from self._rows(slots)
 
     def _write_first(self, slots: Iterable[int]) -> None:
-        """Write what a snapshot needs of some slots, before they change."""
+        """Write the rows of some slots that a snapshot needs, before they change."""
         wanted = [slot for slot in slots if slot in self._pending]
         if wanted:
             for slot in wanted:

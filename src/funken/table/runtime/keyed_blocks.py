@@ -26,7 +26,7 @@ _NARROW, _WIDE = 1 << 16, 8
 
 
 def codes_of(column: pa.Array) -> tuple[Any, int]:
-    """Return a number per value, equal for equal values of SQL (NULL is one), and what all are below.
+    """Return a number per value, equal for equal values of SQL (NULL is one), and a bound above all of them.
 
     >>> codes_of(pa.array(["x", None, "x"]))
     (array([0, 1, 0]), 2)
@@ -46,7 +46,7 @@ def codes_of(column: pa.Array) -> tuple[Any, int]:
 
 
 def joint_codes(parts: Sequence[tuple[Any, int]], length: int) -> tuple[Any, int]:
-    """Return a number per row that is equal where the numbers of all parts are, and what all are below.
+    """Return a number per row that is equal where the numbers of all parts are, and a bound above all of them.
 
     >>> joint_codes([(np.array([0, 1, 0]), 2), (np.array([5, 5, 5]), 9)], 3)
     (array([ 5, 14,  5]), 18)
@@ -62,7 +62,7 @@ def joint_codes(parts: Sequence[tuple[Any, int]], length: int) -> tuple[Any, int
 
 
 def numbered(integers: Any) -> tuple[Any, int]:
-    """Return numbers in place of integers, and what all are below.
+    """Return numbers in place of integers, and a bound above all of them.
 
     >>> numbered(np.array([7, 9, 7])), numbered(np.array([7, 1 << 40, 7]))
     ((array([0, 2, 0]), 3), (array([0, 1, 0]), 2))
@@ -73,7 +73,7 @@ def numbered(integers: Any) -> tuple[Any, int]:
 
 
 def dense(numbers: Any) -> tuple[Any, int]:
-    """Return numbers from 0 on in place of others, and how many there are.
+    """Return numbers from 0 on in place of others, and the number of different ones.
 
     >>> dense(np.array([7, 9, 7]))
     (array([0, 1, 0]), 2)
@@ -83,7 +83,7 @@ def dense(numbers: Any) -> tuple[Any, int]:
 
 
 def firsts_of(codes: Any, count: int) -> Any:
-    """Return where each number stands first; all of them occur.
+    """Return the first place of each number; all of them occur.
 
     >>> firsts_of(np.array([1, 0, 1]), 2).tolist()
     [1, 0]
@@ -270,7 +270,7 @@ def _comparable(value: Any) -> Any:
 
 
 def sort_key(order: Sequence[SortKey]) -> Callable[[Tuple], Tuple]:
-    """Return what gives the sort key of a row.
+    """Return a function to the sort key of a row.
 
     >>> rows = [(2, "a"), (None, "b"), (3, "c")]
     >>> sorted(rows, key=sort_key([SortKey(0, ascending=False, nulls_first=False)]))

@@ -145,7 +145,7 @@ class LookupJoin(TableOperator):
             self.emit(TableBlock(made, None if marks is None else marks[some]))
 
     def _columns_of(self, keys: list[Tuple]) -> tuple[pa.RecordBatch, Any]:
-        """Return what the right side is of the rows of keys, key by key, and how many there are of each."""
+        """Return the right rows of keys, key by key, and their number for each."""
         found = [[tuple(row) for row in rows] for rows in self._table.lookup(keys)] if keys else []
         counts = np.array([len(rows) for rows in found], np.int64)
         batch = self._table_schema.of_rows([row for rows in found for row in rows]).batch
@@ -184,7 +184,7 @@ class LookupJoin(TableOperator):
     # ---- rows that wait
 
     def next_tick(self) -> int | None:
-        """Return when a key is asked for again."""
+        """Return the time of the next request for a key."""
         return min((each.due for each in self._waiting if each.left), default=None)
 
     def tick(self, now: int) -> None:
@@ -199,7 +199,7 @@ class LookupJoin(TableOperator):
         self._release()
 
     def _release(self) -> None:
-        """Emit what need not wait any more, and the watermark behind it."""
+        """Emit rows that need not wait any more, and the watermark behind them."""
         if self._unordered:
             ready = [each for each in self._waiting if not each.left]
             self._waiting = deque(each for each in self._waiting if each.left)
@@ -223,7 +223,7 @@ class LookupJoin(TableOperator):
             self.output.watermark(watermark)
 
     def awaits_results(self) -> bool:
-        """Whether rows wait."""
+        """Return True if rows wait."""
         return bool(self._waiting)
 
     def finish(self) -> None:
@@ -261,7 +261,7 @@ class LookupJoin(TableOperator):
         return list(zip(*columns, strict=True))
 
     def _rows_of(self, rows: list[Any]) -> list[Tuple]:
-        """Return what the right side is of rows that were looked up."""
+        """Return the right rows of rows that were looked up."""
         if not rows:
             return []
         batch = self._table_schema.of_rows([tuple(row) for row in rows]).batch
@@ -279,7 +279,7 @@ class LookupJoin(TableOperator):
 
 
 class KeptLookupJoin(KeyedTableOperator, LookupJoin):
-    """Keeps what was found for a left row by its key, and takes back just that; the table may have other rows by then."""
+    """Keeps the lookup results of a left row by its key, and takes back just these; the table may have changed."""
 
     def __init__(self, left: Sequence[int], ttl: int = 0, **arguments: Any) -> None:
         super().__init__(**arguments)

@@ -14,7 +14,7 @@ _EPOCH = _UTC_EPOCH.replace(tzinfo=None)
 
 
 class MatchesToTable(RowsToTable):
-    """Makes blocks of tables of matches; a time that the pattern gives in milliseconds becomes one of the column's type."""
+    """Makes blocks of tables of matches; a time of the pattern in milliseconds becomes one of the column's type."""
 
     def process_block(self, block: Any) -> None:
         """Convert a block."""

@@ -36,13 +36,13 @@ from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFO
 from funken.table.runtime.exchange import hashable, key_tuples
 
 _FLUSH = 8192
-"""How many rows are held back at most."""
+"""Maximal number of rows that are held back."""
 Tuple = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class TableSpec:
-    """What a table operator is: its logic, and what that is made with."""
+    """The specification of a table operator: its logic, and the arguments of the logic."""
 
     logic: type[TableOperator]
     inputs: tuple[BlockSchema, ...]
@@ -97,12 +97,12 @@ class TableOperator(Operator):
             self.flush()
 
     def collect_all(self, rows: Iterable[Sequence[Any]], kind: int = INSERT) -> None:
-        """Emit rows of one kind."""
+        """Emit rows of one row kind."""
         for row in rows:
             self.collect(row, kind)
 
     def collect_changes(self, rows: Sequence[Sequence[Any]], kinds: Sequence[int]) -> None:
-        """Emit rows of several kinds."""
+        """Emit rows of several row kinds."""
         self.__rows.extend(rows)
         self.__kinds.extend(kinds)
         if len(self.__rows) >= _FLUSH:
@@ -116,13 +116,13 @@ class TableOperator(Operator):
             self.flush()
 
     def emit(self, block: TableBlock) -> None:
-        """Emit a block, behind what was collected."""
+        """Emit a block, behind collected rows."""
         self.flush()
         if len(block):
             self.output.emit_block(block)
 
     def flush(self) -> None:
-        """Send on what was collected."""
+        """Send on collected rows."""
         if self.__rows:
             rows, kinds = self.__rows, self.__kinds
             self.__rows, self.__kinds = [], []
@@ -131,12 +131,12 @@ class TableOperator(Operator):
     # ---- the engine's side
 
     def process_block(self, block: Block) -> None:
-        """Handle a block in whatever form."""
+        """Handle a block in any form."""
         self.block(as_table(block, self.inputs[0].arrow))
         self.flush()
 
     def process_second_block(self, block: Block) -> None:
-        """Handle a block of the second input in whatever form."""
+        """Handle a block of the second input in any form."""
         self.second(as_table(block, self.inputs[1].arrow))
         self.flush()
 
@@ -171,7 +171,7 @@ class KeyedTableOperator(TableOperator):
     # ---- to be called
 
     def value_state(self, name: str, ttl: int = 0) -> Any:
-        """Return a value per key; ``ttl`` (ms): how long it lives after it was written, 0 for ever."""
+        """Return a value per key; ``ttl`` (ms): its lifetime after a write, 0 for ever."""
         return self._shared(self.store.state(living(ValueStateDescriptor(name), ttl)))
 
     def map_state(self, name: str, ttl: int = 0) -> Any:
@@ -184,7 +184,7 @@ class KeyedTableOperator(TableOperator):
 
     @staticmethod
     def _shared(handle: Any) -> Any:
-        """Let a state keep what it is given as it is: what is read is changed only to be stored again in the same block."""
+        """Let a state keep its arguments as they are: read values change only to be stored again in the same block."""
         handle.plain = SHARED
         return handle
 
@@ -195,7 +195,7 @@ class KeyedTableOperator(TableOperator):
     def keyed_rows(
         self, block: TableBlock, columns: Sequence[int], index: int = 0
     ) -> Iterable[tuple[Tuple, Tuple, int]]:
-        """Return the key, the values and the kind of each row of an input; the caller makes the key current."""
+        """Return the key, the values and the row kind of each row of an input; the caller makes the key current."""
         self.context.next_time()
         rows = self.inputs[index].tuples(block.batch)
         return zip(key_tuples(block.batch, columns), rows, block.kind_list(), strict=True)
@@ -203,12 +203,12 @@ class KeyedTableOperator(TableOperator):
     # ---- the engine's side
 
     def process_block(self, block: Block) -> None:
-        """Handle a block in whatever form."""
+        """Handle a block in any form."""
         super().process_block(block)
         self.store.current_key = NO_KEY
 
     def process_second_block(self, block: Block) -> None:
-        """Handle a block of the second input in whatever form."""
+        """Handle a block of the second input in any form."""
         super().process_second_block(block)
         self.store.current_key = NO_KEY
 
@@ -226,11 +226,11 @@ class KeyedTableOperator(TableOperator):
         """All input has come, and event time is over."""
 
     def watermark_after(self, watermark: int) -> int:
-        """Return the watermark of what follows."""
+        """Return the watermark behind the operator."""
         return watermark
 
     def next_tick(self) -> int | None:
-        """Return when the next processing-time timer is due."""
+        """Return the time of the next processing-time timer."""
         return self.timers.next_processing_time()
 
     def tick(self, now: int) -> None:
@@ -251,7 +251,7 @@ class KeyedTableOperator(TableOperator):
 
 
 def living(descriptor: StateDescriptor[Any], ttl: int) -> StateDescriptor[Any]:
-    """Give a state a lifetime (ms); 0: it lives for ever."""
+    """Add a lifetime (ms) to a state; 0: it lives for ever."""
     if ttl > 0:
         descriptor.enable_time_to_live(StateTtlConfig.new_builder(ttl).build())
     return descriptor
@@ -261,12 +261,12 @@ def living(descriptor: StateDescriptor[Any], ttl: int) -> StateDescriptor[Any]:
 
 
 def is_accumulate(kind: int) -> bool:
-    """Whether a kind adds a row."""
+    """Return True if a row kind adds a row."""
     return kind in (INSERT, UPDATE_AFTER)
 
 
 def rows_left(changes: Iterable[tuple[Any, int]]) -> list[Tuple]:
-    """Return the rows that are left of rows with their kinds, each as often as it was added and not removed.
+    """Return the rows that are left of changes, each as often as it was added and not removed.
 
     >>> rows_left([((1,), 0), ((2,), 0), ((1,), 3)])
     [(2,)]
@@ -279,7 +279,7 @@ def rows_left(changes: Iterable[tuple[Any, int]]) -> list[Tuple]:
 
 
 def retraction_of(kind: int) -> int:
-    """Return the kind that takes back what a kind has added."""
+    """Return the row kind that takes back a row of a kind."""
     return UPDATE_BEFORE if kind == UPDATE_AFTER else DELETE
 
 

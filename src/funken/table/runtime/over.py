@@ -30,7 +30,7 @@ _UNITS: dict[str, Any] = {
     "TIMESTAMP_LTZ": NANOS,
     "DATE": Fraction(1, 86_400_000),
 }
-"""How many units of a column's values a distance of one is: of times, distances are milliseconds."""
+"""Number of units of a column's values in a distance of one: of times, distances are milliseconds."""
 
 
 class _Frames:
@@ -100,7 +100,7 @@ class _Frames:
         return bisect_right(values, values[place] + _shift(bound) * self._unit)
 
     def _value(self, row: Tuple) -> Any:
-        """Return what distances are measured of: it grows with the order; NULL is infinitely far from all values."""
+        """Return the measure of distances: it grows with the order; NULL is infinitely far from all values."""
         key = self.group.order[0]
         value = row[key.index]
         if value is None:
@@ -165,11 +165,11 @@ class _TimedGroup:
         self._ranks = [(place, name) for place, name in enumerate(names) if name in ("RANK", "DENSE_RANK")]
 
     def create(self) -> Any:
-        """Return what is known of a partition: accumulators, or the rows that a frame may reach, with their times."""
+        """Return the state of a new partition: accumulators, or the rows that a frame may reach, with their times."""
         return self.aggregates.create() if self.unbounded else []
 
     def add(self, state: Any, rows: Sequence[Tuple], time: int) -> tuple[Any, list[Tuple]]:
-        """Add rows of one time; return what is known then, and the results of each row."""
+        """Add rows of one time; return the state then, and the results of each row."""
         if self.unbounded:
             return self._accumulated(state, rows)
         return self._framed(list(state), rows, time)

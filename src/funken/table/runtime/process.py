@@ -28,7 +28,7 @@ _OP_NAMES = ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")
 
 
 class ProcessTableContext:
-    """What a process table function sees of its surroundings: time, timers, state, and what its tables are."""
+    """The context of a process table function: time, timers, state, and the properties of its tables."""
 
     def __init__(self, operator: ProcessTable) -> None:
         self._operator = operator
@@ -97,12 +97,12 @@ class ProcessTableContext:
     # ---- tables
 
     def table_semantics(self, name: str) -> TableSemantics:
-        """Return what a table argument is."""
+        """Return the semantics of a table argument."""
         return self._operator.semantics[name]
 
     @property
     def changelog_mode(self) -> ChangelogMode:
-        """The kinds of change that the output may have."""
+        """The row kinds that the output may have."""
         return self._operator.mode
 
 
@@ -337,7 +337,7 @@ def _padded(values: Sequence[Any], count: int) -> list[Any]:
 
 
 def constant(value: Any) -> Any:
-    """Return the value of a scalar argument as the program sees it: of an expression, what it computes."""
+    """Return the value of a scalar argument as the program sees it: of an expression, its result."""
     if not isinstance(value, Node):
         return value
     import pyarrow as pa  # noqa: PLC0415
@@ -354,7 +354,7 @@ def constant(value: Any) -> Any:
 
 
 class ToChangelog(TableOperator):
-    """TO_CHANGELOG: every change as an insertion, whose first column says its kind."""
+    """TO_CHANGELOG: every change as an insertion, whose first column is its row kind."""
 
     def __init__(self, names: dict[str, str | None]) -> None:
         self._names = names
@@ -368,7 +368,7 @@ class ToChangelog(TableOperator):
 
 
 class FromChangelog(TableOperator):
-    """FROM_CHANGELOG: rows with a column that says the kind become changes of that kind."""
+    """FROM_CHANGELOG: rows with a column that names the row kind become changes of that kind."""
 
     def __init__(self, column: int, kinds: dict[str, str]) -> None:
         self._column, self._kinds = column, kinds
@@ -387,7 +387,7 @@ class FromChangelog(TableOperator):
 
 
 def op_mapping(given: Any, to_kind: bool) -> dict[str, str]:
-    """Return the mapping of codes to kinds (``to_kind``) or of kinds to codes; a key may name several, with commas.
+    """Return the mapping of codes to row kinds (``to_kind``) or back; a key may name several, with commas.
 
     >>> op_mapping({"INSERT, UPDATE_AFTER": "u"}, False)
     {'INSERT': 'u', 'UPDATE_AFTER': 'u'}

@@ -37,7 +37,7 @@ class GroupedRows:
         self._values: dict[Any, tuple[list[Any], list[int]]] = {}
 
     def counted(self, columns: Sequence[int], filter_column: int | None) -> Array:
-        """Return which rows have all of some values, and pass a filter; not to be changed."""
+        """Return a mask of rows that have all of some values, and pass a filter; not to be changed."""
         mask = self.passing(filter_column)
         for place in columns:
             column = self.batch.column(place)
@@ -46,7 +46,7 @@ class GroupedRows:
         return mask
 
     def passing(self, filter_column: int | None) -> Array:
-        """Return which rows pass a filter; not to be changed."""
+        """Return a mask of rows that pass a filter; not to be changed."""
         found = self._passing.get(filter_column)
         if found is None:
             if filter_column is None:
@@ -95,7 +95,7 @@ class GroupedRows:
 
 
 class Running:
-    """A call over whole blocks. What it keeps of a group is an item of each of some arrays, whose types are ``dtypes``."""
+    """A call over whole blocks. Its state of a group is an item of each of some arrays, whose types are ``dtypes``."""
 
     dtypes: tuple[Any, ...] = (np.int64,)
 
@@ -105,7 +105,7 @@ class Running:
         self.arrow = BlockSchema(["value"], [call.type]).arrow.field(0).type
 
     def states(self, scan: GroupedRows, held: list[Array], counts: Array | None = None) -> tuple[pa.Array, list[Array]]:
-        """Return the result in each state, and what to keep; ``counts``: which rows count, if not all that may."""
+        """Return the result in each state, and the new state; ``counts``: the rows that count, if not all that may."""
         raise NotImplementedError
 
     def held(self, stored: list[Any]) -> list[Array]:
@@ -134,7 +134,7 @@ class _RunningCount(Running):
 
 
 class SumResults:
-    """Makes the results of SUM and AVG of sums, and how many values are in each."""
+    """Makes the results of SUM and AVG of sums, and the number of values in each."""
 
     def __init__(self, call: AggregateCall) -> None:
         self.whole = isinstance(call.type, IntegralType)
@@ -167,7 +167,7 @@ class SumResults:
 
 
 class _RunningSum(Running):
-    """A sum and how many values are in it; AVG, too."""
+    """A sum and the number of its values; AVG, too."""
 
     def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
         super().__init__(call, schema)
@@ -229,7 +229,7 @@ class _RunningExtreme(Running):
         return results.cast(self.arrow), [left]
 
     def _by_rank(self, every: pa.Array) -> tuple[Array, Callable[[Array], pa.Array], int]:
-        """Return the place of each value in the order of all, from 1 on, what gives the values of places, and the last place."""
+        """Return the rank of each value in the order of all, from 1, a function back to values, and the last rank."""
         encoded = every.dictionary_encode("mask")
         order = "ascending" if self.greatest else "descending"
         ranks = pc.rank(encoded.dictionary, order, tiebreaker="dense").to_numpy()
@@ -320,7 +320,7 @@ def _is_number(type_: LogicalType) -> bool:
 
 
 def running(call: AggregateCall, schema: BlockSchema) -> Running:
-    """Return what computes a call; of a DISTINCT one, given the rows that count."""
+    """Return the computation of a call; of a DISTINCT one, over the rows that count."""
     if call.function == "COUNT":
         return _RunningCount(call, schema)
     return _RunningSum(call, schema) if call.function in SUMS else _RunningExtreme(call, schema)
@@ -334,7 +334,7 @@ class RunningCalls:
 
     @staticmethod
     def serve(calls: Sequence[AggregateCall], schema: BlockSchema, retracts: bool) -> bool:
-        """Whether they can compute these calls."""
+        """Return True if running aggregates can compute these calls."""
         return all(_serves(call, schema, retracts) for call in calls)
 
     def states(self, scan: GroupedRows, stored: list[list[Any]]) -> tuple[list[pa.Array], list[list[Any]]]:
@@ -377,5 +377,5 @@ _HASHED = (
 
 
 def _hashed_otherwise(type_: LogicalType) -> bool:
-    """Whether values of a type have another form as keys, or an order that Arrow does not know."""
+    """Return True if values of a type have another form as keys, or an order that Arrow does not know."""
     return type_.root in _HASHED

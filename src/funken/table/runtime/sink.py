@@ -35,7 +35,7 @@ from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_
 
 @dataclass(frozen=True)
 class TableSink(WriterSink):
-    """A sink whose ``write`` is given a ``TableBlock`` as its values."""
+    """A sink whose ``write`` takes a ``TableBlock`` as its values."""
 
     schema: BlockSchema
 
@@ -74,7 +74,7 @@ _UNLIMITED = (1 << 31) - 1
 
 
 def is_limited(kind: LogicalType) -> bool:
-    """Whether values of a type have a length.
+    """Return True if values of a type have a length.
 
     >>> is_limited(CharType(2)), is_limited(VarCharType(_UNLIMITED)), is_limited(ArrayType(CharType(2)))
     (True, False, False)
@@ -83,7 +83,7 @@ def is_limited(kind: LogicalType) -> bool:
 
 
 class Nesting:
-    """How deep constraints are checked: ``IGNORE`` (columns only), ``ROWS``, or ``ROWS_AND_COLLECTIONS``."""
+    """The depth to which constraints are checked: ``IGNORE`` (columns only), ``ROWS``, or ``ROWS_AND_COLLECTIONS``."""
 
     def __init__(self, depth: str) -> None:
         self.rows, self.collections = depth != "IGNORE", depth == "ROWS_AND_COLLECTIONS"
@@ -120,11 +120,11 @@ class Nesting:
                 yield "[value]", kind.value, item
 
     def has(self, kind: LogicalType, found: Callable[[LogicalType], bool]) -> bool:
-        """Whether a part of a type, at any depth, is one that is looked for."""
+        """Return True if a part of a type, at any depth, fulfils a predicate."""
         return any(found(part) or self.has(part, found) for part in self.inner(kind))
 
     def null_in(self, kind: LogicalType, value: Any) -> str | None:
-        """Return where a part is NULL and must not be.
+        """Return the place of a part that is NULL and must not be.
 
         >>> rows = RowType.of(("a", ArrayType(CharType(2).not_null())))
         >>> Nesting("ROWS_AND_COLLECTIONS").null_in(rows, (["x", None],))
@@ -141,7 +141,7 @@ class Nesting:
 
 @dataclass(frozen=True)
 class ConstraintRules:
-    """How deep constraints are checked, and what happens to rows that break them.
+    """Rules for constraints: the depth of the check, and the treatment of rows that break them.
 
     ``nested``: see ``Nesting``. ``drops``: rows with a NULL that must not be are dropped, not errors. ``lengths``: values that
     are too long or too short are ignored (``IGNORE``), cut or filled (``TRIM_PAD``), or errors (``ERROR``).
@@ -153,15 +153,15 @@ class ConstraintRules:
 
     @property
     def nesting(self) -> Nesting:
-        """How deep constraints are checked."""
+        """The depth to which constraints are checked."""
         return Nesting(self.nested)
 
     def limits(self, kind: LogicalType) -> bool:
-        """Whether values of a column have lengths that are checked."""
+        """Return True if values of a column have lengths that are checked."""
         return self.lengths != "IGNORE" and (is_limited(kind) or self.nesting.has(kind, is_limited))
 
     def demands(self, kind: LogicalType) -> bool:
-        """Whether there is something to check in a column."""
+        """Return True if a column has something to check."""
         return not kind.nullable or self.nesting.has(kind, lambda part: not part.nullable) or self.limits(kind)
 
     def check(self, columns: Sequence[LogicalType]) -> None:
@@ -280,7 +280,7 @@ class FinalRows(KeyedTableOperator):
         self._keys = tuple(keys)
 
     def open(self) -> None:
-        """Open the state: each row with how often it is there, in the order of arrival."""
+        """Open the state: each row with its number of occurrences, in the order of arrival."""
         self._state = self.map_state("rows")
 
     def block(self, block: TableBlock) -> None:
@@ -302,7 +302,7 @@ class FinalRows(KeyedTableOperator):
                 self._state.remove(name)
 
     def before_end(self) -> None:
-        """Emit what is left."""
+        """Emit the final rows."""
         self.store.current_key = ()
         for row, count in self._state.values():
             for _ in range(count):

@@ -27,7 +27,7 @@ Tuple = tuple[Any, ...]
 
 
 class RowFunction(Protocol):
-    """What is called for each row."""
+    """A function that is called for each row."""
 
     def __call__(self, args: Tuple) -> Iterable[Tuple]:
         """Return the rows for some arguments."""
@@ -126,7 +126,7 @@ class Expressions:
         return [_whole(evaluator.column(node)) for node in self.nodes]
 
     def mask(self, batch: pa.RecordBatch) -> Any:
-        """Return where the first expression is TRUE."""
+        """Return a mask of rows for which the first expression is TRUE."""
         return pc.fill_null(self.arrays(batch)[0], False)
 
 
@@ -156,7 +156,7 @@ def close_functions(node: Node) -> None:
 
 
 class RowsToTable(TableOperator):
-    """Makes blocks of tables of records: ``Row``s with kinds, tuples, or batches of Arrow."""
+    """Makes blocks of tables of records: ``Row``s with row kinds, tuples, or batches of Arrow."""
 
     def process_block(self, block: Block) -> None:
         """Convert a block."""
@@ -179,7 +179,7 @@ class RowsToTable(TableOperator):
 
 
 class TableToRows(TableOperator):
-    """Makes ``Row``s with names and kinds of blocks of tables; ``time`` is the column that gives records their timestamps.
+    """Makes ``Row``s with names and row kinds of blocks of tables; ``time`` is the column of their timestamps.
 
     ``deletes``: rows before an update are deleted. The row behind one has another key, or does not come.
     """
@@ -247,7 +247,7 @@ def _kept(values: Any, mask: pa.Array) -> Any:
 
 
 def _cast(arrays: Sequence[pa.Array], schema: BlockSchema) -> list[pa.Array]:
-    """Give columns the Arrow types that are declared; values stay the same."""
+    """Cast columns to the declared Arrow types; values stay the same."""
     return [
         array if array.type == field.type else array.cast(field.type) if not pa.types.is_null(array.type)
         else pa.nulls(len(array), field.type)
@@ -376,7 +376,7 @@ class Correlate(TableOperator):
 
 
 class Rename(TableOperator):
-    """Passes blocks on: what joins the inputs of a union, whose columns have other names."""
+    """Passes blocks on: it joins the inputs of a union, whose columns have other names."""
 
     def block(self, block: TableBlock) -> None:
         """Rename the columns of a block."""

@@ -30,7 +30,7 @@ _MANY = 256
 
 
 class MergedCalls(AggregateCalls):
-    """The calls of an operator, whose accumulators may lack what others have."""
+    """The calls of an operator, whose accumulators may lack values of others."""
 
     def merge(self, accumulators: list[Any], others: list[Any]) -> None:
         """Add the rows of other accumulators, which are not used any more."""
@@ -54,7 +54,7 @@ class MergedCalls(AggregateCalls):
 
 
 class LocalGroupAggregate(TableOperator):
-    """The rows of each group of a mini-batch as one row: its key, and how many rows there are with their accumulators.
+    """The rows of each group of a mini-batch as one row: its key, and the number of rows with their accumulators.
 
     ``bundle`` says when that is; without one it is with each block, for which the operator before has gathered rows. Where the
     functions allow it, a block is added at once (``MergedCalls``).
@@ -151,7 +151,7 @@ class LocalGroupAggregate(TableOperator):
             self.finish_bundle()
 
     def finish_bundle(self) -> None:
-        """Send on what the rows came to."""
+        """Send on the accumulators of the rows."""
         groups, self._groups, self._count, self._due = self._groups, {}, 0, None
         for key, count, accumulators in groups.values():
             self.collect((*key, pickle.dumps((count, accumulators), 5)))
@@ -172,7 +172,7 @@ class LocalGroupAggregate(TableOperator):
         self.output.watermark(watermark)
 
     def next_tick(self) -> int | None:
-        """Return when the bundle is due."""
+        """Return the time at which the bundle is due."""
         return self._due
 
     def tick(self, now: int) -> None:
@@ -209,7 +209,7 @@ class GlobalGroupAggregate(GroupAggregate):
         self._any, self._running = False, None
 
     def block(self, block: TableBlock) -> None:
-        """Gather what the rows of a local mini-batch came to; it is not torn apart."""
+        """Gather the accumulators of a local mini-batch; it is not torn apart."""
         assert self.bundle is not None
         if self._count and self._count + len(block) > self.bundle.size:
             self.finish_bundle()
@@ -222,7 +222,7 @@ class GlobalGroupAggregate(GroupAggregate):
             self.finish_bundle()
 
     def many(self, key: Tuple, rows: list[tuple[Tuple, int]]) -> None:
-        """Change a group by what rows of it came to, and emit what has become of it."""
+        """Change a group by accumulators of its rows, and emit the change."""
         group = self._load(key)
         first = group[1] is None
         count, accumulators = pickle.loads(rows[0][0][-1])

@@ -75,7 +75,7 @@ class RowtimeWatermarks(WatermarkGenerator):
         self._context = EvaluationContext(FUNCTIONS, zone, lambda: 0, lambda: None, parameters)
 
     def on_values(self, values: Sequence[Any]) -> Iterator[tuple[int, int]]:
-        """See the rows of a block; give what a watermark follows, as how many rows and the watermark."""
+        """See the rows of a block; yield the watermarks, as numbers of rows before them and values."""
         spec = self._spec
         rows = [[value[place] for place in spec.places] for value in values]
         batch = spec.schema.of_rows(rows).batch
@@ -96,7 +96,7 @@ class RowtimeWatermarks(WatermarkGenerator):
 
 
 class SourceWatermarks(TableOperator):
-    """Passes on what a source with watermarks of its own gives, and refuses rows without a time."""
+    """Passes on the rows of a source with watermarks of its own, and refuses rows without a time."""
 
     def __init__(self, time: int) -> None:
         self._time = time
@@ -212,10 +212,10 @@ class WatermarkAssigner(TableOperator):
             self.output.watermark(watermark)
 
     def idle(self, idle: bool) -> None:
-        """Whether there is something to come is seen by the records."""
+        """Ignore the marker: the operator derives idleness from the records."""
 
     def next_tick(self) -> int | None:
-        """Return when to look next."""
+        """Return the time of the next look."""
         return self._due
 
     def tick(self, now: int) -> None:

@@ -107,7 +107,7 @@ class Aggregation:
 
     @staticmethod
     def aggregated(node: Node) -> bool:
-        """Whether a tree has an aggregate that is not that of an OVER window."""
+        """Return True if a tree has an aggregate that is not that of an OVER window."""
         if isinstance(node, AggregateRef):
             return True
         return any(Aggregation.aggregated(child) for child in node.children)
@@ -240,7 +240,7 @@ class Aggregation:
         return [change(node, replaced) for node in self.nodes]
 
     def tree_of(self, name: str) -> Any:
-        """Return where a column is named, for messages."""
+        """Return the place of a column's name, for messages."""
         for column in self.select.tree.find_all(exp.Column):
             if column.name == name:
                 return column

@@ -161,7 +161,7 @@ class Binder:
         return node
 
     def computed(self, expression: Any, row_type: RelationType) -> Node:
-        """An expression of a table: text, or what the Table API resolves itself (``bind``)."""
+        """Return an expression of a table: text, or an object that the Table API resolves itself (``bind``)."""
         if isinstance(expression, str):
             return self.expression(expression, row_type)
         node: Node = expression.bind(row_type)
@@ -322,7 +322,7 @@ class Binder:
 
 
 def _root(tree: Any) -> Any:
-    """Return what the fields of an expression are fields of."""
+    """Return the base of an expression's fields."""
     while isinstance(tree, exp.Dot):
         tree = tree.this
     return tree
@@ -452,7 +452,7 @@ class SelectBinder:
         return found
 
     def finish(self, items: list[tuple[Node, str]], order: list[tuple[Node | int, bool, bool]]) -> Bound:
-        """Bind what follows WHERE, and return the query."""
+        """Bind the clauses behind WHERE, and return the query."""
         tree = self.tree
         names = [name for _, name in items]
         extra = [key for key, _, _ in order if isinstance(key, Node)]
@@ -538,7 +538,7 @@ class SelectBinder:
         return subqueries.top_per_row(node, keys, offset, fetch, conditions, self.tree)
 
     def is_count(self, node: InputRef) -> bool:
-        """Whether a column is a plain COUNT."""
+        """Return True if a column is a plain COUNT."""
         aggregate = self.node
         while isinstance(aggregate, LogicalFilter):
             aggregate = aggregate.input

@@ -117,7 +117,7 @@ class Flink(Dialect):
         }
 
     class Parser(parser.Parser):
-        """Every call is anonymous, what has a syntax of its own included."""
+        """Every call is anonymous, calls with a syntax of their own included."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         NO_PAREN_FUNCTIONS: ClassVar = {

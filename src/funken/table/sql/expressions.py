@@ -142,7 +142,7 @@ class SubQueryRef(Node):
 
 
 def change(node: Node, replaced: Callable[[Node], Node | None]) -> Node:
-    """Replace nodes from the top down: where ``replaced`` gives a node it stands for the whole tree below."""
+    """Replace nodes from the top down: a result of ``replaced`` stands for the whole tree below."""
     found = replaced(node)
     if found is not None:
         return found
@@ -175,7 +175,7 @@ class Outer(Node):
 
 
 def _outer(node: Node, replaced: Callable[[Node], Node | None]) -> Node | None:
-    """Replace within what belongs to the query around."""
+    """Replace references to the query around."""
     if isinstance(node, OuterRef) and node.depth == 1:
         inner = InputRef(node.index, type=node.type)
         found = replaced(inner)
@@ -186,14 +186,14 @@ def _outer(node: Node, replaced: Callable[[Node], Node | None]) -> Node | None:
 
 
 def has(node: Node, *kinds: type[Node]) -> bool:
-    """Whether one of these nodes is in a tree."""
+    """Return True if one of these nodes is in a tree."""
     if isinstance(node, kinds):
         return True
     return any(has(child, *kinds) for child in node.children)
 
 
 def is_constant(node: Node) -> bool:
-    """Whether an expression has no columns."""
+    """Return True if an expression has no columns."""
     return not has(node, InputRef, AggregateRef, OverRef, SubQueryRef, OuterRef, PropertyRef)
 
 
@@ -252,7 +252,7 @@ class ExpressionBinder:
     # -- names
 
     def column(self, tree: exp.Column) -> Node:
-        """Return what a name means: a column, its field, or a function without parentheses."""
+        """Return the meaning of a name: a column, its field, or a function without parentheses."""
         parts = identifiers(tree)
         if isinstance(tree.this, exp.Star):
             fail(tree, "Unknown identifier '*'")
@@ -516,7 +516,7 @@ class ExpressionBinder:
         return message[message.index(" Did you mean") :] if " Did you mean" in message else ""
 
     def arguments(self, trees: Sequence[Any]) -> tuple[list[Node], dict[str, Any]]:
-        """Positional arguments, and what the syntax says beside them (``Kwarg``)."""
+        """Return positional arguments, and the syntax beside them (``Kwarg``)."""
         args: list[Node] = []
         options: dict[str, Any] = {}
         for tree in trees:
@@ -527,7 +527,7 @@ class ExpressionBinder:
         return args, options
 
     def option(self, tree: exp.Kwarg) -> dict[str, Any]:
-        """Return what a named argument says."""
+        """Return the value of a named argument."""
         name, value = tree.this.name, tree.expression
         if isinstance(value, exp.Var):
             return {name: value.name}
@@ -710,7 +710,7 @@ class ExpressionBinder:
         return call.type
 
     def named_window(self, tree: exp.Window) -> exp.Window:
-        """Return a window with what the named one says."""
+        """Return a window with the clauses of the named one."""
         name = tree.args.get("alias")
         if name is None:
             return tree

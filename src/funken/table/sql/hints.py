@@ -44,7 +44,7 @@ _EXAMPLES = {
 
 
 def lifetime(hints: Iterable[Hint], relation: ScopeRelation | None, tree: Any) -> int | None:
-    """Return for how long (ms) the state of a relation is kept, by the first hint that says so."""
+    """Return the lifetime (ms) of the state of a relation, by the first hint that names it."""
     for hint in hints:
         for name, value in hint.options if hint.name == "STATE_TTL" and relation is not None else ():
             if _is(relation, name):  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def lifetime(hints: Iterable[Hint], relation: ScopeRelation | None, tree: Any) -
 
 
 def lookup_settings(hints: Iterable[Hint], relation: ScopeRelation, tree: Any) -> LookupSettings | None:
-    """Return what the LOOKUP hint of a relation says."""
+    """Return the options of the LOOKUP hint of a relation."""
     for hint in hints:
         if hint.name == "LOOKUP":
             given = dict(hint.options)
@@ -130,7 +130,7 @@ def _name(relation: ScopeRelation) -> str:
 
 
 def _is(relation: ScopeRelation, name: str) -> bool:
-    """Whether a hint means a relation: by its alias, or if it has none by its table, with or without database."""
+    """Return True if a hint names a relation: by its alias, else by its table, with or without database."""
     if relation.alias not in {None, *relation.path[-1:]}:
         return name == relation.alias
     parts = tuple(name.split("."))

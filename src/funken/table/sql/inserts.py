@@ -139,7 +139,7 @@ def _cast(node: Node, target: LogicalType) -> Node:
 
 
 def same(source: LogicalType, target: LogicalType) -> bool:
-    """Whether values of a type are values of the other as they are; nullability is checked at the sink."""
+    """Return True if values of a type are values of the other as they are; nullability is checked at the sink."""
     if isinstance(source, RowType) and isinstance(target, RowType):
         return len(source.types) == len(target.types) and all(map(same, source.types, target.types))
     if isinstance(source, ArrayType | MultisetType) and type(source) is type(target):
@@ -156,7 +156,7 @@ def same(source: LogicalType, target: LogicalType) -> bool:
 
 
 def castable(source: LogicalType, target: LogicalType) -> bool:
-    """Whether a value may be written to a column without CAST."""
+    """Return True if a value may be written to a column without CAST."""
     if source.as_nullable() == target.as_nullable():
         return True
     if isinstance(source, RowType) and isinstance(target, RowType):

@@ -46,7 +46,7 @@ class TokenReader:
         return self.tokens[self.at] if self.at < len(self.tokens) else None
 
     def word(self, ahead: int = 0) -> str:
-        """The text of a token in capitals; empty at the end, and for what is quoted."""
+        """Return the text of a token in capitals; empty at the end, and for quoted ones."""
         place = self.at + ahead
         if place >= len(self.tokens):
             return ""
@@ -54,7 +54,7 @@ class TokenReader:
         return "" if token.token_type in {TokenType.STRING, TokenType.IDENTIFIER} else token.text.upper()
 
     def words(self, *expected: str) -> bool:
-        """Whether these words come next, which are then read. A token may be of two words (``PRIMARY KEY``)."""
+        """Return True if these words come next, and read them then. A token may be of two words (``PRIMARY KEY``)."""
         wanted = " ".join(expected)
         place, found = self.at, ""
         while place < len(self.tokens) and len(found) < len(wanted):
@@ -142,7 +142,7 @@ class TokenReader:
         return self.listed(option)
 
     def rest(self) -> str:
-        """The text from here to the end, at its place: what comes before is blank."""
+        """Return the text from here to the end, at its place: the text before is blank."""
         token = self.current
         if token is None:
             self.fail("a statement")
@@ -193,7 +193,7 @@ class TokenReader:
 
 
 def distribution(reader: TokenReader) -> TableDistribution:
-    """Read what follows DISTRIBUTED."""
+    """Read the clause behind DISTRIBUTED."""
     kind, columns, buckets = None, (), None
     if reader.words("BY"):
         if reader.word() in {"HASH", "RANGE"}:

@@ -90,7 +90,7 @@ class FromBinder:
         """Nothing is hidden of a relation that stands alone."""
 
     def is_lateral(self, tree: Any) -> bool:
-        """Whether a relation is made for each row of those before it."""
+        """Return True if a relation is evaluated for each row of the relations before it."""
         if isinstance(tree, exp.Lateral | exp.Unnest):
             return True
         call = _table_call(tree)

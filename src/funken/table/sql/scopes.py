@@ -67,7 +67,7 @@ class ScopeRelation:
 
 @dataclass
 class Scope:
-    """What a query's expressions may name. ``merged``: columns of USING and NATURAL joins, by name."""
+    """The names that a query's expressions may use. ``merged``: columns of USING and NATURAL joins, by name."""
 
     relations: list[ScopeRelation] = field(default_factory=list)
     parent: Scope | None = None

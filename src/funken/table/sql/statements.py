@@ -71,7 +71,7 @@ class ColumnDefinition:
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """What CREATE TABLE says between the name and LIKE or AS."""
+    """The part of CREATE TABLE between the name and LIKE or AS."""
 
     columns: tuple[ColumnDefinition, ...] = ()
     watermark: tuple[str, str] | None = None

@@ -89,7 +89,7 @@ def semi_join(select: Any, reference: SubQueryRef, negated: bool, tree: Any) -> 
 
 
 def _unless_false(equality: Node) -> Node:
-    """``l = r``, or either is NULL: what NOT IN must not find."""
+    """``l = r``, or either is NULL: the pairs that NOT IN must not find."""
     nulls = [FUNCTIONS.call("IS NULL", [side]) for side in equality.children if side.type.nullable]
     return FUNCTIONS.call("OR", [equality, *nulls]) if nulls else equality
 
@@ -130,7 +130,7 @@ def _scalar(select: Any, reference: SubQueryRef) -> Node:
 
 
 def _one_row(plan: LogicalNode) -> bool:
-    """Whether a plan has at most one row: a global aggregate, or columns of one."""
+    """Return True if a plan has at most one row: a global aggregate, or columns of one."""
     while not isinstance(plan, LogicalAggregate):
         if len(plan.inputs) != 1:
             return False

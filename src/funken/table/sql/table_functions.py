@@ -297,7 +297,7 @@ class TableFunctionCall:
         return TableCall(name, (vector, count), RelationType(shown), found)
 
     def user(self, function: Any) -> LogicalNode:
-        """A user's process table function; its ``signature`` says name, kind, type and traits of each argument."""
+        """A user's process table function; its ``signature`` has name, kind, type and traits of each argument."""
         if function.kind == "table":
             fail(self.tree, f"Table function {self.name} belongs behind LATERAL")
         if function.kind != "process":
@@ -403,7 +403,7 @@ _KINDS = {"INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"}
 
 
 def check_mapping(node: Node, name: str, tree: Any) -> None:
-    """Refuse a mapping of kinds of change that names others, or one twice."""
+    """Refuse a mapping of row kinds that names others, or one twice."""
     pairs = constant_pairs(node)
     if pairs is None or not isinstance(node.type, MapType):
         fail(tree, "op_mapping must be a constant MAP of texts")

@@ -58,7 +58,7 @@ def with_queries(tree: Any) -> list[exp.CTE]:
 
 
 def has_modifiers(tree: Any) -> bool:
-    """Whether a tree has ORDER BY, LIMIT or OFFSET."""
+    """Return True if a tree has ORDER BY, LIMIT or OFFSET."""
     return any(tree.args.get(part) for part in ("order", "limit", "offset"))
 
 
