@@ -305,6 +305,14 @@ def joined_leaf(
         (np.maximum if how == MAX else np.minimum).at(state, numbers, values)
 
 
+def folded_leaf(before: Array, contribution: Contribution, numbers: Array, firsts: Array, length: int) -> Array:
+    """Return one leaf of the contents of windows: those that there were ``before``, and behind them new ones."""
+    count = len(before) + len(firsts)
+    state = grown(before, count)
+    joined_leaf(state, contribution, numbers, slice(len(before), count), firsts, length)
+    return wrapped(state, contribution.bits) if contribution.bits < 64 else state
+
+
 # ---- lists
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from funken.columnar.block import Block
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined
-from funken.columnar.kernels.converting import wrapped
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import Slots, coded, key_of
@@ -30,7 +29,7 @@ from funken.operators.columnar.contents import (
     KeyedLists,
     ListPane,
     contributions_of,
-    joined_leaf,
+    folded_leaf,
     leaf_columns,
     listed,
     listed_records,
@@ -500,7 +499,11 @@ class FoldedCounts(CountArrays):
         full = np.flatnonzero(cut.full)
         full = full.take(np.argsort(cut.last.take(full), kind="stable"))
         slots_of = groups.slots.take(cut.group)
-        leaves = [self._folded(cut, number, contribution) for number, contribution in enumerate(contributions)]
+        old, firsts = slots_of[: cut.old], cut.first[cut.old :]
+        leaves = [
+            folded_leaf(array.take(old), contribution, cut.of_record, firsts, block.length)
+            for array, contribution in zip(arrays.state, contributions, strict=True)
+        ]
         left = np.flatnonzero(~cut.full)
         for number, (_, kind) in enumerate(arrays.leaves):
             arrays.state[number][slots_of.take(left)] = leaves[number].take(left)
@@ -510,16 +513,6 @@ class FoldedCounts(CountArrays):
         self._counted(groups, before + groups.counts)
         keys = [self.slots.keys[slot] for slot in slots_of.take(full).tolist()]
         return [(keys, cut.number.take(full), Columns(arrays.schema, contents, len(full)))] if keys else []
-
-    def _folded(self, cut: _Windows, number: int, contribution: Contribution) -> Array:
-        """Return what one field of the contents of each window is."""
-        array = self.contents.state[number]
-        folded = np.zeros(cut.count, array.dtype)
-        old, new = np.arange(cut.old), np.arange(cut.old, cut.count)
-        folded[: cut.old] = array.take(cut.groups.slots.take(cut.group.take(old)))
-        firsts = cut.first.take(new)
-        joined_leaf(folded, contribution, cut.of_record, slice(cut.old, cut.count), firsts, cut.groups.length)
-        return wrapped(folded, contribution.bits) if contribution.bits < 64 else folded
 
 
 class _Windows:
@@ -630,9 +623,8 @@ class ListedCounts(CountArrays):
         bounds, leaves, states = KeyedArrays(schema), atomic_fields(schema), []
         for number, contribution in enumerate(self.contributions(records)):
             reach(bounds, number, contribution, most)
-            state: Array = np.zeros(count, LEAF_TYPES[leaves[number][1]])
-            joined_leaf(state, contribution, of_record, slice(0, count), firsts, records.length)
-            states.append(wrapped(state, contribution.bits) if contribution.bits < 64 else state)
+            none = np.empty(0, LEAF_TYPES[leaves[number][1]])
+            states.append(folded_leaf(none, contribution, of_record, firsts, records.length))
         return Columns(schema, leaf_columns(leaves, states), count)
 
 

@@ -102,7 +102,8 @@ class WindowAggregate(TimedOperator):
             self.expect_all(self._state)
         elif self.rowtime:
             self._arrays.reached = self.current_watermark
-        self._known: dict[tuple[Any, Window], _Contents] = {}
+        #: by key and window, what was read or written in a block
+        self._known: dict[Any, dict[Window, _Contents]] = {}
 
     # ---- rows
 
@@ -118,9 +119,10 @@ class WindowAggregate(TimedOperator):
             self._whole(block, self._running)
         else:
             self._one_by_one(block)
-        for (key, window), contents in self._known.items():
+        for key, windows in self._known.items():
             self.store.current_key = key
-            self._state.put(window, contents.stored())
+            for window, contents in windows.items():
+                self._state.put(window, contents.stored())
         self._known.clear()
 
     def _one_by_one(self, block: TableBlock) -> None:
@@ -181,7 +183,7 @@ class WindowAggregate(TimedOperator):
         """Add what some rows of a key come to."""
         contents = self._contents(key, window)
         if contents is None:
-            contents = self._known[key, window] = _Contents(group, self._aggregates.create())
+            contents = self._known[key][window] = _Contents(group, self._aggregates.create())
             self.expect(key, window)
         contents.count += count
         self._aggregates.merge(contents.accumulators, part)
@@ -222,7 +224,7 @@ class WindowAggregate(TimedOperator):
         contents = self._contents(key, window)
         if contents is None:
             group = tuple(row[place] for place in self._keys)
-            contents = self._known[key, window] = _Contents(group, self._aggregates.create())
+            contents = self._known[key][window] = _Contents(group, self._aggregates.create())
             self.expect(key, window)
         if is_accumulate(kind):
             contents.count += 1
@@ -233,12 +235,10 @@ class WindowAggregate(TimedOperator):
         self._fire_on_row(key, window, contents)
 
     def _contents(self, key: Tuple, window: Window) -> _Contents | None:
-        contents = self._known.get((key, window))
-        if contents is None:
-            stored = self._state.get(window)
-            if stored is None:
-                return None
-            contents = self._known[key, window] = _Contents(*stored)
+        known = self._known.setdefault(key, {})
+        contents = known.get(window)
+        if contents is None and (stored := self._state.get(window)) is not None:
+            contents = known[window] = _Contents(*stored)
         return contents
 
     def expect(self, key: Tuple, window: Window) -> None:
@@ -269,8 +269,7 @@ class WindowAggregate(TimedOperator):
 
     def _merged(self, key: Tuple, window: Window) -> Window:
         """Merge a session of one row with those that it touches; return the session."""
-        others = {other for place, other in self._known if place == key} | set(self._state.keys())
-        merged, touched = united(window, others)
+        merged, touched = united(window, {*self._known.get(key, ()), *self._state.keys()})
         if touched == [merged]:
             return merged
         contents = [found for found in (self._contents(key, other) for other in touched) if found is not None]
@@ -281,12 +280,12 @@ class WindowAggregate(TimedOperator):
             for more in contents[1:]:
                 self._aggregates.merge(first.accumulators, more.accumulators)
                 first.count += more.count
-            self._known[key, merged] = first
+            self._known[key][merged] = first
             self.expect(key, merged)
         return merged
 
     def _forget(self, key: Tuple, window: Window) -> None:
-        self._known.pop((key, window), None)
+        self._known[key].pop(window, None)
         self._state.remove(window)
         fires = self.fires(window)
         self.wait_no_more(key, window, fires)
