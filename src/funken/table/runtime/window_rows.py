@@ -62,7 +62,8 @@ class TimedOperator(KeyedTableOperator):
         if not self.context.restored:
             return
         for state in states:
-            for key in list(slots_of(state.table)):
+            keys: list[Any] = list(slots_of(state.table))
+            for key in keys:
                 self.store.current_key = key
                 for window in list(state.keys()):
                     self.expect(key, window)
