@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.keyed import keys as pairs
 from funken.columnar.keyed import logs as list_log
+from funken.columnar.keyed.groups import Stretches
 from funken.columnar.keyed.keys import PairSlots
 from funken.columnar.keyed.logs import ListLog
 from funken.expr.types import INT, STR, Tuple
@@ -107,3 +108,24 @@ def test_many_pairs_find_their_places() -> None:
         expected = [known.setdefault(pair, len(known)) for pair in zip(firsts.tolist(), seconds.tolist(), strict=True)]
 
         assert slots.find(firsts, seconds).tolist() == expected
+
+
+FAR = st.one_of(st.integers(0, 40), st.integers(-(1 << 61), 1 << 61))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), FAR, st.integers(0, 9)), min_size=1, max_size=20))
+def test_intervals_that_touch_become_one(intervals: list[tuple[int, int, int]]) -> None:
+    expected: list[list[int]] = []
+    for key, start, length in sorted(intervals):
+        if expected and expected[-1][0] == key and start <= expected[-1][2]:
+            expected[-1][2] = max(expected[-1][2], start + length)
+        else:
+            expected.append([key, start, start + length])
+    keys, starts, lengths = (np.array(each, np.int64) for each in zip(*intervals, strict=True))
+    found = Stretches(keys, starts, starts + lengths)
+    assert np.column_stack((found.keys, found.starts, found.ends)).tolist() == expected
+    for (key, start, length), number in zip(intervals, found.of_intervals().tolist(), strict=True):
+        assert expected[number][0] == key
+        assert expected[number][1] <= start
+        assert start + length <= expected[number][2]

@@ -44,7 +44,7 @@ def test_columns_give_and_keep_what_records_do(first: int) -> None:
 )
 def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     if broken == "order of sessions":
-        monkeypatch.setattr(sessions.SessionTable, "due", lambda self, watermark: self.all())
+        monkeypatch.setattr(sessions, "places_of_ends", lambda found, places: places)
     elif broken == "sums":
         monkeypatch.setattr(sessions, "SUM", "none")
     elif broken == "bounds":

@@ -158,6 +158,10 @@ class DeltaTable:
         yield from snapshot.materialize()
         self.base, self._rest = snapshot.merged(), None
 
+    def saved_keys(self) -> tuple[Any, ...]:
+        """Return the keys that are in a snapshot: entries of the delta are in none."""
+        return tuple(self.finish_snapshot())
+
     def finish_snapshot(self) -> dict[Any, Any]:
         """Finish the snapshot: pass all remaining entries to ``before_write``. Return the base."""
         if self._rest is not None:
@@ -277,31 +281,27 @@ class ExtendedDeltaTable(KeyedDeltaTable):
 
 
 class PaneTable:
-    """An ``OperatorTable`` of one ``DeltaTable`` per namespace, such as a window; ``panes`` is the operator's own dict."""
+    """An ``OperatorTable`` of one ``DeltaTable`` per namespace, such as a window; ``panes`` is the operator's own dict.
+
+    A table may be another object with ``snapshot_entries``, ``saved_keys`` and ``whole`` when what is saved has been loaded.
+    """
 
     __slots__ = ("_gone", "_panes")
 
-    def __init__(self, panes: dict[int, DeltaTable]) -> None:
+    def __init__(self, panes: dict[int, Any]) -> None:
         self._panes = panes
         self._gone: list[tuple[int, tuple[Any, ...]]] = []
 
-    def pop(self, namespace: int) -> dict[Any, Any]:
-        """Remove all entries of a namespace, and return them."""
-        pane = self._panes.pop(namespace, None)
-        if pane is None:
-            return {}
-        old = pane.finish_snapshot()
-        if old:  # entries of the delta are in no snapshot
-            self._gone.append((namespace, tuple(old)))
-        return pane.whole()
+    def pop(self, namespace: int) -> Any:
+        """Remove a namespace that there is, and return its table."""
+        pane = self._panes.pop(namespace)
+        if saved := pane.saved_keys():
+            self._gone.append((namespace, saved))
+        return pane
 
     def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
         """Begin a snapshot of everything, or of the panes written or removed since the last one."""
-        return self._snapshot(
-            complete, [snapshot_pane(at, pane, complete, before_write) for at, pane in self._panes.items()]
-        )
-
-    def _snapshot(self, complete: bool, rows: list[Iterator[StateRow]]) -> TableSnapshot:
+        rows = [_snapshot_pane(at, pane, complete, before_write) for at, pane in self._panes.items()]
         gone, self._gone = self._gone, []
         slots = ((key, namespace) for namespace, keys in gone for key in keys)
         return TableSnapshot(chain.from_iterable(rows), iter(()) if complete else slots)
@@ -315,8 +315,8 @@ class PaneTable:
         return sum(map(len, self._panes.values()))
 
 
-def snapshot_pane(
-    namespace: int, pane: DeltaTable, complete: bool, before_write: Callable[[StateRow], None]
+def _snapshot_pane(
+    namespace: int, pane: Any, complete: bool, before_write: Callable[[StateRow], None]
 ) -> Iterator[StateRow]:
     """Begin a snapshot of a pane, as rows."""
     entries = pane.snapshot_entries(lambda key, stored: before_write((key, namespace, stored)), complete)

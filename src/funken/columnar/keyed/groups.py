@@ -325,6 +325,41 @@ class Segments:
         return np.repeat(per_segment, self.counts)
 
 
+class Stretches:
+    """Intervals of numbered keys, of which those that overlap or touch become one.
+
+    ``order`` is that of key and start, and ``begins`` says where in it each stretch does; of each there are key, start and end.
+
+    >>> found = Stretches(np.array([0, 1, 0, 0]), np.array([5, 0, 0, 20]), np.array([9, 9, 5, 21]))
+    >>> found.of_intervals().tolist(), found.keys.tolist(), found.starts.tolist(), found.ends.tolist()
+    ([0, 2, 0, 1], [0, 0, 1], [0, 20, 0], [9, 21, 9])
+    """
+
+    def __init__(self, keys: Array, starts: Array, ends: Array) -> None:
+        self.order: Array = np.lexsort((starts, keys))
+        of_keys, first, last = (each.take(self.order) for each in (keys, starts, ends))
+        begins = np.ones(len(keys), np.bool_)
+        begins[1:] = of_keys[1:] != of_keys[:-1]
+        segments: Any = Segments(np.flatnonzero(begins), len(keys))
+        reach = running_most(last, segments, int(last.min()), int(last.max()))
+        if reach is None:  # too far apart to be lifted: their places are not
+            different, places = np.unique(last, return_inverse=True)
+            most: Any = running_most(places, segments, 0, len(different))
+            reach = different.take(most)
+        begins[1:] |= first[1:] > reach[:-1]
+        self.begins: Array = np.flatnonzero(begins)
+        self.keys, self.starts = of_keys.take(self.begins), first.take(self.begins)
+        self.ends = reach.take(np.append(self.begins[1:], len(keys)) - 1)
+
+    def of_intervals(self) -> Array:
+        """Return the number of each interval's stretch."""
+        begins: Array = np.zeros(len(self.order), np.int64)
+        begins[self.begins] = 1
+        found = np.empty_like(begins)
+        found[self.order] = np.cumsum(begins) - 1
+        return found
+
+
 def added(some: Participants, values: Array, sets: Array, initial: Array, kind: Atomic) -> Array:
     """Return the sums that participants leave: ``values`` are added, or, where ``sets`` is true, replace the sum."""
     with np.errstate(invalid="ignore", over="ignore"):  # infinite floats

@@ -192,7 +192,7 @@ class ListLog:
         """Return the numbers of items of lists, the places of all items, and the runs that have them."""
         if len(slots):
             self._reserve(int(slots.max()) + 1)
-        owners, runs, depths = list[Array](), list[Array](), list[Array]()
+        owners, runs = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         owner, run = np.arange(len(slots)), self._last.take(slots)
         while len(owner):
             there = run >= 0
@@ -201,11 +201,11 @@ class ListLog:
             owner, run = owner[there], run[there]
             owners.append(owner)
             runs.append(run)
-            depths.append(np.full(len(owner), len(depths)))
             run = self._before.take(run)
-        each, of, depth = (np.concatenate(parts or [np.empty(0, np.int64)]) for parts in (owners, runs, depths))
-        order = np.lexsort((-depth, each))
-        of, each = of.take(order), each.take(order)
+        each, of = (np.concatenate(parts[::-1]) for parts in (owners, runs))
+        if len(runs) > 3:  # a list of several runs, of which the last ones were found first
+            order = np.argsort(each, kind="stable")
+            of, each = of.take(order), each.take(order)
         lengths = self._counts.take(of)
         counts = np.zeros(len(slots), np.int64)
         np.add.at(counts, each, lengths)

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.declared import FIRST, LAST, MAX, SUM
+from funken.columnar.declared import FIRST, LAST, MAX, SUM, Aggregate, Fold
+from funken.columnar.expressions import Constant
 from funken.columnar.kernels.columns import (
     Array,
     Column,
@@ -29,7 +30,7 @@ from funken.columnar.kernels.columns import (
 )
 from funken.columnar.kernels.converting import wrapped
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
-from funken.columnar.keyed.groups import ranks
+from funken.columnar.keyed.groups import Partials, ranks
 from funken.columnar.keyed.keys import Slots, column_of_keys
 from funken.columnar.keyed.logs import LEAF_TYPES, ListLog, column_from, grown, objects
 from funken.columnar.records import fits
@@ -37,6 +38,7 @@ from funken.columnar.typed.operations import ADD, ALL, GREATEST, KEEP, ListFold
 from funken.dataclass import dataclass
 from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, Atomic, Type, atomic_fields
 from funken.operators.window.contents import Pane
+from funken.state.delta_tables import DeltaTable
 
 _FEWEST = 64
 _AT_ONCE = 1024
@@ -67,7 +69,72 @@ class Contribution:
         return replace(self, of=of, own=own)
 
 
-class KeyedArrays:
+def contributions_of(
+    folds: Sequence[Fold], block: Columns, aggregate: Aggregate | None = None
+) -> list[Contribution]:  # fmt: skip
+    """Return what a block adds to each leaf of the contents; ``aggregate``: how these begin, if not with the first record."""
+    found = []
+    for number, fold in enumerate(folds):
+        beginning = None if aggregate is None else aggregate.beginnings[number]
+        if aggregate is not None and fold.how == FIRST:  # nothing of a record is added to what stays as it was
+            found.append(Contribution(FIRST, Column(fold.kind, beginning, True), None, beginning))
+            continue
+        of = evaluate(fold.of, block.length, block)
+        assert isinstance(of, Column)
+        if aggregate is None:
+            found.append(Contribution(fold.how, of.cast(fold.kind), block.leaves[number], bits=fold.bits))
+            continue
+        if fold.how == SUM and isinstance(fold.of, Constant) and isinstance(block, Partials):
+            of = Column(of.kind, block.weights * of.data)  # once for each record that a partial stands for
+        found.append(Contribution(fold.how, of.cast(fold.kind), None, beginning))
+    return found
+
+
+class ArrayPane:
+    """A window in arrays, as a table of a ``PaneTable``: if it got a record since the last snapshot, it is written whole."""
+
+    changed = False
+    saved = 0
+    """How many keys are in a snapshot: the first ones."""
+
+    @property
+    def keys(self) -> list[Any]:
+        """The keys, in the order of their first records."""
+        raise NotImplementedError
+
+    def copied(self) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out the contents by key, as they are now, in that order."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def whole(self) -> Pane:
+        """Return the contents by key."""
+        return dict(self.copied())
+
+    def saved_keys(self) -> tuple[Any, ...]:
+        """Return the keys that are in a snapshot."""
+        return tuple(self.keys[: self.saved])
+
+    def snapshot_entries(self, before_write: Any, complete: bool = False) -> Iterator[tuple[Any, Any]]:
+        """Begin a snapshot: arrays are copied."""
+        if not (complete or self.changed):
+            return iter(())
+        self.changed, self.saved = False, len(self)
+        return self.copied()
+
+    def in_objects(self) -> DeltaTable:
+        """Return the contents as objects."""
+        layers, stored = DeltaTable(), self.whole()
+        if self.saved:
+            layers.base = stored
+        if self.changed:
+            layers.delta = dict(stored)
+        return layers
+
+
+class KeyedArrays(ArrayPane):
     """One record per key; a leaf that is the key itself (``is_key``) is not kept.
 
     >>> from funken.expr.types import STR, Tuple
@@ -87,9 +154,6 @@ class KeyedArrays:
         """The values of each leaf by slot; there is room for more keys than there are."""
         self.bounds: list[tuple[int, int]] = [(0, 0)] * len(self.leaves)
         """Of a leaf of ints: none is below or above."""
-
-    def __len__(self) -> int:
-        return len(self.slots)
 
     @property
     def keys(self) -> list[Any]:
@@ -241,6 +305,14 @@ def joined_leaf(
         (np.maximum if how == MAX else np.minimum).at(state, numbers, values)
 
 
+def folded_leaf(before: Array, contribution: Contribution, numbers: Array, firsts: Array, length: int) -> Array:
+    """Return one leaf of the contents of windows: those that there were ``before``, and behind them new ones."""
+    count = len(before) + len(firsts)
+    state = grown(before, count)
+    joined_leaf(state, contribution, numbers, slice(len(before), count), firsts, length)
+    return wrapped(state, contribution.bits) if contribution.bits < 64 else state
+
+
 # ---- lists
 
 
@@ -267,7 +339,7 @@ def listed_records(fold: ListFold, block: Columns) -> ListedRecords:
     return ListedRecords(block.stamped(None), by)
 
 
-class ListPane:
+class ListPane(ArrayPane):
     """One window; ``schema`` is that of the records."""
 
     def __init__(self, fold: ListFold, schema: Type) -> None:
@@ -320,9 +392,6 @@ class ListPane:
         """The keys, in that order."""
         return self._slots.keys
 
-    def __len__(self) -> int:
-        return len(self._slots)
-
     def _prune(self) -> tuple[Array, ListedRecords]:
         """Return the records that are kept, and of which key each is."""
         if not self._parts:
@@ -362,10 +431,6 @@ class ListPane:
         there: Array = np.zeros(len(self), np.bool_)
         there[numbers.take(kept)] = True
         return np.sort(one[there])
-
-
-ColumnPane = KeyedArrays | ListPane
-"""The contents of one window, in columns: with values by key, or with lists of records."""
 
 
 class KeyedLists:

@@ -27,7 +27,7 @@ from funken.columnar.typed.inference import paths_of
 from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, STR, Tuple, atomic_fields
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
-from funken.operators.columnar.contents import Contribution, KeyedArrays, leaf_columns
+from funken.operators.columnar.contents import Contribution, KeyedArrays, contributions_of, leaf_columns
 from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarReduce
 from funken.operators.rolling import RollingReduceLogic
@@ -223,11 +223,7 @@ class ColumnarFinalReduceLogic(RollingReduceLogic):
         key = key_of(self._spec.traced_key.result, block)
         stamps = block.timestamps
         at = Column(INT, MIN_TIMESTAMP, True) if stamps is None else Column(INT, stamps)
-        contributions = [Contribution(MAX, at, at)]
-        for fold, own in zip(reversed(self._spec.folds), reversed(block.leaves), strict=True):
-            of = evaluate(fold.of, block.length, block)
-            assert isinstance(of, Column)
-            contributions.insert(0, Contribution(fold.how, of.cast(fold.kind), own, bits=fold.bits))
+        contributions = [*contributions_of(self._spec.folds, block), Contribution(MAX, at, at)]
         if self._new:  # rows came before
             pane = KeyedArrays(self._pane.schema)
             pane.load({key: (value, self._last.get(key, MIN_TIMESTAMP)) for key, value in self._new.items()})

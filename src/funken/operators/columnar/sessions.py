@@ -4,8 +4,8 @@ Only where neither the bounds nor the contents of a session depend on the order 
 aggregates may be regrouped (``plan/rules/vectorize.py``). All sessions are in arrays here, or all are in the lists of the record
 path (``operators/window/driver.py``), which takes over before a block that the kernels cannot compute.
 
-Open sessions have a row each, linked by key from the newest to the oldest. The contents of a row are fields, or the number of
-the list that has its records.
+The sessions of a key are a list of columns: start, end, order, and contents, which are fields, or the number of the list that
+has the records.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.declared import MAX, MIN, SUM
-from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, values_of_leaves
+from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined_columns
 from funken.columnar.kernels.converting import wrapped
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
-from funken.columnar.keyed.groups import each_once
+from funken.columnar.keyed.groups import Groups, Stretches, each_once, running_most
 from funken.columnar.keyed.keys import Slots, column_of_keys, key_of
-from funken.columnar.keyed.logs import LEAF_TYPES, ListLog, grown, objects
+from funken.columnar.keyed.logs import ListLog
 from funken.columnar.records import fits
-from funken.expr.types import INT, Atomic, atomic_fields
+from funken.expr.types import INT, Tuple, Type
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.columnar.contents import Contribution, leaf_columns, listed
+from funken.operators.columnar.contents import Contribution, listed
 from funken.operators.columnar.windows import KeyedWindowArrays
 from funken.operators.window.driver import OpenSession, Saved, SessionWindows
 from funken.windowing.windows import TimeWindow
 
 _FEWEST = 64
-_NONE = -1
 _MANY = 1 << 16
 """From so many slots on keys without sessions are forgotten."""
 _SURE = 2.0**62
@@ -50,14 +49,12 @@ class ArraySessions(KeyedWindowArrays):
         self._contents: FoldedSessions | ListedSessions = (
             ListedSessions(self) if self.spec.lists else FoldedSessions(self)
         )
-        self._rows = SessionTable(self._contents.kinds)
-        self.slots = self._rows.slots
-        #: no session in the arrays ends before
-        self._first_end = MAX_WATERMARK
+        self._open = SessionTable(self._contents.schema)
+        self.slots = self._open.slots
 
     def present(self) -> Array:
         """Return the slots that have a session."""
-        return self._rows.present()
+        return self._open.present()
 
     # ---- a block
 
@@ -72,23 +69,22 @@ class ArraySessions(KeyedWindowArrays):
         key = key_of(self.spec.traced_key.result, block)
         contributions = self._contents.contributions(block)
         self._load()
-        table = self._rows
         numbers = self.slots.find(key, block.length)
-        self.reserve(table.reserve())
-        seen = each_once(numbers)
-        rows = table.of(seen)
+        self.reserve(self._open.reserve())
+        slots = each_once(numbers)
+        of, kept = self._open.of(slots)
+        start, end, order = bounds_of(kept)
         scan = SessionScan(
-            np.append(table.field("slot", rows), numbers),
-            np.append(table.field("start", rows), stamps),
-            np.append(table.field("end", rows), ends),
-            np.append(table.field("order", rows), windows.opened + 1 + np.arange(block.length)),
+            np.append(of, numbers),
+            np.append(start, stamps),
+            np.append(end, ends),
+            np.append(order, windows.opened + 1 + np.arange(block.length)),
         )
         # Nothing has changed so far, and nothing does before all that may be unfit is computed.
-        leaves = self._contents.merged(scan, table.leaves(rows), contributions, block)
-        table.replace(seen, rows, scan.slot, scan.start, scan.end, scan.orders(), leaves)
-        self.touched[seen] = True
+        leaves = self._contents.merged(scan, kept.leaves[_BOUNDS:], contributions, block)
+        self._open.replace(slots, scan.slot, self._open.sessions(scan.start, scan.end, scan.orders(), leaves))
+        self.touched[slots] = True
         windows.opened += block.length
-        self._first_end = min(self._first_end, int(scan.end.min()))
         return True
 
     def _gaps(self, block: Columns) -> tuple[Array | int, int]:
@@ -108,31 +104,24 @@ class ArraySessions(KeyedWindowArrays):
 
     def close(self, watermark: int) -> None:
         """Fire the sessions that end at or before the watermark, in the order of their ends."""
-        table = self._rows
-        if not table.count or self._first_end - 1 > watermark:
+        slots = self._open.due(watermark)
+        if not len(slots):
             return
-        rows = table.due(watermark)
-        if len(rows):
-            self._fire(rows)
-        left = self._rows.all()
-        self._first_end = int(self._rows.field("end", left).min()) if len(left) else MAX_WATERMARK
-
-    def _fire(self, rows: Array) -> None:
-        table, known = self._rows, self.slots.keys
-        starts, ends, slots = (table.field(name, rows) for name in ("start", "end", "slot"))
-        leaves = table.leaves(rows)
-        contents = self._contents.columns(leaves, len(rows))
-        self._contents.forget(leaves)
+        known = self.slots.keys
+        slot, over = self._open.take_over(slots, watermark)
+        starts, ends, _ = bounds_of(over)
+        contents = self._contents.columns(over.leaves[_BOUNDS:], over.length)
+        self._contents.forget(over.leaves[_BOUNDS:], over.length)
         self.touched[slots] = True
-        self.forget(table.remove(rows))
-        keys = [known[slot] for slot in slots.tolist()]
+        self.forget(slots[self._open.lengths(slots) == 0])
+        keys = [known[each] for each in slot.tolist()]
         results = self.results(contents, keys, starts, ends)
         if results is not None:
             self.emit(results)
         else:
             windows = map(TimeWindow, starts.tolist(), ends.tolist())
             self.fire_each(keys, windows, contents.to_list(), over=True)
-        if len(known) > _MANY and table.count < len(known) // 4:
+        if len(known) > _MANY and len(self.present()) < len(known) // 4:
             self.store()  # keys without sessions are forgotten
 
     # ---- between arrays and lists
@@ -146,18 +135,14 @@ class ArraySessions(KeyedWindowArrays):
         entries = sorted((order, key, each) for _, order, key, each in windows.ends if each.end != MIN_TIMESTAMP)
         keys, contents = [key for _, key, _ in entries], [each.contents for _, _, each in entries]
         self._contents.check(contents)
-        table = self._rows
         slot = self.slots.find(column_of_keys(keys), len(keys))
-        self.reserve(table.reserve())
+        self.reserve(self._open.reserve())
         start = np.array([each.start for _, _, each in entries], np.int64)
         end = np.array([each.end for _, _, each in entries], np.int64)
         order = np.array([order for order, _, _ in entries], np.int64)
         by_key = np.lexsort((start, slot))
-        leaves = [leaf.take(by_key) for leaf in self._contents.load(contents)]
-        slots, nothing = each_once(slot), np.empty(0, np.int64)
-        slot, start, order = slot.take(by_key), start.take(by_key), order.take(by_key)
-        table.replace(slots, nothing, slot, start, end.take(by_key), order, leaves)
-        self._first_end = int(end.min())
+        sessions = self._open.sessions(start, end, order, self._contents.load(contents)).take(by_key)
+        self._open.replace(each_once(slot), slot.take(by_key), sessions)
         for number, key in enumerate(self.slots.keys):
             self.touched[number], self.saved[number] = key in lists.delta, key in base
         lists.delta, lists.base = {}, {}
@@ -181,71 +166,64 @@ class ArraySessions(KeyedWindowArrays):
 
     def _sessions(self, slots: Array) -> Iterator[tuple[Any, list[tuple[int, tuple[int, int, Any]]]]]:
         """Return what gives out keys and their sessions, each after its order."""
-        table, known = self._rows, self.slots.keys
-        rows = table.of(slots)
-        rows = rows.take(np.lexsort((table.field("start", rows), table.field("slot", rows))))
-        slot, start, end, order = (table.field(name, rows).tolist() for name in ("slot", "start", "end", "order"))
-        contents = self._contents.columns(table.leaves(rows), len(rows)).to_list() if len(rows) else []
+        known = self.slots.keys
+        slot, kept = self._open.of(slots)
+        start, end, order = (each.tolist() for each in bounds_of(kept))
+        contents = self._contents.columns(kept.leaves[_BOUNDS:], kept.length).to_list() if kept.length else []
         by_slot: dict[int, list[tuple[int, tuple[int, int, Any]]]] = {slot: [] for slot in slots.tolist()}
-        for of, *session in zip(slot, order, zip(start, end, contents, strict=True), strict=True):
+        for of, *session in zip(slot.tolist(), order, zip(start, end, contents, strict=True), strict=True):
             by_slot[of].append((session[0], session[1]))
         return ((known[of], sessions) for of, sessions in by_slot.items())
 
 
 class FoldedSessions:
-    """What sessions keep of their records, in fields of the table of these ``kinds``: one value per field."""
+    """What sessions keep of their records, in columns of this ``schema``: one value per field."""
 
     def __init__(self, arrays: ArraySessions) -> None:
         self._arrays = arrays
-        self._schema = arrays.spec.contents_schema
-        self._leaves = atomic_fields(self._schema)
-        self.kinds: list[Atomic] = [kind for _, kind in self._leaves]
+        self.schema = arrays.spec.contents_schema
 
     def contributions(self, block: Columns) -> list[Contribution]:
         """Return what a block adds; raise ``FallBackToRows``."""
         return self._arrays.contributions(block)
 
     def merged(
-        self, scan: SessionScan, kept: list[Array], contributions: list[Contribution], block: Columns
-    ) -> list[Array]:  # fmt: skip
+        self, scan: SessionScan, kept: list[Column], contributions: list[Contribution], block: Columns
+    ) -> list[Column]:  # fmt: skip
         """Return the fields of each session; raise ``FallBackToRows`` before anything is changed."""
+        lengths = [scan.count - block.length, block.length]
         return [
-            scan.folded(np.append(old, _alone(each, block.length)), each.how, LEAF_TYPES[kind], each.bits)
-            for old, each, kind in zip(kept, contributions, self.kinds, strict=True)
+            scan.folded(joined_columns([old, _alone(each, block.length)], lengths), each.how, each.bits)
+            for old, each in zip(kept, contributions, strict=True)
         ]
 
-    def columns(self, leaves: list[Array], count: int) -> Columns:
+    def columns(self, leaves: list[Column], count: int) -> Columns:
         """Return the contents of some sessions."""
-        return Columns(self._schema, leaf_columns(self._leaves, leaves), count)
+        return Columns(self.schema, leaves, count)
 
-    def forget(self, leaves: list[Array]) -> None:
+    def forget(self, leaves: list[Column], count: int) -> None:
         """Do nothing: all is in the table."""
 
     def check(self, contents: list[Any]) -> None:
         """Raise ``FallBackToRows`` unless contents can be in the table."""
-        if not all(fits(each, self._schema) for each in contents):
+        if not all(fits(each, self.schema) for each in contents):
             raise FallBackToRows("contents of another type")
 
-    def load(self, contents: list[Any]) -> list[Array]:
+    def load(self, contents: list[Any]) -> list[Column]:
         """Return the fields of contents."""
-        arrays = []
-        for kind, values in zip(self.kinds, values_of_leaves(contents, self._schema), strict=True):
-            array = np.empty(len(values), LEAF_TYPES[kind])
-            array[:] = values
-            arrays.append(array)
-        return arrays
+        return columns_of(contents, self.schema).leaves
 
 
-def _alone(each: Contribution, length: int) -> Array:
+def _alone(each: Contribution, length: int) -> Column:
     """Return what a field of the contents would be for each record alone."""
     if each.own is not None:
-        return objects(each.own, length)
+        return each.own
     if each.how == SUM:
-        return objects(each.of, length) + each.beginning
-    values = objects(each.of, length)
+        return Column(each.of.kind, each.of.array(length) + each.beginning)
     if each.how in (MIN, MAX):
-        return (np.minimum if each.how == MIN else np.maximum)(values, each.beginning)
-    return values
+        most = np.minimum if each.how == MIN else np.maximum
+        return Column(each.of.kind, most(each.of.array(length), each.beginning))
+    return each.of
 
 
 class ListedSessions:
@@ -254,10 +232,11 @@ class ListedSessions:
     Only where two sessions become one that order is another, that of the record path: then that takes over.
     """
 
+    schema: Type = INT
+
     def __init__(self, arrays: ArraySessions) -> None:
-        self.kinds: list[Atomic] = [INT]
-        self._schema = arrays.spec.schema
-        self._log = ListLog(self._schema)
+        self._records = arrays.spec.schema
+        self._log = ListLog(self._records)
         self._free: Array = np.empty(0, np.int64)
         self._numbers = 0
 
@@ -266,20 +245,20 @@ class ListedSessions:
         return []
 
     def merged(
-        self, scan: SessionScan, kept: list[Array], contributions: list[Contribution], block: Columns
-    ) -> list[Array]:  # fmt: skip
+        self, scan: SessionScan, kept: list[Column], contributions: list[Contribution], block: Columns
+    ) -> list[Column]:  # fmt: skip
         """Return the number of the list of each session, which has the new records."""
-        (old,) = kept
-        groups = scan.groups()
-        scan.check_order(groups, len(old))
-        lists = scan.folded(np.append(old, np.full(block.length, -1)), MAX, np.int64, 0)
+        count = scan.count - block.length
+        scan.check_order(count)
+        none = Column(INT, np.full(block.length, -1))
+        lists = scan.folded(joined_columns([*kept, none], [count, block.length]), MAX).data
         new = np.flatnonzero(lists < 0)
         lists[new] = self._numbered(len(new))
-        of_records = lists.take(groups[len(old) :])
+        of_records = lists.take(scan.of_each()[count:])
         order = np.argsort(of_records, kind="stable")
         slots, counts = np.unique(of_records, return_counts=True)
         self._log.append(slots, counts, block.take(order))
-        return [lists]
+        return [Column(INT, lists)]
 
     def _numbered(self, count: int) -> Array:
         """Return numbers of lists that are empty."""
@@ -287,134 +266,102 @@ class ListedSessions:
         begin, self._numbers = self._numbers, self._numbers + count - len(reused)
         return np.append(reused, np.arange(begin, self._numbers))
 
-    def columns(self, leaves: list[Array], count: int) -> Columns:
+    def columns(self, leaves: list[Column], count: int) -> Columns:
         """Return the lists of some sessions."""
-        return listed(self._schema, *self._log.lists(leaves[0]))
+        return listed(self._records, *self._log.lists(leaves[0].array(count)))
 
-    def forget(self, leaves: list[Array]) -> None:
+    def forget(self, leaves: list[Column], count: int) -> None:
         """Empty the lists of sessions that are over."""
-        self._log.empty(leaves[0])
-        self._free = np.append(self._free, leaves[0])
+        self._log.empty(leaves[0].array(count))
+        self._free = np.append(self._free, leaves[0].array(count))
 
     def check(self, contents: list[Any]) -> None:
         """Raise ``FallBackToRows`` unless contents are lists of such records."""
-        schema = self._schema
+        schema = self._records
         if not all(type(each) is list and all(fits(record, schema) for record in each) for each in contents):
             raise FallBackToRows("records of another type")
 
-    def load(self, contents: list[Any]) -> list[Array]:
+    def load(self, contents: list[Any]) -> list[Column]:
         """Return the numbers of new lists."""
         lists = self._numbered(len(contents))
         counts = np.array(list(map(len, contents)), np.int64)
         order = np.argsort(lists, kind="stable")
         records = list(chain.from_iterable(contents[place] for place in order.tolist()))
-        self._log.append(lists.take(order), counts.take(order), columns_of(records, self._schema))
-        return [lists]
+        self._log.append(lists.take(order), counts.take(order), columns_of(records, self._records))
+        return [Column(INT, lists)]
+
+
+_BOUNDS = 3
+"""Start, end and order of sessions are before their contents."""
+
+
+def bounds_of(sessions: Columns) -> list[Array]:
+    """Return starts, ends and orders; the order tells which was opened first, of two with one end."""
+    return [leaf.array(sessions.length) for leaf in sessions.leaves[:_BOUNDS]]
+
+
+def places_of_ends(sessions: Columns, places: Array) -> Array:
+    """Return the places of some sessions in the order of their ends."""
+    _, ends, orders = bounds_of(sessions)
+    return places.take(np.lexsort((orders.take(places), ends.take(places))))
 
 
 class SessionTable:
-    """The sessions of all keys; ``order`` tells which was opened first, of two with one end."""
+    """The sessions of all keys, by slot, in the order of their starts; their contents are of a schema."""
 
-    def __init__(self, kinds: list[Atomic]) -> None:
+    def __init__(self, contents: Type) -> None:
         self.slots = Slots()
-        self.count = 0
-        self._next_row = 0
-        self._free: Array = np.empty(0, np.int64)
-        self._columns: dict[str, Array] = {
-            "slot": np.empty(0, np.int64), "start": np.empty(0, np.int64), "end": np.empty(0, np.int64),
-            "order": np.empty(0, np.int64), "before": np.empty(0, np.int64), "open": np.empty(0, np.bool_),
-        }  # fmt: skip
-        self._leaves = [np.empty(0, LEAF_TYPES[kind]) for kind in kinds]
-        #: by slot, the newest session
-        self._newest: Array = np.empty(0, np.int64)
+        self._schema = Tuple((INT, INT, INT, contents))
+        self._log = ListLog(self._schema)
+        #: by slot, when the first session ends
+        self._ends: Array = np.empty(0, np.int64)
 
     def reserve(self) -> int:
         """Make room for new slots; return for how many there is room."""
-        known, room = len(self.slots), len(self._newest)
+        known, room = len(self.slots), len(self._ends)
         if known > room:
             room = max(_FEWEST, 2 * known)
-            self._newest = np.append(self._newest, np.full(room - len(self._newest), _NONE))
+            self._ends = np.append(self._ends, np.full(room - len(self._ends), MAX_WATERMARK))
         return room
+
+    def lengths(self, slots: Array) -> Array:
+        """Return how many sessions some keys have."""
+        return self._log.lengths(slots)
 
     def present(self) -> Array:
         """Return the slots that have a session."""
-        return np.flatnonzero(self._newest[: len(self.slots)] != _NONE)
+        return np.flatnonzero(self.lengths(np.arange(len(self.slots))))
 
-    def of(self, slots: Array) -> Array:
-        """Return the rows of the sessions of some keys, each key once."""
-        found, rows = [], self._newest.take(slots)
-        while len(rows := rows[rows != _NONE]):
-            found.append(rows)
-            rows = self._columns["before"].take(rows)
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+    def of(self, slots: Array) -> tuple[Array, Columns]:
+        """Return the sessions of some keys, each key once, and the slot of each."""
+        counts, sessions = self._log.lists(slots)
+        return np.repeat(slots, counts), sessions
 
-    def field(self, name: str, rows: Array) -> Array:
-        """Return ``slot``, ``start``, ``end`` or ``order`` of some rows."""
-        return self._columns[name].take(rows)
+    def sessions(self, start: Array, end: Array, order: Array, contents: list[Column]) -> Columns:
+        """Return sessions as columns."""
+        return Columns(self._schema, [*(Column(INT, each) for each in (start, end, order)), *contents], len(start))
 
-    def leaves(self, rows: Array) -> list[Array]:
-        """Return the contents of some rows, leaf by leaf."""
-        return [leaf.take(rows) for leaf in self._leaves]
-
-    def all(self) -> Array:
-        """Return the rows of all sessions."""
-        return np.flatnonzero(self._columns["open"])
+    def replace(self, slots: Array, of: Array, sessions: Columns) -> None:
+        """Put sessions, sorted by slot and start, in place of all that some keys have."""
+        begins = np.flatnonzero(np.diff(of, prepend=-1))
+        there = of.take(begins)
+        self._log.empty(slots)
+        self._log.append(there, np.diff(begins, append=len(of)), sessions)
+        self._ends[slots] = MAX_WATERMARK
+        self._ends[there] = bounds_of(sessions)[1].take(begins)
 
     def due(self, watermark: int) -> Array:
-        """Return the rows of the sessions that end at or before a watermark, in the order of their ends."""
-        rows = self.all()
-        rows = rows[self._columns["end"].take(rows) - 1 <= watermark]
-        return rows.take(np.lexsort((self.field("order", rows), self.field("end", rows))))
+        """Return the slots with a session that ends at or before a watermark."""
+        slots = np.flatnonzero(self._ends[: len(self.slots)] - 1 <= watermark)
+        return slots[self.lengths(slots) > 0]
 
-    def replace(
-        self, slots: Array, rows: Array, slot: Array, start: Array, end: Array, order: Array, leaves: list[Array]
-    ) -> None:
-        """Put sessions, sorted by slot and start, in place of all (``rows``) that some keys have."""
-        taken = self._allocate(rows, len(slot))
-        for name, values in (("slot", slot), ("start", start), ("end", end), ("order", order)):
-            self._columns[name][taken] = values
-        self._columns["open"][taken] = True
-        for kept, values in zip(self._leaves, leaves, strict=True):
-            kept[taken] = values
-        before = np.full(len(slot), _NONE)
-        before[1:] = np.where(slot[1:] == slot[:-1], taken[:-1], _NONE)
-        self._columns["before"][taken] = before
-        self._newest[slots] = _NONE
-        self._newest[slot] = taken  # of several for one key the last one stays
-        self.count += len(slot) - len(rows)
-
-    def _allocate(self, rows: Array, wanted: int) -> Array:
-        """Return as many rows as are wanted, first those that are replaced."""
-        self._columns["open"][rows] = False
-        free = np.append(rows, self._free)
-        missing = wanted - len(free)
-        if missing > 0:
-            free = np.append(free, np.arange(self._next_row, self._next_row + missing))
-            self._next_row += missing
-            if self._next_row > len(self._columns["slot"]):
-                size = max(_FEWEST, 2 * self._next_row)
-                self._columns = {name: grown(values, size) for name, values in self._columns.items()}
-                self._leaves = [grown(leaf, size) for leaf in self._leaves]
-        self._free = free[wanted:]
-        return free[:wanted]
-
-    def remove(self, rows: Array) -> Array:
-        """Remove the oldest sessions of keys; return the slots of which none is left."""
-        columns = self._columns
-        columns["open"][rows] = False
-        slots = each_once(columns["slot"].take(rows))
-        newest = self._newest.take(slots)
-        gone = ~columns["open"].take(newest)
-        self._newest[slots[gone]] = _NONE
-        left = newest[~gone]
-        while len(left):
-            before = columns["before"].take(left)
-            ends = (before == _NONE) | ~columns["open"].take(before)
-            columns["before"][left[ends]] = _NONE
-            left = before[~ends]
-        self._free = np.append(self._free, rows)
-        self.count -= len(rows)
-        return slots[gone]
+    def take_over(self, slots: Array, watermark: int) -> tuple[Array, Columns]:
+        """Remove the sessions of some keys that end at or before a watermark; return them by their ends, and their slots."""
+        of, sessions = self.of(slots)
+        over = bounds_of(sessions)[1] - 1 <= watermark
+        left, done = np.flatnonzero(~over), places_of_ends(sessions, np.flatnonzero(over))
+        self.replace(slots, of.take(left), sessions.take(left))
+        return of.take(done), sessions.take(done)
 
 
 def merged_order(constituents: Iterable[tuple[int, int, int]]) -> int:
@@ -437,80 +384,60 @@ def merged_order(constituents: Iterable[tuple[int, int, int]]) -> int:
 
 
 class SessionScan:
-    """Sessions and records of some keys, sorted by key and start; ``slot``, ``start`` and ``end`` are of what they become."""
+    """Sessions and records of some keys, in this order; ``slot``, ``start`` and ``end`` are of what they become."""
 
     def __init__(self, slot: Array, start: Array, end: Array, order: Array) -> None:
-        self._sorted = np.lexsort((start, slot))
-        self._slot, self._start, self._end, self._order = (
-            each.take(self._sorted) for each in (slot, start, end, order)
-        )
-        changes = np.append(False, self._slot[1:] != self._slot[:-1])
-        least = int(self._end.min())
-        width = int(self._end.max()) - least + 1
-        rank = np.cumsum(changes)
-        if float(width) * (int(rank[-1]) + 1) >= _SURE:
-            raise FallBackToRows("a range too wide")
-        base = rank * width
-        # How far it reaches so far; a later key begins above all ends of those before it.
-        reach = np.maximum.accumulate(base + (self._end - least)) - base + least
-        begins = changes.copy()
-        begins[0] = True
-        begins[1:] |= self._start[1:] > reach[:-1]
-        self._begins = np.flatnonzero(begins)
-        self._ends = np.append(self._begins[1:], len(begins)) - 1
-        self.slot, self.start = self._slot.take(self._begins), self._start.take(self._begins)
-        self.end = reach.take(self._ends)
+        self._start, self._end, self._order = start, end, order
+        self._stretches = found = Stretches(slot, start, end)
+        self.count = len(slot)
+        self.slot, self.start, self.end = found.keys, found.starts, found.ends
 
-    def groups(self) -> Array:
+    def of_each(self) -> Array:
         """Return in which of the sessions each of what was given is."""
-        begins: Array = np.zeros(len(self._sorted), np.int64)
-        begins[self._begins] = 1
-        found: Array = np.empty(len(self._sorted), np.int64)
-        found[self._sorted] = np.cumsum(begins) - 1
-        return found
+        return self._stretches.of_intervals()
 
-    def check_order(self, groups: Array, sessions: int) -> None:
+    def check_order(self, sessions: int) -> None:
         """Raise ``FallBackToRows`` unless each record touches what came before it in its session.
 
         ``sessions`` were given before the records. Then two sessions never become one, at no time.
         """
-        if sessions and int(np.bincount(groups[:sessions]).max()) > 1:
+        of_each = self.of_each()
+        if sessions and int(np.bincount(of_each[:sessions]).max()) > 1:
             raise FallBackToRows("two sessions become one")
         # The order in which they came: what was given first, the sessions, is there before all records.
-        order = np.argsort(groups, kind="stable")
-        of, back = groups.take(order), np.empty(len(groups), np.int64)
-        back[self._sorted] = np.arange(len(groups))
-        starts, ends = (each.take(back.take(order)) for each in (self._start, self._end))
+        groups = Groups(of_each, len(self.slot))
+        starts, ends = self._start.take(groups.order), self._end.take(groups.order)
         least, greatest = int(starts.min()), int(ends.max())
-        width = greatest - least + 1
-        if float(width) * (int(of[-1]) + 1) >= _SURE:
+        latest = running_most(ends, groups, least, greatest)
+        earliest = running_most(-starts, groups, -greatest, -least)
+        if latest is None or earliest is None:
             raise FallBackToRows("a range too wide")
-        # A later session begins above all ends, and below all starts, of those before it.
-        base = of * width
-        latest = np.maximum.accumulate(ends - least + base)
-        earliest = np.maximum.accumulate(greatest - starts + base)
-        apart = (starts - least + base)[1:] > latest[:-1]
-        apart |= (greatest - ends + base)[1:] > earliest[:-1]
-        if bool((apart & (of[1:] == of[:-1])).any()):
+        apart = (starts[1:] > latest[:-1]) | (ends[1:] < -earliest[:-1])
+        apart[groups.begins[1:] - 1] = False
+        if apart.any():
             raise FallBackToRows("two sessions become one")
 
-    def folded(self, values: Array, how: str, dtype: Any, bits: int) -> Array:
+    def folded(self, column: Column, how: str, bits: int = 64) -> Column:
         """Return a leaf of the contents of each session; ints only are added or compared; sums wrap to so many bits."""
-        values = values.take(self._sorted)
-        if how == SUM:
-            if float(np.add.reduceat(np.abs(values.astype(np.float64)), self._begins).max()) >= _SURE:
-                raise FallBackToRows("an overflow")
-            summed = np.add.reduceat(values, self._begins)
-            return summed if bits == 64 else wrapped(summed, bits)
-        if how in (MIN, MAX):
-            return (np.minimum if how == MIN else np.maximum).reduceat(values, self._begins)
-        return values.take(self._begins).astype(dtype)  # alike in all of them
+        order, begins = self._stretches.order, self._stretches.begins
+        if how not in (SUM, MIN, MAX):
+            return column.take(order.take(begins))  # alike in all of them
+        values = column.array(self.count).take(order)
+        if how != SUM:
+            return Column(column.kind, (np.minimum if how == MIN else np.maximum).reduceat(values, begins))
+        if float(np.add.reduceat(np.abs(values.astype(np.float64)), begins).max()) >= _SURE:
+            raise FallBackToRows("an overflow")
+        summed = np.add.reduceat(values, begins)
+        return Column(column.kind, summed if bits == 64 else wrapped(summed, bits))
 
     def orders(self) -> Array:
         """Return which place each session has among those with its end: that of the one that was there first, mostly."""
-        found = self._order.take(self._begins)
-        for number in np.flatnonzero(np.minimum.reduceat(self._order, self._begins) != found).tolist():
-            part = slice(int(self._begins[number]), int(self._ends[number]) + 1)
-            several = zip(self._order[part].tolist(), self._start[part].tolist(), self._end[part].tolist(), strict=True)
-            found[number] = merged_order((start, end, order) for order, start, end in sorted(several))
+        order, begins = self._stretches.order, self._stretches.begins
+        by_start = self._order.take(order)
+        found = by_start.take(begins)
+        ends = np.append(begins[1:], self.count)
+        for number in np.flatnonzero(np.minimum.reduceat(by_start, begins) != found).tolist():
+            part = order[begins[number] : ends[number]]
+            several = (each.take(part).tolist() for each in (self._order, self._start, self._end))
+            found[number] = merged_order((start, end, at) for at, start, end in sorted(zip(*several, strict=True)))
         return found

@@ -1,7 +1,8 @@
 """Windows over columns: what all of them share, and aligned windows, whose panes have one array per field of the contents.
 
-A pane is in arrays while only columns come for it, and becomes a dict, as in ``operators/window/driver.py``, when records
-come; when it fires without columns as results, and in a snapshot, it is a dict: a snapshot of one path is one of the other.
+A pane is in arrays while only columns come for it (``contents.py``), and becomes dicts, as in ``operators/window/driver.py``,
+when records come; when it fires without columns as results, and in a snapshot, it is a dict: a snapshot of one path is one of
+the other.
 """
 
 from __future__ import annotations
@@ -13,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
-from funken.columnar.expressions import Constant
 from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined
-from funken.columnar.kernels.converting import wrapped
-from funken.columnar.kernels.evaluation import FallBackToRows, computed, evaluate
-from funken.columnar.keyed.groups import Groups, Partials
+from funken.columnar.kernels.evaluation import FallBackToRows, computed
+from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import Slots, coded, key_of
 from funken.columnar.keyed.logs import LEAF_TYPES, grown
 from funken.columnar.records import fits
@@ -25,12 +24,12 @@ from funken.columnar.typed.inference import TracedFlatMap, paths_of
 from funken.expr.types import INT, LOWEST, STR, Atomic, Tuple, Type, atomic_fields
 from funken.ids import MAX_WATERMARK
 from funken.operators.columnar.contents import (
-    ColumnPane,
     Contribution,
     KeyedArrays,
     KeyedLists,
     ListPane,
-    joined_leaf,
+    contributions_of,
+    folded_leaf,
     leaf_columns,
     listed,
     listed_records,
@@ -42,7 +41,7 @@ from funken.operators.columnar.stateless import given_of
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.contents import Aggregated, Reduced
 from funken.operators.window.driver import AlignedWindows, CountWindows, WindowDriver
-from funken.state.delta_tables import DeltaTable, ExtendedDeltaTable, PaneTable, StateRow, TableSnapshot, snapshot_pane
+from funken.state.delta_tables import DeltaTable, ExtendedDeltaTable
 from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
 
 _KEY_CLASSES: dict[Type, type] = {INT: int, STR: str}
@@ -81,7 +80,7 @@ class WindowArrays:
 
     def contributions(self, block: Columns) -> list[Contribution]:
         """Return what a block adds to the fields of the contents."""
-        return [contribution_of(self.spec, block, number) for number in range(len(self.spec.folds))]
+        return contributions_of(self.spec.folds, block, self.spec.aggregate)
 
     def results(self, contents: Columns, keys: list[Any], start: Array | int, end: Array | int) -> Columns | None:
         """Return the results of windows by their contents, keys and bounds; ``None``: they have to be made one by one."""
@@ -196,8 +195,7 @@ class ColumnPanes(WindowArrays):
         """Put panes of arrays where the driver's windows have theirs; their order is that of the record path."""
         assert isinstance(driver.windows, AlignedWindows)
         self.windows = driver.windows
-        self.panes: dict[int, DeltaTable | ColumnPane] = driver.windows.panes
-        self.table = driver.windows.table = MixedPanes(self.panes)
+        self.panes = driver.windows.panes
 
     def _add(self, block: Columns) -> bool:
         """File the records that are in time; the others go to the record path, where each counts as late."""
@@ -261,12 +259,12 @@ class ColumnPanes(WindowArrays):
                 self.windows.expect(start)
             else:
                 arrays.load(pane.whole())
-                self.table.saved[start] = len(pane.base)  # these keys come first
+                arrays.saved = len(pane.base)  # these keys come first
             pane = self.panes[start] = arrays
-        self.table.changed.add(start)
+        pane.changed = True
         return pane
 
-    def _empty(self) -> ColumnPane:
+    def _empty(self) -> Any:
         if self._listed is not None:
             return ListPane(self._listed, self.spec.schema)
         return KeyedArrays(self.spec.contents_schema)
@@ -274,7 +272,9 @@ class ColumnPanes(WindowArrays):
     def in_objects(self, start: int) -> DeltaTable:
         """Return a pane as dicts: records come for it."""
         self.gate.leave(len(self.panes[start]))
-        return self.table.in_objects(start)
+        objects: DeltaTable = self.panes[start].in_objects()
+        self.panes[start] = objects
+        return objects
 
     def fire(self, start: int, window: TimeWindow) -> bool:
         """Fire a pane of arrays, and remove it; ``False``: its results have to be made one by one."""
@@ -284,7 +284,7 @@ class ColumnPanes(WindowArrays):
         results = self._results(pane.columns(), pane.keys, window.start, window.end)
         if results is None:
             return False
-        self.table.drop(start)
+        self.windows.table.pop(start)
         self.emit(results)
         return True
 
@@ -355,79 +355,6 @@ def _uses_key(given: TracedFlatMap) -> bool:
     expressions = [part for each in given.emissions for part in (*each.guards, *each.conditions, each.result)]
     expressions += [each.items for each in given.emissions if each.items is not None]
     return any(not path or path[0] == 0 for path in paths_of(expressions, 0))
-
-
-def contribution_of(spec: ColumnarWindow, block: Columns, number: int) -> Contribution:
-    """Return what a block adds to one leaf of the contents."""
-    fold = spec.folds[number]
-    if spec.aggregate is None:
-        of = evaluate(fold.of, block.length, block)
-        assert isinstance(of, Column)
-        return Contribution(fold.how, of.cast(fold.kind), block.leaves[number], bits=fold.bits)
-    beginning = spec.aggregate.beginnings[number]
-    if fold.how == "first":  # nothing of a record is added to what stays as it was
-        return Contribution(fold.how, Column(fold.kind, beginning, True), None, beginning)
-    of = evaluate(fold.of, block.length, block)
-    assert isinstance(of, Column)
-    if fold.how == "sum" and isinstance(fold.of, Constant) and isinstance(block, Partials):
-        of = Column(of.kind, block.weights * of.data)  # once for each record that a partial stands for
-    return Contribution(fold.how, of.cast(fold.kind), None, beginning)
-
-
-class MixedPanes(PaneTable):
-    """A ``PaneTable`` some of whose panes are arrays: of these, one that got a record is written whole."""
-
-    __slots__ = ("_mixed", "changed", "saved")
-
-    def __init__(self, panes: dict[int, DeltaTable | ColumnPane]) -> None:
-        super().__init__(panes)  # type: ignore[arg-type]
-        self._mixed = panes
-        #: arrays that got a record since the last snapshot, and how many keys of them are in one
-        self.changed: set[int] = set()
-        self.saved: dict[int, int] = {}
-
-    def in_objects(self, start: int) -> DeltaTable:
-        """Turn arrays back into dicts, and return these."""
-        pane = self._mixed[start]
-        if isinstance(pane, DeltaTable):
-            return pane
-        layers = self._mixed[start] = DeltaTable()
-        stored = dict(pane.copied())
-        if self.saved.pop(start, 0):
-            layers.base = stored
-        if start in self.changed:
-            layers.delta = dict(stored)
-        self.changed.discard(start)
-        return layers
-
-    def drop(self, namespace: int) -> None:
-        """Remove all entries of a window that is in arrays."""
-        pane: Any = self._mixed.pop(namespace)
-        if count := self.saved.pop(namespace, 0):  # the keys that are in a snapshot are removed there, one by one
-            self._gone.append((namespace, tuple(pane.keys[:count])))
-        self.changed.discard(namespace)
-
-    def pop(self, namespace: int) -> dict[Any, Any]:
-        """Remove all entries of a window, and return them."""
-        if namespace in self._mixed:
-            self.in_objects(namespace)
-        return super().pop(namespace)
-
-    def begin_snapshot(self, complete: bool, touched: Callable[[StateRow], None]) -> TableSnapshot:
-        """Hold everything, or what was written or removed since the last time; arrays are copied."""
-        rows: list[Iterator[StateRow]] = []
-        for namespace, pane in self._mixed.items():
-            if isinstance(pane, DeltaTable):
-                rows.append(snapshot_pane(namespace, pane, complete, touched))
-            elif complete or namespace in self.changed:
-                rows.append(_rows(namespace, pane.copied()))
-                self.saved[namespace] = len(pane)
-        self.changed.clear()
-        return self._snapshot(complete, rows)
-
-
-def _rows(namespace: int, entries: Iterator[tuple[Any, Any]]) -> Iterator[StateRow]:
-    return ((key, namespace, stored) for key, stored in entries)
 
 
 # ---- Count windows over columns: each block is cut into the windows of its keys, and all of them are filled at
@@ -572,7 +499,11 @@ class FoldedCounts(CountArrays):
         full = np.flatnonzero(cut.full)
         full = full.take(np.argsort(cut.last.take(full), kind="stable"))
         slots_of = groups.slots.take(cut.group)
-        leaves = [self._folded(cut, number, contribution) for number, contribution in enumerate(contributions)]
+        old, firsts = slots_of[: cut.old], cut.first[cut.old :]
+        leaves = [
+            folded_leaf(array.take(old), contribution, cut.of_record, firsts, block.length)
+            for array, contribution in zip(arrays.state, contributions, strict=True)
+        ]
         left = np.flatnonzero(~cut.full)
         for number, (_, kind) in enumerate(arrays.leaves):
             arrays.state[number][slots_of.take(left)] = leaves[number].take(left)
@@ -582,16 +513,6 @@ class FoldedCounts(CountArrays):
         self._counted(groups, before + groups.counts)
         keys = [self.slots.keys[slot] for slot in slots_of.take(full).tolist()]
         return [(keys, cut.number.take(full), Columns(arrays.schema, contents, len(full)))] if keys else []
-
-    def _folded(self, cut: _Windows, number: int, contribution: Contribution) -> Array:
-        """Return what one field of the contents of each window is."""
-        array = self.contents.state[number]
-        folded = np.zeros(cut.count, array.dtype)
-        old, new = np.arange(cut.old), np.arange(cut.old, cut.count)
-        folded[: cut.old] = array.take(cut.groups.slots.take(cut.group.take(old)))
-        firsts = cut.first.take(new)
-        joined_leaf(folded, contribution, cut.of_record, slice(cut.old, cut.count), firsts, cut.groups.length)
-        return wrapped(folded, contribution.bits) if contribution.bits < 64 else folded
 
 
 class _Windows:
@@ -702,9 +623,8 @@ class ListedCounts(CountArrays):
         bounds, leaves, states = KeyedArrays(schema), atomic_fields(schema), []
         for number, contribution in enumerate(self.contributions(records)):
             reach(bounds, number, contribution, most)
-            state: Array = np.zeros(count, LEAF_TYPES[leaves[number][1]])
-            joined_leaf(state, contribution, of_record, slice(0, count), firsts, records.length)
-            states.append(wrapped(state, contribution.bits) if contribution.bits < 64 else state)
+            none = np.empty(0, LEAF_TYPES[leaves[number][1]])
+            states.append(folded_leaf(none, contribution, of_record, firsts, records.length))
         return Columns(schema, leaf_columns(leaves, states), count)
 
 

@@ -27,6 +27,7 @@ from funken.columnar.typed.inference import TracedFlatMap, paths_of
 from funken.expr.types import INT, ListOf, Tuple, Type, atomic_fields
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
+from funken.operators.columnar.contents import ArrayPane
 from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarIntervalJoin, ColumnarWindowJoin
 from funken.operators.columnar.stateless import given_of
@@ -304,7 +305,7 @@ _Part = tuple[Array, Array, Columns]
 """Records of one side: the numbers of their keys, and which of all records of the pane they are, and they themselves."""
 
 
-class JoinPane:
+class JoinPane(ArrayPane):
     """The records of both sides of a window, in the order of arrival."""
 
     def __init__(self, schemas: tuple[Type, Type]) -> None:
@@ -312,9 +313,6 @@ class JoinPane:
         self._slots = Slots()
         self._parts: tuple[list[_Part], list[_Part]] = ([], [])
         self._count = 0
-
-    def __len__(self) -> int:
-        return len(self._slots)
 
     def add_side(self, side: int, key: Column, records: Columns) -> None:
         """Add the records of a block of one side."""
@@ -452,10 +450,10 @@ class JoinPanes(ColumnPanes):
                 given = self._given(pane.groups(), at)
             except FallBackToRows:
                 return False
-            self.table.drop(start)
+            self.windows.table.pop(start)
             self.emit(given)
             return True
-        self.table.drop(start)
+        self.windows.table.pop(start)
         self.driver.emitter.flush()  # of windows before this one
         sides = [pane.side(side)[2] for side in (0, 1)]
         for positions in pane.pairs(_PAIRS):

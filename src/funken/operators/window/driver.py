@@ -246,7 +246,7 @@ _FLUSH = 16_384
 class AlignedWindows(Windows):
     """Tumbling and sliding windows, in event time or processing time.
 
-    ``panes`` may hold panes of another representation, which ``table`` turns into objects, and which fire by themselves.
+    ``panes`` may hold panes in arrays, which fire by themselves, and are turned into objects when records come for them.
     """
 
     def __init__(self, driver: WindowDriver) -> None:
@@ -442,7 +442,7 @@ class AlignedWindows(Windows):
                 self._next_due = window.max_timestamp()
                 return
             if type(self.panes[start]) is DeltaTable or not self.driver.arrays.fire(start, window):
-                emitter.fire_pane(window, self.table.pop(start), self.slide < self.size)
+                emitter.fire_pane(window, self.table.pop(start).whole(), self.slide < self.size)
             if len(emitter.results.values) >= _FLUSH:
                 emitter.flush()
         self._next_due = None

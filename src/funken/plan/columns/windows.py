@@ -65,9 +65,6 @@ _FEW_COPIES = 4
 """In so many windows a record may be kept: each has a copy of it, where lists of objects share one."""
 
 _TIME_WINDOW = Record((INT, INT), NAMED_TUPLE, TimeWindow._fields, TimeWindow)
-_WINDOWS = {
-    Strategy.GENERAL: "windows with triggers, evictors or lateness",
-}
 
 
 def columnar_window(
@@ -78,8 +75,8 @@ def columnar_window(
     ``given`` and ``made`` are the declared types of the records and of the results, if they have one.
     """
     counts, sessions = spec.strategy is Strategy.COUNTS, spec.strategy is Strategy.SESSIONS
-    if spec.strategy in _WINDOWS:
-        raise NotVectorizable(f"{_WINDOWS[spec.strategy]} have no vectorized form")
+    if spec.strategy is Strategy.GENERAL:
+        raise NotVectorizable("windows with triggers, evictors or lateness have no vectorized form")
     if counts and batch:
         raise NotVectorizable("sees its records one by one, which BATCH sorts by time")
     check_arrays(schema)
@@ -87,11 +84,10 @@ def columnar_window(
     contents, aggregate = spec.contents, None
     if isinstance(contents, Reduced):
         traced, folds = declared_folds(contents.function, schema, given)
-    elif isinstance(contents, Aggregated):
-        aggregate = aggregate_folds(contents.function.target, schema, made if spec.function is None else None)
-        traced, folds = aggregate.added, aggregate.folds
     else:
         aggregate = all_records(schema)
+        if isinstance(contents, Aggregated):
+            aggregate = aggregate_folds(contents.function.target, schema, made if spec.function is None else None)
         traced, folds = aggregate.added, aggregate.folds
     if aggregate is not None and aggregate.listed is not None:
         _check_lists(spec, aggregate.listed, batch)

@@ -12,9 +12,7 @@ from funken.columnar.keyed.groups import JoinIndex
 from funken.expr.ir import Node, input_refs
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import OperatorContext, Output
-from funken.state.backend import slots_of
 from funken.state.descriptors import StateKind
-from funken.state.keyed import NO_KEY
 from funken.table.logical import JoinType
 from funken.table.runtime.block import TableBlock
 from funken.table.runtime.joins import JoinBase
@@ -22,14 +20,15 @@ from funken.table.runtime.keyed_blocks import codes_of, joint_codes
 from funken.table.runtime.operator import is_accumulate, rowtimes
 from funken.table.runtime.stateless import NANOS, Expressions
 from funken.table.runtime.window_arrays import RowsOfWindows, WaitingRows
-from funken.table.runtime.windows import WallTime, Window
+from funken.table.runtime.window_rows import TimedOperator
+from funken.table.runtime.windows import Window
 
 Tuple = tuple[Any, ...]
 _PAIRS = 1 << 14
 """About so many pairs are computed at a time."""
 
 
-class TableIntervalJoin(JoinBase):
+class TableIntervalJoin(JoinBase, TimedOperator):
     """Rows meet if ``right time + lower <= left time <= right time + upper`` (ms); a row is kept as long as partners may come.
 
     A row without a partner is padded when it goes.
@@ -47,7 +46,7 @@ class TableIntervalJoin(JoinBase):
         parameters: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(kind, keys, null_safe, condition, parameters)
-        self._times, self._rowtime = times, rowtime
+        self._times, self.rowtime = times, rowtime
         lower, upper = bounds
         #: for each side, how much earlier and later (ms) the times of its partners are
         self._reach = ((-upper, -lower), (lower, upper))
@@ -59,9 +58,8 @@ class TableIntervalJoin(JoinBase):
 
     def side(self, block: TableBlock, index: int) -> None:
         """Join the rows of a block with those of the other side."""
-        now = self.now()
-        times = rowtimes(block, self._times[index]) if self._rowtime else [now] * len(block)
-        reached = self.current_watermark if self._rowtime else now
+        reached = self.reached()
+        times = rowtimes(block, self._times[index]) if self.rowtime else [reached] * len(block)
         for (key, row, kind), time in zip(self.keyed_rows(block, self._keys[index], index), times, strict=True):
             if not is_accumulate(kind):
                 continue
@@ -71,10 +69,7 @@ class TableIntervalJoin(JoinBase):
             if reached < high and self.has_partners(key) and low <= high:
                 rows = self._rows[index]
                 rows.put(time, [*(rows.get(time) or ()), [row, met]])
-                register = self.timers.register_event_time_timer
-                if not self._rowtime:
-                    register = self.timers.register_processing_time_timer
-                register(key, (index, time), high + 1)
+                self.wait(key, (index, time), high + 1)
             elif not met and self.is_outer(index):
                 self.collect(self.padded(row, index))
 
@@ -106,13 +101,9 @@ class TableIntervalJoin(JoinBase):
                     self.collect(self.padded(row, index))
         self._rows[index].remove(time)
 
-    def on_processing_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
-        """Let the rows of a time go."""
-        self.on_event_time(timestamp, key, namespace)
-
     def watermark_after(self, watermark: int) -> int:
         """Return the watermark of what follows: rows that are joined later may be as old as they are kept."""
-        if watermark == MAX_WATERMARK or not self._rowtime:
+        if watermark == MAX_WATERMARK or not self.rowtime:
             return watermark
         return watermark - max(0, *(high for _, high in self._reach))
 
@@ -177,7 +168,7 @@ class TemporalJoin(JoinBase):
             self.collect(self.padded(row, 0), kind)
 
 
-class TableWindowJoin(JoinBase):
+class TableWindowJoin(JoinBase, TimedOperator):
     """Joins the rows of equal windows, when the watermark has passed their end."""
 
     def __init__(
@@ -193,74 +184,55 @@ class TableWindowJoin(JoinBase):
         parameters: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(kind, keys, null_safe, condition, parameters)
-        self._windows, self._rowtime, self._zone = windows, rowtime, zone if local else None
+        self._windows, self.rowtime, self.zone = windows, rowtime, zone if local else None
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Choose arrays or objects."""
         super().setup(context, output)
-        self._wall = WallTime(self._zone)
         self._arrays: list[RowsOfWindows] = []
         if not self.in_files:
             for name, schema, keys, columns in zip(
                 ("left", "right"), self.inputs, self._keys, self._windows, strict=True
             ):
-                rows = RowsOfWindows(WaitingRows(keys, schema), columns, 0, self._wall, self._rowtime)
+                rows = RowsOfWindows(WaitingRows(keys, schema), columns, self.fires)
                 self._arrays.append(rows)
                 self.store.register(name, StateKind.MAP, rows.table)
 
     def open(self) -> None:
         """Open the state: the rows of both sides by the end of their window."""
         super().open()
-        self._late = self.context.metrics.counter("numLateRecordsDropped")
         if self._arrays:
             if self._condition is not None:
                 self._kept = Expressions([self._condition], self, self._parameters)
             self._read = set() if self._condition is None else input_refs(self._condition)
             return
         self._rows = (self.map_state("left"), self.map_state("right"))
-        if self.context.restored:
-            self._expect()
-
-    def _expect(self) -> None:
-        """Wait for the windows that were restored: windows in arrays have no timers."""
-        register = self.timers.register_event_time_timer
-        if not self._rowtime:
-            register = self.timers.register_processing_time_timer
-        for rows in self._rows:
-            for key in list(slots_of(rows.table)):
-                self.store.current_key = key
-                for window in list(rows.keys()):
-                    register(key, window, self._wall.instant(window[1] - 1))
-        self.store.current_key = NO_KEY
+        self.expect_all(*self._rows)
 
     def side(self, block: TableBlock, index: int) -> None:
         """Keep the rows of a block until their window ends."""
         if self._arrays:
             self.context.next_time()
-            late = self._arrays[index].add(block, self.current_watermark if self._rowtime else self.now())
+            late = self._arrays[index].add(block, self.reached())
             if late:
-                self._late.inc(late)
+                self.late.inc(late)
             return
-        start_column, end_column = self._windows[index]
         found: dict[tuple[Tuple, Window], list[Tuple]] = {}
-        late = self.current_watermark if self._rowtime else self.now()
+        reached = self.reached()
         for key, row, kind in self.keyed_rows(block, self._keys[index], index):
             if not is_accumulate(kind):
                 continue
-            end = row[end_column] // NANOS
-            if self._wall.instant(end - 1) <= late:
-                self._late.inc()
+            start, end = (row[column] // NANOS for column in self._windows[index])
+            if self.fires((start, end)) <= reached:
+                self.late.inc()
                 continue
-            found.setdefault((key, (row[start_column] // NANOS, end)), []).append(row)
-        register = self.timers.register_event_time_timer
-        if not self._rowtime:
-            register = self.timers.register_processing_time_timer
+            found.setdefault((key, (start, end)), []).append(row)
         for (key, window), rows in found.items():
             self.store.current_key = key
             before = self._rows[index].get(window)
             self._rows[index].put(window, rows if before is None else [*before, *rows])
             if before is None:
-                register(key, window, self._wall.instant(window[1] - 1))
+                self.expect(key, window)
 
     def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
         """Join the rows of a window."""
@@ -293,27 +265,23 @@ class TableWindowJoin(JoinBase):
         elif self._kind.pads_right:
             self.collect(self.padded(row, 0))
 
-    def on_processing_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
-        """Join the rows of a window."""
-        self.on_event_time(timestamp, key, namespace)
-
     # ---- in arrays
 
     def watermark(self, watermark: int) -> None:
         """Join the windows that are over."""
-        if self._arrays and self._rowtime:
+        if self._arrays and self.rowtime:
             self._join_due(watermark)
         super().watermark(watermark)
 
     def next_tick(self) -> int | None:
         """Return when the next window of processing time is over."""
-        if not self._arrays or self._rowtime:
+        if not self._arrays or self.rowtime:
             return super().next_tick()
         return min((due for rows in self._arrays if (due := rows.table.next()) is not None), default=None)
 
     def tick(self, now: int) -> None:
         """Join the windows that are over."""
-        if self._arrays and not self._rowtime:
+        if self._arrays and not self.rowtime:
             self._join_due(now)
         super().tick(now)
 

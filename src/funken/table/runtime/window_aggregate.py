@@ -17,19 +17,19 @@ import pyarrow.compute as pc
 from funken.columnar.keyed.groups import Groups
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import OperatorContext, Output
-from funken.state.backend import slots_of
 from funken.state.descriptors import StateKind
-from funken.state.keyed import NO_KEY
 from funken.table.logical import AggregateCall, WindowKind, WindowProperty, WindowShape
 from funken.table.runtime.aggregate_arrays import AggregateArrays
 from funken.table.runtime.aggregates import AggregateCalls, PartialCalls, joined
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.exchange import key_tuples
-from funken.table.runtime.keyed_blocks import codes_of, joint_codes, numbered
-from funken.table.runtime.operator import KeyedTableOperator, checked_rowtime, is_accumulate, millis_array, rowtimes
+from funken.table.runtime.keyed_blocks import codes_of, joint_codes
+from funken.table.runtime.operator import KeyedTableOperator, checked_rowtime, is_accumulate, millis_array
 from funken.table.runtime.running import GroupedRows, RunningCalls
 from funken.table.runtime.stateless import NANOS, times_of
-from funken.table.runtime.windows import WallTime, Window, panes_of, windows_of
+from funken.table.runtime.window_arrays import stretches, windows_of_columns
+from funken.table.runtime.window_rows import TimedOperator
+from funken.table.runtime.windows import Window, panes_of, united, windows_of
 
 Tuple = tuple[Any, ...]
 _FEW = 32
@@ -53,7 +53,7 @@ class _Contents:
         return self.group, self.accumulators, self.count, self.fired, self.emitted
 
 
-class WindowAggregate(KeyedTableOperator):
+class WindowAggregate(TimedOperator):
     """Windows of time, from a time column, or from the columns that a window table function has added."""
 
     def __init__(
@@ -74,8 +74,8 @@ class WindowAggregate(KeyedTableOperator):
         bounded: bool = False,
     ) -> None:
         self._bounded = bounded
-        self._keys, self._calls, self._window, self._rowtime = keys, calls, window, rowtime
-        self._properties, self._zone, self._columns = properties, zone if local else None, window_columns
+        self._keys, self._calls, self._window, self.rowtime = keys, calls, window, rowtime
+        self._properties, self.zone, self._columns = properties, zone if local else None, window_columns
         self._retracts, self._early, self._late_delay, self._lateness = retracts, early, late, lateness
         self._before = update_before
         self._merges = window.kind is WindowKind.SESSION and window_columns is None
@@ -83,12 +83,11 @@ class WindowAggregate(KeyedTableOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Choose arrays or objects."""
         super().setup(context, output)
-        self._wall = WallTime(self._zone)
         self._waits = self._early is None and self._late_delay is None and not self._lateness
         self._arrays: AggregateArrays | None = None
         if self._waits and not self.in_files and PartialCalls.serve(self._calls, self.inputs[0], self._retracts):
             self._arrays = AggregateArrays(
-                self._keys, self._calls, self.inputs[0], self._window, self._columns, self._wall
+                self._keys, self._calls, self.inputs[0], self._window, self._columns, self.wall
             )
             self.store.register(_WINDOWS, StateKind.MAP, self._arrays.table)
 
@@ -100,12 +99,11 @@ class WindowAggregate(KeyedTableOperator):
             self._running = RunningCalls(self._calls, self.inputs[0])
         if self._arrays is None:
             self._state: Any = self.map_state(_WINDOWS)
-            if self.context.restored:
-                self._expect()
-        elif self._rowtime:
+            self.expect_all(self._state)
+        elif self.rowtime:
             self._arrays.reached = self.current_watermark
-        self._dropped = self.context.metrics.counter("numLateRecordsDropped")
-        self._known: dict[tuple[Any, Window], _Contents] = {}
+        #: by key and window, what was read or written in a block
+        self._known: dict[Any, dict[Window, _Contents]] = {}
 
     # ---- rows
 
@@ -113,19 +111,26 @@ class WindowAggregate(KeyedTableOperator):
         """Add the rows of a block to their windows; a window is read and written once."""
         if self._arrays is not None:
             self.context.next_time()
-            late = self._arrays.add(block, self._time_array(block))
+            late = self._arrays.add(block, None if self._columns is not None else self._times(block))
             if late:
-                self._dropped.inc(late)
+                self.late.inc(late)
             return
         if self._running is not None and len(block) >= _FEW:
             self._whole(block, self._running)
-            self._write()
-            return
-        times = self._times(block) if self._columns is None else [0] * len(block)
-        for (key, row, kind), time in zip(self.keyed_rows(block, self._keys), times, strict=True):
+        else:
+            self._one_by_one(block)
+        for key, windows in self._known.items():
+            self.store.current_key = key
+            for window, contents in windows.items():
+                self._state.put(window, contents.stored())
+        self._known.clear()
+
+    def _one_by_one(self, block: TableBlock) -> None:
+        numbers, windows = self._windows(block)
+        for (key, row, kind), number in zip(self.keyed_rows(block, self._keys), numbers.tolist(), strict=True):
             self.store.current_key = key
             alive = False
-            for window in self._windows(row, time):
+            for window in windows[number]:
                 if self._is_late(window):
                     continue
                 alive = True
@@ -133,24 +138,23 @@ class WindowAggregate(KeyedTableOperator):
                     window = self._merged(key, window)  # noqa: PLW2901
                 self._add(key, window, row, kind)
             if not alive:
-                self._dropped.inc()
-        self._write()
+                self.late.inc()
 
     def _whole(self, block: TableBlock, running: RunningCalls) -> None:
         """Add the rows of each key and pane, or stretch of a session, at once."""
-        times = self._time_array(block)
         if self._merges:
-            if self._rowtime:
-                lasts = self._wall.instants(times + (self._window.gap - 1))
+            times = self._times(block)
+            if self.rowtime:
+                lasts = self.wall.instants(times + (self._window.gap - 1))
                 there = np.flatnonzero(lasts > self.current_watermark)
                 if len(there) < len(block):
-                    self._dropped.inc(len(block) - len(there))
+                    self.late.inc(len(block) - len(there))
                     block, times = block.take(there), times.take(there)
                     if not len(there):
                         return
             groups, windows = self._stretches(block, times)
         else:
-            groups, windows = self._panes(block, times)
+            groups, windows = self._panes(block)
         signs = (
             None if block.kinds is None else np.where((block.kinds == INSERT) | (block.kinds == UPDATE_AFTER), 1, -1)
         )
@@ -171,7 +175,7 @@ class WindowAggregate(KeyedTableOperator):
             self.store.current_key = key
             alive = [window for window in of_key if self._merges or not self._is_late(window)]
             if not alive:
-                self._dropped.inc(some)
+                self.late.inc(some)
             for window in alive:
                 self._join(key, self._merged(key, window) if self._merges else window, group, part, count)
 
@@ -179,78 +183,49 @@ class WindowAggregate(KeyedTableOperator):
         """Add what some rows of a key come to."""
         contents = self._contents(key, window)
         if contents is None:
-            contents = self._known[key, window] = _Contents(group, self._aggregates.create())
-            self._register(key, window)
+            contents = self._known[key][window] = _Contents(group, self._aggregates.create())
+            self.expect(key, window)
         contents.count += count
         self._aggregates.merge(contents.accumulators, part)
 
-    def _time_array(self, block: TableBlock) -> Any:
+    def _times(self, block: TableBlock) -> Any:
+        if self.rowtime:
+            return self.wall.locals(millis_array(checked_rowtime(block, self._window.time)))
+        return np.full(len(block), self.wall.local(self.now()), np.int64)
+
+    def _windows(self, block: TableBlock) -> tuple[Any, list[list[Window]]]:
+        """Return a number for each row, and the windows that the rows of each number are in."""
         if self._columns is not None:
-            return None
-        if self._rowtime:
-            return self._wall.locals(millis_array(checked_rowtime(block, self._window.time)))
-        return np.full(len(block), self._wall.local(self.now()), np.int64)
+            numbers, found = windows_of_columns(block.batch, self._columns, self._window.size)
+            return numbers, [[window] for window in found]
+        times = self._times(block)
+        panes, numbers = np.unique(times if self._merges else panes_of(self._window, times), return_inverse=True)
+        return numbers, [list(windows_of(self._window, pane)) for pane in panes.tolist()]
 
-    def _panes(self, block: TableBlock, times: Any) -> tuple[Groups, list[Iterable[Window]]]:
+    def _panes(self, block: TableBlock) -> tuple[Groups, list[list[Window]]]:
         """Return the rows by key and pane, and the windows that each of these is in."""
-        batch, length = block.batch, len(block)
-        parts = [codes_of(batch.column(place)) for place in self._keys]
-        if self._columns is None:
-            panes = panes_of(self._window, times)
-            groups = Groups(*joint_codes([*parts, numbered(panes)], length))
-            starts = panes.take(groups.order.take(groups.begins)).tolist()
-            known: dict[int, list[Window]] = {start: list(windows_of(self._window, start)) for start in set(starts)}
-            return groups, [known[start] for start in starts]
-        there = [place for place in self._columns if place >= 0]
-        groups = Groups(*joint_codes([*parts, *(codes_of(batch.column(place)) for place in there)], length))
-        firsts = pa.array(groups.order.take(groups.begins))
-        found = {place: self.inputs[0].values(batch.column(place).take(firsts), place) for place in there}
-        starts, ends = (found.get(place) or [0] * len(firsts) for place in self._columns)
-        width = len(self.inputs[0])
-        rows = ({self._columns[0]: start, self._columns[1]: end} for start, end in zip(starts, ends, strict=True))
-        return groups, [self._windows(tuple(map(row.get, range(width))), 0) for row in rows]
+        numbers, windows = self._windows(block)
+        keys = [codes_of(block.batch.column(place)) for place in self._keys]
+        groups = Groups(*joint_codes([*keys, (numbers, len(windows))], len(block)))
+        return groups, [windows[number] for number in numbers.take(groups.order.take(groups.begins)).tolist()]
 
-    def _stretches(self, block: TableBlock, times: Any) -> tuple[Groups, list[Iterable[Window]]]:
+    def _stretches(self, block: TableBlock, times: Any) -> tuple[Groups, list[list[Window]]]:
         """Return the rows of each key between which there is no gap, and the window of each stretch."""
         codes, _ = joint_codes([codes_of(block.batch.column(place)) for place in self._keys], len(block))
-        order = np.lexsort((times, codes))
-        of_keys, ordered = codes.take(order), times.take(order)
-        begins = np.ones(len(block), np.bool_)
-        begins[1:] = (of_keys[1:] != of_keys[:-1]) | (ordered[1:] - ordered[:-1] > self._window.gap)
-        numbers = np.empty(len(block), np.int64)
-        numbers[order] = np.cumsum(begins) - 1
-        starts = np.flatnonzero(begins)
-        ends = np.append(starts[1:], len(block)) - 1
-        groups = Groups(numbers, len(starts))
-        first, last = ordered.take(starts).take(groups.slots), ordered.take(ends).take(groups.slots) + self._window.gap
-        return groups, [(window,) for window in zip(first.tolist(), last.tolist(), strict=True)]
-
-    def _times(self, block: TableBlock) -> list[int]:
-        if self._rowtime:
-            return [self._wall.local(time) for time in rowtimes(block, self._window.time)]
-        return [self._wall.local(self.now())] * len(block)
-
-    def _windows(self, row: Tuple, time: int) -> Iterable[Window]:
-        if self._columns is None:
-            return windows_of(self._window, time)
-        start, end = self._columns
-        last = row[end] // NANOS if end >= 0 else row[start] // NANOS + self._window.size
-        return ((row[start] // NANOS if start >= 0 else last - self._window.size, last),)
-
-    def _fires_at(self, window: Window) -> int:
-        return self._wall.instant(window[1] - 1)
+        groups, starts, ends = stretches(codes, times, times + self._window.gap)
+        return groups, [[window] for window in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def _is_late(self, window: Window) -> bool:
-        if not self._rowtime:
+        if not self.rowtime:
             return False
-        return self._fires_at(window) + self._lateness <= self.current_watermark
+        return self.fires(window) + self._lateness <= self.current_watermark
 
     def _add(self, key: Tuple, window: Window, row: Tuple, kind: int) -> None:
         contents = self._contents(key, window)
         if contents is None:
             group = tuple(row[place] for place in self._keys)
-            contents = self._known[key, window] = _Contents(group, self._aggregates.create())
-            self._register(key, window)
+            contents = self._known[key][window] = _Contents(group, self._aggregates.create())
+            self.expect(key, window)
         if is_accumulate(kind):
             contents.count += 1
             self._aggregates.accumulate(contents.accumulators, row)
@@ -260,44 +235,25 @@ class WindowAggregate(KeyedTableOperator):
         self._fire_on_row(key, window, contents)
 
     def _contents(self, key: Tuple, window: Window) -> _Contents | None:
-        contents = self._known.get((key, window))
-        if contents is None:
-            stored = self._state.get(window)
-            if stored is None:
-                return None
-            contents = self._known[key, window] = _Contents(*stored)
+        known = self._known.setdefault(key, {})
+        contents = known.get(window)
+        if contents is None and (stored := self._state.get(window)) is not None:
+            contents = known[window] = _Contents(*stored)
         return contents
 
-    def _write(self) -> None:
-        for (key, window), contents in self._known.items():
-            self.store.current_key = key
-            self._state.put(window, contents.stored())
-        self._known.clear()
-
-    def _expect(self) -> None:
-        """Wait for the windows that were restored: windows in arrays have no timers."""
-        keys: list[Any] = list(slots_of(self._state.table))
-        for key in keys:
-            self.store.current_key = key
-            for window in list(self._state.keys()):
-                self._register(key, window)
-        self.store.current_key = NO_KEY
-
-    def _register(self, key: Tuple, window: Window) -> None:
-        fires = self._fires_at(window)
-        if self._rowtime:
-            if fires > self.current_watermark:
-                self.timers.register_event_time_timer(key, window, fires)
-            if self._lateness:
-                self.timers.register_event_time_timer(key, (*window, _CLEAN), fires + self._lateness)
-        else:
-            self.timers.register_processing_time_timer(key, window, fires)
+    def expect(self, key: Tuple, window: Window) -> None:
+        """Wait for the end of a window, and of its lateness."""
+        fires = self.fires(window)
+        if not self.rowtime or fires > self.current_watermark:
+            self.wait(key, window, fires)
+        if self.rowtime and self._lateness:
+            self.wait(key, (*window, _CLEAN), fires + self._lateness)
 
     # ---- early and late results
 
     def _fire_on_row(self, key: Tuple, window: Window, contents: _Contents) -> None:
-        fires = self._fires_at(window)
-        over = self._rowtime and fires <= self.current_watermark
+        fires = self.fires(window)
+        over = self.rowtime and fires <= self.current_watermark
         delay = self._late_delay if over else self._early
         if over and delay is None and self._lateness:
             delay = 0
@@ -313,13 +269,10 @@ class WindowAggregate(KeyedTableOperator):
 
     def _merged(self, key: Tuple, window: Window) -> Window:
         """Merge a session of one row with those that it touches; return the session."""
-        others = {other for place, other in self._known if place == key} | set(self._state.keys())
-        touched = [other for other in others if other[0] <= window[1] and window[0] <= other[1]]
-        start, end = min([window[0], *(one[0] for one in touched)]), max([window[1], *(one[1] for one in touched)])
-        merged = (start, end)
+        merged, touched = united(window, {*self._known.get(key, ()), *self._state.keys()})
         if touched == [merged]:
             return merged
-        contents = [found for found in (self._contents(key, other) for other in sorted(touched)) if found is not None]
+        contents = [found for found in (self._contents(key, other) for other in touched) if found is not None]
         for other in touched:
             self._forget(key, other)
         if contents:
@@ -327,40 +280,37 @@ class WindowAggregate(KeyedTableOperator):
             for more in contents[1:]:
                 self._aggregates.merge(first.accumulators, more.accumulators)
                 first.count += more.count
-            self._known[key, merged] = first
-            self._register(key, merged)
+            self._known[key][merged] = first
+            self.expect(key, merged)
         return merged
 
     def _forget(self, key: Tuple, window: Window) -> None:
-        self._known.pop((key, window), None)
+        self._known[key].pop(window, None)
         self._state.remove(window)
-        fires = self._fires_at(window)
-        if self._rowtime:
-            self.timers.delete_event_time_timer(key, window, fires)
-            if self._lateness:
-                self.timers.delete_event_time_timer(key, (*window, _CLEAN), fires + self._lateness)
-        else:
-            self.timers.delete_processing_time_timer(key, window, fires)
+        fires = self.fires(window)
+        self.wait_no_more(key, window, fires)
+        if self.rowtime and self._lateness:
+            self.wait_no_more(key, (*window, _CLEAN), fires + self._lateness)
 
     # ---- results
 
     def watermark(self, watermark: int) -> None:
         """Emit the results of windows that are over."""
-        if self._arrays is not None and self._rowtime:
+        if self._arrays is not None and self.rowtime:
             self._emit_arrays(self._arrays.pass_watermark(watermark))
-        if watermark == MAX_WATERMARK and self._bounded and not self._rowtime:
+        if watermark == MAX_WATERMARK and self._bounded and not self.rowtime:
             self.tick(MAX_WATERMARK)  # the clock does not go on where there is no more input
         super().watermark(watermark)
 
     def next_tick(self) -> int | None:
         """Return when the next window of processing time is over."""
-        if self._arrays is None or self._rowtime:
+        if self._arrays is None or self.rowtime:
             return super().next_tick()
         return self._arrays.next()
 
     def tick(self, now: int) -> None:
         """Emit the results of windows that are over."""
-        if self._arrays is not None and not self._rowtime:
+        if self._arrays is not None and not self.rowtime:
             self.context.next_time()
             self._emit_arrays(self._arrays.due(now))
         super().tick(now)
@@ -385,7 +335,7 @@ class WindowAggregate(KeyedTableOperator):
             case WindowProperty.END:
                 return ends
             case WindowProperty.ROWTIME:
-                return self._wall.instants(ends - 1)
+                return self.wall.instants(ends - 1)
         return np.full(len(starts), self.now(), np.int64)
 
     def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
@@ -446,7 +396,7 @@ class WindowAggregate(KeyedTableOperator):
                 case WindowProperty.END:
                     yield window[1] * NANOS
                 case WindowProperty.ROWTIME:
-                    yield self._wall.instant(window[1] - 1) * NANOS
+                    yield self.wall.instant(window[1] - 1) * NANOS
                 case WindowProperty.PROCTIME:
                     yield self.now() * NANOS
 

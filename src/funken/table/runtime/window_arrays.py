@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from funken.columnar.keyed.groups import Groups
+from funken.columnar.keyed.groups import Groups, Stretches
 from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.table.runtime.aggregates import RowRuns, joined
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, BlockSchema, TableBlock
 from funken.table.runtime.exchange import key_tuples
 from funken.table.runtime.keyed_blocks import codes_of, dense, firsts_of, joint_codes, numbered
 from funken.table.runtime.operator import millis_array
-from funken.table.runtime.windows import WallTime, Window
+from funken.table.runtime.windows import Window
 
 Array = Any
 Tuple = tuple[Any, ...]
@@ -39,7 +39,7 @@ class PaneContents:
 
     def merge(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows of one window with what need not be kept apart put together."""
-        raise NotImplementedError
+        return batch
 
     def stored(self, batch: pa.RecordBatch) -> list[Any]:
         """Return what each row is as plain data."""
@@ -314,13 +314,11 @@ def named(columns: Sequence[pa.Array]) -> pa.RecordBatch:
 
 
 class WaitingRows(PaneContents):
-    """Rows as they came, behind their key and mark. ``pick`` says which rows of a window, given with their keys, are kept."""
+    """Rows as they came, behind their key and mark."""
 
-    def __init__(
-        self, keys: Sequence[int], schema: BlockSchema, pick: Callable[[pa.RecordBatch], Array] | None = None
-    ) -> None:
+    def __init__(self, keys: Sequence[int], schema: BlockSchema) -> None:
         self.width = len(keys)
-        self.keys, self._schema, self._pick = keys, schema, pick
+        self.keys, self._schema = keys, schema
 
     def batch(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return new rows with key and mark."""
@@ -329,13 +327,6 @@ class WaitingRows(PaneContents):
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch."""
         return pa.RecordBatch.from_arrays(batch.columns[self.width + 1 :], schema=self._schema.arrow)
-
-    def merge(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Leave rows out that are not kept."""
-        if self._pick is None:
-            return batch
-        kept = self._pick(self.rows(batch))
-        return batch if len(kept) == batch.num_rows else batch.take(pa.array(kept))
 
     def stored(self, batch: pa.RecordBatch) -> list[Any]:
         """Return rows as tuples."""
@@ -351,17 +342,11 @@ class WaitingRows(PaneContents):
 
 
 class RowsOfWindows:
-    """Insertions that wait for the end of the window whose bounds are in two of their columns (or are computed from one)."""
+    """Insertions that wait for the end of the window whose bounds are in two of their columns; ``fires`` says when that is."""
 
-    def __init__(
-        self, contents: WaitingRows, columns: tuple[int, int], size: int, wall: WallTime, rowtime: bool
-    ) -> None:
-        self.contents, self._columns, self._size, self._rowtime = contents, columns, size, rowtime
-        self._wall = wall
-        self.table = WindowRows(contents, lambda: None, self._fires)
-
-    def _fires(self, window: Window) -> int:
-        return self._wall.instant(window[1] - 1)
+    def __init__(self, contents: WaitingRows, columns: tuple[int, int], fires: Callable[[Window], int]) -> None:
+        self.contents, self._columns, self._fires = contents, columns, fires
+        self.table = WindowRows(contents, lambda: None, fires)
 
     def add(self, block: TableBlock, reached: int) -> int:
         """Take the rows of a block; return how many are late."""
@@ -369,7 +354,7 @@ class RowsOfWindows:
             block = block.take(np.flatnonzero((block.kinds == INSERT) | (block.kinds == UPDATE_AFTER)))
         if not len(block):
             return 0
-        codes, windows = windows_of_columns(block.batch, self._columns, self._size)
+        codes, windows = windows_of_columns(block.batch, self._columns)
         late = 0
         batch = self.contents.batch(block.batch)
         for number, window in enumerate(windows):
@@ -383,7 +368,7 @@ class RowsOfWindows:
         return late
 
 
-def windows_of_columns(batch: pa.RecordBatch, columns: tuple[int, int], size: int) -> tuple[Array, list[Window]]:
+def windows_of_columns(batch: pa.RecordBatch, columns: tuple[int, int], size: int = 0) -> tuple[Array, list[Window]]:
     """Return the windows whose bounds are in columns (-1: it is the other bound that is there), and the number of each row's."""
     bounds: list[Any] = [None if place < 0 else millis_array(batch.column(place)) for place in columns]
     start, end = bounds
@@ -405,21 +390,6 @@ def stretches(codes: Array, starts: Array, ends: Array) -> tuple[Groups, Array, 
     >>> groups.of_records().tolist(), starts.tolist(), ends.tolist()
     ([0, 2, 0, 1], [0, 20, 0], [9, 21, 9])
     """
-    order = np.lexsort((starts, codes))
-    of_keys, first, last = codes.take(order), starts.take(order), ends.take(order)
-    least, span = int(last.min()), int(last.max()) - int(last.min()) + 1
-    if float(span) * (float(of_keys[-1]) + 1) < _NEVER:
-        lift = of_keys * span - least
-        reach = np.maximum.accumulate(last + lift) - lift
-    else:
-        different, ranks = np.unique(last, return_inverse=True)
-        lift = of_keys * len(different)
-        reach = different.take(np.maximum.accumulate(ranks + lift) - lift)
-    begins = np.ones(len(codes), np.bool_)
-    begins[1:] = (of_keys[1:] != of_keys[:-1]) | (first[1:] > reach[:-1])
-    numbers = np.empty(len(codes), np.int64)
-    numbers[order] = np.cumsum(begins) - 1
-    at = np.flatnonzero(begins)
-    groups = Groups(numbers, len(at))
-    until = np.append(at[1:], len(codes)) - 1
-    return groups, first.take(at).take(groups.slots), reach.take(until).take(groups.slots)
+    found = Stretches(codes, starts, ends)
+    groups = Groups(found.of_intervals(), len(found.keys))
+    return groups, found.starts.take(groups.slots), found.ends.take(groups.slots)

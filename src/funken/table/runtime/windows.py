@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -112,6 +112,17 @@ def windows_of(window: WindowShape, time: int) -> Iterator[Window]:
                 end += window.slide
         case WindowKind.SESSION:
             yield time, time + window.gap
+
+
+def united(window: Window, others: Iterable[Window]) -> tuple[Window, list[Window]]:
+    """Return what a session becomes with those that it touches, and these in order.
+
+    >>> united((5, 9), [(20, 21), (9, 12), (0, 5)])
+    ((0, 12), [(0, 5), (9, 12)])
+    """
+    touched = sorted(other for other in others if other[0] <= window[1] and window[0] <= other[1])
+    start, end = min(other[0] for other in (window, *touched)), max(other[1] for other in (window, *touched))
+    return (start, end), touched
 
 
 def panes_of(window: WindowShape, times: Any) -> Any:
