@@ -37,7 +37,7 @@ def small(monkeypatch):
     monkeypatch.setattr(join_rows, "_DEEP", 3)
     monkeypatch.setattr(join_rows, "_AT_ONCE", 7)
     monkeypatch.setattr(joins, "_PAIRS", 11)
-    monkeypatch.setattr(joins, "_FROM_FILES", 7)
+    monkeypatch.setattr(joins, "FROM_FILES", 7)
 
 
 def condition_of(name):

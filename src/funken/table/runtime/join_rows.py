@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,7 @@ _LARGEST = 1 << 28
 _DEEP = 32
 """The runs of a key become one if a search went back through more."""
 _AT_ONCE = 1024
+_NEVER = 1 << 62
 
 
 class RowNames:
@@ -413,7 +414,8 @@ class JoinRows:
         changed, saved = self._changed[:count], self._saved[:count]
         wanted = np.ones(count, np.bool_) if complete else changed.copy()
         of_row = self._of_row[: self._count]
-        chosen = np.flatnonzero(wanted.take(of_row) & ~self._dead[: self._count])
+        there = wanted.take(of_row) & ~self._dead[: self._count]
+        chosen = np.flatnonzero(there & self._lives(slice(self._count)) if self._timed else there)
         chosen = chosen.take(np.argsort(of_row.take(chosen), kind="stable"))
         there = np.zeros(count, np.bool_)
         there[of_row.take(chosen)] = True
@@ -477,6 +479,58 @@ class JoinRows:
             self.add(keyed, batch, partners, times)
             slots = self._slots_of(keyed)
             self._changed[slots], self._saved[slots] = False, True
+
+
+class TimedRows(JoinRows):
+    """The rows of one side of an interval join: each is there until ``keep`` ms after its time, and knows if it had a partner.
+
+    In snapshots they are, of each key, lists by time.
+    """
+
+    def __init__(self, schema: BlockSchema, keys: Sequence[int], keep: int) -> None:
+        super().__init__(schema, keys, None, True)
+        self._lifetime, self._timed, self._now = keep, True, MIN_TIMESTAMP
+        #: no row has an earlier time
+        self.first = _NEVER
+
+    def add(
+        self, rows: KeyedRows, batch: pa.RecordBatch, partners: Array | None = None, times: Array | None = None
+    ) -> None:
+        """Add rows with times."""
+        assert times is not None
+        super().add(rows, batch, partners, times)
+        self.first = min(self.first, int(times.min()))
+
+    def within(self, places: Array, low: Array, high: Array) -> Array:
+        """Return which rows have times from ``low`` to ``high``."""
+        times = self._times.take(places)
+        return (low <= times) & (times <= high)
+
+    def had_partners(self, places: Array) -> None:
+        """Remember that rows had a partner."""
+        some = places[self._partners.take(places) == 0]
+        self._partners[some] = 1
+        self._changed[self._of_row.take(some)] = True
+
+    def let_go(self, now: int) -> pa.RecordBatch:
+        """Let it be ``now`` (ms), and remove what has expired; return the rows of these that had no partner, in order of time."""
+        self._now = now
+        expired = self._expired() if self.first + self._lifetime <= now else np.empty(0, np.int64)
+        alone = expired[self._partners.take(expired) == 0]
+        alone = alone.take(np.argsort(self._times.take(alone), kind="stable"))
+        batch = pa.RecordBatch.from_arrays(self.columns(alone), schema=self._schema.arrow)
+        if len(expired):
+            self._remove(expired)
+            left = self._times[: self._count][~self._dead[: self._count]]
+            self.first = int(left.min()) if len(left) else _NEVER
+        return batch
+
+    def _enter(self, entries: dict[Any, Any], row: Tuple, partners: int, written: int) -> None:
+        entries.setdefault(written, []).append([row, partners > 0])
+
+    def _entered(self, entries: dict[Any, Any]) -> Iterator[tuple[Tuple, int, int, int]]:
+        for at, rows in entries.items():
+            yield from ((row, 1, had, at) for row, had in rows)
 
 
 class StoredJoinRows:
@@ -559,6 +613,41 @@ class StoredJoinRows:
             else:
                 state.remove(name)
         return unknown
+
+
+class StoredTimedRows(StoredJoinRows):
+    """Lists of rows by time in map state; ``expect`` is called with the time of each row that comes, with its key current."""
+
+    def __init__(
+        self, schema: BlockSchema, keys: Sequence[int], keep: int, store: Any, state: Any, expect: Callable[[int], None]
+    ) -> None:
+        self._keep, self._expect = keep, expect
+        super().__init__(schema, keys, None, True, store, state)
+
+    def _nothing(self) -> JoinRows:
+        return TimedRows(self._schema, self._columns, self._keep)
+
+    def within(self, places: Array, low: Array, high: Array) -> Array:
+        """Return which rows have times from ``low`` to ``high``."""
+        return cast("TimedRows", self._found).within(places, low, high)
+
+    def had_partners(self, places: Array) -> None:
+        """Remember that rows had a partner."""
+        some = places[self._found._partners.take(places) == 0]
+        cast("TimedRows", self._found).had_partners(some)
+        for time, rows, first in self._stored_at(some, [len(rows) for _, _, rows in self._entries]):
+            had = self._found._partners[first : first + len(rows)] > 0
+            self._state.put(time, [[row, is_met] for (row, _), is_met in zip(rows, had.tolist(), strict=True)])
+
+    def add(self, rows: KeyedRows, batch: pa.RecordBatch, partners: Array, times: Array) -> None:
+        """Add rows with times."""
+        groups = rows.groups.of_records().tolist()
+        for group, row, had, time in zip(
+            groups, self._schema.tuples(batch), partners.tolist(), times.tolist(), strict=True
+        ):
+            self._store.current_key = rows.keys[group]
+            self._state.put(time, [*(self._state.get(time) or ()), [row, had > 0]])
+            self._expect(time)
 
 
 def names_of(rows: KeyedRows, batch: pa.RecordBatch, schema: BlockSchema, name: RowNames) -> list[tuple[int, Any]]:

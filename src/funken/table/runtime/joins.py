@@ -23,7 +23,7 @@ from funken.state.descriptors import StateKind
 from funken.table.logical import JoinType
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, BlockSchema, TableBlock
 from funken.table.runtime.join_rows import JoinRows, StoredJoinRows
-from funken.table.runtime.keyed_blocks import KeyedRows, predicate_of
+from funken.table.runtime.keyed_blocks import KeyedRows
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
 from funken.table.runtime.stateless import Expressions
 
@@ -31,10 +31,12 @@ Array = Any
 Tuple = tuple[Any, ...]
 _PAIRS = 1 << 14
 """About so many pairs are computed at a time."""
-_FROM_FILES = 512
+FROM_FILES = 512
 """So many rows meet state in files at a time."""
 _NAMES = ("left", "right")
 _NONE = np.empty(0, np.int64)
+Near = Callable[[Array, Array], Array]
+"""Says of pairs of a row of a block and one of the other side whether they may meet."""
 
 
 class JoinBase(KeyedTableOperator):
@@ -58,11 +60,11 @@ class JoinBase(KeyedTableOperator):
             [f"{side}{place}" for side, schema in enumerate(self.inputs) for place in range(len(schema))],
             [each for schema in self.inputs for each in schema.types],
         )
-        self._pads = tuple((None,) * len(schema) for schema in self.inputs)
         self._kept = None
-        self.predicate = predicate_of(self._condition, len(self.inputs[0]))
-        if self._condition is not None and self.predicate is None:
+        if self._condition is not None:
             self._kept = Expressions([self._condition], self, self._parameters)
+            width, read = len(self.inputs[0]), input_refs(self._condition)
+            self._read = ({at for at in read if at < width}, {at - width for at in read if at >= width})
 
     def block(self, block: TableBlock) -> None:
         """Handle a block of the left side."""
@@ -76,32 +78,51 @@ class JoinBase(KeyedTableOperator):
         """Handle a block of a side."""
         raise NotImplementedError
 
-    def has_partners(self, key: Tuple) -> bool:
-        """Whether rows of a key may be joined: those with a NULL may not."""
-        return all(key[place] is not None for place in self._not_null)
+    def joinable(self, batch: pa.RecordBatch, index: int) -> Array | None:
+        """Return which rows may have partners: those with a NULL in their key may not; ``None``: all of them."""
+        there = None
+        for place in self._not_null:
+            column = batch.column(self._keys[index][place])
+            if column.null_count:
+                valid = column.is_valid().to_numpy(zero_copy_only=False)
+                there = valid if there is None else there & valid
+        return None if there is None else np.flatnonzero(there)
 
-    def matching(self, row: Tuple, others: Sequence[Tuple], index: int) -> list[bool]:
-        """Return with which rows of the other side a row fulfils the condition."""
-        if self._condition is None or not others:
-            return [True] * len(others)
-        predicate = self.predicate
-        if predicate is not None:
-            if index == 0:
-                return [predicate(row, other) for other in others]
-            return [predicate(other, row) for other in others]
-        assert self._kept is not None
-        pairs = [self.pair(row, other, index) for other in others]
-        found: list[bool] = self._kept.mask(self._both.batch(pairs)).to_pylist()
-        return found
+    def pairs(
+        self, others: Any, batch: pa.RecordBatch, rows: KeyedRows, index: int, near: Near | None = None
+    ) -> Iterator[tuple[Array, Array]]:
+        """Yield which rows of a block meet which of the other side, in the order of the block; ``near`` leaves pairs out."""
+        counts, found = others.find(rows)
+        if not len(found):
+            return
+        ends, of_rows = np.cumsum(counts), rows.groups.of_records()
+        for probed, places in Partners(found, (ends - counts).take(of_rows), ends.take(of_rows)).pairs(_PAIRS):
+            if near is not None:
+                fit = np.flatnonzero(near(probed, places))
+                probed, places = probed.take(fit), places.take(fit)  # noqa: PLW2901
+            pair = self.fitting(partial(columns_of, batch), others.columns, probed, places, index)
+            if len(pair[0]):
+                yield pair
 
-    @staticmethod
-    def pair(row: Tuple, other: Tuple, index: int) -> Tuple:
-        """Return the columns of both sides."""
-        return (*row, *other) if index == 0 else (*other, *row)
+    def fitting(self, mine: Any, theirs: Any, probed: Array, places: Array, index: int) -> tuple[Array, Array]:
+        """Return the pairs that fulfil the condition; ``mine`` and ``theirs`` give the columns of rows."""
+        if self._kept is None or not len(probed):
+            return probed, places
+        sides = mine(probed, self._read[index]), theirs(places, self._read[1 - index])
+        both = pa.RecordBatch.from_arrays(sides[index] + sides[1 - index], schema=self._both.arrow)
+        fit = np.flatnonzero(self._kept.mask(both).to_numpy(zero_copy_only=False))
+        return probed.take(fit), places.take(fit)
 
-    def padded(self, row: Tuple, index: int) -> Tuple:
-        """Return a row of a side with NULLs for the other."""
-        return self.pair(row, self._pads[1 - index], index)
+    def send(self, mine: list[pa.Array], theirs: list[pa.Array], kinds: Array | None, index: int) -> None:
+        """Emit pairs."""
+        batch = pa.RecordBatch.from_arrays(mine + theirs if index == 0 else theirs + mine, schema=self.schema.arrow)
+        self.emit(TableBlock(batch, None if kinds is None or not kinds.any() else kinds.astype(np.int8)))
+
+    def send_alone(self, columns: list[pa.Array], index: int) -> None:
+        """Emit new rows of a side with NULLs for the other."""
+        self.send(
+            columns, [pa.nulls(len(columns[0]), field.type) for field in self.inputs[1 - index].arrow], None, index
+        )
 
     def is_outer(self, index: int) -> bool:
         """Whether rows of a side are padded if they have no partner."""
@@ -154,14 +175,10 @@ class RegularJoin(JoinBase):
         if self.in_files:
             states = map(self.map_state, _NAMES, self._ttl)
             self._rows = [StoredJoinRows(*self._rows_of(at), self.store, state) for at, state in enumerate(states)]
-        if self._condition is not None:
-            self._kept = Expressions([self._condition], self, self._parameters)
-            width, read = len(self.inputs[0]), input_refs(self._condition)
-            self._read = ({at for at in read if at < width}, {at - width for at in read if at >= width})
 
     def side(self, block: TableBlock, index: int) -> None:
         """Handle the rows of a block; of state in files, what few of them meet is in memory at a time."""
-        size = _FROM_FILES if self.in_files else len(block)
+        size = FROM_FILES if self.in_files else len(block)
         for begin in range(0, len(block), size or 1):
             now = self.context.next_time()
             for rows in self._rows:
@@ -169,20 +186,20 @@ class RegularJoin(JoinBase):
             self._whole(block[begin : begin + size], index)
 
     def _whole(self, block: TableBlock, index: int) -> None:
-        there = self._joinable(block.batch, index)
+        there = self.joinable(block.batch, index)
         replaces = None
         if self._upserts[index]:
             block, replaces = self._with_rows_before(block, there, index)
-            there = self._joinable(block.batch, index)
+            there = self.joinable(block.batch, index)
         some = block if there is None else block.take(there)
         rows = KeyedRows(some.batch, self._keys[index]) if len(some) else None
-        pairs = iter(()) if rows is None else self._pairs(some.batch, rows, index)
+        pairs = iter(()) if rows is None else self.pairs(self._rows[1 - index], some.batch, rows, index)
         partners = None
         if self._kind is JoinType.INNER and replaces is None:
             others = self._rows[1 - index]
             for probed, places in pairs:
                 kinds = None if some.kinds is None else some.kinds.take(probed)
-                self._emit(columns_of(some.batch, probed), others.columns(places), kinds, index)
+                self.send(columns_of(some.batch, probed), others.columns(places), kinds, index)
         else:
             parts = [(_NONE, _NONE), *pairs]
             probed, places = (np.concatenate(each) for each in zip(*parts, strict=True))
@@ -193,16 +210,6 @@ class RegularJoin(JoinBase):
             unknown = self._rows[index].change(rows, some.batch, _adds(some), partners)
             if unknown:
                 self._unknown.inc(unknown)
-
-    def _joinable(self, batch: pa.RecordBatch, index: int) -> Array | None:
-        """Return which rows may have partners; ``None``: all of them."""
-        there = None
-        for place in self._not_null:
-            column = batch.column(self._keys[index][place])
-            if column.null_count:
-                valid = column.is_valid().to_numpy(zero_copy_only=False)
-                there = valid if there is None else there & valid
-        return None if there is None else np.flatnonzero(there)
 
     def _with_rows_before(self, block: TableBlock, there: Array | None, index: int) -> tuple[TableBlock, Array]:
         """Return a block in which deletions are whole, and the row that another takes the place of is deleted before it.
@@ -226,24 +233,6 @@ class RegularJoin(JoinBase):
                 found.append((row if before is None else before, kind, False))
         rows, kinds, replaces = zip(*found, strict=True) if found else ((), (), ())
         return self.inputs[index].block(rows, kinds), np.array(replaces, np.bool_)
-
-    def _pairs(self, batch: pa.RecordBatch, rows: KeyedRows, index: int) -> Iterator[tuple[Array, Array]]:
-        """Yield which rows of a block meet which of the other side, in the order of the block."""
-        others = self._rows[1 - index]
-        counts, found = others.find(rows)
-        if not len(found):
-            return
-        ends, of_rows = np.cumsum(counts), rows.groups.of_records()
-        for probed, places in Partners(found, (ends - counts).take(of_rows), ends.take(of_rows)).pairs(_PAIRS):
-            if self._kept is not None:
-                mine = columns_of(batch, probed, self._read[index])
-                theirs = others.columns(places, self._read[1 - index])
-                both = mine + theirs if index == 0 else theirs + mine
-                mask = self._kept.mask(pa.RecordBatch.from_arrays(both, schema=self._both.arrow))
-                fit = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
-                probed, places = probed.take(fit), places.take(fit)  # noqa: PLW2901
-            if len(probed):
-                yield probed, places
 
     def _emit_existing(
         self, block: TableBlock, index: int, probed: Array, places: Array, replaces: Array | None
@@ -305,12 +294,7 @@ class RegularJoin(JoinBase):
         for begin in range(0, len(mine), _PAIRS):
             some = slice(begin, begin + _PAIRS)
             columns = padded_columns(own, mine[some]), padded_columns(others.columns, theirs[some])
-            self._emit(*columns, kinds[some], index)
-
-    def _emit(self, mine: list[pa.Array], theirs: list[pa.Array], kinds: Array | None, index: int) -> None:
-        batch = pa.RecordBatch.from_arrays(mine + theirs if index == 0 else theirs + mine, schema=self.schema.arrow)
-        marks = None if kinds is None or not kinds.any() else kinds.astype(np.int8)
-        self.emit(TableBlock(batch, marks))
+            self.send(*columns, kinds[some], index)
 
 
 def columns_of(batch: pa.RecordBatch, places: Array, read: set[int] | None = None) -> list[pa.Array]:
