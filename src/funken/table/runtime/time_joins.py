@@ -73,8 +73,9 @@ class TableIntervalJoin(JoinBase):
         self._rows: list[TimedRows | StoredTimedRows] = []
         if not self.in_files:
             for name, schema, keys, keep in zip(_NAMES, self.inputs, self._keys, self._keep, strict=True):
-                self._rows.append(TimedRows(schema, keys, keep))
-                self.store.register(name, StateKind.MAP, self._rows[-1])
+                rows = TimedRows(schema, keys, keep)
+                self._rows.append(rows)
+                self.store.register(name, StateKind.MAP, rows)
 
     def open(self) -> None:
         """Open the state: lists of rows, each with whether it had a partner, by time."""
@@ -158,7 +159,8 @@ class TableIntervalJoin(JoinBase):
         """Return when the next row goes in processing time."""
         if self._rowtime or self.in_files:
             return super().next_tick()
-        due = [rows.first + keep for rows, keep in zip(self._rows, self._keep, strict=True) if len(rows)]
+        sides = zip(self._rows, self._keep, strict=True)
+        due = [rows.first + keep for rows, keep in sides if isinstance(rows, TimedRows) and len(rows)]
         return min(due, default=None)
 
     def tick(self, now: int) -> None:
@@ -170,7 +172,7 @@ class TableIntervalJoin(JoinBase):
     def _let_go(self, now: int) -> None:
         for index, rows in enumerate(self._rows):
             if isinstance(rows, StoredTimedRows):
-                continue
+                continue  # they have timers
             if self.is_outer(index) or not self._rowtime:
                 alone = rows.let_go(now)
                 if self.is_outer(index):
