@@ -254,9 +254,12 @@ class KeyedStateStore:
             for table in declared.tables.values():
                 table.clear()
 
-    def register(self, name: str, kind: StateKind, table: OperatorTable) -> None:
-        """Register a table that the operator keeps itself, to be saved and restored; before anything is restored."""
-        self._states[name] = _Declared(kind, None, own=table)
+    def register(self, name: str, kind: StateKind, table: OperatorTable, ttl: int | None = None) -> None:
+        """Register a table that the operator keeps itself, to be saved and restored; before anything is restored.
+
+        With a lifetime (ms) its rows have the times of the last access, as those of a backend's table.
+        """
+        self._states[name] = _Declared(kind, ttl, own=table)
 
     def _handle(self, descriptor: StateDescriptor, *, namespaced: bool) -> Any:
         declared = self._states.get(descriptor.name)

@@ -1,4 +1,4 @@
-"""Regular joins in columns: what they emit, and what of it is saved, is what joins row by row have."""
+"""Regular joins: in memory and in files, a block at once and row by row, they emit and save the same."""
 
 import random
 from collections import Counter
@@ -20,9 +20,14 @@ SIDE = BlockSchema(
     ["k", "m", "n", "d", "t", "id"],
     [VarCharType(9), BigIntType(), BigIntType(), DoubleType(), TimestampType(3), BigIntType()],
 )
+HOUR = 3_600_000
 BOTH = BlockSchema([f"c{place}" for place in range(12)], [*SIDE.types, *SIDE.types])
-ROW_BY_ROW = (1 << 50, 1 << 50)
-"""A lifetime that nothing outlives: state that may expire is kept row by row."""
+
+
+class JoinInFiles(RegularJoin):
+    """A join whose state is not in columns."""
+
+    in_files = property(lambda self: True, lambda self, value: None)
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +37,7 @@ def small(monkeypatch):
     monkeypatch.setattr(join_rows, "_DEEP", 3)
     monkeypatch.setattr(join_rows, "_AT_ONCE", 7)
     monkeypatch.setattr(joins, "_PAIRS", 11)
+    monkeypatch.setattr(joins, "FROM_FILES", 7)
 
 
 def condition_of(name):
@@ -80,13 +86,16 @@ def plain(value):
     return value + 0.0 if type(value) is float else value
 
 
-def play(run, plan, restores=lambda place: place % 9 == 4, ordered=True):
+def play(run, plan, restores=lambda place: place % 9 == 4, ordered=True, at_once=True, hours=lambda place: 0):
     """Return what each block lets a join emit, and how often it was asked to take back what it does not know."""
     found, unknown = [], 0
     for place, (side, rows) in enumerate(plan):
+        run.clock(hours(place) * HOUR)
         block = SIDE.block([each for _, each in rows], [kind for kind, _ in rows])
         operator = run.harness.operator
-        (operator.process_second_block if side else operator.process_block)(block)
+        give = operator.process_second_block if side else operator.process_block
+        for at in (slice(None),) if at_once else (slice(each, each + 1) for each in range(len(block))):
+            give(block[at])
         changes, run.changes = [(kind, repr(tuple(map(plain, each)))) for kind, each in run.changes], []
         found.append(changes if ordered else Counter(changes))
         if restores(place):
@@ -95,9 +104,9 @@ def play(run, plan, restores=lambda place: place % 9 == 4, ordered=True):
     return found, unknown + run.harness.context.metrics.counter("numRetractionsOfUnknownRows").count
 
 
-def join(kind, keys, **arguments):
+def join(kind, keys, logic=RegularJoin, **arguments):
     output = SIDE if kind in (JoinType.SEMI, JoinType.ANTI) else BOTH
-    return Run(RegularJoin, [SIDE, SIDE], output, kind=kind, keys=(keys, keys), **arguments)
+    return Run(logic, [SIDE, SIDE], output, kind=kind, keys=(keys, keys), **arguments)
 
 
 @pytest.mark.parametrize("kind", JoinType)
@@ -108,7 +117,8 @@ def test_a_block_is_joined_as_its_rows_one_by_one(kind, retracts, condition, key
     plan = plan_of(random.Random(f"{kind}{retracts}{condition}{keys}"), retracts)
     given = {"null_safe": null_safe, "condition": condition_of(condition), "parameters": {}}
     columns = play(join(kind, keys, **given), plan)
-    assert columns == play(join(kind, keys, ttl=ROW_BY_ROW, **given), plan)
+    assert columns == play(join(kind, keys, **given), plan, at_once=False)
+    assert columns == play(join(kind, keys, JoinInFiles, **given), plan)
     assert any(columns[0]) or kind is JoinType.ANTI
     assert retracts or not columns[1]
 
@@ -116,26 +126,45 @@ def test_a_block_is_joined_as_its_rows_one_by_one(kind, retracts, condition, key
 @pytest.mark.parametrize("kind", JoinType)
 @pytest.mark.parametrize("unique", [(None, None), ((1, 2), None), ((1, 2), (5,))])
 @pytest.mark.parametrize("retracts", [False, True])
-def test_equal_rows_and_rows_of_a_unique_key_are_told_apart_as_row_by_row(kind, unique, retracts):
+def test_equal_rows_and_rows_of_a_unique_key_are_told_apart(kind, unique, retracts):
     plan = plan_of(random.Random(f"{kind}{unique}"), retracts, distinct=False)
     given = {"unique": unique, "condition": condition_of("<"), "parameters": {}}
     columns = play(join(kind, (0,), **given), plan, ordered=False)
-    assert columns == play(join(kind, (0,), ttl=ROW_BY_ROW, **given), plan, ordered=False)
+    assert columns == play(join(kind, (0,), **given), plan, ordered=False, at_once=False)
+    assert columns == play(join(kind, (0,), JoinInFiles, **given), plan, ordered=False)
     assert any(columns[0]) or kind is JoinType.ANTI
 
 
 @pytest.mark.parametrize("kind", JoinType)
+@pytest.mark.parametrize("unique", [(None, None), ((1, 2), (5,))])
+@pytest.mark.parametrize("retracts", [False, True])
+@pytest.mark.parametrize("ttl", [(2 * HOUR, 0), (3 * HOUR, 5 * HOUR)])
+def test_rows_in_columns_expire_as_state_does(kind, unique, retracts, ttl):
+    """Of a row of which there are several, all live as long as the last; a partner that comes or goes renews a padded row."""
+    plan = plan_of(random.Random(f"{kind}{unique}{ttl}"), retracts, distinct=unique[0] is not None)
+    given = {"unique": unique, "ttl": ttl}
+    columns = play(join(kind, (0,), **given), plan, ordered=False, hours=lambda place: place)
+    assert columns == play(join(kind, (0,), JoinInFiles, **given), plan, ordered=False, hours=lambda place: place)
+    if kind not in (JoinType.SEMI, JoinType.ANTI):
+        assert columns != play(join(kind, (0,), unique=unique), plan, ordered=False)
+
+
+@pytest.mark.parametrize("kind", JoinType)
 @pytest.mark.parametrize("begins", [True, False])
-def test_a_snapshot_of_columns_restores_row_by_row_and_back(kind, begins):
+@pytest.mark.parametrize("ttl", [(0, 0), (1 << 50, 1 << 50)])
+def test_a_snapshot_of_columns_restores_into_files_and_back(kind, begins, ttl):
+    """With a lifetime that nothing outlives, and where one is given to state that had none, and taken away."""
     plan = plan_of(random.Random(f"{kind}{begins}"), True)
     expected, _ = play(join(kind, (0,)), plan, lambda place: False)
-    run = join(kind, (0,), ttl=(0, 0) if begins else ROW_BY_ROW)
-    forms = [run.spec, join(kind, (0,), ttl=ROW_BY_ROW if begins else (0, 0)).spec]
+    forms = [join(kind, (0,), ttl=ttl).spec, join(kind, (0,), JoinInFiles, ttl=ttl[::-1]).spec]
+    forms += [join(kind, (0,)).spec, join(kind, (0,), JoinInFiles).spec]
+    run = join(kind, (0,))
+    run.spec = forms[begins]
 
     def restores(place):
-        if place % 5 == 3:
-            forms.reverse()
-            run.spec = forms[0]
+        if place % 3 == 1:
+            forms.append(forms.pop(0))
+            run.spec = forms[begins]
             return True
         return False
 

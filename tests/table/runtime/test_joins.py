@@ -10,6 +10,7 @@ from funken.table.logical import JoinType
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.joins import RegularJoin
 from tests.table.runtime.changelogs import Run, materialized, parse, schema
+from tests.table.runtime.test_join_rows import JoinInFiles
 
 SIDE = schema("k:s v:i")
 BOTH = BlockSchema(["k", "v", "k0", "v0"], [VarCharType(9), BigIntType(), VarCharType(9), BigIntType()])
@@ -134,8 +135,13 @@ PAIRS = BlockSchema([f"c{place}" for place in range(6)], [*KEYED.types, *KEYED.t
 LESS = Call("<", (InputRef(2, type=BigIntType()), InputRef(5, type=BigIntType())), type=BooleanType())
 
 
-def _rows_of_upserts(kind, left, right):
-    pairs = [(one, other) for one in left for other in right if one[0] == other[0] and one[2] < other[2]]
+def _rows_of_upserts(kind, left, right, condition):
+    pairs = [
+        (one, other)
+        for one in left
+        for other in right
+        if one[0] == other[0] and (condition is None or one[2] < other[2])
+    ]
     met, meets = {one for one, _ in pairs}, {other for _, other in pairs}
     if kind in (JoinType.SEMI, JoinType.ANTI):
         return {one for one in left if (one in met) is (kind is JoinType.SEMI)}
@@ -147,35 +153,41 @@ def _rows_of_upserts(kind, left, right):
     return found
 
 
+@pytest.mark.parametrize("logic", [RegularJoin, JoinInFiles])
+@pytest.mark.parametrize("at_once", [1, 7])
+@pytest.mark.parametrize("condition", [None, LESS])
 @pytest.mark.parametrize("kind", JoinType)
-@pytest.mark.parametrize("seed", range(5))
-def test_upserts_leave_the_rows_of_the_join_by_its_key(kind, seed):
+@pytest.mark.parametrize("seed", range(3))
+def test_upserts_leave_the_rows_of_the_join_by_its_key(kind, seed, condition, at_once, logic):
     """Updates come without the row before, deletions with nothing but the key; what comes out is read by its key, too."""
-    chance = random.Random(f"{kind}{seed}")
+    chance = random.Random(f"{kind}{seed}{condition}")
     exists = kind in (JoinType.SEMI, JoinType.ANTI)
     run = Run(
-        RegularJoin, [KEYED, KEYED], KEYED if exists else PAIRS, kind=kind, keys=((0,), (0,)), condition=LESS,
+        logic, [KEYED, KEYED], KEYED if exists else PAIRS, kind=kind, keys=((0,), (0,)), condition=condition,
         unique=((0, 1), (0, 1)), upserts=(True, True),
     )  # fmt: skip
     there = ({}, {})
-    for step in range(80):
-        side = chance.randrange(2)
-        key = chance.choice("ab"), chance.randrange(3)
-        if key in there[side] and chance.random() < 0.3:
-            del there[side][key]
-            run.feed(f"-D({key[0]},{key[1]},N)", side)
-        else:
-            change = "+U" if key in there[side] else "+I"
-            there[side][key] = (*key, chance.randrange(4))
-            run.feed(f"{change}({key[0]},{key[1]},{there[side][key][2]})", side)
-        if step == 40:
+    for step in range(0, 81, at_once):
+        side, changes = chance.randrange(2), []
+        for _ in range(at_once):
+            key = chance.choice("ab"), chance.randrange(3)
+            if key in there[side] and chance.random() < 0.3:
+                del there[side][key]
+                changes.append(f"-D({key[0]},{key[1]},N)")
+            else:
+                change = "+U" if key in there[side] else "+I"
+                there[side][key] = (*key, chance.randrange(4))
+                changes.append(f"{change}({key[0]},{key[1]},{there[side][key][2]})")
+        run.feed(" ".join(changes), side, one_by_one=False)
+        if step % 40 == 35:
             run.again()
     left = {}
     for change, row in run.changes:
         name = row[:2] if exists else (*row[:2], *row[3:5])
         if change in (0, 2):
+            assert (name in left) is (change == 2)
             left[name] = row
         else:
-            left.pop(name, None)
+            del left[name]
         assert change != 1  # no row before an update
-    assert set(left.values()) == _rows_of_upserts(kind, *(list(rows.values()) for rows in there))
+    assert set(left.values()) == _rows_of_upserts(kind, *(list(rows.values()) for rows in there), condition)

@@ -1,6 +1,7 @@
 """Joins of intervals, versions and windows, over watermarks."""
 
 import random
+from collections import Counter
 from typing import ClassVar
 
 import pytest
@@ -10,11 +11,11 @@ from funken.expr.sql.types import BigIntType, BooleanType, TimestampType, VarCha
 from funken.table.connectors.contract import LookupTable
 from funken.table.exec_nodes import LookupKey
 from funken.table.logical import JoinType
-from funken.table.runtime import time_joins
+from funken.table.runtime import join_rows, joins, time_joins
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.lookups import LookupJoin
 from funken.table.runtime.time_joins import TableIntervalJoin, TableWindowJoin, TemporalJoin
-from tests.table.runtime.changelogs import Run, materialized, schema
+from tests.table.runtime.changelogs import SECOND, Run, materialized, schema
 
 SIDE = schema("id:i k:s t:t")
 BOTH = BlockSchema(
@@ -77,7 +78,104 @@ def test_an_interval_join_forgets_what_cannot_meet_any_more():
     assert run.text() == "+I(1,a,@10,11,a,@15)"
     run.watermark(15_001).feed("+I(12,a,@15)", 1)
     assert run.text() == ""
+    run.watermark(30_000)
     assert run.harness.operator.store.own_entries == 0
+
+
+class IntervalInFiles(TableIntervalJoin):
+    """A join whose state is not in columns."""
+
+    in_files = property(lambda self: True, lambda self, value: None)
+
+
+def steps_of(chance):
+    """Blocks of both sides, some rows of which are late, and watermarks, or the time of day."""
+    found, reached = [], 0
+    for number in range(30):
+        reached += chance.choice((0, 0, 1, 4))
+        found.append(reached * 1000)
+        rows = [
+            (number * 100 + each, chance.choice(["a", "b", "c", None]), (reached + chance.randrange(-3, 9)) * SECOND)
+            for each in range(chance.choice((1, 3, 40)))
+        ]
+        found.append((chance.randrange(2), rows))
+    return found
+
+
+def rows_of_interval(kind, steps, bounds, condition, rowtime):
+    """Return what each step emits, one row after the other."""
+    reach = ((-bounds[1], -bounds[0]), bounds)
+    outer = (kind.pads_right, kind.pads_left)
+    kept, found, reached = ([], []), [], -(1 << 63)
+
+    def both(side, row, other):
+        return (*row, *other) if side == 0 else (*other, *row)
+
+    for step in steps:
+        emitted = Counter()
+        found.append(emitted)
+        if isinstance(step, int):
+            reached = step
+            for side, rows in enumerate(kept):
+                for entry in [each for each in rows if each[1] + reach[side][1] + 1 <= reached]:
+                    rows.remove(entry)
+                    if outer[side] and not entry[2]:
+                        emitted[both(side, entry[0], (None,) * 3)] += 1
+            continue
+        side, rows = step
+        for row in rows:
+            time = row[2] // 1_000_000 if rowtime else reached
+            low, high = (time + each for each in reach[side])
+            met = False
+            for entry in kept[1 - side]:
+                pair = both(side, row, entry[0])
+                if row[1] == entry[0][1] and low <= entry[1] <= high and (not condition or pair[0] % 7 < pair[3] % 9):
+                    emitted[pair] += 1
+                    met = entry[2] = True
+            if row[1] is not None and reached < high and low <= high:
+                kept[side].append([row, time, met])
+            elif outer[side] and not met:
+                emitted[both(side, row, (None,) * 3)] += 1
+    return found
+
+
+@pytest.mark.parametrize("logic", [TableIntervalJoin, IntervalInFiles])
+@pytest.mark.parametrize("kind", [JoinType.INNER, JoinType.LEFT, JoinType.RIGHT, JoinType.FULL])
+@pytest.mark.parametrize("bounds", [(-5000, 0), (-2000, 3000), (1000, 4000), (-4000, -3000), (0, 0)])
+@pytest.mark.parametrize("condition", [False, True])
+@pytest.mark.parametrize("rowtime", [True, False])
+def test_blocks_meet_within_their_interval_as_rows_one_by_one(monkeypatch, logic, kind, bounds, condition, rowtime):
+    monkeypatch.setattr(joins, "_PAIRS", 7)
+    monkeypatch.setattr(joins, "FROM_FILES", 7)
+    monkeypatch.setattr(join_rows, "_FEW_GONE", 5)
+    steps = steps_of(random.Random(f"{kind}{bounds}{condition}{rowtime}"))
+    more = {}
+    if condition:
+        ids = [InputRef(place, type=BigIntType()) for place in (0, 3)]
+        rests = [
+            Call("MOD", (each, Literal(by, type=BigIntType())), type=BigIntType())
+            for each, by in zip(ids, (7, 9), strict=True)
+        ]
+        more["condition"] = Call("<", tuple(rests), type=BooleanType())
+    arguments = {"kind": kind, "keys": ((1,), (1,)), "times": (2, 2), "bounds": bounds, "rowtime": rowtime, **more}
+    run = Run(logic, [SIDE, SIDE], BOTH, **arguments)
+    forms = [Run(each, [SIDE, SIDE], BOTH, **arguments).spec for each in (IntervalInFiles, TableIntervalJoin)]
+    found = []
+    for place, step in enumerate(steps):
+        if isinstance(step, int):
+            (run.watermark if rowtime else run.clock)(step)
+        else:
+            operator = run.harness.operator
+            (operator.process_second_block if step[0] else operator.process_block)(SIDE.block(step[1]))
+        found.append(Counter(row for _, row in run.changes))
+        run.changes = []
+        if place % 8 == 5:  # on, in the other form
+            forms.reverse()
+            run.spec = forms[0]
+            run.again()
+    expected = rows_of_interval(kind, steps, bounds, condition, rowtime)
+    assert found == expected
+    assert not rowtime or sum(map(len, expected)) > 20
 
 
 @pytest.mark.parametrize(

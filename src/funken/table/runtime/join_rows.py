@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
-from funken.columnar.keyed.groups import Groups, running_sum
+from funken.columnar.keyed.groups import Groups, each_once, running_sum
 from funken.columnar.keyed.logs import grown
+from funken.ids import MIN_TIMESTAMP
 from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.table.runtime.aggregates import joined
 from funken.table.runtime.block import BlockSchema
@@ -43,6 +44,7 @@ _LARGEST = 1 << 28
 _DEEP = 32
 """The runs of a key become one if a search went back through more."""
 _AT_ONCE = 1024
+_NEVER = 1 << 62
 
 
 class RowNames:
@@ -60,10 +62,17 @@ class RowNames:
 
 
 class JoinRows:
-    """An ``OperatorTable``. ``counts``: whether rows know with how many of the other side they are joined."""
+    """An ``OperatorTable``. ``counts``: whether rows know with how many of the other side they are joined.
 
-    def __init__(self, schema: BlockSchema, keys: Sequence[int], unique: Sequence[int] | None, counts: bool) -> None:
+    ``ttl``: how long (ms) a row lives after it, an equal one or its number of partners was written; 0: for ever.
+    """
+
+    def __init__(
+        self, schema: BlockSchema, keys: Sequence[int], unique: Sequence[int] | None, counts: bool, ttl: int = 0
+    ) -> None:
         self._schema, self._columns, self._counts = schema, keys, counts
+        self._lifetime, self._timed, self._renews = ttl, ttl > 0, ttl > 0
+        self._now = self._next_pass = 0
         self._name = RowNames(schema, unique)
         self._keys = KeyNumbers(len(keys))
         #: of each slot: its last run (-1: none), whether it has changed since the last snapshot, and whether it is in one
@@ -76,8 +85,8 @@ class JoinRows:
         self._parts: list[pa.RecordBatch] = []
         self._ends: Array = np.empty(0, np.int64)
         self._count = self._dead_count = 0
-        #: of each row: its slot, whether it is gone, how many partners it has
-        self._of_row, self._partners = (np.empty(0, np.int64) for _ in range(2))
+        #: of each row: its slot, whether it is gone, how many partners it has, when it was written
+        self._of_row, self._partners, self._times = (np.empty(0, np.int64) for _ in range(3))
         self._dead: Array = np.zeros(0, np.bool_)
         #: the rows of the runs; of each run, where its rows begin there, how many there are, and the run before it
         self._items, self._begins, self._lengths, self._before = (np.empty(0, np.int64) for _ in range(4))
@@ -90,7 +99,37 @@ class JoinRows:
 
     # ---- rows that come and go
 
-    def add(self, rows: KeyedRows, batch: pa.RecordBatch, partners: Array | None = None) -> None:
+    def expire(self, now: int) -> None:
+        """Let it be ``now`` (ms): what has expired is not there any more, and goes at most twice per lifetime."""
+        self._now = now
+        if self._timed and now >= self._next_pass:
+            self._next_pass = now + max(self._lifetime // 2, 1)
+            expired = self._expired()
+            if len(expired):
+                self._named = None
+                self._remove(expired)
+
+    def _expired(self) -> Array:
+        return np.flatnonzero(~self._dead[: self._count] & ~self._lives(slice(self._count)))
+
+    def _lives(self, places: Any) -> Any:
+        return self._times[places] > max(self._now - self._lifetime, MIN_TIMESTAMP)
+
+    def held(self, rows: KeyedRows, batch: pa.RecordBatch) -> tuple[list[Any], dict[Any, Tuple | None]]:
+        """Return names of rows that have a unique key, and the rows that there are under these names."""
+        named, slots = self._names(), self._keys.find(rows).tolist()
+        names = names_of(rows, batch, self._schema, self._name)
+        places = {name: named.get((slots[name[0]], name[1]), -1) for name in names}
+        there = {
+            name: place for name, place in places.items() if place >= 0 and (not self._timed or self._lives(place))
+        }
+        columns = self.columns(np.array(list(there.values()), np.int64))
+        found = self._schema.tuples(pa.RecordBatch.from_arrays(columns, schema=self._schema.arrow))
+        return names, dict(zip(there, found, strict=True))
+
+    def add(
+        self, rows: KeyedRows, batch: pa.RecordBatch, partners: Array | None = None, times: Array | None = None
+    ) -> None:
         """Add rows, all of which are others than those that are there."""
         slots = self._slots_of(rows)
         groups, first = rows.groups, self._count
@@ -100,25 +139,34 @@ class JoinRows:
         self._of_row[places] = slots.take(groups.of_records())
         if self._counts:
             self._partners[places] = 0 if partners is None else partners
+        if self._timed:
+            self._times[places] = self._now if times is None else times
         self._extend(slots, groups.begins, groups.counts, groups.order + first)
         self._changed[slots] = True
         self._keep(batch)
 
     def change(self, rows: KeyedRows, batch: pa.RecordBatch, adds: Array | None, partners: Array | None) -> int:
         """Add rows, and remove those that are taken back; return how many of these are not there."""
-        if adds is None and self._named is None and self._name.unique is None:
+        if adds is None and self._named is None and self._name.unique is None and not self._renews:
             self.add(rows, batch, partners)
             return 0
         named = self._names()
         first = self._count
         self.add(rows, batch, partners)  # those that take something back, too: they are gone at once
         unknown, gone, name = 0, list[int](), self._name
+        renewed: dict[Any, None] = {}
         signs: Iterable[bool] = repeat(True, batch.num_rows) if adds is None else adds.tolist()
         slots = self._of_row[first : self._count].tolist()
         # Hot, where rows are taken back or have a unique key: a look-up per row.
         for place, (row, slot, comes) in enumerate(zip(self._schema.tuples(batch), slots, signs, strict=True), first):
             known = slot, name(row)
             before = named.get(known)
+            if before is not None and self._renews:
+                renewed[known] = None
+                if not self._lives(before[0] if type(before) is list else before):
+                    gone += before if type(before) is list else (before,)
+                    del named[known]
+                    before = None
             if comes:
                 if before is None:
                     named[known] = place
@@ -140,6 +188,9 @@ class JoinRows:
             else:
                 gone.append(before)
                 del named[known]
+        for known in renewed:  # equal rows live as long as the last of them
+            if type(places := named.get(known)) is list:
+                self._times[places] = self._now
         self._remove(np.array(gone, np.int64))
         return unknown
 
@@ -161,6 +212,8 @@ class JoinRows:
                 before[at] = starts.get(at, count)
                 count = after[at] = max(0, int(before[at]) + change)
         self._partners[groups.slots] = after.take(groups.ends)
+        if self._renews:
+            self._times[groups.slots] = self._now
         self._changed[self._of_row.take(groups.slots)] = True
         return groups.back(before)
 
@@ -181,6 +234,8 @@ class JoinRows:
             self._of_row, self._dead = grown(self._of_row, room), grown(self._dead, room)
             if self._counts:
                 self._partners = grown(self._partners, room)
+            if self._timed:
+                self._times = grown(self._times, room)
 
     def _extend(self, slots: Array, begins: Array, lengths: Array, items: Array) -> None:
         """Add a run to each slot."""
@@ -238,6 +293,7 @@ class JoinRows:
         """Leave out the rows that are gone, and the keys that nothing has to be said of any more."""
         alive = np.flatnonzero(~self._dead[: self._count])
         of_row, partners = self._of_row.take(alive), self._partners.take(alive) if self._counts else None
+        written = self._times.take(alive) if self._timed else None
         batch = pa.RecordBatch.from_arrays(self.columns(alive), schema=self._schema.arrow)
         named, count = self._named is not None, len(self._keys)
         marks = self._changed[:count], self._saved[:count]
@@ -255,6 +311,8 @@ class JoinRows:
         self._of_row[: len(alive)] = numbers.take(of_row)
         if partners is not None:
             self._partners[: len(alive)] = partners
+        if written is not None:
+            self._times[: len(alive)] = written
         if len(alive):
             groups = Groups(self._of_row[: len(alive)], len(left))
             self._extend(groups.slots, groups.begins, groups.counts, groups.order)
@@ -289,8 +347,10 @@ class JoinRows:
         total = int(ends[-1]) if len(ends) else 0
         places = self._items.take(np.arange(total) + np.repeat(self._begins.take(found) - ends + lengths, lengths))
         of_places = np.repeat(of, lengths)
-        if self._dead_count:
+        if self._dead_count or self._timed:
             alive = ~self._dead.take(places)
+            if self._timed:
+                alive &= self._lives(places)
             places, of_places = places[alive], of_places[alive]
         counts = np.bincount(of_places, minlength=len(slots))
         if len(runs) > _DEEP:
@@ -354,7 +414,8 @@ class JoinRows:
         changed, saved = self._changed[:count], self._saved[:count]
         wanted = np.ones(count, np.bool_) if complete else changed.copy()
         of_row = self._of_row[: self._count]
-        chosen = np.flatnonzero(wanted.take(of_row) & ~self._dead[: self._count])
+        there = wanted.take(of_row) & ~self._dead[: self._count]
+        chosen = np.flatnonzero(there & self._lives(slice(self._count)) if self._timed else there)
         chosen = chosen.take(np.argsort(of_row.take(chosen), kind="stable"))
         there = np.zeros(count, np.bool_)
         there[of_row.take(chosen)] = True
@@ -366,46 +427,229 @@ class JoinRows:
     def _written(self, chosen: Array) -> Iterator[StateRow]:
         """Yield the keys of some rows, as they are now; batches do not change, and the rest is copied."""
         slots, keys, ends, parts = self._of_row.take(chosen), self._keys, self._ends, list(self._parts)
-        partners = self._partners.take(chosen) if self._counts else np.zeros(len(chosen), np.int64)
-        return self._entries(chosen, slots, keys, partners, ends, parts)
+        nothing = np.zeros(len(chosen), np.int64)
+        partners = self._partners.take(chosen) if self._counts else nothing
+        written = self._times.take(chosen) if self._timed else nothing
+        return self._entries(chosen, slots, keys, (partners, written), ends, parts)
 
     def _entries(
-        self, chosen: Array, slots: Array, keys: KeyNumbers, partners: Array, ends: Array, parts: list[pa.RecordBatch]
-    ) -> Iterator[StateRow]:
+        self, chosen: Array, slots: Array, keys: KeyNumbers, numbers: tuple[Array, Array], ends: Array,
+        parts: list[pa.RecordBatch],
+    ) -> Iterator[StateRow]:  # fmt: skip
         then = JoinRows(self._schema, self._columns, self._name.unique, False)
         then._parts, then._ends = parts, ends
-        last, entries = -1, dict[Any, Entry]()
+        last, entries = -1, dict[Any, Any]()
         for at in range(0, len(chosen), _AT_ONCE):
             some = slice(at, at + _AT_ONCE)
             rows = pa.RecordBatch.from_arrays(then.columns(chosen[some]), schema=self._schema.arrow)
-            for slot, row, number in zip(
-                slots[some].tolist(), self._schema.tuples(rows), partners[some].tolist(), strict=True
+            for slot, row, partners, written in zip(
+                slots[some].tolist(), self._schema.tuples(rows), *(each[some].tolist() for each in numbers), strict=True
             ):
                 if slot != last and entries:
                     yield keys[last], None, entries
                     entries = {}
-                last, name = slot, self._name(row)
-                if name in entries:
-                    entries[name][COUNT] += 1
-                else:
-                    entries[name] = [row, 1, number]
+                last = slot
+                self._enter(entries, row, partners, written)
         if entries:
             yield keys[last], None, entries
 
+    def _enter(self, entries: dict[Any, Any], row: Tuple, partners: int, written: int) -> None:
+        """Add a row to what a key has in a snapshot."""
+        name = self._name(row)
+        if name in entries:
+            (entries[name][0] if self._timed else entries[name])[COUNT] += 1
+        else:
+            entries[name] = ([row, 1, partners], written) if self._timed else [row, 1, partners]
+
+    def _entered(self, entries: dict[Any, Any]) -> Iterator[tuple[Tuple, int, int, int]]:
+        """Yield the rows that a key has in a snapshot: each with its count, number of partners, and time."""
+        for stored in entries.values():
+            entry, at = stored if type(stored) is tuple else (stored, self._now)  # with a lifetime, or without one
+            yield *entry, at
+
     def load(self, rows: Iterable[StateRow]) -> None:
         """Add rows of a snapshot."""
-        found: list[Tuple] = []
-        partners: list[int] = []
-        for _, _, entries in rows:
-            for stored in entries.values():
-                entry = (
-                    stored[0] if type(stored) is tuple else stored
-                )  # it had a lifetime, which this join does not give
-                found += repeat(entry[ROW], entry[COUNT])
-                partners += repeat(entry[PARTNERS], entry[COUNT])
+        found = [entered for _, _, entries in rows for entered in self._entered(entries)]
         if found:
-            batch = self._schema.batch(found)
+            several, counts, *numbers = zip(*found, strict=True)
+            whole = np.repeat(np.arange(len(found)), counts)
+            partners, times = (np.array(each, np.int64).take(whole) for each in numbers)
+            batch = self._schema.batch(several).take(pa.array(whole))
             keyed = KeyedRows(batch, self._columns)
-            self.add(keyed, batch, np.array(partners, np.int64))
+            self.add(keyed, batch, partners, times)
             slots = self._slots_of(keyed)
             self._changed[slots], self._saved[slots] = False, True
+
+
+class TimedRows(JoinRows):
+    """The rows of one side of an interval join: each is there until ``keep`` ms after its time, and knows if it had a partner.
+
+    In snapshots they are, of each key, lists by time.
+    """
+
+    def __init__(self, schema: BlockSchema, keys: Sequence[int], keep: int) -> None:
+        super().__init__(schema, keys, None, True)
+        self._lifetime, self._timed, self._now = keep, True, MIN_TIMESTAMP
+        #: no row has an earlier time
+        self.first = _NEVER
+
+    def add(
+        self, rows: KeyedRows, batch: pa.RecordBatch, partners: Array | None = None, times: Array | None = None
+    ) -> None:
+        """Add rows with times."""
+        assert times is not None
+        super().add(rows, batch, partners, times)
+        self.first = min(self.first, int(times.min()))
+
+    def within(self, places: Array, low: Array, high: Array) -> Array:
+        """Return which rows have times from ``low`` to ``high``."""
+        times = self._times.take(places)
+        return (low <= times) & (times <= high)
+
+    def had_partners(self, places: Array) -> None:
+        """Remember that rows had a partner."""
+        some = places[self._partners.take(places) == 0]
+        self._partners[some] = 1
+        self._changed[self._of_row.take(some)] = True
+
+    def let_go(self, now: int) -> pa.RecordBatch:
+        """Let it be ``now`` (ms), and remove what has expired; return the rows of these that had no partner, in order of time."""
+        self._now = now
+        expired = self._expired() if self.first + self._lifetime <= now else np.empty(0, np.int64)
+        alone = expired[self._partners.take(expired) == 0]
+        alone = alone.take(np.argsort(self._times.take(alone), kind="stable"))
+        batch = pa.RecordBatch.from_arrays(self.columns(alone), schema=self._schema.arrow)
+        if len(expired):
+            self._remove(expired)
+            left = self._times[: self._count][~self._dead[: self._count]]
+            self.first = int(left.min()) if len(left) else _NEVER
+        return batch
+
+    def _enter(self, entries: dict[Any, Any], row: Tuple, partners: int, written: int) -> None:
+        entries.setdefault(written, []).append([row, partners > 0])
+
+    def _entered(self, entries: dict[Any, Any]) -> Iterator[tuple[Tuple, int, int, int]]:
+        for at, rows in entries.items():
+            yield from ((row, 1, had, at) for row, had in rows)
+
+
+class StoredJoinRows:
+    """Rows in map state, of any backend: what a block meets is read for it, and what changes is written one by one."""
+
+    def __init__(
+        self,
+        schema: BlockSchema,
+        keys: Sequence[int],
+        unique: Sequence[int] | None,
+        counts: bool,
+        store: Any,
+        state: Any,
+    ) -> None:
+        self._schema, self._columns, self._counts = schema, keys, counts
+        self._name = RowNames(schema, unique)
+        self._store, self._state = store, state
+        self._found = self._nothing()
+        self._entries: list[tuple[Tuple, Any, Entry]] = []
+
+    def _nothing(self) -> JoinRows:
+        return JoinRows(self._schema, self._columns, self._name.unique, self._counts)
+
+    def expire(self, now: int) -> None:
+        """The state sees to it."""
+
+    def held(self, rows: KeyedRows, batch: pa.RecordBatch) -> tuple[list[Any], dict[Any, Tuple | None]]:
+        """Return names of rows that have a unique key, and the rows that there are under these names."""
+        names, found = names_of(rows, batch, self._schema, self._name), dict[Any, Tuple | None]()
+        for name in dict.fromkeys(names):
+            self._store.current_key = rows.keys[name[0]]
+            entry = self._state.get(name[1])
+            if entry is not None:
+                found[name] = entry[ROW]
+        return names, found
+
+    def find(self, rows: KeyedRows) -> tuple[Array, Array]:
+        """Return how many rows each key has, and the places of all of them."""
+        self._found, self._entries = self._nothing(), []
+        for key in rows.keys:
+            self._store.current_key = key
+            self._entries += [(key, name, stored) for name, stored in self._state.items()]
+        self._found.load((None, None, {name: stored}) for _, name, stored in self._entries)
+        return self._found.find(rows)
+
+    def columns(self, places: Array, read: Iterable[int] | None = None) -> list[pa.Array]:
+        """Return columns of the rows at some places; those that are not read are NULL."""
+        return self._found.columns(places, read)
+
+    def count_partners(self, places: Array, changes: Array) -> Array:
+        """Change the numbers of partners of rows, which may be given several times; return each number before its change."""
+        before = self._found.count_partners(places, changes)
+        for name, entry, first in self._stored_at(places, [entry[COUNT] for _, _, entry in self._entries]):
+            self._state.put(name, [entry[ROW], entry[COUNT], int(self._found._partners[first])])
+        return before
+
+    def _stored_at(self, places: Array, sizes: list[int]) -> Iterator[tuple[Any, Any, int]]:
+        """Yield what is stored of rows at some places: its name, it, the place of its first row. Its key is the current one."""
+        counts = np.array(sizes, np.int64)
+        of_place, firsts = np.repeat(np.arange(len(counts)), counts), np.cumsum(counts) - counts
+        for at in each_once(of_place.take(places)).tolist():
+            self._store.current_key, name, stored = self._entries[at]
+            yield name, stored, int(firsts[at])
+
+    def change(self, rows: KeyedRows, batch: pa.RecordBatch, adds: Array | None, partners: Array | None) -> int:
+        """Add rows, and remove those that are taken back; return how many of these are not there."""
+        unknown, state, unique = 0, self._state, self._name.unique is not None
+        signs: Iterable[bool] = repeat(True, batch.num_rows) if adds is None else adds.tolist()
+        numbers: Iterable[int] = repeat(0, batch.num_rows) if partners is None else partners.tolist()
+        names = names_of(rows, batch, self._schema, self._name)
+        for (group, name), row, comes, number in zip(names, self._schema.tuples(batch), signs, numbers, strict=True):
+            self._store.current_key = rows.keys[group]
+            before = state.get(name)
+            if comes:
+                state.put(name, [row, 1 if before is None or unique else before[COUNT] + 1, number])
+            elif before is None:
+                unknown += 1
+            elif before[COUNT] > 1:
+                state.put(name, [before[ROW], before[COUNT] - 1, before[PARTNERS]])
+            else:
+                state.remove(name)
+        return unknown
+
+
+class StoredTimedRows(StoredJoinRows):
+    """Lists of rows by time in map state; ``expect`` is called with the time of each row that comes, with its key current."""
+
+    def __init__(
+        self, schema: BlockSchema, keys: Sequence[int], keep: int, store: Any, state: Any, expect: Callable[[int], None]
+    ) -> None:
+        self._keep, self._expect = keep, expect
+        super().__init__(schema, keys, None, True, store, state)
+
+    def _nothing(self) -> JoinRows:
+        return TimedRows(self._schema, self._columns, self._keep)
+
+    def within(self, places: Array, low: Array, high: Array) -> Array:
+        """Return which rows have times from ``low`` to ``high``."""
+        return cast("TimedRows", self._found).within(places, low, high)
+
+    def had_partners(self, places: Array) -> None:
+        """Remember that rows had a partner."""
+        some = places[self._found._partners.take(places) == 0]
+        cast("TimedRows", self._found).had_partners(some)
+        for time, rows, first in self._stored_at(some, [len(rows) for _, _, rows in self._entries]):
+            had = self._found._partners[first : first + len(rows)] > 0
+            self._state.put(time, [[row, is_met] for (row, _), is_met in zip(rows, had.tolist(), strict=True)])
+
+    def add(self, rows: KeyedRows, batch: pa.RecordBatch, partners: Array, times: Array) -> None:
+        """Add rows with times."""
+        groups = rows.groups.of_records().tolist()
+        for group, row, had, time in zip(
+            groups, self._schema.tuples(batch), partners.tolist(), times.tolist(), strict=True
+        ):
+            self._store.current_key = rows.keys[group]
+            self._state.put(time, [*(self._state.get(time) or ()), [row, had > 0]])
+            self._expect(time)
+
+
+def names_of(rows: KeyedRows, batch: pa.RecordBatch, schema: BlockSchema, name: RowNames) -> list[tuple[int, Any]]:
+    """Return the number of the key and the name of each row."""
+    return list(zip(rows.groups.of_records().tolist(), map(name, schema.tuples(batch)), strict=True))

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from funken.columnar.keyed.groups import JoinIndex
-from funken.expr.ir import Node, input_refs
+from funken.expr.ir import Node
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import OperatorContext, Output
 from funken.state.descriptors import StateKind
 from funken.table.logical import JoinType
-from funken.table.runtime.block import TableBlock
-from funken.table.runtime.joins import JoinBase
-from funken.table.runtime.keyed_blocks import codes_of, joint_codes
-from funken.table.runtime.operator import is_accumulate, rowtimes
-from funken.table.runtime.stateless import NANOS, Expressions
+from funken.table.runtime.block import INSERT, UPDATE_AFTER, TableBlock
+from funken.table.runtime.join_rows import StoredTimedRows, TimedRows
+from funken.table.runtime.joins import FROM_FILES, JoinBase, columns_of, padded_columns
+from funken.table.runtime.keyed_blocks import KeyedRows, codes_of, joint_codes
+from funken.table.runtime.operator import checked_rowtime, is_accumulate, millis_array, rowtimes
+from funken.table.runtime.stateless import NANOS
 from funken.table.runtime.window_arrays import RowsOfWindows, WaitingRows
 from funken.table.runtime.window_rows import TimedOperator
 from funken.table.runtime.windows import Window
 
+Array = Any
 Tuple = tuple[Any, ...]
 _PAIRS = 1 << 14
 """About so many pairs are computed at a time."""
+_NAMES = ("left", "right")
 
 
 class TableIntervalJoin(JoinBase, TimedOperator):
@@ -51,55 +55,124 @@ class TableIntervalJoin(JoinBase, TimedOperator):
         #: for each side, how much earlier and later (ms) the times of its partners are
         self._reach = ((-upper, -lower), (lower, upper))
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Keep the rows in columns, unless state is in files."""
+        super().setup(context, output)
+        #: how long after its time a row of a side is kept
+        self._keep = [high + 1 for _, high in self._reach]
+        self._rows: list[TimedRows | StoredTimedRows] = []
+        if not self.in_files:
+            for name, schema, keys, keep in zip(_NAMES, self.inputs, self._keys, self._keep, strict=True):
+                rows = TimedRows(schema, keys, keep)
+                self._rows.append(rows)
+                self.store.register(name, StateKind.MAP, rows)
+
     def open(self) -> None:
         """Open the state: lists of rows, each with whether it had a partner, by time."""
         super().open()
-        self._rows = (self.map_state("left"), self.map_state("right"))
+        if not self.in_files:
+            for rows in self._rows:
+                rows.expire(self.reached())
+            return
+        self._states = [self.map_state(name) for name in _NAMES]
+        for index, state in enumerate(self._states):
+            expect, sides = partial(self._expect, index), (self.inputs[index], self._keys[index], self._keep[index])
+            self._rows.append(StoredTimedRows(*sides, self.store, state, expect))
+            self.expect_restored(state, expect)
+
+    def _expect(self, index: int, time: int) -> None:
+        self.wait(self.store.current_key, (index, time), time + self._keep[index])
 
     def side(self, block: TableBlock, index: int) -> None:
         """Join the rows of a block with those of the other side."""
-        reached = self.reached()
-        times = rowtimes(block, self._times[index]) if self.rowtime else [reached] * len(block)
-        for (key, row, kind), time in zip(self.keyed_rows(block, self._keys[index], index), times, strict=True):
-            if not is_accumulate(kind):
-                continue
-            self.store.current_key = key
-            met = self._meet(row, time, index) if self.has_partners(key) else False
-            low, high = time + self._reach[index][0], time + self._reach[index][1]
-            if reached < high and self.has_partners(key) and low <= high:
-                rows = self._rows[index]
-                rows.put(time, [*(rows.get(time) or ()), [row, met]])
-                self.wait(key, (index, time), high + 1)
-            elif not met and self.is_outer(index):
-                self.collect(self.padded(row, index))
+        now = self.context.next_time()
+        times = np.full(len(block), now)
+        if self.rowtime and len(block):
+            times = millis_array(checked_rowtime(block, self._times[index]))
+        if block.kinds is not None:
+            adds = np.flatnonzero((block.kinds == INSERT) | (block.kinds == UPDATE_AFTER))
+            block, times = block.take(adds), times.take(adds)
+        size = FROM_FILES if self.in_files else len(block)
+        for begin in range(0, len(block), size or 1):
+            some = slice(begin, begin + size)
+            self._join(block[some].batch, times[some], index)
 
-    def _meet(self, row: Tuple, time: int, index: int) -> bool:
-        low, high = time + self._reach[index][0], time + self._reach[index][1]
-        other = self._rows[1 - index]
-        met = False
-        for at, entries in sorted(other.items()):
-            if not low <= at <= high:
-                continue
-            mask = self.matching(row, [entry[0] for entry in entries], index)
-            if not any(mask):
-                continue
-            met = True
-            for entry, matches in zip(entries, mask, strict=True):
-                if matches:
-                    self.collect(self.pair(row, entry[0], index))
+    def _join(self, batch: pa.RecordBatch, times: Array, index: int) -> None:
+        there = self.joinable(batch, index)
+        if there is not None:
+            if self.is_outer(index):
+                left_out = np.ones(batch.num_rows, np.bool_)
+                left_out[there] = False
+                self.send_alone(columns_of(batch, np.flatnonzero(left_out)), index)
+            batch, times = batch.take(pa.array(there)), times.take(there)
+        if not batch.num_rows:
+            return
+        others, rows = self._rows[1 - index], KeyedRows(batch, self._keys[index])
+        low, high = (times + each for each in self._reach[index])
+
+        def near(probed: Array, places: Array) -> Array:
+            return others.within(places, low.take(probed), high.take(probed))
+
+        met = np.zeros(len(times), np.bool_)
+        for probed, places in self.pairs(others, batch, rows, index, near):
+            met[probed] = True
+            self.send(columns_of(batch, probed), others.columns(places), None, index)
             if self.is_outer(1 - index):
-                other.put(at, [[entry[0], entry[1] or matches] for entry, matches in zip(entries, mask, strict=True)])
-        return met
+                others.had_partners(places)
+        waits = (self.reached() < high) & (low <= high)
+        if waits.all():
+            self._rows[index].add(rows, batch, met, times)
+            return
+        if self.is_outer(index):
+            self.send_alone(columns_of(batch, np.flatnonzero(~met & ~waits)), index)
+        left = np.flatnonzero(waits)
+        if len(left):
+            batch = batch.take(pa.array(left))
+            self._rows[index].add(KeyedRows(batch, self._keys[index]), batch, met.take(left), times.take(left))
+
+    # ---- rows that go
+
+    def watermark(self, watermark: int) -> None:
+        """Let the rows go that no partner can come for any more."""
+        if self.rowtime:
+            self._let_go(watermark)
+        super().watermark(watermark)
+
+    def next_tick(self) -> int | None:
+        """Return when the next row goes in processing time."""
+        if self.rowtime or self.in_files:
+            return super().next_tick()
+        sides = zip(self._rows, self._keep, strict=True)
+        due = [rows.first + keep for rows, keep in sides if isinstance(rows, TimedRows) and len(rows)]
+        return min(due, default=None)
+
+    def tick(self, now: int) -> None:
+        """Let the rows go that no partner can come for any more."""
+        if not self.rowtime:
+            self._let_go(now)
+        super().tick(now)
+
+    def _let_go(self, now: int) -> None:
+        for index, rows in enumerate(self._rows):
+            if isinstance(rows, StoredTimedRows):
+                continue  # they have timers
+            if self.is_outer(index) or not self.rowtime:
+                alone = rows.let_go(now)
+                if self.is_outer(index):
+                    self.send_alone(alone.columns, index)
+            else:
+                rows.expire(now)
 
     def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
         """Let the rows of a time go."""
+        if not self.in_files:
+            return  # a timer of a savepoint in which rows were objects
         index, time = namespace
-        entries = self._rows[index].get(time) or ()
         if self.is_outer(index):
-            for row, met in entries:
-                if not met:
-                    self.collect(self.padded(row, index))
-        self._rows[index].remove(time)
+            pads = (None,) * len(self.inputs[1 - index])
+            alone = [row for row, met in self._states[index].get(time) or () if not met]
+            self.collect_rows([(*row, *pads) if index == 0 else (*pads, *row) for row in alone])
+        self._states[index].remove(time)
 
     def watermark_after(self, watermark: int) -> int:
         """Return the watermark of what follows: rows that are joined later may be as old as they are kept."""
@@ -122,6 +195,7 @@ class TemporalJoin(JoinBase):
     ) -> None:
         super().__init__(kind, keys, null_safe, condition, parameters)
         self._times = times
+        self._met: list[tuple[Tuple, int, Tuple | None]] = []
 
     def open(self) -> None:
         """Open the state: left rows in the order of arrival by time, and versions of the right row by time."""
@@ -155,17 +229,30 @@ class TemporalJoin(JoinBase):
                 if at > time:
                     break
                 version = row if holds else None
-            for row, kind in rows:
-                self._emit(row, kind, version, self.has_partners(key))
+            if any(key[place] is None for place in self._not_null):
+                version = None
+            self._met += [(row, kind, version) for row, kind in rows]
             self._left.remove(time)
         for at, _ in [each for each in versions if each[0] <= reached][:-1]:
             self._right.remove(at)
+        if len(self._met) >= _PAIRS:
+            self.flush()
 
-    def _emit(self, row: Tuple, kind: int, version: Tuple | None, has: bool) -> None:
-        if has and version is not None and self.matching(row, [version], 0)[0]:
-            self.collect(self.pair(row, version, 0), kind)
-        elif self._kind is JoinType.LEFT:
-            self.collect(self.padded(row, 0), kind)
+    def flush(self) -> None:
+        """Send the left rows on with the versions that hold for them."""
+        found, self._met = self._met, []
+        if found:
+            rows, kinds, versions = zip(*found, strict=True)
+            there = np.array([version is not None for version in versions])
+            left = partial(columns_of, self.inputs[0].batch(rows))
+            right = partial(columns_of, self.inputs[1].batch([version for version in versions if version is not None]))
+            at, places = self.fitting(left, right, np.flatnonzero(there), np.arange(np.count_nonzero(there)), 0)
+            if self._kind is JoinType.LEFT:
+                of_rows = np.full(len(rows), -1)
+                of_rows[at] = places
+                at, places = np.arange(len(rows)), of_rows
+            self.send(left(at), padded_columns(right, places), np.array(kinds).take(at), 0)
+        super().flush()
 
 
 class TableWindowJoin(JoinBase, TimedOperator):
@@ -189,6 +276,9 @@ class TableWindowJoin(JoinBase, TimedOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Choose arrays or objects."""
         super().setup(context, output)
+        #: from files: the rows of both sides of windows that are over, and how many there are
+        self._due: dict[Window, tuple[list[Tuple], list[Tuple]]] = {}
+        self._waiting = 0
         self._arrays: list[RowsOfWindows] = []
         if not self.in_files:
             for name, schema, keys, columns in zip(
@@ -202,9 +292,6 @@ class TableWindowJoin(JoinBase, TimedOperator):
         """Open the state: the rows of both sides by the end of their window."""
         super().open()
         if self._arrays:
-            if self._condition is not None:
-                self._kept = Expressions([self._condition], self, self._parameters)
-            self._read = set() if self._condition is None else input_refs(self._condition)
             return
         self._rows = (self.map_state("left"), self.map_state("right"))
         self.expect_all(*self._rows)
@@ -238,32 +325,22 @@ class TableWindowJoin(JoinBase, TimedOperator):
         """Join the rows of a window."""
         if self._arrays:
             return  # a timer of a savepoint in which windows were objects
-        left, right = (list(rows.get(namespace) or ()) for rows in self._rows)
-        for rows, some in zip(self._rows, (left, right), strict=True):
+        for rows, waiting in zip(self._rows, self._due.setdefault(namespace, ([], [])), strict=True):
+            some = rows.get(namespace)
             if some:
+                waiting.extend(some)
                 rows.remove(namespace)
-        if self._kind is JoinType.INNER and (not left or not right or self.predicate is not None):
-            matches = self.predicate
-            if left and right and matches is not None and self.has_partners(key):
-                self.collect_rows([(*row, *other) for row in left for other in right if matches(row, other)])
-            return
-        met = [False] * len(right)
-        has = self.has_partners(key)
-        for row in left:
-            mask = self.matching(row, right, 0) if has else [False] * len(right)
-            self._emit(row, right, mask)
-            met = [one or other for one, other in zip(met, mask, strict=True)]
-        if self._kind.pads_left:
-            self.collect_all(self.padded(row, 1) for row, found in zip(right, met, strict=True) if not found)
+                self._waiting += len(some)
+        if self._waiting >= _PAIRS:
+            self.flush()
 
-    def _emit(self, row: Tuple, right: list[Tuple], mask: list[bool]) -> None:
-        if self._kind is JoinType.SEMI or self._kind is JoinType.ANTI:
-            if any(mask) is (self._kind is JoinType.SEMI):
-                self.collect(row)
-        elif any(mask):
-            self.collect_all(self.pair(row, other, 0) for other, matches in zip(right, mask, strict=True) if matches)
-        elif self._kind.pads_right:
-            self.collect(self.padded(row, 0))
+    def flush(self) -> None:
+        """Join the rows from files whose windows are over, and send on what was collected."""
+        due, self._due, self._waiting = self._due, {}, 0
+        for waiting in due.values():
+            sides = zip(waiting, self.inputs, strict=True)
+            self._join(*(schema.batch(rows) if rows else None for rows, schema in sides))
+        super().flush()
 
     # ---- in arrays
 
@@ -287,60 +364,32 @@ class TableWindowJoin(JoinBase, TimedOperator):
 
     def _join_due(self, limit: int) -> None:
         self.context.next_time()
-        left, right = (rows.table for rows in self._arrays)
-        for window, batch in left.due(limit):
-            self._join(batch, right.take(window))
-        for _, batch in right.due(limit):
-            self._join(None, batch)
+        left, right = self._arrays
+        for window, batch in left.table.due(limit):
+            others = right.table.take(window)
+            self._join(left.contents.rows(batch), None if others is None else right.contents.rows(others))
+        for _, batch in right.table.due(limit):
+            self._join(None, right.contents.rows(batch))
 
-    def _join(self, *given: pa.RecordBatch | None) -> None:
+    def _join(self, left: pa.RecordBatch | None, right: pa.RecordBatch | None) -> None:
         """Join the rows of a window."""
-        left, right = (
-            None if batch is None else rows.contents.rows(batch)
-            for batch, rows in zip(given, self._arrays, strict=True)
-        )
         met = [np.zeros(0 if rows is None else rows.num_rows, np.bool_) for rows in (left, right)]
         exists = self._kind in (JoinType.SEMI, JoinType.ANTI)
         if left is not None and right is not None:
-            for pairs in self._pairs(left, right):
-                for side, places in zip(met, pairs, strict=True):
+            columns = partial(columns_of, left), partial(columns_of, right)
+            lefts, rights = self._codes(left, right)
+            for pairs in JoinIndex(rights).find(lefts).pairs(_PAIRS):
+                fit = self.fitting(*columns, *pairs, 0)
+                for side, places in zip(met, fit, strict=True):
                     side[places] = True
                 if not exists:
-                    self._emit_rows(self._columns(left, pairs[0], 0) + self._columns(right, pairs[1], 1))
+                    self.send(columns[0](fit[0]), columns[1](fit[1]), None, 0)
         if exists and left is not None:
             wanted = np.flatnonzero(met[0] if self._kind is JoinType.SEMI else ~met[0])
-            self._emit_rows(self._columns(left, wanted, 0))
+            self.send(columns_of(left, wanted), [], None, 0)
         for index, rows in enumerate((left, right)):
             if rows is not None and self.is_outer(index):
-                alone = np.flatnonzero(~met[index])
-                pads = [pa.nulls(len(alone), field.type) for field in self.inputs[1 - index].arrow]
-                own = self._columns(rows, alone, index)
-                self._emit_rows(own + pads if index == 0 else pads + own)
-
-    def _emit_rows(self, columns: list[pa.Array]) -> None:
-        if len(columns[0]):
-            self.emit(TableBlock(pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)))
-
-    def _columns(self, rows: pa.RecordBatch, places: Any, index: int, read: set[int] | None = None) -> list[pa.Array]:
-        """Return the columns of some rows; those that are not read are NULL."""
-        at, first = pa.array(places), 0 if index == 0 else len(self.inputs[0])
-        return [
-            column.take(at) if read is None or first + place in read else pa.nulls(len(at), column.type)
-            for place, column in enumerate(rows.columns)
-        ]
-
-    def _pairs(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Iterator[tuple[Any, Any]]:
-        """Yield the places of the rows that meet."""
-        lefts, rights = self._codes(left, right)
-        read = self._read
-        for pairs in JoinIndex(rights).find(lefts).pairs(_PAIRS):
-            if self._kept is None:
-                yield pairs
-                continue
-            columns = self._columns(left, pairs[0], 0, read) + self._columns(right, pairs[1], 1, read)
-            mask = self._kept.mask(pa.RecordBatch.from_arrays(columns, schema=self._both.arrow))
-            fit = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
-            yield pairs[0].take(fit), pairs[1].take(fit)
+                self.send_alone(columns_of(rows, np.flatnonzero(~met[index])), index)
 
     def _codes(self, left: pa.RecordBatch, right: pa.RecordBatch) -> tuple[Any, Any]:
         """Return numbers of the keys of both sides; those that equal nothing have numbers of their own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from funken.operators.base import OperatorContext, Output
@@ -58,15 +58,19 @@ class TimedOperator(KeyedTableOperator):
         self.wait(key, window, self.fires(window))
 
     def expect_all(self, *states: Any) -> None:
-        """Wait for the windows that were restored: windows in arrays have no timers."""
+        """Wait for the windows that were restored."""
+        for state in states:
+            self.expect_restored(state, lambda window: self.expect(self.store.current_key, window))
+
+    def expect_restored(self, state: Any, expect: Callable[[Any], None]) -> None:
+        """Call ``expect`` with all names of a restored map state, with their keys current: names in arrays have no timers."""
         if not self.context.restored:
             return
-        for state in states:
-            keys: list[Any] = list(slots_of(state.table))
-            for key in keys:
-                self.store.current_key = key
-                for window in list(state.keys()):
-                    self.expect(key, window)
+        keys: list[Any] = list(slots_of(state.table))
+        for key in keys:
+            self.store.current_key = key
+            for name in list(state.keys()):
+                expect(name)
         self.store.current_key = NO_KEY
 
     def on_processing_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
