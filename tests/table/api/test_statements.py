@@ -115,6 +115,52 @@ def test_alter_changes_columns_options_and_names(env):
         env.execute_sql("ALTER TABLE u DROP nope")
 
 
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("ADD PRIMARY KEY (b) NOT ENFORCED", "already defined the primary key"),
+        ("ADD WATERMARK FOR ts AS ts", "already defined the watermark strategy"),
+        ("MODIFY DISTRIBUTION INTO 2 BUCKETS", "does not define any distribution"),
+        ("DROP DISTRIBUTION", "does not define any distribution"),
+        ("DROP CONSTRAINT other", "named 'other'. Available constraint name: .'pk'."),
+        ("DROP a", "'a' is referenced by computed column 'c'"),
+        ("RENAME a TO z", "'a' is referenced by computed column 'c'"),
+        ("DROP ts", "'ts' is referenced by watermark expression"),
+        ("DROP id", "'id' is used as the primary key"),
+        ("DROP p", "'p' is used as the partition keys"),
+        ("DROP (b, b)", "duplicate column 'b'"),
+        ("RENAME b TO a", "'a' already existed"),
+        ("RESET ()", "does not support empty key"),
+    ],
+)
+def test_alter_refuses_what_others_need_and_what_is_not_there(env, statement, message):
+    env.execute_sql(
+        "CREATE TABLE t (id INT, a INT, b INT, c AS a + 1, p STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts, "
+        "CONSTRAINT pk PRIMARY KEY (id) NOT ENFORCED) PARTITIONED BY (p) WITH ('connector' = 'print')"
+    )
+    before = run(env, "SHOW CREATE TABLE t")
+    with pytest.raises(InvalidTable, match=message):
+        env.execute_sql(f"ALTER TABLE t {statement}")
+
+    assert run(env, "SHOW CREATE TABLE t") == before
+
+
+def test_alter_changes_key_watermark_and_distribution_by_name(env):
+    env.execute_sql("CREATE TABLE t (id INT, a INT, ts TIMESTAMP(3)) WITH ('connector' = 'print')")
+    env.execute_sql("ALTER TABLE t ADD (CONSTRAINT pk PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR ts AS ts)")
+    env.execute_sql("ALTER TABLE t ADD DISTRIBUTION BY HASH (id) INTO 2 BUCKETS")
+    env.execute_sql("ALTER TABLE t RENAME id TO k")
+
+    text = run(env, "SHOW CREATE TABLE t")[0][0]
+    assert all(
+        part in text for part in ("CONSTRAINT `pk` PRIMARY KEY (`k`)", "WATERMARK FOR", "HASH(`k`) INTO 2 BUCKETS")
+    )
+    for part in ("CONSTRAINT pk", "WATERMARK", "DISTRIBUTION"):
+        env.execute_sql(f"ALTER TABLE t DROP {part}")
+    text = run(env, "SHOW CREATE TABLE t")[0][0]
+    assert not any(word in text for word in ("PRIMARY KEY", "WATERMARK", "BUCKETS"))
+
+
 def test_views_are_named_queries(env):
     env.execute_sql("CREATE TABLE t (a INT, b STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '1')")
     env.execute_sql("CREATE VIEW v (x) AS SELECT a + 1 FROM t")

@@ -770,6 +770,16 @@ def _plus(binder: ExpressionBinder, tree: Any) -> Node:
     return binder.made(tree, "||", texts)
 
 
+def _field(binder: ExpressionBinder, tree: Any) -> Node:
+    """A field of a row by its position, from 0, of the Table API."""
+    row, place = tree.expressions
+    node, index = binder.bind(row), int(place.this)
+    fields = getattr(node.type, "fields", ())
+    if not index < len(fields):
+        fail(tree, f"There is no field {index} in {node.type}")
+    return binder.made(tree, "GET", [node], field=index)
+
+
 _BARE = {"CURRENT_DATABASE", "CURRENT_ROW_TIMESTAMP"}
 _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     "CAST": ExpressionBinder.cast,
@@ -782,6 +792,7 @@ _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     "TIMESTAMPDIFF": ExpressionBinder.with_unit,
     "DESCRIPTOR": ExpressionBinder.descriptor,
     "$PLUS": _plus,
+    "$FIELD": _field,
     **dict.fromkeys(WINDOW_FUNCTIONS, ExpressionBinder.group_window),
 }
 _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {
