@@ -166,12 +166,21 @@ def liked(source: CatalogTable, statement: st.CreateTable, typing: Typing) -> Ca
                 "specify EXCLUDING OPTIONS or OVERWRITING OPTIONS."
             )
         options[name] = value
-    key = definition.primary_key or (source.primary_key if choice("CONSTRAINTS") != "EXCLUDING" else ())
-    parts = definition.partition_keys or (source.partition_keys if choice("PARTITIONS") != "EXCLUDING" else ())
-    spread = definition.distribution or (source.distribution if choice("DISTRIBUTION") != "EXCLUDING" else None)
+    taken: dict[str, Any] = {}
+    for part, feature, noun in (
+        ("primary_key", "CONSTRAINTS", "a primary key"),
+        ("partition_keys", "PARTITIONS", "partitions"),
+        ("distribution", "DISTRIBUTION", "a distribution"),
+    ):
+        before = getattr(source, part) if choice(feature) != "EXCLUDING" else None
+        if before and getattr(definition, part):
+            raise InvalidTable(f"The base table already has {noun}. You might want to specify EXCLUDING {feature}.")
+        taken[part] = getattr(definition, part) or before
+    is_own = bool(definition.primary_key)
     return completed(
-        columns, mark, key, typing, options=tuple(options.items()), partition_keys=parts, distribution=spread,
-        comment=definition.comment or source.comment,
+        columns, mark, taken["primary_key"] or (), typing, options=tuple(options.items()),
+        partition_keys=taken["partition_keys"] or (), distribution=taken["distribution"],
+        comment=definition.comment or source.comment, key_name=definition.key_name if is_own else source.key_name,
     )  # fmt: skip
 
 
@@ -419,7 +428,10 @@ def shown_table(path: ObjectIdentifier, table: CatalogTable, temporary: bool) ->
 
 def shown_view(path: ObjectIdentifier, view: CatalogView, temporary: bool) -> str:
     """Return the text of SHOW CREATE VIEW."""
-    columns = ",\n".join(f"  {quoted(column.name)}" for column in view.columns)
+    columns = ",\n".join(
+        f"  {quoted(column.name)}{f' COMMENT {_literal(column.comment)}' if column.comment else ''}"
+        for column in view.columns
+    )
     comment = f"\nCOMMENT {_literal(view.comment)}" if view.comment else ""
     query = view.text or view.query
     if not query:

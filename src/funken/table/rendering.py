@@ -9,7 +9,7 @@ from funken.errors import InvalidProgram
 from funken.table.catalog import CatalogFunction
 from funken.table.types import quoted
 from funken.table.udf import definition_of
-from funken.table.window import WindowColumns
+from funken.table.window import WindowProperties
 
 if TYPE_CHECKING:
     from funken.table.environment import TableEnvironment
@@ -78,7 +78,7 @@ class Rendering:
     def window_property(self, name: str, suffix: str, expression: Any) -> str:
         """Return START, END, ROWTIME or PROCTIME of the window of a group."""
         window = self._windows.get(name)
-        if isinstance(window, WindowColumns):
+        if isinstance(window, WindowProperties):
             self.aggregate(f"{suffix.lower()}({expression})")
             return quoted(window.columns[name, suffix])
         if window is None or not hasattr(window, "group"):

@@ -14,7 +14,7 @@ from funken.table.rendering import Rendering, path_parts
 from funken.table.schema import ResolvedSchema, Schema
 from funken.table.types import ArrayType, RowType, quoted
 from funken.table.udf import TableAggregateDefinition
-from funken.table.window import GroupWindow, OverWindow, WindowColumns
+from funken.table.window import GroupWindow, OverWindow, WindowProperties
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -515,7 +515,7 @@ class GroupedTable:
         columns = {(name, suffix): f"${name}.{suffix}" for name, suffix in rendering.properties}
         found = [getattr(col(name), suffix.lower()).alias(column) for (name, suffix), column in columns.items()]
         names = [key._column or f"_k{place}" for place, key in enumerate(keys)]
-        windows = dict.fromkeys(self._windows, WindowColumns(columns))
+        windows = dict.fromkeys(self._windows, WindowProperties(columns))
         return self.select(*keys, *found, call), names, [*columns.values()], windows
 
 

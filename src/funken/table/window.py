@@ -60,7 +60,7 @@ class GroupWindow:
 
 
 @dataclass(frozen=True)
-class WindowColumns:
+class WindowProperties:
     """The properties of windows that have been computed: columns by the name of the window and START, END, ROWTIME, PROCTIME."""
 
     columns: dict[tuple[str, str], str]

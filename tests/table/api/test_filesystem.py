@@ -9,6 +9,7 @@ import pytest
 from funken.errors import InvalidProgram
 from funken.table.connectors.contract import TableContext
 from funken.table.connectors.factory import scan_table
+from funken.table.connectors.json_values import JsonRules, reader_of, text_reader
 from funken.table.environment import EnvironmentSettings, TableEnvironment
 from funken.table.types import parse_type
 
@@ -198,3 +199,24 @@ def test_maps_and_rows_are_in_json(tmp_path):
 
     [(found, row, text)] = rows(made, "SELECT * FROM t")
     assert (found, tuple(row), text) == ({"a": 1}, (2, None), '{"q":[1,2.50]}')
+
+
+@pytest.mark.parametrize("wrong", ["1_000", "\u0661_0", "nan", "inf", "0x1", "1 000"])
+@pytest.mark.parametrize("type_", ["BIGINT", "DOUBLE", "DECIMAL(10, 2)"])
+def test_numbers_are_read_as_java_reads_them(type_, wrong):
+    for read in (text_reader(parse_type(type_)), reader_of(parse_type(type_), JsonRules())):
+        assert float(read(" +5 ")) == 5
+        with pytest.raises(ValueError, match="is no"):
+            read(wrong)
+
+
+@pytest.mark.parametrize(("delimiter", "between"), [("§", "§"), ("→", "→"), ("\\u0001", "\x01"), ("\\t", "\t")])
+def test_any_character_delimits_fields(tmp_path, delimiter, between):
+    (tmp_path / "f.csv").write_text(f"1{between}a\n", encoding="utf-8")
+    made = tables()
+    made.execute_sql(
+        f"CREATE TABLE d (i INT, s STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv', "
+        f"'csv.field-delimiter' = '{delimiter}')"
+    )
+
+    assert rows(made, "SELECT * FROM d") == [(1, "a")]

@@ -361,7 +361,7 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
 def _csv(format_: TableFormat, columns: Columns) -> CsvTableRows:
     options = format_.options
     settings = {
-        "delimiter": options["field-delimiter"].encode().decode("unicode_escape"),
+        "delimiter": options["field-delimiter"].encode("latin-1", "backslashreplace").decode("unicode_escape"),
         "quote": None if options["disable-quote-character"] else options["quote-character"],
         "escape": options["escape-character"],
         "null_literal": options["null-literal"],
