@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from funken.errors import InvalidProgram
+from funken.errors import FunkenError, InvalidProgram
 from funken.table.connectors.contract import TableContext
 from funken.table.connectors.factory import scan_table
 from funken.table.connectors.json_values import JsonRules, reader_of, text_reader
@@ -220,3 +220,44 @@ def test_any_character_delimits_fields(tmp_path, delimiter, between):
     )
 
     assert rows(made, "SELECT * FROM d") == [(1, "a")]
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "expected"),
+    [
+        ({}, "1,a,\n2,b\n", [(1, "a"), (2, "b")]),
+        ({"allow-trailing-comma": "false"}, "1,a,\n", None),
+        ({}, "1,a,x\n", None),
+        ({"ignore-trailing-unmappable": "true"}, "1,a,x,y\n", [(1, "a")]),
+        ({}, "1,\n", [(1, "")]),
+        ({"empty-string-as-null": "true"}, "1,\n,b\n", [(1, None), (None, "b")]),
+        ({"trim-spaces": "true"}, ' 1 ,\t"a, b " \r\n2, c d \n', [(1, "a, b "), (2, "c d")]),
+        ({"ignore-parse-errors": "true"}, "1\n2,b\n", [(1, None), (2, "b")]),
+        ({"ignore-parse-errors": "true", "fail-on-missing-columns": "true"}, "1\n2,b\n", [(2, "b")]),
+    ],
+)
+def test_what_csv_allows_around_fields(tmp_path, options, text, expected):
+    (tmp_path / "f.csv").write_text(text)
+    given = "".join(f", 'csv.{key}' = '{value}'" for key, value in options.items())
+    made = tables()
+    made.execute_sql(
+        f"CREATE TABLE d (i INT, s STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv'{given})"
+    )
+
+    if expected is None:
+        with pytest.raises(FunkenError, match=r"it has 3 field\(s\) and not 2: i, s"):
+            rows(made, "SELECT * FROM d")
+    else:
+        assert rows(made, "SELECT * FROM d") == expected
+
+
+def test_short_dates_and_rows_without_a_field_in_csv(tmp_path):
+    (tmp_path / "f.csv").write_text("2024-1-2,5;a\n2024-11-12,\n")
+    made = tables()
+    made.execute_sql(
+        "CREATE TABLE d (at DATE, r ROW<x INT, y STRING>) WITH "
+        f"('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')"
+    )
+
+    first, second = datetime.date(2024, 1, 2), datetime.date(2024, 11, 12)
+    assert rows(made, "SELECT at, r.x FROM d") == [(first, 5), (second, None)]

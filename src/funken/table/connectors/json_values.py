@@ -12,6 +12,7 @@ import datetime
 import functools
 import importlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -366,12 +367,22 @@ def text_reader(type_: LogicalType, delimiter: str = ";") -> Read:
         return lambda text: [read(part) for part in text.split(delimiter)] if text else []
     if isinstance(type_, RowType):
         readers = [text_reader(field.type) for field in type_.fields]
-        return lambda text: Row(*(read(part) for read, part in zip(readers, text.split(delimiter), strict=True)))
+        return lambda text: (
+            Row(*(read(part) for read, part in zip(readers, text.split(delimiter), strict=True))) if text else None
+        )
     if name in ("MapType", "MultisetType"):
         raise InvalidProgram(f"delimited text has no place for values of {type_}; cast the column to STRING.")
     if name in _BITS:
         return whole_number(_BITS[name])
+    if name == "DateType":
+        return lambda text: _date(
+            _SHORT_DATE.sub(lambda match: f"{match[1]}-{match[2]:0>2}-{match[3]:0>2}", text.strip())
+        )
     return reader_of(type_, JsonRules())
+
+
+_SHORT_DATE = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)", re.ASCII)
+"""Dates in delimited text may leave out zeros: ``2024-1-2``."""
 
 
 def text_writer(type_: LogicalType, plain_decimals: bool | None = None) -> tuple[Any, Callable[[Any], Any]]:
