@@ -222,8 +222,12 @@ def _create_view(env: TableEnvironment, statement: st.CreateView) -> TableResult
         raise InvalidTable(
             f"View '{'.'.join(statement.path)}' names {len(names)} columns, but its query has {len(plan.row_type)}."
         )
-    written = names if statement.columns else [one.alias_or_name for one in statement.query.selects if not one.is_star]
-    twice = next((name for name in written if name and written.count(name) > 1), None)
+    from funken.table.sql.scopes import repeated_names  # noqa: PLC0415 - as the binder
+
+    repeated = (
+        {name for name in names if names.count(name) > 1} if statement.columns else repeated_names(statement.query)
+    )
+    twice = min(repeated, default=None)
     if twice is not None:
         raise InvalidTable(
             f"View '{'.'.join(statement.path)}' would have two columns {twice!r}. Rename one with AS, or name the view's columns."

@@ -291,11 +291,11 @@ class ExpressionBinder:
             if len(relations) > 1:
                 fail(parts[0], f"Table '{'.'.join(names[:length])}' is ambiguous")
             for relation in relations:
-                positions = [place for place, column in enumerate(relation.columns) if column.name == names[length]]
-                if len(positions) > 1:
+                found = relation.find(names[length])
+                if len(found) > 1:
                     fail(parts[length], f"Column '{names[length]}' is ambiguous")
-                if positions:
-                    return self.reference(scope, relation.start + positions[0], depth, parts[length + 1 :])
+                if found:
+                    return self.reference(scope, found[0][0], depth, parts[length + 1 :])
         found = scope.find(names[0])
         if names[0] in scope.merged and found:
             return self.fields(self.at_depth(scope.merged[names[0]], depth), parts[1:])
