@@ -183,7 +183,8 @@ class Alter(Statement):
     """ALTER of an object.
 
     ``action``: RENAME (``new_path``), RENAME COLUMN (``columns``: old, new), SET, RESET (``keys``), ADD, MODIFY
-    (``definition``), COMMENT (``comment``, of a catalog), DROP COLUMN (``columns``), DROP PRIMARY KEY, DROP WATERMARK, DROP DISTRIBUTION, AS (``query``).
+    (``definition``), COMMENT (``comment``, of a catalog), DROP COLUMN (``columns``), DROP PRIMARY KEY, DROP WATERMARK, DROP
+    DISTRIBUTION, AS (``query``).
     """
 
     kind: str
