@@ -58,9 +58,10 @@ def range_(start: str | int, end: str | int) -> Expression:
     """Return a range of columns, by names or positions (from 1), for ``with_columns`` and ``without_columns``."""
 
     def expand(table: Table) -> list[Expression]:
-        names = table.names
-        low, high = (names.index(one) + 1 if isinstance(one, str) else one for one in (start, end))
-        return [col(name) for name in names[low - 1 : high]]
+        low, high = (_place_of(one, table) for one in (start, end))
+        if low > high:
+            raise InvalidProgram(f"the columns from {start!r} to {end!r} are none: the first stands behind the last.")
+        return [col(name) for name in table.names[low - 1 : high]]
 
     return Expression(_not_here, f"rangeTo({start}, {end})", expand=expand)
 
@@ -89,12 +90,21 @@ def _picked(items: Iterable[Any], table: Table) -> list[Expression]:
     picked: list[Expression] = []
     for item in items:
         if isinstance(item, int) and not isinstance(item, bool):
-            picked.append(col(table.names[item - 1]))
+            picked.append(col(table.names[_place_of(item, table) - 1]))
         elif isinstance(item, str):
             picked.append(col(item))
         else:
             picked += [item] if item._expand is None else item._expand(table)
     return picked
+
+
+def _place_of(column: str | int, table: Table) -> int:
+    """Return the position of a column, from 1."""
+    names = table.names
+    place = column if isinstance(column, int) else names.index(column) + 1 if column in names else 0
+    if not 0 < place <= len(names):
+        raise InvalidProgram(f"the table has no column {column!r}, but {len(names)}: {', '.join(names)}.")
+    return place
 
 
 def _not_here(rendering: Any) -> NoReturn:

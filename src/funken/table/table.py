@@ -110,6 +110,8 @@ class Table:
 
     def _selected(self, fields: Sequence[Any], tail: str, windows: dict[str, Any], group: Any = None) -> Table:
         chosen = self._expanded(fields)
+        if not chosen:
+            raise InvalidProgram("no column is selected, but a table has one at least.")
 
         def build(rendering: Rendering, name: str) -> str:
             behind = tail if group is None else f" GROUP BY {group(rendering)}"

@@ -523,3 +523,20 @@ def test_properties_of_windows_beside_results_of_aggregate_functions(names):
             ("k", start + datetime.timedelta(seconds=20), 1, 12),
         ]
         assert chosen.select(col("*")).get_resolved_schema().get_column_names() == ["k", *shown]
+
+
+@pytest.mark.parametrize(
+    ("choose", "message"),
+    [
+        (lambda table: table.select(), "no column is selected"),
+        (lambda table: table.drop_columns(col("id"), col("k"), col("v")), "no column is selected"),
+        (lambda table: table.select(with_columns(range_(2, 9))), "no column 9, but 3: id, k, v"),
+        (lambda table: table.select(with_columns(0)), "no column 0, but 3"),
+        (lambda table: table.select(without_columns(range_("id", "w"))), "no column 'w', but 3"),
+        (lambda table: table.select(with_columns(range_("v", "k"))), "the first stands behind the last"),
+    ],
+)
+def test_columns_that_there_are_not_are_named(choose, message):
+    table = TableEnvironment.create().from_elements([(1, "a", 10)], ["id", "k", "v"])
+    with pytest.raises(InvalidProgram, match=message):
+        choose(table)
