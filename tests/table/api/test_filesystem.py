@@ -261,3 +261,23 @@ def test_short_dates_and_rows_without_a_field_in_csv(tmp_path):
 
     first, second = datetime.date(2024, 1, 2), datetime.date(2024, 11, 12)
     assert rows(made, "SELECT at, r.x FROM d") == [(first, 5), (second, None)]
+
+
+def test_names_of_partitions_are_texts_of_java(tmp_path):
+    made = tables()
+    made.execute_sql(
+        "CREATE TABLE d (i INT, b BOOLEAN, at TIMESTAMP(3), seen TIMESTAMP_LTZ(3), s STRING) PARTITIONED BY (b, at, seen, s) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')"
+    )
+    made.execute_sql(
+        "INSERT INTO d VALUES (1, TRUE, TIMESTAMP '2024-02-03 04:05:00', TO_TIMESTAMP_LTZ(1500, 3), 'é a/b:c=%'), "
+        "(2, FALSE, TIMESTAMP '2024-02-03 04:05:06.7', TO_TIMESTAMP_LTZ(0, 3), 'x')"
+    ).wait()
+
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*/*/*")) == [
+        "b=false/at=2024-02-03T04%3A05%3A06.700/seen=1970-01-01T00%3A00%3A00Z/s=x",
+        "b=true/at=2024-02-03T04%3A05/seen=1970-01-01T00%3A00%3A01.500Z/s=é a%2Fb%3Ac%3D%25",
+    ]
+    at = datetime.datetime.fromisoformat("2024-02-03T04:05:00")
+    seen = datetime.datetime.fromtimestamp(1.5, datetime.UTC)
+    assert rows(made, "SELECT * FROM d WHERE b") == [(1, True, at, seen, "é a/b:c=%")]
