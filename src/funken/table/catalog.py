@@ -155,6 +155,7 @@ class CatalogView:
     comment: str | None = None
     plan: Any = field(default=None, compare=False)
     text: str | None = None  # the query as the user wrote it
+    options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -301,6 +302,7 @@ class CatalogManager:
     def __init__(self, catalog: str = "default_catalog", database: str = "default_database") -> None:
         self.catalogs: dict[str, Catalog] = {catalog: InMemoryCatalog(database)}
         self.catalog_options: dict[str, dict[str, str]] = {catalog: {"type": "generic_in_memory"}}
+        self.catalog_comments: dict[str, str] = {}
         self.current_catalog = catalog
         self.current_database = database
         self.temporary: dict[tuple[str, ObjectIdentifier], CatalogObject] = {}
@@ -326,6 +328,7 @@ class CatalogManager:
             raise InvalidTable(f"Catalog {name} does not exist.")
         self.catalogs.pop(name).close()
         self.catalog_options.pop(name, None)
+        self.catalog_comments.pop(name, None)
 
     def catalog(self, name: str) -> Catalog:
         """Return a catalog; an unknown name raises."""

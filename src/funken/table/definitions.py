@@ -166,12 +166,21 @@ def liked(source: CatalogTable, statement: st.CreateTable, typing: Typing) -> Ca
                 "specify EXCLUDING OPTIONS or OVERWRITING OPTIONS."
             )
         options[name] = value
-    key = definition.primary_key or (source.primary_key if choice("CONSTRAINTS") != "EXCLUDING" else ())
-    parts = definition.partition_keys or (source.partition_keys if choice("PARTITIONS") != "EXCLUDING" else ())
-    spread = definition.distribution or (source.distribution if choice("DISTRIBUTION") != "EXCLUDING" else None)
+    taken: dict[str, Any] = {}
+    for part, feature, noun in (
+        ("primary_key", "CONSTRAINTS", "a primary key"),
+        ("partition_keys", "PARTITIONS", "partitions"),
+        ("distribution", "DISTRIBUTION", "a distribution"),
+    ):
+        before = getattr(source, part) if choice(feature) != "EXCLUDING" else None
+        if before and getattr(definition, part):
+            raise InvalidTable(f"The base table already has {noun}. You might want to specify EXCLUDING {feature}.")
+        taken[part] = getattr(definition, part) or before
+    is_own = bool(definition.primary_key)
     return completed(
-        columns, mark, key, typing, options=tuple(options.items()), partition_keys=parts, distribution=spread,
-        comment=definition.comment or source.comment,
+        columns, mark, taken["primary_key"] or (), typing, options=tuple(options.items()),
+        partition_keys=taken["partition_keys"] or (), distribution=taken["distribution"],
+        comment=definition.comment or source.comment, key_name=definition.key_name if is_own else source.key_name,
     )  # fmt: skip
 
 
@@ -196,6 +205,8 @@ def altered(entry: Any, statement: st.Alter, typing: Typing) -> Any:
         options = tuple(sorted({**dict(entry.options), **dict(statement.options)}.items()))
         return replace(entry, options=options)
     if statement.action == "RESET":
+        if not statement.keys:
+            raise InvalidTable("ALTER TABLE RESET does not support empty key: name the options to reset.")
         if "connector" in statement.keys:
             raise InvalidTable("ALTER TABLE RESET does not support changing 'connector'.")
         return replace(entry, options=tuple(pair for pair in entry.options if pair[0] not in statement.keys))
@@ -205,42 +216,107 @@ def altered(entry: Any, statement: st.Alter, typing: Typing) -> Any:
 
 
 def _altered_table(table: CatalogTable, statement: st.Alter, typing: Typing) -> CatalogTable:
-    columns, mark, key = [*table.columns], table.watermark, table.primary_key
-    spread = table.distribution
     if statement.action == "RENAME COLUMN":
-        old, new = statement.columns
-        _known(columns, old)
-        columns = [replace(column, name=new) if column.name == old else column for column in columns]
-        key = tuple(new if name == old else name for name in key)
-        if mark is not None and mark.column == old:
-            raise InvalidTable(f"The column '{old}' is used by the watermark; drop the watermark first.")
+        changed = _renamed(table, *statement.columns)
     elif statement.action == "DROP COLUMN":
+        twice = next((name for name in statement.columns if statement.columns.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidTable(f"Encounter duplicate column '{twice}' in DROP.")
         for name in statement.columns:
-            _known(columns, name)
-            if name in key or (mark is not None and mark.column == name):
-                raise InvalidTable(f"The column '{name}' is used as the primary key or for the watermark.")
-        columns = [column for column in columns if column.name not in statement.columns]
-    elif statement.action == "DROP PRIMARY KEY":
-        key = ()
-    elif statement.action == "DROP WATERMARK":
-        mark = None
-    elif statement.action == "DROP DISTRIBUTION":
-        spread = None
+            _check_unused(table, name, statement.columns)
+        changed = replace(table, columns=tuple(one for one in table.columns if one.name not in statement.columns))
+    elif statement.action in _PARTS:
+        changed = _without_part(table, statement)
     else:
-        columns, mark, key, spread = _changed(table, statement)
-    marked = None if mark is None else (mark.column, mark.expression)
+        changed = _changed(table, statement)
+    mark = changed.watermark
     return completed(
-        columns, marked, key, typing, options=table.options, partition_keys=table.partition_keys, distribution=spread,
-        comment=table.comment, key_name=table.key_name,
+        changed.columns, None if mark is None else (mark.column, mark.expression), changed.primary_key, typing,
+        options=table.options, partition_keys=changed.partition_keys, distribution=changed.distribution,
+        comment=table.comment, key_name=changed.key_name,
     )  # fmt: skip
 
 
-def _changed(table: CatalogTable, statement: st.Alter) -> tuple[list[TableColumn], Any, tuple[str, ...], Any]:
-    """Return columns, watermark, key and distribution after ADD and MODIFY."""
+def _renamed(table: CatalogTable, old: str, new: str) -> CatalogTable:
+    _check_unused(table, old, (), renamed=True)
+    if any(column.name == new for column in table.columns):
+        raise InvalidTable(f"The column '{new}' already existed in table schema.")
+    columns = tuple(replace(column, name=new) if column.name == old else column for column in table.columns)
+    spread = table.distribution
+    key, partition_keys, buckets = (
+        tuple(new if name == old else name for name in names)
+        for names in (table.primary_key, table.partition_keys, () if spread is None else spread.columns)
+    )
+    if spread is not None:
+        spread = replace(spread, columns=buckets)
+    return replace(table, columns=columns, primary_key=key, partition_keys=partition_keys, distribution=spread)
+
+
+def _check_unused(table: CatalogTable, name: str, dropped: Sequence[str], renamed: bool = False) -> None:
+    """Refuse a column that others need; a key may be renamed."""
+    _known(table.columns, name)
+    quoted_name = f"`{name}`"
+    users = [
+        one.name
+        for one in table.columns
+        if one.expression is not None
+        and one.name not in dropped
+        and quoted_name in table.expression_text(one.expression)
+    ]
+    mark = table.watermark
+    use = ""
+    if users:
+        use = f"is referenced by computed column '{users[0]}'"
+    elif mark is not None and (mark.column == name or quoted_name in table.expression_text(mark.expression)):
+        use = "is referenced by watermark expression"
+    elif not renamed:
+        spread = table.distribution.columns if table.distribution is not None else ()
+        for names, what in (
+            (table.primary_key, "primary key"),
+            (table.partition_keys, "partition keys"),
+            (spread, "distribution key"),
+        ):
+            if name in names:
+                use = f"is used as the {what}"
+                break
+    if use:
+        raise InvalidTable(f"The column '{name}' {use}. Change or drop that first.")
+
+
+_PARTS = {
+    "DROP PRIMARY KEY": ("primary_key", "primary key", ()),
+    "DROP WATERMARK": ("watermark", "watermark strategy", None),
+    "DROP DISTRIBUTION": ("distribution", "distribution", None),
+}
+"""What DROP takes from a table: the field, its name, and what it is without it."""
+
+
+def _without_part(table: CatalogTable, statement: st.Alter) -> CatalogTable:
+    part, noun, nothing = _PARTS[statement.action]
+    if not getattr(table, part):
+        raise InvalidTable(f"The base table does not define any {noun}.")
+    if part == "primary_key":
+        name = table.key_name or f"PK_{'_'.join(table.primary_key)}"
+        for given in statement.keys:
+            if given != name:
+                raise InvalidTable(
+                    f"The base table does not define a primary key constraint named '{given}'. Available constraint name: "
+                    f"['{name}']."
+                )
+        table = replace(table, key_name=None)
+    return replace(table, **{part: nothing})
+
+
+def _changed(table: CatalogTable, statement: st.Alter) -> CatalogTable:
+    """Return a table as ADD or MODIFY leaves it."""
     definition = statement.definition
     assert definition is not None
     columns, positions = [*table.columns], dict(statement.positions)
     adds = statement.action == "ADD"
+    given = [column.name for column in definition.columns]
+    twice = next((name for name in given if given.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidTable(f"Encounter duplicate column '{twice}'.")
     for column in map(typed, definition.columns):
         exists = any(one.name == column.name for one in columns)
         if adds and exists:
@@ -253,8 +329,20 @@ def _changed(table: CatalogTable, statement: st.Alter) -> tuple[list[TableColumn
                 continue
             columns.pop(place)
         columns.insert(_place(columns, column.name, positions), column)
-    mark = table.watermark if definition.watermark is None else TableWatermark(*definition.watermark)
-    return columns, mark, definition.primary_key or table.primary_key, definition.distribution or table.distribution
+    parts: dict[str, Any] = {
+        "primary_key": definition.primary_key,
+        "watermark": None if definition.watermark is None else TableWatermark(*definition.watermark),
+        "distribution": definition.distribution,
+    }
+    for part, noun, _ in _PARTS.values():
+        there = bool(getattr(table, part))
+        if parts[part] and adds == there:
+            has, way = ("has already defined the", "drop it before adding") if adds else ("does not define any", "add")
+            raise InvalidTable(f"The base table {has} {noun}. You might want to {way} a new one.")
+    key_name = definition.key_name if definition.primary_key else table.key_name
+    return replace(
+        table, columns=tuple(columns), key_name=key_name, **{part: value for part, value in parts.items() if value}
+    )
 
 
 def _place(columns: list[TableColumn], name: str, positions: dict[str, str | None]) -> int:
@@ -267,7 +355,7 @@ def _place(columns: list[TableColumn], name: str, positions: dict[str, str | Non
     return next(index for index, one in enumerate(columns) if one.name == after) + 1
 
 
-def _known(columns: list[TableColumn], name: str) -> None:
+def _known(columns: Sequence[TableColumn], name: str) -> None:
     if all(column.name != name for column in columns):
         names = ", ".join(column.name for column in columns)
         raise InvalidTable(f"The column '{name}' does not exist in the base table. Its columns: {names}.")
@@ -340,7 +428,10 @@ def shown_table(path: ObjectIdentifier, table: CatalogTable, temporary: bool) ->
 
 def shown_view(path: ObjectIdentifier, view: CatalogView, temporary: bool) -> str:
     """Return the text of SHOW CREATE VIEW."""
-    columns = ",\n".join(f"  {quoted(column.name)}" for column in view.columns)
+    columns = ",\n".join(
+        f"  {quoted(column.name)}{f' COMMENT {_literal(column.comment)}' if column.comment else ''}"
+        for column in view.columns
+    )
     comment = f"\nCOMMENT {_literal(view.comment)}" if view.comment else ""
     query = view.text or view.query
     if not query:

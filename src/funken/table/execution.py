@@ -22,6 +22,7 @@ from funken.table.catalog import (
 )
 from funken.table.connectors.factory import check_metadata
 from funken.table.definitions import created_table, described, liked, shown_table, shown_view, typed
+from funken.table.expression import sql_literal
 from funken.table.logical import LogicalNode, LogicalScan, LogicalSink, walk
 from funken.table.result import ResultKind, TableResult
 from funken.table.schema import ResolvedSchema
@@ -216,17 +217,26 @@ def _create_table(env: TableEnvironment, statement: st.CreateTable) -> TableResu
 
 def _create_view(env: TableEnvironment, statement: st.CreateView) -> TableResult:
     plan = binder(env).query(statement.query)
-    names = statement.columns or plan.row_type.names
+    names = [name for name, _ in statement.columns] or list(plan.row_type.names)
     if len(names) != len(plan.row_type):
         raise InvalidTable(
             f"View '{'.'.join(statement.path)}' names {len(names)} columns, but its query has {len(plan.row_type)}."
         )
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if list(names).count(name) > 1)
+    from funken.table.sql.scopes import repeated_names  # noqa: PLC0415 - as the binder
+
+    repeated = (
+        {name for name in names if names.count(name) > 1} if statement.columns else repeated_names(statement.query)
+    )
+    twice = min(repeated, default=None)
+    if twice is not None:
         raise InvalidTable(
             f"View '{'.'.join(statement.path)}' would have two columns {twice!r}. Rename one with AS, or name the view's columns."
         )
-    columns = tuple(TableColumn(name, column.type) for name, column in zip(names, plan.row_type, strict=True))
+    comments = [comment for _, comment in statement.columns] or [None] * len(names)
+    columns = tuple(
+        TableColumn(name, column.type, comment=comment)
+        for name, column, comment in zip(names, plan.row_type, comments, strict=True)
+    )
     view = CatalogView(statement.query_text, columns, statement.comment, text=statement.query_text)
     env.catalogs.create(
         statement.path,
@@ -248,12 +258,26 @@ def _create_function(env: TableEnvironment, statement: st.CreateFunction) -> Tab
         )
     definition = imported_definition(statement.target, statement.path[-1])
     entry = CatalogFunction(statement.target, "PYTHON", definition, statement.resources)
+    if statement.changes:
+        return _alter_function(env, statement, entry)
     if statement.system:
         if statement.path[-1].upper() in env.catalogs.system_functions and not statement.if_not_exists:
             raise InvalidTable(f"Temporary system function {statement.path[-1]} already exists.")
         env.catalogs.system_functions.setdefault(statement.path[-1].upper(), entry)
     else:
         env.catalogs.create(statement.path, entry, temporary=statement.temporary, if_not_exists=statement.if_not_exists)
+    return TableResult.ok()
+
+
+def _alter_function(env: TableEnvironment, statement: st.CreateFunction, entry: CatalogFunction) -> TableResult:
+    manager = env.catalogs
+    if statement.system:
+        raise InvalidTable("Alter temporary system function is not supported: drop the function, and create it again.")
+    if manager.find("function", statement.path) is None:
+        if statement.if_not_exists:
+            return TableResult.ok()
+        raise InvalidTable(f"Function '{'.'.join(statement.path)}' does not exist.")
+    manager.create(statement.path, entry, temporary=statement.temporary, replace=True)
     return TableResult.ok()
 
 
@@ -267,6 +291,8 @@ def _create_catalog(env: TableEnvironment, statement: st.CreateCatalog) -> Table
     if statement.name in env.catalogs.catalogs and statement.if_not_exists:
         return TableResult.ok()
     make_catalog(env, statement.name, dict(statement.options))
+    if statement.comment is not None:
+        env.catalogs.catalog_comments[statement.name] = statement.comment
     return TableResult.ok()
 
 
@@ -320,7 +346,12 @@ def _alter(env: TableEnvironment, statement: st.Alter) -> TableResult:
         changed = replace(found, properties=tuple({**dict(found.properties), **dict(statement.options)}.items()))
         manager.catalog(catalog).create_database(name, changed)
         return TableResult.ok()
+    if statement.kind == "CATALOG" and statement.action == "COMMENT":
+        manager.catalog(statement.path[0])
+        manager.catalog_comments[statement.path[0]] = statement.comment or ""
+        return TableResult.ok()
     if statement.kind == "CATALOG":
+        manager.catalog(statement.path[0])
         options = manager.catalog_options.setdefault(statement.path[0], {})
         options.update(statement.options)
         for key in statement.keys:
@@ -340,7 +371,7 @@ def _alter(env: TableEnvironment, statement: st.Alter) -> TableResult:
     if statement.action == "AS":
         plan = binder(env).query(statement.query)
         columns = tuple(TableColumn(column.name, column.type) for column in plan.row_type)
-        entry = CatalogView(statement.query_text, columns, text=statement.query_text)
+        entry = replace(entry, query=statement.query_text, columns=columns, text=statement.query_text)
     else:
         from funken.table.definitions import altered  # noqa: PLC0415 - few statements alter
 
@@ -452,6 +483,7 @@ _LISTS: dict[str, tuple[str, Callable[[Any, st.Show], Iterable[str]]]] = {
     "MODELS": ("model name", _names_in("model")),
     "JARS": ("jars", lambda env, _: []),
     "PROCEDURES": ("procedure name", lambda env, _: []),
+    "MATERIALIZED TABLES": ("materialized table name", lambda env, _: []),
     "PARTITIONS": ("partition name", lambda env, _: []),
 }
 
@@ -468,8 +500,11 @@ def _show_create(env: TableEnvironment, kind: str, statement: st.Show) -> TableR
     if kind == "CATALOG":
         name = statement.path[0]
         env.catalogs.catalog(name)
-        options = ",\n  ".join(f"'{key}' = '{value}'" for key, value in env.catalogs.catalog_options[name].items())
-        return _table(["result"], [[f"CREATE CATALOG {quoted(name)}\nWITH (\n  {options}\n)\n"]])
+        pairs = sorted(env.catalogs.catalog_options[name].items())
+        options = ",\n  ".join(f"'{key}' = '{value}'" for key, value in pairs)
+        written = env.catalogs.catalog_comments.get(name)
+        comment = f"COMMENT {sql_literal(written)}\n" if written else ""
+        return _table(["result"], [[f"CREATE CATALOG {quoted(name)}\n{comment}WITH (\n  {options}\n)\n"]])
     found = env.catalogs.table(statement.path)
     path = env.catalogs.identifier(statement.path)
     temporary = env.catalogs.is_temporary("table", path)
@@ -492,7 +527,9 @@ def _described(env: TableEnvironment, path: tuple[str, ...]) -> list[list[Any]]:
         return described(found.table)
     row_type = binder(env).table(path).row_type
     times = {column.name: column.time.value for column in row_type if column.time is not None}
-    return described(CatalogTable(tuple(TableColumn(column.name, column.type) for column in row_type)), times)
+    comments = {column.name: column.comment for column in found.columns}
+    columns = (TableColumn(column.name, column.type, comment=comments.get(column.name)) for column in row_type)
+    return described(CatalogTable(tuple(columns)), times)
 
 
 def _describe(env: TableEnvironment, statement: st.Describe) -> TableResult:
@@ -503,7 +540,8 @@ def _describe(env: TableEnvironment, statement: st.Describe) -> TableResult:
         name = statement.path[0]
         env.catalogs.catalog(name)
         options = env.catalogs.catalog_options[name]
-        rows = [["name", name], ["type", options.get("type", "")], ["comment", None]]
+        rows = [["name", name], ["type", options.get("type", "")]]
+        rows.append(["comment", env.catalogs.catalog_comments.get(name)])
         if statement.extended:
             rows += [[f"option:{key}", value] for key, value in options.items() if key != "type"]
     elif statement.kind == "DATABASE":
@@ -513,13 +551,25 @@ def _describe(env: TableEnvironment, statement: st.Describe) -> TableResult:
             raise InvalidTable(f"Database {database} does not exist in catalog {catalog}.")
         rows = [["name", database], ["comment", found.comment]]
     elif statement.kind == "FUNCTION":
-        function = env.catalogs.function(statement.path)
-        rows = [["is system function", str(function is None).lower()], ["is temporary", "true"]]
-        if function is not None:
-            rows.append(["kind", str(getattr(function.definition, "kind", "scalar")).upper()])
+        rows = _described_function(env, statement.path)
     else:
         raise InvalidTable(f"DESCRIBE {statement.kind} is not supported.")
     return _table(["info name", "info value"], rows)
+
+
+def _described_function(env: TableEnvironment, path: tuple[str, ...]) -> list[list[Any]]:
+    function = env.catalogs.function(path)
+    if function is None:
+        if len(path) > 1 or path[0].lower() not in env.list_functions():
+            raise InvalidTable(f"Function '{'.'.join(path)}' does not exist.")
+        return [["is system function", "true"], ["is temporary", "false"]]
+    is_system = len(path) == 1 and path[0].upper() in env.catalogs.system_functions
+    is_temporary = is_system or env.catalogs.is_temporary("function", env.catalogs.identifier(path))
+    resources = ", ".join(function.resources)
+    return [
+        ["is system function", str(is_system).lower()], ["is temporary", str(is_temporary).lower()],
+        ["class name", function.target], ["function language", function.language], ["resource uris", f"[{resources}]"],
+    ]  # fmt: skip
 
 
 def _describe_rows(rows: list[list[Any]]) -> TableResult:

@@ -23,6 +23,7 @@ from funken.types.row import Row
 
 if TYPE_CHECKING:
     from funken.table.rendering import Rendering
+    from funken.table.table import Table
 
 Render = Callable[["Rendering"], str]
 
@@ -140,11 +141,13 @@ class Expression:
         column: str | None = None,
         constant: Any = None,
         distinct: Render | None = None,
-        expand: Callable[[list[str]], list[Expression]] | None = None,
+        expand: Callable[[Table], list[Expression]] | None = None,
         function: Any = None,
         plain: Expression | None = None,
         arguments: tuple[Any, ...] = (),
+        name: str | None = None,
     ) -> None:
+        self._name = name
         self._render = render
         self._text = text
         self._names = names
@@ -288,9 +291,17 @@ class Expression:
 
     def get(self, name_or_index: str | int) -> Expression:
         """Return a field of a ROW, by name or position."""
+        shown = (
+            f"{self._column}$_{name_or_index}" if isinstance(name_or_index, int) else f"{self._column}${name_or_index}"
+        )
+        names = {} if self._column is None else {"name": shown}
         if isinstance(name_or_index, int):
-            return _function("get", "GET", self, name_or_index)
-        return Expression(lambda r: f"({self.sql(r)}).{quoted(name_or_index)}", f"get({self}, {name_or_index!r})")
+            return Expression(
+                lambda r: f"`$FIELD`({self.sql(r)}, {name_or_index})", f"get({self}, {name_or_index})", **names
+            )
+        return Expression(
+            lambda r: f"({self.sql(r)}).{quoted(name_or_index)}", f"get({self}, {name_or_index!r})", **names
+        )
 
     def at(self, index: Any) -> Expression:
         """Return an element of an ARRAY (from 1), or the value of a key of a MAP."""
@@ -298,8 +309,8 @@ class Expression:
 
     @property
     def flatten(self) -> Expression:
-        """Take the fields of a ROW as columns."""
-        return Expression(lambda r: f"({self.sql(r)}).*", f"flatten({self})")
+        """Take the fields of a ROW as columns: ``row$x``; a value of another type stays as it is."""
+        return Expression(self._render, f"flatten({self})", expand=lambda table: table._flattened(self))
 
     @property
     def distinct(self) -> Expression:
@@ -571,8 +582,6 @@ _UNARY = [
     "reverse",
     "from_base64",
     "to_base64",
-    "to_date",
-    "to_timestamp",
     "cardinality",
     "element",
     "map_keys",
@@ -586,6 +595,9 @@ _UNARY = [
     "sha512",
 ]
 _RENAMED = {"upper_case": "UPPER", "lower_case": "LOWER", "init_cap": "INITCAP"}
+_TIMES = {"to_date": "DATE", "to_time": "TIME", "to_timestamp": "TIMESTAMP(3)"}
+_JOINED = {"starts_with": "STARTSWITH", "ends_with": "ENDSWITH"}
+"""Methods whose function of SQL is written in one word."""
 _AGGREGATES = {
     "sum": "SUM", "sum0": "SUM0", "min": "MIN", "max": "MAX", "count": "COUNT", "avg": "AVG",
     "first_value": "FIRST_VALUE", "last_value": "LAST_VALUE", "stddev_pop": "STDDEV_POP", "stddev_samp": "STDDEV_SAMP",
@@ -649,7 +661,7 @@ def _with_method(name: str, parameters: list[inspect.Parameter], make: Callable[
         value, *values = bound.args
         while values and values[-1] is None:
             values.pop()
-        return make(_camel(name), name.upper(), value, *values)
+        return make(_camel(name), _JOINED.get(name, name.upper()), value, *values)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"Call ``{name.upper()}`` of SQL with the value as its first argument."
@@ -667,6 +679,10 @@ def _of_aggregate(text: str, sql: str) -> Callable[[Expression], Expression]:
 
 def _of_template(text: str, pattern: str) -> Callable[[Expression], Expression]:
     return lambda self: _template(text, pattern, self)
+
+
+def _of_cast(type_: str) -> Callable[[Expression], Expression]:
+    return lambda self: self.cast(type_)
 
 
 def _of_interval(unit: str) -> Callable[[Expression], Expression]:
@@ -687,7 +703,8 @@ def _with_all() -> None:
     for unit in _INTERVALS:
         for name in (unit, f"{unit}s"):
             _with_property(name, _of_interval(unit.upper()), f"Make an interval of {unit}s.")
-    _with_property("to_time", lambda self: self.cast("TIME"), "Convert the value to a time of day.")
+    for name, type_ in _TIMES.items():
+        _with_property(name, _of_cast(type_), f"Convert the value to {type_}; a text that is none fails.")
 
 
 def _log(self: Expression, base: Any = None) -> Expression:
@@ -766,7 +783,7 @@ def col(name: str) -> Expression:
     'times(price, 2)'
     """
     if name == "*":
-        return Expression(lambda r: "*", "*", expand=lambda names: [col(name) for name in names])
+        return Expression(lambda r: "*", "*", expand=lambda table: [col(name) for name in table.names])
     return Expression(lambda r: r.column(name), name, column=name)
 
 

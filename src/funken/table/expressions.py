@@ -28,6 +28,7 @@ from funken.table.types import quoted
 
 if TYPE_CHECKING:
     from funken.table.rendering import Rendering
+    from funken.table.table import Table
 
 
 def _bare(text: str) -> Callable[[], Expression]:
@@ -56,9 +57,11 @@ source_watermark = _bare("SOURCE_WATERMARK()")
 def range_(start: str | int, end: str | int) -> Expression:
     """Return a range of columns, by names or positions (from 1), for ``with_columns`` and ``without_columns``."""
 
-    def expand(names: list[str]) -> list[Expression]:
-        low, high = (names.index(one) + 1 if isinstance(one, str) else one for one in (start, end))
-        return [col(name) for name in names[low - 1 : high]]
+    def expand(table: Table) -> list[Expression]:
+        low, high = (_place_of(one, table) for one in (start, end))
+        if low > high:
+            raise InvalidProgram(f"the columns from {start!r} to {end!r} are none: the first stands behind the last.")
+        return [col(name) for name in table.names[low - 1 : high]]
 
     return Expression(_not_here, f"rangeTo({start}, {end})", expand=expand)
 
@@ -70,29 +73,38 @@ def with_all_columns() -> Expression:
 
 def with_columns(head: Any, *tails: Any) -> Expression:
     """Return some columns: by ranges, positions (from 1), or expressions."""
-    return Expression(_not_here, f"withColumns({head})", expand=lambda names: _picked((head, *tails), names))
+    return Expression(_not_here, f"withColumns({head})", expand=lambda table: _picked((head, *tails), table))
 
 
 def without_columns(head: Any, *tails: Any) -> Expression:
     """Return all columns but some."""
 
-    def expand(names: list[str]) -> list[Expression]:
-        out = {one._column for one in _picked((head, *tails), names)}
-        return [col(name) for name in names if name not in out]
+    def expand(table: Table) -> list[Expression]:
+        out = {one._column for one in _picked((head, *tails), table)}
+        return [col(name) for name in table.names if name not in out]
 
     return Expression(_not_here, f"withoutColumns({head})", expand=expand)
 
 
-def _picked(items: Iterable[Any], names: list[str]) -> list[Expression]:
+def _picked(items: Iterable[Any], table: Table) -> list[Expression]:
     picked: list[Expression] = []
     for item in items:
         if isinstance(item, int) and not isinstance(item, bool):
-            picked.append(col(names[item - 1]))
+            picked.append(col(table.names[_place_of(item, table) - 1]))
         elif isinstance(item, str):
             picked.append(col(item))
         else:
-            picked += [item] if item._expand is None else item._expand(names)
+            picked += [item] if item._expand is None else item._expand(table)
     return picked
+
+
+def _place_of(column: str | int, table: Table) -> int:
+    """Return the position of a column, from 1."""
+    names = table.names
+    place = column if isinstance(column, int) else names.index(column) + 1 if column in names else 0
+    if not 0 < place <= len(names):
+        raise InvalidProgram(f"the table has no column {column!r}, but {len(names)}: {', '.join(names)}.")
+    return place
 
 
 def _not_here(rendering: Any) -> NoReturn:

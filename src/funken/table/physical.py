@@ -325,7 +325,7 @@ def _strategy(self: Translation, node: nodes.ExecScan) -> WatermarkStrategy[Any]
 
 
 def _watermark(self: Translation, node: nodes.ExecWatermark) -> Built:
-    if node.pushed:
+    if node.pushed or self.batch:  # all rows of a batch are there before its end: none is late
         return self.one(node, watermarks.SourceWatermarks, part="WatermarkAssigner", time=node.time)
     return self.one(
         node,

@@ -9,6 +9,7 @@ from funken.errors import InvalidProgram
 from funken.table.catalog import CatalogFunction
 from funken.table.types import quoted
 from funken.table.udf import definition_of
+from funken.table.window import WindowProperties
 
 if TYPE_CHECKING:
     from funken.table.environment import TableEnvironment
@@ -25,6 +26,8 @@ class Rendering:
         self._tables: list[str] = []
         self._functions: list[str] = []
         self._aggregates: dict[str, str] = {}
+        self.properties: list[tuple[str, str]] = []
+        """The properties of windows that were asked for: pairs of a window and START, END, ROWTIME or PROCTIME."""
 
     def table(self, table: Any) -> str:
         """Return a name for a table."""
@@ -70,11 +73,14 @@ class Rendering:
             below = value._column or self._aggregates.get(str(value))
             if below is not None:
                 return f"{below}-{type_.as_nullable()}"
-        return self._aggregates.get(str(item), f"_c{place}")
+        return item._name or self._aggregates.get(str(item), f"_c{place}")
 
     def window_property(self, name: str, suffix: str, expression: Any) -> str:
         """Return START, END, ROWTIME or PROCTIME of the window of a group."""
         window = self._windows.get(name)
+        if isinstance(window, WindowProperties):
+            self.aggregate(f"{suffix.lower()}({expression})")
+            return quoted(window.columns[name, suffix])
         if window is None or not hasattr(window, "group"):
             known = ", ".join(self._windows) or "none"
             raise InvalidProgram(f"{expression} is no window of a group; window() has these: {known}.")
@@ -83,6 +89,7 @@ class Rendering:
                 f"{expression} of a window of rows: it has no start, end or time. Aggregate the time column instead, e.g. by min."
             )
         kind, arguments = window.group(self)
+        self.properties.append((name, suffix))
         self.aggregate(f"{suffix.lower()}({expression})")
         return f"{kind}_{suffix}({arguments})"
 

@@ -14,7 +14,7 @@ from funken.table.rendering import Rendering, path_parts
 from funken.table.schema import ResolvedSchema, Schema
 from funken.table.types import ArrayType, RowType, quoted
 from funken.table.udf import TableAggregateDefinition
-from funken.table.window import GroupWindow, OverWindow
+from funken.table.window import GroupWindow, OverWindow, WindowProperties
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,6 +110,8 @@ class Table:
 
     def _selected(self, fields: Sequence[Any], tail: str, windows: dict[str, Any], group: Any = None) -> Table:
         chosen = self._expanded(fields)
+        if not chosen:
+            raise InvalidProgram("no column is selected, but a table has one at least.")
 
         def build(rendering: Rendering, name: str) -> str:
             behind = tail if group is None else f" GROUP BY {group(rendering)}"
@@ -124,8 +126,16 @@ class Table:
             if isinstance(field, str):
                 field = col(field)  # noqa: PLW2901
             one = lit_or_expression(field)
-            found += [one] if one._expand is None else one._expand(self.names)
+            found += [one] if one._expand is None else one._expand(self)
         return found
+
+    def _flattened(self, value: Expression) -> list[Expression]:
+        """Return the fields of a ROW."""
+        type_ = self.select(value.alias("$row"))._plan.row_type[0].type
+        if not isinstance(type_, RowType):
+            return [value]
+        before = value._column or str(value)
+        return [value.get(field.name).alias(f"{before}${field.name}") for field in type_.fields]
 
     def alias(self, field: str, *fields: str) -> Table:
         """Rename the columns, in order; those behind the last name keep theirs."""
@@ -459,6 +469,10 @@ class GroupedTable:
     """A table grouped by columns: ``select`` computes them and aggregates."""
 
     def __init__(self, table: Table, keys: list[Expression], windows: dict[str, GroupWindow] | None = None) -> None:
+        named = [key for key in keys if key._names and key._plain is not None]
+        if named:  # the name of a computed key is that of a column
+            table = table.add_columns(*named)
+            keys = [col(key._names[0]) if key._names and key._plain is not None else key for key in keys]
         self._table = table
         self._keys = keys
         self._windows: dict[str, Any] = dict(windows or {})
@@ -481,9 +495,7 @@ class GroupedTable:
 
     def aggregate(self, func: Any) -> AggregatedTable:
         """Compute one row of each group by an aggregate function."""
-        call = self._table._applied(func)
-        keys = [key for key in self._keys if (key._column or "") not in self._windows]
-        return AggregatedTable(self, keys, call)
+        return AggregatedTable(self, self._table._applied(func))
 
     def flat_aggregate(self, func: Any) -> FlatAggregateTable:
         """Compute any number of rows of each group by a table aggregate function."""
@@ -492,6 +504,21 @@ class GroupedTable:
             raise InvalidProgram(f"flat_aggregate() takes a table aggregate function, of udtaf(), but {call} is none.")
         rows = call._function.as_array()(*call._arguments)
         return FlatAggregateTable(self, rows.alias(*call._names) if call._names else rows)
+
+    def _rows(self, call: Expression, fields: Sequence[Any]) -> tuple[Table, list[str], list[str], dict[str, Any]]:
+        """Return a table of keys, properties of windows that fields ask for, and a call.
+
+        With it are the names of keys, those of properties, and windows whose properties are these columns.
+        """
+        keys = [key for key in self._keys if (key._column or "") not in self._windows]
+        with Rendering(self._table._environment, self._windows) as rendering:
+            for field in fields if self._windows else ():
+                (col(field) if isinstance(field, str) else lit_or_expression(field)).sql(rendering)
+        columns = {(name, suffix): f"${name}.{suffix}" for name, suffix in rendering.properties}
+        found = [getattr(col(name), suffix.lower()).alias(column) for (name, suffix), column in columns.items()]
+        names = [key._column or f"_k{place}" for place, key in enumerate(keys)]
+        windows = dict.fromkeys(self._windows, WindowProperties(columns))
+        return self.select(*keys, *found, call), names, [*columns.values()], windows
 
 
 class PartitionedTable:
@@ -530,25 +557,30 @@ def _table_argument(func: Any) -> str:
 class AggregatedTable:
     """Groups with the result of an aggregate function: ``select`` chooses columns."""
 
-    def __init__(self, grouped: GroupedTable, keys: list[Expression], call: Expression) -> None:
+    def __init__(self, grouped: GroupedTable, call: Expression) -> None:
         self._grouped = grouped
-        self._keys = keys
         self._call = call
 
     def select(self, *fields: Any) -> Table:
         """Choose columns of the groups and of the results."""
-        table = self._grouped._table
-        rows = self._grouped.select(*self._keys, Expression(self._call._render, str(self._call)).alias("$row"))
+        call = Expression(self._call._render, str(self._call)).alias("$row")
+        rows, _, hidden, windows = self._grouped._rows(call, fields)
         *_, last = rows._plan.row_type
         names = self._call._names
+        before = rows.names[:-1]
         if isinstance(last.type, RowType):
-            rows = table._fields(rows)
-            if names:
-                kept = rows.names[: len(self._keys)]
-                rows = rows.alias(*kept, *names, *rows.names[len(kept) + len(names) :])
+            rows = rows._fields(rows)
+            behind = rows.names[len(before) :]
+            rows = rows.alias(*before, *names, *behind[len(names) :])
         else:
-            rows = rows.alias(*rows.names[:-1], names[0] if names else "_c0")
-        return rows.select(*fields) if fields else rows
+            rows = rows.alias(*before, names[0] if names else "_c0")
+        return _without_hidden(rows, hidden, fields, windows)
+
+
+def _without_hidden(rows: Table, hidden: list[str], fields: Sequence[Any], windows: dict[str, Any]) -> Table:
+    """Return some columns; all but the hidden ones, if none are named."""
+    shown = rows.drop_columns(*map(col, hidden)) if hidden else rows
+    return rows._selected(shown._expanded(fields), "", windows) if fields else shown
 
 
 class FlatAggregateTable:
@@ -560,21 +592,18 @@ class FlatAggregateTable:
 
     def select(self, *fields: Any) -> Table:
         """Choose columns of the groups and of the rows."""
-        grouped = self._grouped
-        keys = [key for key in grouped._keys if (key._column or "") not in grouped._windows]
-        names = [key._names[0] if key._names else key._column or f"_k{place}" for place, key in enumerate(keys)]
-        rows = grouped.select(*keys, self._call.alias("$rows"))
-        *_, last = rows._plan.row_type
+        rows, names, hidden, windows = self._grouped._rows(self._call.alias("$rows"), fields)
+        *before, last = rows._plan.row_type
         assert isinstance(last.type, ArrayType)
         assert isinstance(last.type.element, RowType)
         given = self._call._names or tuple(field.name for field in last.type.element.fields)
         columns = ", ".join(map(quoted, given))
-        kept = "".join(f"{quoted(name)}, " for name in rows.names[: len(names)])
+        kept = "".join(f"{quoted(column.name)}, " for column in before)
         found = rows._query(
             lambda r, name: f"SELECT {kept}{columns} FROM {name} CROSS JOIN UNNEST(`$rows`) AS `$row`({columns})"
         )
-        found = found.alias(*names, *given)
-        return found.select(*fields) if fields else found
+        found = found.alias(*names, *hidden, *given)
+        return _without_hidden(found, hidden, fields, windows)
 
 
 class GroupWindowedTable:

@@ -59,6 +59,13 @@ class GroupWindow:
         return self.kind, f"{self.time.sql(rendering)}, {sizes}"
 
 
+@dataclass(frozen=True)
+class WindowProperties:
+    """The properties of windows that have been computed: columns by the name of the window and START, END, ROWTIME, PROCTIME."""
+
+    columns: dict[tuple[str, str], str]
+
+
 class Tumble:
     """Windows that follow one another: ``Tumble.over(lit(10).minutes).on(col("ts")).alias("w")``."""
 

@@ -82,6 +82,32 @@ def test_generated_rows_are_the_same_in_every_run():
     assert {len(row[1]) for row in rows()} == {4}
 
 
+def test_what_is_inside_of_a_generated_column_has_options_of_its_own():
+    columns = (
+        ("r", parse_type("ROW<x INT, y STRING>")),
+        ("a", parse_type("ARRAY<INT>")),
+        ("m", parse_type("MAP<INT, STRING>")),
+    )
+    options = {
+        "connector": "datagen", "number-of-rows": "2", "fields.r.x.min": "5", "fields.r.x.max": "5", "fields.r.y.length": "2",
+        "fields.a.length": "2", "fields.a.element.min": "7", "fields.a.element.max": "7", "fields.m.key.min": "1",
+        "fields.m.key.max": "1", "fields.m.value.null-rate": "1",
+    }  # fmt: skip
+
+    def rows(options):
+        env = local([]).get_execution_environment()
+        return scan_table(TableContext("t", columns, options=options)).stream(env).execute_and_collect(limit=9)
+
+    assert [(row[0][0], len(row[0][1]), row[1], row[2]) for row in rows(options)] == [(5, 2, [7, 7], {1: None})] * 2
+    for wrong, near in (
+        ("fields.r.z.min", "fields.r.x.min"),
+        ("fields.rr.length", ""),
+        ("fields.a.min", "fields.a.kind"),
+    ):
+        with pytest.raises(InvalidProgram, match=f"Unsupported options .*'{wrong}'.*{near}"):
+            rows({**options, wrong: "1"})
+
+
 def test_values_of_every_type_are_generated():
     columns = tuple(
         (f"f{place}", parse_type(text))

@@ -6,9 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from funken.errors import InvalidProgram
+from funken.errors import FunkenError, InvalidProgram
 from funken.table.connectors.contract import TableContext
 from funken.table.connectors.factory import scan_table
+from funken.table.connectors.json_values import JsonRules, reader_of, text_reader
 from funken.table.environment import EnvironmentSettings, TableEnvironment
 from funken.table.types import parse_type
 
@@ -198,3 +199,85 @@ def test_maps_and_rows_are_in_json(tmp_path):
 
     [(found, row, text)] = rows(made, "SELECT * FROM t")
     assert (found, tuple(row), text) == ({"a": 1}, (2, None), '{"q":[1,2.50]}')
+
+
+@pytest.mark.parametrize("wrong", ["1_000", "\u0661_0", "nan", "inf", "0x1", "1 000"])
+@pytest.mark.parametrize("type_", ["BIGINT", "DOUBLE", "DECIMAL(10, 2)"])
+def test_numbers_are_read_as_java_reads_them(type_, wrong):
+    for read in (text_reader(parse_type(type_)), reader_of(parse_type(type_), JsonRules())):
+        assert float(read(" +5 ")) == 5
+        with pytest.raises(ValueError, match="is no"):
+            read(wrong)
+
+
+@pytest.mark.parametrize(("delimiter", "between"), [("§", "§"), ("→", "→"), ("\\u0001", "\x01"), ("\\t", "\t")])
+def test_any_character_delimits_fields(tmp_path, delimiter, between):
+    (tmp_path / "f.csv").write_text(f"1{between}a\n", encoding="utf-8")
+    made = tables()
+    made.execute_sql(
+        f"CREATE TABLE d (i INT, s STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv', "
+        f"'csv.field-delimiter' = '{delimiter}')"
+    )
+
+    assert rows(made, "SELECT * FROM d") == [(1, "a")]
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "expected"),
+    [
+        ({}, "1,a,\n2,b\n", [(1, "a"), (2, "b")]),
+        ({"allow-trailing-comma": "false"}, "1,a,\n", None),
+        ({}, "1,a,x\n", None),
+        ({"ignore-trailing-unmappable": "true"}, "1,a,x,y\n", [(1, "a")]),
+        ({}, "1,\n", [(1, "")]),
+        ({"empty-string-as-null": "true"}, "1,\n,b\n", [(1, None), (None, "b")]),
+        ({"trim-spaces": "true"}, ' 1 ,\t"a, b " \r\n2, c d \n', [(1, "a, b "), (2, "c d")]),
+        ({"ignore-parse-errors": "true"}, "1\n2,b\n", [(1, None), (2, "b")]),
+        ({"ignore-parse-errors": "true", "fail-on-missing-columns": "true"}, "1\n2,b\n", [(2, "b")]),
+    ],
+)
+def test_what_csv_allows_around_fields(tmp_path, options, text, expected):
+    (tmp_path / "f.csv").write_text(text)
+    given = "".join(f", 'csv.{key}' = '{value}'" for key, value in options.items())
+    made = tables()
+    made.execute_sql(
+        f"CREATE TABLE d (i INT, s STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv'{given})"
+    )
+
+    if expected is None:
+        with pytest.raises(FunkenError, match=r"it has 3 field\(s\) and not 2: i, s"):
+            rows(made, "SELECT * FROM d")
+    else:
+        assert rows(made, "SELECT * FROM d") == expected
+
+
+def test_short_dates_and_rows_without_a_field_in_csv(tmp_path):
+    (tmp_path / "f.csv").write_text("2024-1-2,5;a\n2024-11-12,\n")
+    made = tables()
+    made.execute_sql(
+        "CREATE TABLE d (at DATE, r ROW<x INT, y STRING>) WITH "
+        f"('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')"
+    )
+
+    first, second = datetime.date(2024, 1, 2), datetime.date(2024, 11, 12)
+    assert rows(made, "SELECT at, r.x FROM d") == [(first, 5), (second, None)]
+
+
+def test_names_of_partitions_are_texts_of_java(tmp_path):
+    made = tables()
+    made.execute_sql(
+        "CREATE TABLE d (i INT, b BOOLEAN, at TIMESTAMP(3), seen TIMESTAMP_LTZ(3), s STRING) PARTITIONED BY (b, at, seen, s) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')"
+    )
+    made.execute_sql(
+        "INSERT INTO d VALUES (1, TRUE, TIMESTAMP '2024-02-03 04:05:00', TO_TIMESTAMP_LTZ(1500, 3), 'é a/b:c=%'), "
+        "(2, FALSE, TIMESTAMP '2024-02-03 04:05:06.7', TO_TIMESTAMP_LTZ(0, 3), 'x')"
+    ).wait()
+
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*/*/*")) == [
+        "b=false/at=2024-02-03T04%3A05%3A06.700/seen=1970-01-01T00%3A00%3A00Z/s=x",
+        "b=true/at=2024-02-03T04%3A05/seen=1970-01-01T00%3A00%3A01.500Z/s=é a%2Fb%3Ac%3D%25",
+    ]
+    at = datetime.datetime.fromisoformat("2024-02-03T04:05:00")
+    seen = datetime.datetime.fromtimestamp(1.5, datetime.UTC)
+    assert rows(made, "SELECT * FROM d WHERE b") == [(1, True, at, seen, "é a/b:c=%")]

@@ -115,6 +115,52 @@ def test_alter_changes_columns_options_and_names(env):
         env.execute_sql("ALTER TABLE u DROP nope")
 
 
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("ADD PRIMARY KEY (b) NOT ENFORCED", "already defined the primary key"),
+        ("ADD WATERMARK FOR ts AS ts", "already defined the watermark strategy"),
+        ("MODIFY DISTRIBUTION INTO 2 BUCKETS", "does not define any distribution"),
+        ("DROP DISTRIBUTION", "does not define any distribution"),
+        ("DROP CONSTRAINT other", "named 'other'. Available constraint name: .'pk'."),
+        ("DROP a", "'a' is referenced by computed column 'c'"),
+        ("RENAME a TO z", "'a' is referenced by computed column 'c'"),
+        ("DROP ts", "'ts' is referenced by watermark expression"),
+        ("DROP id", "'id' is used as the primary key"),
+        ("DROP p", "'p' is used as the partition keys"),
+        ("DROP (b, b)", "duplicate column 'b'"),
+        ("RENAME b TO a", "'a' already existed"),
+        ("RESET ()", "does not support empty key"),
+    ],
+)
+def test_alter_refuses_what_others_need_and_what_is_not_there(env, statement, message):
+    env.execute_sql(
+        "CREATE TABLE t (id INT, a INT, b INT, c AS a + 1, p STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts, "
+        "CONSTRAINT pk PRIMARY KEY (id) NOT ENFORCED) PARTITIONED BY (p) WITH ('connector' = 'print')"
+    )
+    before = run(env, "SHOW CREATE TABLE t")
+    with pytest.raises(InvalidTable, match=message):
+        env.execute_sql(f"ALTER TABLE t {statement}")
+
+    assert run(env, "SHOW CREATE TABLE t") == before
+
+
+def test_alter_changes_key_watermark_and_distribution_by_name(env):
+    env.execute_sql("CREATE TABLE t (id INT, a INT, ts TIMESTAMP(3)) WITH ('connector' = 'print')")
+    env.execute_sql("ALTER TABLE t ADD (CONSTRAINT pk PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR ts AS ts)")
+    env.execute_sql("ALTER TABLE t ADD DISTRIBUTION BY HASH (id) INTO 2 BUCKETS")
+    env.execute_sql("ALTER TABLE t RENAME id TO k")
+
+    text = run(env, "SHOW CREATE TABLE t")[0][0]
+    assert all(
+        part in text for part in ("CONSTRAINT `pk` PRIMARY KEY (`k`)", "WATERMARK FOR", "HASH(`k`) INTO 2 BUCKETS")
+    )
+    for part in ("CONSTRAINT pk", "WATERMARK", "DISTRIBUTION"):
+        env.execute_sql(f"ALTER TABLE t DROP {part}")
+    text = run(env, "SHOW CREATE TABLE t")[0][0]
+    assert not any(word in text for word in ("PRIMARY KEY", "WATERMARK", "BUCKETS"))
+
+
 def test_views_are_named_queries(env):
     env.execute_sql("CREATE TABLE t (a INT, b STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '1')")
     env.execute_sql("CREATE VIEW v (x) AS SELECT a + 1 FROM t")
@@ -130,6 +176,71 @@ def test_views_are_named_queries(env):
     env.execute_sql("DROP VIEW v")
     with pytest.raises(FunkenError, match="not found"):
         run(env, "SELECT * FROM w")
+
+
+def test_views_keep_comments_and_have_no_column_twice(env):
+    env.execute_sql("CREATE VIEW v (x COMMENT 'first', y) COMMENT 'both' AS SELECT 1, 'a'")
+    env.execute_sql("ALTER VIEW v AS SELECT 2 AS x, 'b' AS z")
+    env.execute_sql("ALTER VIEW v SET ('k' = 'v')")
+
+    assert run(env, "SHOW CREATE VIEW v")[0][0].splitlines()[1:] == [
+        "  `x`,", "  `z`", ")", "COMMENT 'both'", "AS SELECT 2 AS x, 'b' AS z",
+    ]  # fmt: skip
+    env.execute_sql("CREATE VIEW w (x COMMENT 'first', y) AS SELECT 1, 'a'")
+    assert [row[6] for row in run(env, "DESCRIBE w")] == ["first", None]
+    assert "  `x` COMMENT 'first',\n" in run(env, "SHOW CREATE VIEW w")[0][0]
+    with pytest.raises(InvalidTable, match="would have two columns 'a'"):
+        env.execute_sql("CREATE VIEW u AS SELECT 1 AS a, 2 AS a")
+
+
+def test_like_keeps_names_of_keys_and_refuses_a_second_one(env):
+    env.execute_sql(
+        "CREATE TABLE b (id INT, k STRING, CONSTRAINT p PRIMARY KEY (id) NOT ENFORCED) PARTITIONED BY (k) "
+        "WITH ('connector' = 'print')"
+    )
+    env.execute_sql("CREATE TABLE c LIKE b")
+    env.execute_sql("CREATE TABLE d (PRIMARY KEY (k) NOT ENFORCED) LIKE b (EXCLUDING CONSTRAINTS)")
+
+    assert "CONSTRAINT `p` PRIMARY KEY (`id`)" in run(env, "SHOW CREATE TABLE c")[0][0]
+    assert "PRIMARY KEY (`k`)" in run(env, "SHOW CREATE TABLE d")[0][0]
+    for clause, feature in (("(PRIMARY KEY (k) NOT ENFORCED)", "CONSTRAINTS"), ("PARTITIONED BY (id)", "PARTITIONS")):
+        with pytest.raises(InvalidTable, match=f"specify EXCLUDING {feature}"):
+            env.execute_sql(f"CREATE TABLE e {clause} LIKE b")
+
+
+def test_keys_are_not_enforced_and_tables_have_columns(env):
+    for columns in ("(a INT, PRIMARY KEY (a))", "(a INT PRIMARY KEY)", "(a INT PRIMARY KEY ENFORCED)"):
+        with pytest.raises(InvalidTable, match="NOT ENFORCED"):
+            env.execute_sql(f"CREATE TABLE t {columns} WITH ('connector' = 'print')")
+    with pytest.raises(InvalidTable, match="Expected a column"):
+        env.execute_sql("CREATE TABLE t () WITH ('connector' = 'print')")
+
+
+def test_catalogs_have_comments(env):
+    env.execute_sql("CREATE CATALOG c COMMENT 'mine' WITH ('type' = 'generic_in_memory', 'default-database' = 'd')")
+    assert run(env, "SHOW CREATE CATALOG c")[0][0] == (
+        "CREATE CATALOG `c`\nCOMMENT 'mine'\nWITH (\n  'default-database' = 'd',\n  'type' = 'generic_in_memory'\n)\n"
+    )
+    env.execute_sql("ALTER CATALOG c COMMENT 'it''s new'")
+    assert ("comment", "it's new") in run(env, "DESCRIBE CATALOG c")
+    assert "COMMENT 'it''s new'" in run(env, "SHOW CREATE CATALOG c")[0][0]
+    with pytest.raises(InvalidTable, match="does not exist"):
+        env.execute_sql("ALTER CATALOG nope COMMENT 'x'")
+
+
+def test_functions_of_catalogs_change_and_are_described(env):
+    env.execute_sql("CREATE FUNCTION f AS 'math.sqrt' LANGUAGE PYTHON")
+    env.execute_sql("ALTER FUNCTION f AS 'math.floor' LANGUAGE PYTHON")
+
+    assert run(env, "DESCRIBE FUNCTION f") == [
+        ("is system function", "false"), ("is temporary", "false"), ("class name", "math.floor"),
+        ("function language", "PYTHON"), ("resource uris", "[]"),
+    ]  # fmt: skip
+    assert run(env, "DESCRIBE FUNCTION abs") == [("is system function", "true"), ("is temporary", "false")]
+    env.execute_sql("ALTER FUNCTION IF EXISTS g AS 'math.floor' LANGUAGE PYTHON")
+    for statement in ("ALTER FUNCTION g AS 'math.floor' LANGUAGE PYTHON", "DESCRIBE FUNCTION nope"):
+        with pytest.raises(InvalidTable, match="does not exist"):
+            env.execute_sql(statement)
 
 
 def test_catalogs_and_databases_have_a_current_one(env):

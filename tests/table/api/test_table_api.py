@@ -1,15 +1,18 @@
 """The Table API: each call gives what its SQL gives, as final rows."""
 
 import datetime
+import re
 from decimal import Decimal
 
 import pytest
 
 from funken import Row, RowKind, StreamExecutionEnvironment
-from funken.errors import InvalidProgram
+from funken.errors import FunkenError, InvalidProgram
+from funken.expr.sql.functions import FUNCTIONS
 from funken.table.catalog import InvalidTable
 from funken.table.collecting import remaining
 from funken.table.environment import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
+from funken.table.expression import Expression
 from funken.table.expressions import (
     CURRENT_ROW,
     UNBOUNDED_RANGE,
@@ -30,7 +33,7 @@ from funken.table.expressions import (
     without_columns,
 )
 from funken.table.types import DataTypes
-from funken.table.udf import AggregateFunction, udaf, udf, udtf
+from funken.table.udf import AggregateFunction, TableAggregateFunction, udaf, udf, udtaf, udtf
 from funken.table.window import Over, Session, Slide, Tumble
 from funken.types.info import Types
 
@@ -399,3 +402,141 @@ def test_windows_of_rows_need_a_clock_and_rows_that_stay(numbered):
         of_rows = tables.from_path(name).window(window.on(col(time)).alias("w")).group_by(col("w")).select(col("v").sum)
         with pytest.raises(InvalidTable, match=message):
             of_rows.explain()
+
+
+def test_every_member_of_an_expression_is_a_function_that_there_is():
+    class Names:
+        def column(self, name):
+            return name
+
+        def aggregate(self, text):
+            pass
+
+    special = {"CAST", "CASE", "EXTRACT", "TIMESTAMPDIFF", "TRIM", "POSITION", "OVERLAY", "FLOOR", "CEIL"}
+    unknown, called = [], 0
+    for name, member in vars(Expression).items():
+        if name.startswith("_") or name in (
+            "as_argument",
+            "over",
+            "distinct",
+            "start",
+            "end",
+            "rowtime",
+            "proctime",
+            "milli",
+            "millis",
+        ):
+            continue
+        made = getattr(col("a"), name, None) if isinstance(member, property) else None
+        if made is None and getattr(member, "__signature__", None) is not None:
+            given = [one for one in member.__signature__.parameters.values() if one.name != "self"]
+            made = member(col("a"), *(col("b") for one in given if one.kind is not one.VAR_POSITIONAL))
+        found = re.match(r"([A-Z]\w*)\(", made.sql(Names())) if isinstance(made, Expression) else None
+        if found is not None:
+            called += 1
+            if found[1] not in FUNCTIONS and found[1] not in special:
+                unknown.append((name, found[1]))
+    assert called > 100
+    assert unknown == []
+
+
+def test_fields_of_rows_by_name_by_position_and_all_of_them():
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    row = DataTypes.ROW([DataTypes.FIELD("x", DataTypes.INT()), DataTypes.FIELD("y", DataTypes.STRING())])
+    table = tables.from_elements(
+        [(1, Row(5, "z"))], DataTypes.ROW([DataTypes.FIELD("i", DataTypes.INT()), DataTypes.FIELD("r", row)])
+    )
+
+    def both(of):
+        return of.get_resolved_schema().get_column_names(), [tuple(one) for one in of.execute().collect()]
+
+    assert both(table.select(col("i"), col("r").flatten)) == (["i", "r$x", "r$y"], [(1, 5, "z")])
+    assert both(table.select(col("r").get("y"), col("r").get(0))) == (["r$y", "r$_0"], [("z", 5)])
+    assert both(table.select(col("i").flatten, col("r").get(1).upper_case)) == (["i", "_c1"], [(1, "Z")])
+    with pytest.raises(FunkenError, match="no field 2"):
+        table.select(col("r").get(2))
+
+
+def test_texts_that_are_no_dates_fail_where_the_table_api_converts_them():
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    table = tables.from_elements([("2024-01-02", "abc")], ["s", "t"])
+    dates = table.select(col("s").to_date, col("t").starts_with("ab"), col("t").ends_with("x"))
+
+    assert dates.get_resolved_schema().get_column_names() == ["s-DATE", "_c1", "_c2"]
+    assert [tuple(row) for row in dates.execute().collect()] == [(datetime.date(2024, 1, 2), True, False)]
+    with pytest.raises(FunkenError, match="abc"):
+        list(table.select(col("t").to_date).execute().collect())
+
+
+def test_names_of_computed_keys_are_those_of_columns():
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    table = tables.from_elements([(1, "a", 10), (2, "b", 20), (3, "a", 30)], ["id", "k", "v"])
+    sums = table.group_by((col("id") % 2).alias("odd"), col("k").alias("kk")).select(
+        col("odd"), col("kk").upper_case.alias("kk"), col("v").sum.alias("s")
+    )
+
+    assert sorted(tuple(row) for row in sums.execute().collect()) == [(0, "B", 20), (1, "A", 40)]
+
+
+@pytest.mark.parametrize("names", [(), ("n", "total")])
+def test_properties_of_windows_beside_results_of_aggregate_functions(names):
+    class CountAndSum(AggregateFunction):
+        def create_accumulator(self):
+            return Row(0, 0)
+
+        def accumulate(self, accumulator, value):
+            accumulator[0] += 1
+            accumulator[1] += value
+
+        def get_value(self, accumulator):
+            return Row(*accumulator)
+
+    class Both(TableAggregateFunction):
+        def create_accumulator(self):
+            return []
+
+        def accumulate(self, accumulator, value):
+            accumulator.append(value)
+
+        def emit_value(self, accumulator):
+            yield Row(len(accumulator), sum(accumulator))
+
+    pair = "ROW<a BIGINT, b BIGINT>"
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    start = datetime.datetime.fromisoformat("2024-01-01")
+    rows = [(start + datetime.timedelta(seconds=second), "k", second) for second in (1, 4, 12)]
+    table = tables.from_elements(rows, ["ts", "k", "v"])
+    groups = table.window(Tumble.over(lit(10).seconds).on(col("ts")).alias("w")).group_by(col("w"), col("k"))
+    shown = names or ("a", "b")
+
+    def named(call):
+        return call.alias(*names) if names else call
+
+    for chosen in (
+        groups.aggregate(named(udaf(CountAndSum(), result_type=pair, accumulator_type=pair)(col("v")))),
+        groups.flat_aggregate(named(udtaf(Both(), result_type=pair, accumulator_type="ARRAY<BIGINT>")(col("v")))),
+    ):
+        found = chosen.select(col("k"), col("w").end, *map(col, shown))
+        assert found.get_resolved_schema().get_column_names() == ["k", "EXPR$0", *shown]
+        assert sorted(tuple(row) for row in found.execute().collect()) == [
+            ("k", start + datetime.timedelta(seconds=10), 2, 5),
+            ("k", start + datetime.timedelta(seconds=20), 1, 12),
+        ]
+        assert chosen.select(col("*")).get_resolved_schema().get_column_names() == ["k", *shown]
+
+
+@pytest.mark.parametrize(
+    ("choose", "message"),
+    [
+        (lambda table: table.select(), "no column is selected"),
+        (lambda table: table.drop_columns(col("id"), col("k"), col("v")), "no column is selected"),
+        (lambda table: table.select(with_columns(range_(2, 9))), "no column 9, but 3: id, k, v"),
+        (lambda table: table.select(with_columns(0)), "no column 0, but 3"),
+        (lambda table: table.select(without_columns(range_("id", "w"))), "no column 'w', but 3"),
+        (lambda table: table.select(with_columns(range_("v", "k"))), "the first stands behind the last"),
+    ],
+)
+def test_columns_that_there_are_not_are_named(choose, message):
+    table = TableEnvironment.create().from_elements([(1, "a", 10)], ["id", "k", "v"])
+    with pytest.raises(InvalidProgram, match=message):
+        choose(table)

@@ -100,7 +100,7 @@ def test_create_table_keeps_everything_it_says():
         (True, None, False),
     ]
     assert [column.comment for column in table.columns[:3]] == ["it's", None, "two, times"]
-    assert (table.primary_key, table.key_name, table.enforced) == (("k",), "pk", False)
+    assert (table.primary_key, table.key_name) == (("k",), "pk")
     assert table.watermark == ("ts", "ts - INTERVAL '5' SECOND")
     assert table.distribution == TableDistribution("HASH", ("k",), 4)
     assert table.partition_keys == ("k",)

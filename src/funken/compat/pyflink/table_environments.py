@@ -537,6 +537,21 @@ class WindowGroupedTable(GroupedTable, tables.WindowGroupedTable):
     """A table grouped by windows."""
 
 
+@adopting(tables.AggregatedTable)
+class AggregatedTable(tables.AggregatedTable):
+    """Groups with the result of an aggregate function."""
+
+
+@adopting(tables.FlatAggregateTable)
+class FlatAggregateTable(tables.FlatAggregateTable):
+    """Groups with the rows of a table aggregate function."""
+
+
+@adopting(tables.PartitionedTable)
+class PartitionedTable(tables.PartitionedTable):
+    """A table whose rows belong to partitions."""
+
+
 @adopting(tables.OverWindowedTable)
 class OverWindowedTable(tables.OverWindowedTable):
     """A table with windows of rows."""

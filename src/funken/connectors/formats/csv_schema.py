@@ -198,7 +198,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         """Make a record of the fields of a line; raises ``ValueError`` if they do not fit."""
         parsers = self._parsers
         if len(row) != len(parsers):
-            raise ValueError(f"it has {len(row)} field(s) and not {len(parsers)}: {', '.join(self.names)}")
+            row = self.fitted(row)
         try:
             return self._shape.make([parse(text) for parse, text in zip(parsers, row, strict=True)])
         except (ValueError, KeyError, decimal.InvalidOperation):
@@ -208,6 +208,10 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
                 except (ValueError, KeyError, decimal.InvalidOperation) as error:
                     raise ValueError(f"field {name!r}: {error or repr(text)}") from None
             raise
+
+    def fitted(self, row: Sequence[str]) -> Sequence[str]:
+        """Return the fields of a line that has not as many as there are columns; here it is refused."""
+        raise ValueError(f"it has {len(row)} field(s) and not {len(self.names)}: {', '.join(self.names)}")
 
     def of_columns(self, names: Sequence[str]) -> Callable[[Sequence[str]], Any]:
         """Return ``record`` for lines whose columns have these names, in their order; others than declared are dropped."""

@@ -544,9 +544,9 @@ def time_literal(text: str) -> Literal:
 
 
 def timestamp_literal(text: str) -> Literal:
-    """Return ``TIMESTAMP '2020-01-31 10:00:00.123'``; its precision is that of its digits."""
+    """Return ``TIMESTAMP '2020-01-31 10:00:00.123'``; its precision is that of its digits. A day alone is its beginning."""
     day, _, time = text.strip().replace("T", " ").partition(" ")
-    match, clock = _DATE.fullmatch(day), _TIME.fullmatch(time)
+    match, clock = _DATE.fullmatch(day), _TIME.fullmatch(time or "00:00:00")
     try:
         if match and clock:
             nanos, digits = _time_of(clock)

@@ -5,10 +5,12 @@ Parquet and ORC are read as columns, and of those only the ones that a query nee
 
 from __future__ import annotations
 
+import datetime
 import importlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import CommitterContext, ConnectorContext
@@ -59,6 +61,7 @@ from funken.table.connectors.options import (
     text,
 )
 from funken.table.types import LogicalType, RowType, arrow_type
+from funken.table.values import java_text
 from funken.types.row import Row
 
 # ---- Folders of a file table as its sink leaves them: files of before replaced (INSERT OVERWRITE), partitions
@@ -230,8 +233,8 @@ def is_empty(path: str) -> bool:
     return files.exists(base) and not files_below(path)
 
 
-_PLAIN = " :-,.+"
-"""Characters of values that names of folders keep."""
+_ESCAPED = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^]")
+"""Characters of values that names of folders do not keep, as in Hive."""
 _MICROS = "times are written in microseconds, those with a zone as UTC"
 _LEGACY = "TIMESTAMP and TIMESTAMP_LTZ are told apart by Avro's types"
 _OPTIONS = (
@@ -279,6 +282,29 @@ _METADATA = {
     "file.size": "BIGINT NOT NULL",
     "file.modification-time": "TIMESTAMP_LTZ(3) NOT NULL",
 }
+
+# ---- partitions: values in the names of folders
+
+
+def partition_text(value: Any, type_: LogicalType | None = None) -> str:
+    """Return the text of a value in the name of a folder: Java's, and what separates names is escaped.
+
+    >>> partition_text(True), partition_text(datetime.datetime(2024, 2, 3, 4, 5)), partition_text("é/%")
+    ('true', '2024-02-03T04%3A05', 'é%2F%25')
+    """
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", java_text(value, type_))
+
+
+def partition_value(text_: str, type_: LogicalType) -> Any:
+    """Return the value of a text in the name of a folder.
+
+    >>> from funken.table.types import DataTypes
+    >>> partition_value("2024-02-03T04%3A05", DataTypes.TIMESTAMP(3))
+    datetime.datetime(2024, 2, 3, 4, 5)
+    """
+    plain = unquote(text_)
+    return text_reader(type_)(plain.replace("T", " ") if type_.root.startswith("TIMESTAMP") else plain)
+
 
 # ---- reading
 
@@ -435,8 +461,8 @@ class TableFiles(FileFormat):
         for name, type_ in self.partitions:
             if name not in folders:
                 raise ValueError(f"its path has no folder '{name}=...', but {name!r} is a key of partitions")
-            value = unquote(folders[name])
-            found[name] = None if value == self.default_name else text_reader(type_)(value)
+            value = folders[name]
+            found[name] = None if value == self.default_name else partition_value(value, type_)
         return found
 
     def types(self) -> list[LogicalType]:
@@ -446,8 +472,6 @@ class TableFiles(FileFormat):
 
 
 def _of_file(split: FileSplit) -> dict[str, Any]:
-    import datetime  # noqa: PLC0415 - only for files
-
     file = split.file
     return {
         "$file.path": file.path,
@@ -601,9 +625,10 @@ class FilesScan(ScanTable):
             values = dict(part.split("=", 1) for part in folder.split("/") if "=" in part)
             if len(values) < len(columns):
                 return folders  # the source says what is wrong
-            texts = {name: unquote(value) for name, value in values.items()}
             rows.append(
-                tuple(None if texts[name] == default else text_reader(type_)(texts[name]) for name, type_ in columns)
+                tuple(
+                    None if values[name] == default else partition_value(values[name], type_) for name, type_ in columns
+                )
             )
         return [
             folder
@@ -666,7 +691,7 @@ class FilesScan(ScanTable):
 class ToFile:
     """Makes a row's content of a file: the folder of its partition, and its other values, as a dict for columns."""
 
-    folders: tuple[tuple[str, int], ...]
+    folders: tuple[tuple[str, int, LogicalType], ...]
     places: tuple[int, ...]
     columns: Columns
     default_name: str
@@ -674,15 +699,15 @@ class ToFile:
 
     def __call__(self, row: Row) -> tuple[str, Any]:
         """Return folder and values."""
-        folder = "/".join(f"{name}={self._folder(row[place])}" for name, place in self.folders)
+        folder = "/".join(f"{name}={self._folder(row[place], type_)}" for name, place, type_ in self.folders)
         values = [row[place] for place in self.places]
         if self.documents:
             pairs = zip(self.columns, values, strict=True)
             return folder, {name: _document(value, type_) for (name, type_), value in pairs}
         return folder, Row.of_kind(row.get_row_kind(), *values)
 
-    def _folder(self, value: Any) -> str:
-        return self.default_name if value is None or value == "" else quote(str(value), _PLAIN)
+    def _folder(self, value: Any, type_: LogicalType) -> str:
+        return self.default_name if value is None or value == "" else partition_text(value, type_)
 
 
 def _document(value: Any, type_: Any) -> Any:
@@ -786,7 +811,7 @@ class FilesSink(SinkTable):
         keys = self._context.partition_keys
         named = [key for key in keys if key in partition]
         if not keys or (named and list(keys[: len(named)]) == named):
-            found._emptied = ("/".join(f"{key}={quote(partition[key], _PLAIN)}" for key in named),)
+            found._emptied = ("/".join(f"{key}={partition_text(partition[key])}" for key in named),)
         return found
 
     def _folders(self, sink: FileSink) -> Sink:
@@ -814,7 +839,7 @@ class FilesSink(SinkTable):
         names = context.names
         data = tuple((name, type_) for name, type_ in context.columns if name not in context.partition_keys)
         row = ToFile(
-            tuple((key, names.index(key)) for key in context.partition_keys),
+            tuple((key, names.index(key), dict(context.columns)[key]) for key in context.partition_keys),
             tuple(names.index(name) for name, _ in data),
             data,
             options["partition.default-name"],

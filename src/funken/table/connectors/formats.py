@@ -11,8 +11,9 @@ import difflib
 import functools
 import importlib
 import json
+import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from funken.connectors.formats.avro_schema import AvroSchema
@@ -279,6 +280,49 @@ class ChangeRows(DeserializationSchema, SerializationSchema):
 
 
 @dataclass(frozen=True)
+class TableLines(CsvSchema):
+    """Lines of a table, with what Flink allows around their fields.
+
+    >>> lines = TableLines(Types.ROW_NAMED(["a", "b"], [Types.STRING()] * 2), trims=True)
+    >>> lines.deserialize(b'  x , " y ", ')
+    Row(a='x', b=' y ')
+    """
+
+    surplus: str = "empty"
+    """What may follow the last column: ``any`` fields, one that is ``empty``, or ``nothing``."""
+    trims: bool = False
+    """Whether spaces around fields are no data; those within quotes are."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind, given = super().__reduce__()
+        return kind, (*given, self.surplus, self.trims)
+
+    def rows(self, lines: Iterable[str]) -> Any:
+        """Return an iterator over the fields of lines."""
+        return super().rows(map(self._trimmed, lines) if self.trims else lines)
+
+    @functools.cached_property
+    def _around(self) -> re.Pattern[str]:
+        quote = re.escape(self.quote or "\0")
+        return re.compile(
+            rf"({quote}(?:[^{quote}]|{quote}{quote})*{quote})|[ \t]*({re.escape(self.delimiter)}|\Z)[ \t]*"
+        )
+
+    def _trimmed(self, line: str) -> str:
+        end = len(line.rstrip("\r\n"))
+        return self._around.sub(lambda found: found[1] or found[2], line[:end].lstrip(" \t")) + line[end:]
+
+    def fitted(self, row: Sequence[str]) -> Sequence[str]:
+        """Return the fields of a line that has not as many as there are columns."""
+        width = len(self.names)
+        if len(row) > width and (
+            self.surplus == "any" or (self.surplus == "empty" and len(row) == width + 1 and not row[-1].strip())
+        ):
+            return row[:width]
+        return super().fitted(row)
+
+
+@dataclass(frozen=True)
 class CsvTableRows(DeserializationSchema, SerializationSchema):
     """Lines of delimited text as rows, without a header.
 
@@ -292,28 +336,33 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
     settings: tuple[tuple[str, Any], ...]
     ignores_errors: bool
     plain_decimals: bool = False
+    fails_on_missing: bool = False
+    """Whether a line with too few fields is wrong where wrong fields are NULL."""
+    empty_is_null: bool = False
 
     never_waits = True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.columns, self.settings, self.ignores_errors, self.plain_decimals)
+        more = (self.ignores_errors, self.plain_decimals, self.fails_on_missing, self.empty_is_null)
+        return type(self), (self.columns, self.settings, *more)
 
     @functools.cached_property
     def texts(self) -> CsvSchema:
         """The format with all fields as text."""
         names = [name for name, _ in self.columns]
-        return CsvSchema(Types.ROW_NAMED(names, [Types.STRING()] * len(names)), **dict(self.settings))
+        return TableLines(Types.ROW_NAMED(names, [Types.STRING()] * len(names)), **dict(self.settings))
 
     @functools.cached_property
     def _readers(self) -> list[Callable[[str], Any]]:
         delimiter = dict(self.settings).get("array_delimiter", ";")
-        return [text_reader(type_, delimiter) for _, type_ in self.columns]
+        readers = [text_reader(type_, delimiter) for _, type_ in self.columns]
+        return list(map(_null_if_empty, readers)) if self.empty_is_null else readers
 
     @functools.cached_property
     def _lines(self) -> tuple[CsvSchema, list[Callable[[Any], Any]]]:
         names = [name for name, _ in self.columns]
         pairs = [text_writer(type_, self.plain_decimals) for _, type_ in self.columns]
-        return CsvSchema(Types.ROW_NAMED(names, [kind for kind, _ in pairs]), **dict(self.settings)), [
+        return TableLines(Types.ROW_NAMED(names, [kind for kind, _ in pairs]), **dict(self.settings)), [
             write for _, write in pairs
         ]
 
@@ -336,14 +385,14 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
         except ValueError:
             if not self.ignores_errors:
                 raise
-            texts = self._shorter(message)
+            texts = None if self.fails_on_missing else self._shorter(message)
         return [] if texts is None else self.row_of(tuple(texts))
 
     def _shorter(self, message: bytes) -> Any:
         """Return the texts of a line with too few fields, the others as NULL; ``None`` for a line that is no line."""
         for count in range(len(self.columns) - 1, 0, -1):
             names = [name for name, _ in self.columns[:count]]
-            schema = CsvSchema(Types.ROW_NAMED(names, [Types.STRING()] * count), **dict(self.settings))
+            schema = TableLines(Types.ROW_NAMED(names, [Types.STRING()] * count), **dict(self.settings))
             try:
                 return [*schema.deserialize(message), *[None] * (len(self.columns) - count)]
             except ValueError:
@@ -358,18 +407,26 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
         )
 
 
+def _null_if_empty(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: read(text) if text else None
+
+
 def _csv(format_: TableFormat, columns: Columns) -> CsvTableRows:
     options = format_.options
     settings = {
-        "delimiter": options["field-delimiter"].encode().decode("unicode_escape"),
+        "delimiter": options["field-delimiter"].encode("latin-1", "backslashreplace").decode("unicode_escape"),
         "quote": None if options["disable-quote-character"] else options["quote-character"],
         "escape": options["escape-character"],
         "null_literal": options["null-literal"],
         "comment": "#" if options["allow-comments"] else None,
         "array_delimiter": options["array-element-delimiter"],
-    }
+        "trims": options["trim-spaces"],
+        "surplus": "any" if options["ignore-trailing-unmappable"]
+        else "empty" if options["allow-trailing-comma"] else "nothing",
+    }  # fmt: skip
     plain = not options["write-bigdecimal-in-scientific-notation"]
-    return CsvTableRows(columns, tuple(settings.items()), options["ignore-parse-errors"], plain)
+    missing, empty = options["fail-on-missing-columns"], options["empty-string-as-null"]
+    return CsvTableRows(columns, tuple(settings.items()), options["ignore-parse-errors"], plain, missing, empty)
 
 
 # ---- formats whose schemas make dicts: avro, protobuf
@@ -571,6 +628,11 @@ _OPTIONS: dict[str, tuple[ConnectorOption, ...]] = {
         ConnectorOption("escape-character", text, None),
         ConnectorOption("null-literal", text, None),
         ConnectorOption("write-bigdecimal-in-scientific-notation", boolean, True),
+        ConnectorOption("trim-spaces", boolean, False),
+        ConnectorOption("ignore-trailing-unmappable", boolean, False),
+        ConnectorOption("allow-trailing-comma", boolean, True),
+        ConnectorOption("fail-on-missing-columns", boolean, False),
+        ConnectorOption("empty-string-as-null", boolean, False),
     ),
     "avro": (
         ConnectorOption("codec", text, None, unused="messages are not compressed one by one"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import random
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -91,23 +91,50 @@ class BlackholeFactory(TableFactory):
 
 # ---- datagen
 
-_FIELD_OPTIONS = (
-    ConnectorOption("fields.#.kind", one_of("random", "sequence"), None),
-    ConnectorOption("fields.#.min", text, None),
-    ConnectorOption("fields.#.max", text, None),
-    ConnectorOption("fields.#.max-past", duration, None),
-    ConnectorOption("fields.#.length", integer, None),
-    ConnectorOption("fields.#.var-len", boolean, None),
-    ConnectorOption("fields.#.start", integer, None),
-    ConnectorOption("fields.#.end", integer, None),
-    ConnectorOption("fields.#.null-rate", float, None),
-)
+_FIELD_OPTIONS = {
+    "min": text, "max": text, "max-past": duration, "length": integer, "var-len": boolean, "null-rate": float,
+    "start": integer, "end": integer,
+}  # fmt: skip
+_OF_KIND = {
+    "sequence": ("start", "end"),
+    "ArrayType": ("length",),
+    "MapType": ("length",),
+    "MultisetType": ("length",),
+    "BooleanType": (),
+    "RowType": (),
+    **dict.fromkeys(("VarCharType", "CharType", "VarBinaryType", "BinaryType"), ("length", "var-len")),
+    **dict.fromkeys(("TimestampType", "LocalZonedTimestampType", "DateType", "TimeOfDayType"), ("max-past",)),
+}
+"""The options of fields by type; numbers have a least and a greatest value."""
 _DATAGEN_OPTIONS = (
     ConnectorOption("rows-per-second", integer, 10_000),
     ConnectorOption("number-of-rows", integer, None),
     ConnectorOption("scan.parallelism", integer, None),
-    *_FIELD_OPTIONS,
 )
+
+
+def _parts(name: str, type_: Any) -> list[tuple[str, Any]]:
+    """Return the types inside of another, with the names that options have for them."""
+    kind = type(type_).__name__
+    if kind == "RowType":
+        return [(f"{name}.{field.name}", field.type) for field in type_.fields]
+    parts = {"ArrayType": ("element",), "MultisetType": ("element",), "MapType": ("key", "value")}.get(kind, ())
+    return [(f"{name}.{part}", getattr(type_, part)) for part in parts]
+
+
+def _options_of(name: str, type_: Any, given: Mapping[str, str]) -> list[ConnectorOption]:
+    """Return the options of a column, and of what is inside of it."""
+    kind = ConnectorOption(f"fields.{name}.kind", one_of("random", "sequence"), "random")
+    is_sequence = given.get(kind.key, "").lower() == "sequence"
+    own = _OF_KIND.get("sequence" if is_sequence else type(type_).__name__, ("min", "max"))
+    found = [kind] + [
+        ConnectorOption(f"fields.{name}.{key}", _FIELD_OPTIONS[key], None)
+        for key in (own if is_sequence else (*own, "null-rate"))
+    ]
+    inner = [] if is_sequence else _parts(name, type_)
+    return found + [one for part in inner for one in _options_of(*part, given)]
+
+
 _INTEGERS = {"TinyIntType": 8, "SmallIntType": 16, "IntType": 32, "BigIntType": 64}
 _HEX = "0123456789abcdef"
 
@@ -134,11 +161,13 @@ class FieldRule:
     type: Any
     least: Any = None
     greatest: Any = None
-    length: int = 100
+    length: int | None = None
     varies: bool = False
     start: int | None = None
     past: int = 0
     null_rate: float = 0.0
+    inner: tuple[FieldRule, ...] = ()
+    """How the values of elements, keys, values, or fields are made."""
 
     def value(self, source: random.Random, index: int) -> Any:
         """Return the value for an index."""
@@ -181,8 +210,8 @@ def _bounds(rule: FieldRule, widest: float) -> tuple[float, float]:
 
 
 def _length(rule: FieldRule, type_: Any, source: random.Random) -> int:
-    longest = getattr(type_, "length", rule.length)
-    length = min(rule.length, longest)
+    wanted = 100 if rule.length is None else rule.length
+    length = min(wanted, getattr(type_, "length", wanted))
     return source.randint(1, length) if rule.varies and length else length
 
 
@@ -194,19 +223,16 @@ def _random_time_or_collection(rule: FieldRule, type_: Any, kind: str, source: r
             return then
         plain = then.replace(tzinfo=None)
         return plain.date() if kind == "DateType" else plain.time() if kind == "TimeOfDayType" else plain
+    length = 3 if rule.length is None else rule.length
     if kind == "ArrayType":
-        return [random_value(rule, type_.element, source) for _ in range(rule.length if rule.length != 100 else 3)]
-    if kind in ("MapType", "MultisetType"):
-        value = getattr(type_, "value", None)
-        key = getattr(type_, "key", None) or type_.element
-        return {
-            random_value(rule, key, source): source.randint(1, 9)
-            if value is None
-            else random_value(rule, value, source)
-            for _ in range(3)
-        }
+        return [rule.inner[0].value(source, 0) for _ in range(length)]
+    if kind == "MultisetType":
+        return {rule.inner[0].value(source, 0): source.randint(1, 9) for _ in range(length)}
+    if kind == "MapType":
+        key, value = rule.inner
+        return {key.value(source, 0): value.value(source, 0) for _ in range(length)}
     if kind == "RowType":
-        return Row(*(random_value(rule, field.type, source) for field in type_.fields))
+        return Row(*(one.value(source, 0) for one in rule.inner))
     raise InvalidProgram(f"datagen cannot make values of type {type_}; cast a column of another type.")
 
 
@@ -244,34 +270,30 @@ class DatagenTable(ScanTable):
 
 
 def _rule(path: str, name: str, type_: Any, options: OptionValues) -> tuple[FieldRule, int | None]:
-    """Return the rule of a column, and the number of rows it allows."""
-    if options.of_field(name, "kind") == "sequence":
-        start, end = options.of_field(name, "start"), options.of_field(name, "end")
+    """Return the rule of a column, and how many rows it allows."""
+
+    def option(key: str) -> Any:
+        return options.get(f"fields.{name}.{key}")
+
+    if option("kind") == "sequence":
+        start, end = option("start"), option("end")
         if start is None or end is None:
             raise InvalidProgram(
                 f"column {name!r} of table {path!r} is a sequence without a beginning or an end: set "
                 f"'fields.{name}.start' and 'fields.{name}.end'."
             )
         return FieldRule(type_, start=start), end - start + 1
-    length = options.of_field(name, "length")
-    return (
-        FieldRule(
-            type_,
-            options.of_field(name, "min"),
-            options.of_field(name, "max"),
-            100 if length is None else length,
-            bool(options.of_field(name, "var-len")),
-            None,
-            options.of_field(name, "max-past") or 0,
-            options.of_field(name, "null-rate") or 0.0,
-        ),
-        None,
-    )
+    rule = FieldRule(
+        type_, option("min"), option("max"), option("length"), bool(option("var-len")), None, option("max-past") or 0,
+        option("null-rate") or 0.0, tuple(_rule(path, *part, options)[0] for part in _parts(name, type_)),
+    )  # fmt: skip
+    return rule, None
 
 
 class DatagenFactory(TableFactory):
     """Makes tables of generated rows; bounded with ``number-of-rows``, or a column that is a sequence."""
 
     def scan(self, context: TableContext) -> ScanTable:
-        """Return a scan that makes rows."""
-        return DatagenTable(context, OptionValues(context.path, context.options, _DATAGEN_OPTIONS))
+        """Return what makes rows."""
+        own = [one for name, type_ in context.columns for one in _options_of(name, type_, context.options)]
+        return DatagenTable(context, OptionValues(context.path, context.options, (*_DATAGEN_OPTIONS, *own)))

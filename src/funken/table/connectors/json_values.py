@@ -12,6 +12,7 @@ import datetime
 import functools
 import importlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -22,6 +23,7 @@ from funken.table.types import LogicalType, RowType
 from funken.table.values import java_text
 from funken.types.info import Types
 from funken.types.row import Row
+from funken.types.text import decimal_number, limits, real_number, whole_number
 
 Columns = tuple[tuple[str, LogicalType], ...]
 Read = Callable[[Any], Any]
@@ -61,11 +63,14 @@ def _decoder() -> Callable[[bytes], Any]:
 
 
 def _whole(bits: int) -> Read:
-    least, greatest = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    least, greatest = limits(bits)
+    parse = whole_number(bits)
 
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise ValueError(f"{value!r:.60} is no whole number")
+        if type(value) is str:
+            return parse(value)
         number = int(float(value)) if isinstance(value, NumberText) else int(value)
         if not least <= number <= greatest:
             raise ValueError(f"{value} does not fit into {bits} bits")
@@ -77,7 +82,7 @@ def _whole(bits: int) -> Read:
 def _float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise ValueError(f"{value!r:.60} is no number")
-    return float(value)
+    return real_number(value) if type(value) is str else float(value)
 
 
 def _boolean(value: Any) -> bool:
@@ -97,7 +102,7 @@ def _decimal(scale: int) -> Read:
 
     def read(value: Any) -> Decimal:
         try:
-            return Decimal(str(value).strip()).quantize(step, "ROUND_HALF_UP")
+            return decimal_number(str(value)).quantize(step, "ROUND_HALF_UP")
         except InvalidOperation:
             raise ValueError(f"{value!r:.60} is no decimal number") from None
 
@@ -362,13 +367,22 @@ def text_reader(type_: LogicalType, delimiter: str = ";") -> Read:
         return lambda text: [read(part) for part in text.split(delimiter)] if text else []
     if isinstance(type_, RowType):
         readers = [text_reader(field.type) for field in type_.fields]
-        return lambda text: Row(*(read(part) for read, part in zip(readers, text.split(delimiter), strict=True)))
+        return lambda text: (
+            Row(*(read(part) for read, part in zip(readers, text.split(delimiter), strict=True))) if text else None
+        )
     if name in ("MapType", "MultisetType"):
         raise InvalidProgram(f"delimited text has no place for values of {type_}; cast the column to STRING.")
     if name in _BITS:
-        whole = _whole(_BITS[name])
-        return lambda text: whole(text.strip())
+        return whole_number(_BITS[name])
+    if name == "DateType":
+        return lambda text: _date(
+            _SHORT_DATE.sub(lambda match: f"{match[1]}-{match[2]:0>2}-{match[3]:0>2}", text.strip())
+        )
     return reader_of(type_, JsonRules())
+
+
+_SHORT_DATE = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)", re.ASCII)
+"""Dates in delimited text may leave out zeros: ``2024-1-2``."""
 
 
 def text_writer(type_: LogicalType, plain_decimals: bool | None = None) -> tuple[Any, Callable[[Any], Any]]:

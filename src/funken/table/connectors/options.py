@@ -50,7 +50,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
 @dataclass(frozen=True)
 class ConnectorOption:
-    """One option: its key (``#`` stands for any part of a name), how it is read, and its default."""
+    """One option: its key, how it is read, and its default."""
 
     key: str
     parse: Callable[[str], Any] = text
@@ -64,18 +64,13 @@ class ConnectorOption:
         return self.default is _REQUIRED
 
     def matches(self, key: str) -> bool:
-        """Return True if a key is this option's; ``prefix.*`` and ``a.#.b`` are patterns.
+        """Whether a key is this option's; ``prefix.*`` is a pattern.
 
         >>> ConnectorOption("properties.*", default=None).matches("properties.group.id")
-        True
-        >>> ConnectorOption("fields.#.min", default=None).matches("fields.a.b.min")
         True
         """
         if self.key.endswith(".*"):
             return key.startswith(self.key[:-1]) and len(key) > len(self.key) - 1
-        if ".#." in self.key:
-            head, tail = self.key.split("#")
-            return key.startswith(head) and key.endswith(tail) and len(key) > len(head) + len(tail)
         return key == self.key
 
 
@@ -169,12 +164,9 @@ class OptionValues:
         """Return the options that begin with a prefix, without it."""
         return {key[len(prefix) :]: value for key, value in self._options.items() if key.startswith(prefix)}
 
-    def of_field(self, name: str, suffix: str) -> Any:
-        """Return ``fields.<name>.<suffix>``, parsed; ``None`` if it is not set."""
-        key = f"fields.{name}.{suffix}"
-        if key not in self._options:
-            return None
-        return self.parsed(self._declared[f"fields.#.{suffix}"], key)
+    def get(self, key: str) -> Any:
+        """Return the value of an option that may not be declared; ``None`` then."""
+        return self._values.get(key)
 
 
 @cache
@@ -184,7 +176,7 @@ def _warn(path: str, key: str, why: str) -> None:
 
 
 def _is_pattern(key: str) -> bool:
-    return key.endswith(".*") or ".#." in key
+    return key.endswith(".*")
 
 
 def _nearest(key: str, known: list[str]) -> str:

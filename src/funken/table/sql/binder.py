@@ -484,7 +484,12 @@ class SelectBinder:
     ) -> Bound:
         """Project, remove duplicates, sort and cut."""
         tree = self.tree
-        distinct = bool(tree.args.get("distinct"))
+        distinct = tree.args.get("distinct")
+        if distinct is not None and distinct.args.get("on") is not None:
+            fail(
+                distinct,
+                "DISTINCT ON is not supported: keep rows by ROW_NUMBER() OVER (PARTITION BY .. ORDER BY ..) = 1",
+            )
         extra = nodes[width:]
         if distinct and extra:
             fail(tree.args["order"], "Expression of ORDER BY is not in the select clause of SELECT DISTINCT")

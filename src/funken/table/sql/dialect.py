@@ -84,6 +84,7 @@ class Flink(Dialect):
                     "UNPIVOT",
                     "TRUNCATE",
                     "SESSION",
+                    "==",
                 }
                 and not word.startswith(("{%", "{{"))
                 and token
@@ -160,6 +161,29 @@ class Flink(Dialect):
                 exp.Kwarg(this=exp.var(names[0].name), expression=self._parse_lambda())
             )
         }
+
+        # -- what sqlglot lets pass
+
+        def _parse_csv(self, parse_method: Any, sep: Any = TokenType.COMMA) -> Any:
+            begin = self._index
+            found = super()._parse_csv(parse_method, sep)
+            if self._index > begin and self._prev.token_type == sep:
+                self.raise_error("Expected an item behind the comma", self._prev)
+            return found
+
+        def _parse_id_var(self, any_token: bool = True, tokens: Any = None) -> Any:
+            return None if self._curr.token_type == TokenType.STRING else super()._parse_id_var(any_token, tokens)
+
+        def _parse_join(self, *args: Any, **kwargs: Any) -> Any:
+            first, found = self._curr, super()._parse_join(*args, **kwargs)
+            if found is None and first.token_type == TokenType.COMMA:
+                self.raise_error("Expected a table behind the comma", first)
+            return found
+
+        def _parse_where(self, skip_where_token: bool = False) -> Any:
+            if skip_where_token and self._prev.token_type != TokenType.WHERE:
+                self.raise_error("Expected WHERE")
+            return super()._parse_where(skip_where_token)
 
         # -- arguments
 

@@ -291,11 +291,11 @@ class ExpressionBinder:
             if len(relations) > 1:
                 fail(parts[0], f"Table '{'.'.join(names[:length])}' is ambiguous")
             for relation in relations:
-                positions = [place for place, column in enumerate(relation.columns) if column.name == names[length]]
-                if len(positions) > 1:
+                found = relation.find(names[length])
+                if len(found) > 1:
                     fail(parts[length], f"Column '{names[length]}' is ambiguous")
-                if positions:
-                    return self.reference(scope, relation.start + positions[0], depth, parts[length + 1 :])
+                if found:
+                    return self.reference(scope, found[0][0], depth, parts[length + 1 :])
         found = scope.find(names[0])
         if names[0] in scope.merged and found:
             return self.fields(self.at_depth(scope.merged[names[0]], depth), parts[1:])
@@ -770,6 +770,16 @@ def _plus(binder: ExpressionBinder, tree: Any) -> Node:
     return binder.made(tree, "||", texts)
 
 
+def _field(binder: ExpressionBinder, tree: Any) -> Node:
+    """A field of a row by its position, from 0, of the Table API."""
+    row, place = tree.expressions
+    node, index = binder.bind(row), int(place.this)
+    fields = getattr(node.type, "fields", ())
+    if not index < len(fields):
+        fail(tree, f"There is no field {index} in {node.type}")
+    return binder.made(tree, "GET", [node], field=index)
+
+
 _BARE = {"CURRENT_DATABASE", "CURRENT_ROW_TIMESTAMP"}
 _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     "CAST": ExpressionBinder.cast,
@@ -782,6 +792,7 @@ _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     "TIMESTAMPDIFF": ExpressionBinder.with_unit,
     "DESCRIPTOR": ExpressionBinder.descriptor,
     "$PLUS": _plus,
+    "$FIELD": _field,
     **dict.fromkeys(WINDOW_FUNCTIONS, ExpressionBinder.group_window),
 }
 _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {

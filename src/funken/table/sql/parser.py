@@ -315,7 +315,9 @@ def definition(reader: TokenReader) -> dict[str, Any]:
         else:
             columns.append(column(reader, parts))
 
-    reader.listed(item)
+    if not reader.listed(item):
+        reader.at -= 1
+        reader.fail("a column")
     parts["columns"] = tuple(columns)
     return parts
 
@@ -330,8 +332,10 @@ def _constraint(reader: TokenReader, parts: dict[str, Any], on_column: str | Non
     parts["primary_key"] = (on_column,) if on_column is not None else reader.listed(reader.name)
     parts["key_name"] = name
     if not reader.words("NOT", "ENFORCED"):
-        reader.words("ENFORCED")
-        parts["enforced"] = True
+        raise st.InvalidStatement(
+            "A PRIMARY KEY is not enforced: no row is checked, the key says which rows are versions of one another. Write "
+            "PRIMARY KEY (..) NOT ENFORCED."
+        )
 
 
 def column(reader: TokenReader, parts: dict[str, Any]) -> st.ColumnDefinition:
@@ -360,11 +364,8 @@ def _view(reader: TokenReader, temporary: bool, replace: bool) -> st.Statement:
     missing = reader.words("IF", "NOT", "EXISTS")
     path = reader.path()
 
-    def name() -> str:
-        found = reader.name()
-        if reader.words("COMMENT"):
-            reader.string()
-        return found
+    def name() -> tuple[str, str | None]:
+        return reader.name(), reader.string() if reader.words("COMMENT") else None
 
     columns = reader.listed(name) if reader.word() == "(" else ()
     comment = reader.string() if reader.words("COMMENT") else None
@@ -380,7 +381,12 @@ def _view(reader: TokenReader, temporary: bool, replace: bool) -> st.Statement:
 
 def _function(reader: TokenReader, temporary: bool, system: bool) -> st.Statement:
     missing = reader.words("IF", "NOT", "EXISTS")
-    path = reader.path()
+    return _function_body(reader, reader.path(), temporary, system, missing)
+
+
+def _function_body(
+    reader: TokenReader, path: st.Path, temporary: bool, system: bool, missing: bool, changes: bool = False
+) -> st.Statement:
     reader.need("AS")
     target = reader.string()
     language = "JAVA"
@@ -396,7 +402,7 @@ def _function(reader: TokenReader, temporary: bool, system: bool) -> st.Statemen
                 break
     options = reader.options() if reader.words("WITH") else ()
     return st.CreateFunction(
-        path, target, language, temporary, system, missing, tuple(resources), options, text=reader.text
+        path, target, language, temporary, system, missing, tuple(resources), options, changes, text=reader.text
     )
 
 
@@ -434,8 +440,8 @@ def drop(reader: TokenReader) -> st.Statement:
 def alter(reader: TokenReader) -> st.Statement:
     """Read an ALTER statement."""
     reader.need("ALTER")
-    reader.words("TEMPORARY")
-    reader.words("SYSTEM")
+    temporary = reader.words("TEMPORARY")
+    system = temporary and reader.words("SYSTEM")
     for kind in ("TABLE", "VIEW", "FUNCTION", "DATABASE", "CATALOG", "MODEL"):
         if reader.words(kind):
             break
@@ -444,6 +450,10 @@ def alter(reader: TokenReader) -> st.Statement:
     missing = reader.words("IF", "EXISTS")
     path = reader.path()
     base: dict[str, Any] = {"kind": kind, "path": path, "if_exists": missing, "text": reader.text}
+    if kind == "CATALOG" and reader.words("COMMENT"):
+        return st.Alter(action="COMMENT", comment=reader.string(), **base)
+    if kind == "FUNCTION":
+        return _function_body(reader, path, temporary, system, missing, changes=True)
     if kind == "VIEW" and reader.words("AS"):
         text = reader.rest()
         inner = reader.nested(text)

@@ -80,7 +80,7 @@ class FromBinder:
             self.scope.merged |= merged
         else:
             node, alias, path = self.relation(tree)
-            self.scope.add(alias, node.row_type, path)
+            self.scope.add(alias, node.row_type, path, tree)
             self.hide(tree)
         self.node, self.empty = node, False
         for join in tree.args.get("joins") or () if nested is None else ():
@@ -196,7 +196,7 @@ class FromBinder:
             right, alias, path = self.relation(target)
             if alias is not None and any(other.alias == alias for other in self.scope.relations):
                 fail(target, f"Duplicate relation name '{alias}' in FROM clause")
-            self.scope.add(alias, right.row_type, path)
+            self.scope.add(alias, right.row_type, path, target)
         if version is not None:
             self.temporal(left, right, how, version, on, tree)
             return

@@ -63,6 +63,24 @@ class ScopeRelation:
     start: int
     path: tuple[str, ...] = ()
     hidden: set[int] = field(default_factory=set)
+    repeated: frozenset[str] = frozenset()
+    """Names that several columns were given: ``*`` takes these columns, no name does."""
+
+    def find(self, name: str) -> list[tuple[int, OutputColumn]]:
+        """Return the columns of a name, with their positions."""
+        found = [each for each in enumerate(self.columns, self.start) if each[1].name == name]
+        return found * 2 if name in self.repeated else found
+
+
+def repeated_names(query: Any) -> frozenset[str]:
+    """Return the names that a query gives to more than one column.
+
+    >>> import sqlglot
+    >>> sorted(repeated_names(sqlglot.parse_one("SELECT a AS x, b AS x, c, t.* FROM t")))
+    ['x']
+    """
+    names = [one.alias_or_name for one in query.selects if not one.is_star]
+    return frozenset(name for name in names if name and names.count(name) > 1)
 
 
 @dataclass
@@ -83,9 +101,14 @@ class Scope:
         for relation in self.relations:
             yield from enumerate(relation.columns, relation.start)
 
-    def add(self, alias: str | None, row_type: RelationType, path: tuple[str, ...] = ()) -> ScopeRelation:
-        """Add a relation behind the others."""
+    def add(
+        self, alias: str | None, row_type: RelationType, path: tuple[str, ...] = (), tree: Any = None
+    ) -> ScopeRelation:
+        """Add a relation behind the others; ``tree`` is that of a sub-query."""
         relation = ScopeRelation(alias, row_type.columns, self.width, path)
+        given = tree.args.get("alias") if isinstance(tree, exp.Subquery) else None
+        if isinstance(tree, exp.Subquery) and (given is None or not given.columns):
+            relation.repeated = repeated_names(tree)
         self.relations.append(relation)
         return relation
 
@@ -105,12 +128,7 @@ class Scope:
 
     def find(self, name: str) -> list[tuple[int, OutputColumn]]:
         """Return the columns of a name."""
-        return [
-            (index, column)
-            for relation in self.relations
-            for index, column in enumerate(relation.columns, relation.start)
-            if column.name == name
-        ]
+        return [found for relation in self.relations for found in relation.find(name)]
 
     def suggestion(self, name: str, relation: ScopeRelation | None = None) -> str:
         """Return a hint at the nearest name."""

@@ -77,7 +77,6 @@ class DeclaredTable:
     watermark: tuple[str, str] | None = None
     primary_key: tuple[str, ...] = ()
     key_name: str | None = None
-    enforced: bool = False
     comment: str | None = None
     distribution: TableDistribution | None = None
     partition_keys: tuple[str, ...] = ()
@@ -112,7 +111,7 @@ class CreateView(Statement):
     path: Path
     query: Any
     query_text: str
-    columns: tuple[str, ...] = ()
+    columns: tuple[tuple[str, str | None], ...] = ()  # names and comments
     comment: str | None = None
     temporary: bool = False
     if_not_exists: bool = False
@@ -121,7 +120,7 @@ class CreateView(Statement):
 
 @dataclass(frozen=True)
 class CreateFunction(Statement):
-    """CREATE FUNCTION."""
+    """CREATE FUNCTION, or ALTER FUNCTION if it ``changes`` one; then ``if_not_exists`` is IF EXISTS."""
 
     path: Path
     target: str
@@ -131,6 +130,7 @@ class CreateFunction(Statement):
     if_not_exists: bool = False
     resources: tuple[str, ...] = ()
     options: Options = ()
+    changes: bool = False
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,8 @@ class Alter(Statement):
     """ALTER of an object.
 
     ``action``: RENAME (``new_path``), RENAME COLUMN (``columns``: old, new), SET, RESET (``keys``), ADD, MODIFY
-    (``definition``), DROP COLUMN (``columns``), DROP PRIMARY KEY, DROP WATERMARK, DROP DISTRIBUTION, AS (``query``).
+    (``definition``), COMMENT (``comment``, of a catalog), DROP COLUMN (``columns``), DROP PRIMARY KEY, DROP WATERMARK, DROP
+    DISTRIBUTION, AS (``query``).
     """
 
     kind: str
@@ -197,6 +198,7 @@ class Alter(Statement):
     positions: tuple[tuple[str, str | None], ...] = ()  # of added columns: FIRST (None), AFTER a column
     query_text: str = ""
     query: Any = None
+    comment: str | None = None
     if_exists: bool = False
 
 
