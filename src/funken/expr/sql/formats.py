@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import calendar
 import datetime
+import math
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from funken.expr.rules import EvaluationError
 from funken.expr.sql.texts import DAY_NS, timestamp_text
-from funken.expr.sql.types import LocalZonedTimestampType, LogicalType, TimestampType
-from funken.expr.sql.values import days_of
+from funken.expr.sql.types import DecimalType, FloatType, LocalZonedTimestampType, LogicalType, TimestampType
+from funken.expr.sql.values import days_of, shortest_single
 
 _FIRST = datetime.date(1970, 1, 1).toordinal()
 _PART = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|\[|\]|.", re.DOTALL)
@@ -207,6 +207,40 @@ def parse_time(text: str, pattern: str, zone: Any = None) -> tuple[int, datetime
         return None
 
 
+@lru_cache(maxsize=256)
+def _lenient(pattern: str) -> tuple[re.Pattern[str], str]:
+    parts = _parts(pattern)
+    text, letters = [], []
+    for (kind, part, width), following in zip(parts, [*parts[1:], ("", "", 0)], strict=True):
+        if kind != "letter":
+            text.append(re.escape(part))
+            continue
+        named = part in "EaXxZzVG" or (part in "ML" and width >= 3)
+        digits = rf"(\d{{{width}}})" if following[0] == "letter" else r"\s*(\d+)"
+        text.append(_reader(part, width, False) if named else digits)
+        letters.append(part)
+    return re.compile("".join(text)), "".join(letters)
+
+
+def parse_leniently(text: str, pattern: str) -> tuple[int, datetime.timedelta | None] | None:
+    """Return what ``parse_time`` does, as ``SimpleDateFormat`` reads: any number of digits, and what stands behind is ignored.
+
+    >>> parse_leniently("2020-1-31 10:00", "yyyy-MM-dd") == parse_time("2020-01-31", "yyyy-MM-dd")
+    True
+    """
+    compiled, letters = _lenient(pattern)
+    match = compiled.match(text)
+    if match is None:
+        return None
+    found = dict(zip(letters, match.groups(), strict=True))
+    if "S" in found:  # a number of milliseconds
+        found["S"] = f"{int(found['S']) % 1000:03}"
+    try:
+        return _nanos_of(found), _offset_of(found)
+    except (ValueError, OverflowError):
+        return None
+
+
 def _nanos_of(found: dict[str, str]) -> int:
     year = found.get("y") or found.get("u") or "1970"
     month = found.get("M") or found.get("L") or "1"
@@ -292,9 +326,15 @@ def _specified(letter: str, flags: str, width: int, precision: int | None, value
 
 def java_value(type_: LogicalType) -> Callable[[Any], Any]:
     """Return the function from a value of a type to what ``String.format`` prints: timestamps as ``LocalDateTime`` does."""
-    if isinstance(type_, TimestampType | LocalZonedTimestampType):
-        return lambda value: _iso(timestamp_text(value, 9))
-    return lambda value: value
+    match type_:
+        case TimestampType() | LocalZonedTimestampType():
+            return lambda value: _iso(timestamp_text(value, 9))
+        case FloatType():
+            return lambda value: float(shortest_single(value)) if math.isfinite(value) else value
+        case DecimalType():  # an object of Flink's, which is no number to a format
+            return str
+        case _:
+            return lambda value: value
 
 
 def _iso(text: str) -> str:
@@ -313,7 +353,7 @@ def _plain(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return double_text(value)
-    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+    return str(value)
 
 
 def _number_text(kind: str, flags: str, width: int, precision: int | None, value: Any) -> str | None:
@@ -330,9 +370,7 @@ def _number_text(kind: str, flags: str, width: int, precision: int | None, value
         if kind == "d":
             return format(value, f"{sign}{zero}{group}d")
         return format(value if value >= 0 else value + (1 << 32), f"{'#' if '#' in flags else ''}{zero}{kind}")
-    if kind in "feg":
-        if isinstance(value, int):
-            return None
+    if kind in "feg" and isinstance(value, float):
         digits = 6 if precision is None else precision
         return format(value, f"{sign}{zero}{group}.{digits}{kind}")
     return None

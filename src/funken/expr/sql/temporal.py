@@ -11,7 +11,7 @@ from typing import Any
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import Determinism, EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import bound, cast, constant_of, function, infer, nullable_of, once_per_value, refuse
-from funken.expr.sql.formats import format_time, parse_time
+from funken.expr.sql.formats import format_time, parse_leniently, parse_time
 from funken.expr.sql.moments import (
     MONTHS_OF,
     SPANS,
@@ -299,13 +299,8 @@ def _add_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Se
 
 
 def _to_timestamp(call: Call, evaluator: Any) -> Callable[..., Any]:
-    def read(text: str, pattern: str | None = None) -> int | None:
-        if pattern is None:
-            try:
-                return truncated(read_timestamp(text), 3)
-            except EvaluationError:
-                return None
-        found = parse_time(text, pattern) or _cut(text, pattern)
+    def read(text: str, pattern: str = DEFAULT_FORMAT) -> int | None:
+        found = parse_time(text, pattern) or _cut(text, pattern) or _of_jdbc(text)
         return None if found is None else truncated(found[0], 3)
 
     return read
@@ -319,6 +314,14 @@ def _cut(text: str, pattern: str) -> tuple[int, datetime.timedelta | None] | Non
         return None
     fraction = digits.group(2)[: len(match.group(2))].ljust(len(match.group(2)), "0")
     return parse_time(digits.group(1) + fraction, pattern)
+
+
+def _of_jdbc(text: str) -> tuple[int, None] | None:
+    """Return a timestamp or a date as JDBC writes them, which are read whatever the format is."""
+    try:
+        return None if "T" in text else (read_timestamp(text), None)
+    except EvaluationError:
+        return None
 
 
 def _ltz_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
@@ -437,7 +440,7 @@ def _to_date(text: str, pattern: str | None = None) -> int | None:
             return read_date(text)
         except EvaluationError:
             return None
-    found = parse_time(text, pattern)
+    found = parse_leniently(text, pattern)
     return None if found is None else found[0] // DAY_NS
 
 
@@ -474,7 +477,7 @@ def _unix_timestamp(call: Call, evaluator: Any) -> Callable[..., Any]:
         return lambda: _now(evaluator) // 1000
 
     def read(text: str, pattern: str = DEFAULT_FORMAT) -> int:
-        found = _lenient(text, pattern)
+        found = parse_leniently(text, pattern)
         if found is None:
             return -(2**63)
         local, offset = found
@@ -488,21 +491,20 @@ def _unix_timestamp(call: Call, evaluator: Any) -> Callable[..., Any]:
     return read
 
 
-def _lenient(text: str, pattern: str) -> tuple[int, datetime.timedelta | None] | None:
-    """Parse as SimpleDateFormat does: digits may be fewer than letters, and what stands behind is ignored."""
-    found = parse_time(text, pattern)
-    if found is not None or pattern != DEFAULT_FORMAT:
-        return found
-    parsed = _parsed(text)
-    return parsed
-
-
 def _convert_tz(text: str, source: str, target: str) -> str | None:
-    try:
-        nanos = instant_nanos(read_timestamp(text), zone_of(source))
-        return timestamp_text(truncated(local_nanos(nanos, zone_of(target)), 0), 0)
-    except EvaluationError:
+    found = parse_leniently(text, DEFAULT_FORMAT)
+    if found is None:
         return None
+    nanos = instant_nanos(found[0], _zone_or_utc(source))
+    return timestamp_text(truncated(local_nanos(nanos, _zone_or_utc(target)), 0), 0)
+
+
+def _zone_or_utc(name: str) -> Any:
+    """Return a zone as ``java.util.TimeZone`` has it: a name that there is not means UTC."""
+    try:
+        return zone_of(name)
+    except EvaluationError:
+        return datetime.UTC
 
 
 # -- the clock

@@ -355,6 +355,13 @@ class ExpressionBinder:
         """Return a number or a text."""
         return literal(tree.this) if tree.is_string else literals.number_literal(tree.this)
 
+    def negated(self, tree: exp.Neg) -> Node:
+        """Return a negative number, or what has its sign changed."""
+        number = tree.this.unnest()
+        if isinstance(number, exp.Literal) and not number.is_string:
+            return literals.number_literal(f"-{number.this}")
+        return self.call(tree, "NEGATE", [tree.this])
+
     def cast_literal(self, tree: exp.Cast) -> Node:
         """Return ``DATE '..'`` and its kin."""
         kind = tree.to.this.name
@@ -796,7 +803,7 @@ _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {
     exp.HexString: lambda binder, tree: literal(bytes.fromhex(tree.name)),
     exp.UnicodeString: ExpressionBinder.unicode,
     exp.Paren: lambda binder, tree: binder.bind(tree.this),
-    exp.Neg: lambda binder, tree: binder.call(tree, "NEGATE", [tree.this]),
+    exp.Neg: ExpressionBinder.negated,
     exp.Not: ExpressionBinder.negation,
     exp.And: ExpressionBinder.logic,
     exp.Or: ExpressionBinder.logic,
