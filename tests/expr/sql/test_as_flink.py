@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
@@ -23,6 +25,10 @@ COLUMNS = {
     "b": ("BOOLEAN", [True, False, None, True]),
     "day": ("STRING", ["2021-3-4", "2021-03-04 12:00:00", None, "2021-01"]),
     "at": ("STRING", ["2021-03-04 12:34:56.789", "2021-03-04", None, "2021-03-04T12:34:56"]),
+    "wide": (
+        "DECIMAL(38, 18)",
+        [Decimal("12345678901234567890.123456789012345678"), Decimal("-1.5"), None, Decimal(0)],
+    ),
     "sa": ("ARRAY<STRING>", [["a", "b"], [], None, [None]]),
     "m": ("MAP<STRING, INT>", [[("a", 1)], [], None, [("b", None)]]),
 }
@@ -67,6 +73,11 @@ OF_COLUMNS = [
     ("TO_TIMESTAMP(at)", "TIMESTAMP(3)", ["2021-03-04 12:34:56.789", "2021-03-04 00:00:00.000", "NULL", "NULL"]),
     ("UNIX_TIMESTAMP(at)", "BIGINT", ["1614861296", str(-(2**63)), "NULL", str(-(2**63))]),
     ("CONVERT_TZ(at, 'UTC', '+05:30')", "STRING", ["2021-03-04 18:04:56", "NULL", "NULL", "NULL"]),
+    (
+        "ABS(-wide)",
+        "DECIMAL(38, 18)",
+        ["12345678901234567890.123456789012345678", "1.500000000000000000", "NULL", "0.000000000000000000"],
+    ),
     ("MAP_ENTRIES(m)", "ARRAY<ROW<`key` STRING, `value` INT>>", ["[(a, 1)]", "[]", "NULL", "[(b, NULL)]"]),
     ("IF(b, 1, 2)", "INT", ["1", "2", "2", "1"]),
 ]

@@ -563,11 +563,7 @@ def _real(value: float) -> str:
 
 
 def _plain_decimal(value: Decimal) -> str:
-    return (
-        f"{value.normalize():f}"
-        if value == value.to_integral_value() and value.as_tuple().exponent == 0
-        else f"{value:f}"
-    )
+    return f"{value:f}"
 
 
 def _nested_writer(type_: LogicalType, zone: Any) -> Callable[[Any], str]:

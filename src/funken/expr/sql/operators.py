@@ -312,7 +312,7 @@ def _negate(call: Call, evaluator: Any) -> Callable[..., Any]:
     if isinstance(type_, IntegralType):
         bits = type_.bits
         return lambda value: wrap(-value, bits)
-    return lambda value: -value
+    return EXACT.minus if isinstance(type_, DecimalType) else lambda value: -value
 
 
 # -- comparisons

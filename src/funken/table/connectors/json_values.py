@@ -18,6 +18,7 @@ from typing import Any
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
+from funken.expr.sql.values import EXACT
 from funken.table.types import LogicalType, RowType
 from funken.table.values import java_text
 from funken.types.info import Types
@@ -97,7 +98,7 @@ def _decimal(scale: int) -> Read:
 
     def read(value: Any) -> Decimal:
         try:
-            return Decimal(str(value).strip()).quantize(step, "ROUND_HALF_UP")
+            return Decimal(str(value).strip()).quantize(step, context=EXACT)
         except InvalidOperation:
             raise ValueError(f"{value!r:.60} is no decimal number") from None
 
@@ -175,6 +176,8 @@ def reader_of(type_: LogicalType, rules: JsonRules) -> Read:
     >>> from funken.table.types import DataTypes
     >>> reader_of(DataTypes.DECIMAL(10, 2), JsonRules())(NumberText("1.5"))
     Decimal('1.50')
+    >>> reader_of(DataTypes.DECIMAL(38, 9), JsonRules())("12345678901234567890123456789.123456789")
+    Decimal('12345678901234567890123456789.123456789')
     """
     name = type(type_).__name__
     kind: Any = type_
@@ -279,7 +282,7 @@ def timestamp_text(value: datetime.datetime, iso: bool, zoned: bool, precision: 
 
 def _decimal_writer(plain: bool) -> Callable[[Any], str]:
     def write(value: Any) -> str:
-        shortened = Decimal(value).normalize()
+        shortened = Decimal(value).normalize(EXACT)
         return format(shortened, "f") if plain else str(shortened)
 
     return write
