@@ -326,7 +326,10 @@ def _of_jdbc(text: str) -> tuple[int, None] | None:
 
 def _ltz_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     pattern = constant_of(args[1]) if len(args) > 1 else None
-    digits = len(re.sub(r"[^S]", "", re.sub(r"'[^']*'", "", pattern))) if isinstance(pattern, str) else 0
+    if isinstance(pattern, str):
+        digits = len(re.sub(r"[^S]", "", re.sub(r"'[^']*'", "", pattern)))
+    else:
+        digits = pattern if isinstance(pattern, int) else 0
     return LocalZonedTimestampType(min(max(digits, 3), 9))
 
 
@@ -386,18 +389,18 @@ def _to_timestamp_ltz(call: Call, evaluator: Any) -> Callable[..., Any]:
         return read
 
     def scaled(value: Any, precision: int = 3) -> int | None:
-        if precision not in {0, 3, 6, 9}:
+        if not 0 <= precision <= 9:
             raise EvaluationError(
                 f"The precision value '{precision}' for function TO_TIMESTAMP_LTZ(numeric, precision) is unsupported, "
-                "the supported value is '0' for second, '3' for millisecond, '6' for microsecond or '9' for nanosecond."
+                "give the digits of a second, 0 to 9."
             )
         if isinstance(value, float) and (value != value or abs(value) == float("inf")):
             return None
-        number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        number = Decimal(repr(value)) if isinstance(value, float) else Decimal(int(value))
         nanos = int(number.scaleb(9 - precision))
         if abs(nanos) >= 2**63 * 1000 or not _MIN_NS <= nanos <= _MAX_NS:
             return None
-        return truncated(nanos, 3)
+        return truncated(nanos, call.type.precision)
 
     return scaled
 
