@@ -56,6 +56,7 @@ CONSTANTS = [
     ("TO_TIMESTAMP('2021-10-31 02:30:00', 'yyyy-MM-dd')", "TIMESTAMP(3)", "2021-10-31 02:30:00.000"),
     ("TO_TIMESTAMP_LTZ(255, 5)", "TIMESTAMP_LTZ(5)", "1970-01-01 00:00:00.00255"),
     ("TO_TIMESTAMP_LTZ(3.14159, 0)", "TIMESTAMP_LTZ(3)", "1970-01-01 00:00:03.000"),
+    ("U&'>#263A##<' UESCAPE '#'", None, ">\u263a#<"),
     ("ARRAY_APPEND(ARRAY['a'], 'xyz')", "ARRAY<CHAR(1) NOT NULL> NOT NULL", "[a, x]"),
     ("STR_TO_MAP('ab', '', '')", None, "{a=, b=}"),
     ("IF(CAST(NULL AS BOOLEAN), 7, 3)", "INT", "3"),

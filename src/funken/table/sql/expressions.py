@@ -388,8 +388,9 @@ class ExpressionBinder:
 
     def unicode(self, tree: exp.UnicodeString) -> Node:
         """Return a text with escapes."""
-        text = re.sub(r"\\(\\|\+[0-9a-fA-F]{6}|[0-9a-fA-F]{4})", _unescaped, tree.name)
-        return literal(text)
+        mark = tree.args["escape"].name if tree.args.get("escape") else "\\"
+        codes = rf"{re.escape(mark)}({re.escape(mark)}|\+[0-9a-fA-F]{{6}}|[0-9a-fA-F]{{4}})"
+        return literal(re.sub(codes, lambda match: _unescaped(match, mark), tree.name))
 
     # -- operators
 
@@ -755,9 +756,9 @@ class ExpressionBinder:
         return FrameBound(BoundKind.PRECEDING if preceding else BoundKind.FOLLOWING, node.value)
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescaped(match: re.Match[str], mark: str) -> str:
     text = match.group(1)
-    return "\\" if text == "\\" else chr(int(text.lstrip("+"), 16))
+    return mark if text == mark else chr(int(text.lstrip("+"), 16))
 
 
 def _null(binder: ExpressionBinder, tree: Any) -> Node:
