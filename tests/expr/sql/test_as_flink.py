@@ -36,6 +36,7 @@ TYPES = {name: parse_type(type_) for name, (type_, _) in COLUMNS.items()}
 
 CONSTANTS = [
     ("(TIMESTAMP '2021-03-05 00:00:00' - TIMESTAMP '2021-03-04 12:00:00') DAY TO SECOND", None, "+0 12:00:00.000"),
+    ("(TIMESTAMP '2021-03-04 00:00:02' - TIMESTAMP '2021-03-04 00:00:01.1234') DAY", None, "+0 00:00:00.877"),
     ("(DATE '2021-03-05' - DATE '2020-01-01') MONTH", None, "+1-02"),
     ("DATE '2021-03-04' + INTERVAL '10' HOUR", "DATE NOT NULL", "2021-03-04"),
     (".5", "DECIMAL(1, 1) NOT NULL", "0.5"),
@@ -87,6 +88,9 @@ OF_COLUMNS = [
 REFUSED = [
     ("ARRAY_APPEND(ARRAY[1], CAST(1 AS BIGINT))", "Invalid input arguments"),
     ("ARRAY_PREPEND(ARRAY[1], 1.5)", "Invalid input arguments"),
+    ("ELEMENT(NULL)", "Invalid"),
+    ("ARRAY_MIN(NULL)", "Invalid"),
+    ("TO_DATE(day) BETWEEN INTERVAL '1' MONTH AND TO_DATE(day)", "Cannot apply"),
 ]
 FAILING = [("FROM_BASE64('a:b')", "base 64")]
 

@@ -226,7 +226,7 @@ def _difference(one: LogicalType, other: LogicalType, result: LogicalType) -> Ca
     left, right = nanos_of(one), nanos_of(other)
     if isinstance(result, YearMonthIntervalType):
         return lambda a, b: months_between(right(b), left(a))
-    return lambda a, b: (left(a) - right(b)) // 10**6
+    return lambda a, b: left(a) // 10**6 - right(b) // 10**6
 
 
 _BY_ARROW = {"+": "add", "-": "subtract", "*": "multiply"}
@@ -332,6 +332,8 @@ def comparison_type(types: Sequence[LogicalType]) -> LogicalType | None:
         if isinstance(each, NullType):
             continue
         both = common_type([found.as_nullable(), each.as_nullable()])
+        if both is not None and {found.family, each.family} == {"DATETIME", "INTERVAL"}:
+            return None
         if both is None:
             both = _time_and_text(found, each) or _time_and_text(each, found)
         if both is None and {found.family, each.family} == {"NUMERIC", "CHARACTER"}:

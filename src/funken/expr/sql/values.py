@@ -485,7 +485,8 @@ def literal(value: Any) -> Literal:
             scale = max(exponent, 0)
             precision = max(len(value.as_tuple().digits) - min(exponent, 0), scale, 1)
             return Literal(
-                value.quantize(Decimal(1).scaleb(-scale), context=EXACT), type=DecimalType(precision, scale, nullable=False)
+                value.quantize(Decimal(1).scaleb(-scale), context=EXACT),
+                type=DecimalType(precision, scale, nullable=False),
             )
         case _:
             return _time_value(value)
