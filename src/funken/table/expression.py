@@ -289,7 +289,7 @@ class Expression:
     def get(self, name_or_index: str | int) -> Expression:
         """Return a field of a ROW, by name or position."""
         if isinstance(name_or_index, int):
-            return _function("get", "GET", self, name_or_index)
+            return Expression(lambda r: f"({self.sql(r)})[{name_or_index + 1}]", f"get({self}, {name_or_index})")
         return Expression(lambda r: f"({self.sql(r)}).{quoted(name_or_index)}", f"get({self}, {name_or_index!r})")
 
     def at(self, index: Any) -> Expression:
@@ -649,10 +649,11 @@ def _with_method(name: str, parameters: list[inspect.Parameter], make: Callable[
         value, *values = bound.args
         while values and values[-1] is None:
             values.pop()
-        return make(_camel(name), name.upper(), value, *values)
+        return make(_camel(name), sql, value, *values)
 
+    sql = name.upper().replace("S_WITH", "SWITH")
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"Call ``{name.upper()}`` of SQL with the value as its first argument."
+    method.__doc__ = f"Call ``{sql}`` of SQL with the value as its first argument."
     method.__signature__ = signature  # type: ignore[attr-defined]
     setattr(Expression, name, method)
 
