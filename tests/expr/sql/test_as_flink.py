@@ -76,7 +76,10 @@ OF_COLUMNS = [
     ("TO_DATE(day, 'yyyy')", "DATE", ["2021-01-01", "2021-01-01", "NULL", "2021-01-01"]),
     ("TO_TIMESTAMP(at)", "TIMESTAMP(3)", ["2021-03-04 12:34:56.789", "2021-03-04 00:00:00.000", "NULL", "NULL"]),
     ("UNIX_TIMESTAMP(at)", "BIGINT", ["1614861296", str(-(2**63)), "NULL", str(-(2**63))]),
-    ("CONVERT_TZ(at, 'UTC', '+05:30')", "STRING", ["2021-03-04 18:04:56", "NULL", "NULL", "NULL"]),
+    ("CONVERT_TZ(at, 'UTC', 'GMT+05:30')", "STRING", ["2021-03-04 18:04:56", "NULL", "NULL", "NULL"]),
+    ("CONVERT_TZ(at, 'PST', 'UTC+1')", "STRING", ["2021-03-04 20:34:56", "NULL", "NULL", "NULL"]),
+    ("TRANSLATE('true', s, 'x')", "STRING NOT NULL", ["tu", "true", "true", "true"]),
+    ("LOWER('\u0130' || s)", "STRING", ["i\u0307hello world", "i\u0307", "NULL", "i\u0307a,b,c"]),
     (
         "ABS(-wide)",
         "DECIMAL(38, 18)",
@@ -92,7 +95,7 @@ REFUSED = [
     ("ARRAY_MIN(NULL)", "Invalid"),
     ("TO_DATE(day) BETWEEN INTERVAL '1' MONTH AND TO_DATE(day)", "Cannot apply"),
 ]
-FAILING = [("FROM_BASE64('a:b')", "base 64")]
+FAILING = [("FROM_BASE64('a:b')", "base 64"), ("FROM_UNIXTIME(0, 'VV')", "Illegal pattern character 'V'")]
 
 
 def column(values, type_):

@@ -99,6 +99,8 @@ _WRITERS: dict[str, Callable[[PrintableMoment, int], str]] = {
     "s": _number(lambda moment: moment.second),
     "S": lambda moment, width: f"{moment.nano:09}"[:width].ljust(width, "0"),
     "n": _number(lambda moment: moment.nano),
+    "A": _number(lambda moment: moment.nano_of_day // 10**6),
+    "N": _number(lambda moment: moment.nano_of_day),
     "a": lambda moment, width: "AM" if moment.hour < 12 else "PM",
     "E": _day_name,
     "e": lambda moment, width: str(moment.date.isoweekday() % 7 + 1),
@@ -148,6 +150,17 @@ def format_time(nanos: int, pattern: str, zone: Any = None) -> str:
         _WRITERS[text](moment, width) if kind == "letter" else text if kind == "text" else ""
         for kind, text, width in _parts(pattern)
     )
+
+
+_SIMPLE = set("GyYMLwWDdFEuaHkKhmsSzZX")
+
+
+def format_simply(nanos: int, pattern: str, zone: Any = None) -> str:
+    """Return a local time in a format of ``SimpleDateFormat``, which has fewer letters."""
+    for kind, letter, _ in _parts(pattern):
+        if kind == "letter" and letter not in _SIMPLE:
+            raise EvaluationError(f"Illegal pattern character '{letter}' in the format '{pattern}'")
+    return format_time(nanos, pattern, zone)
 
 
 _NAMES = {

@@ -14,6 +14,7 @@ from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import bound, constant_of, function, nullable_of, of_columns, per_value
 from funken.expr.sql.types import (
     MAX_LENGTH,
+    STRING,
     BinaryType,
     CharType,
     LogicalType,
@@ -595,13 +596,17 @@ def _length(call: Call, arguments: list[Any], evaluator: Any) -> Any:
     return pc.utf8_length(arguments[0])
 
 
-def _case(name: str) -> Any:
-    def compute(call: Call, arguments: list[Any], evaluator: Any) -> Any:
-        import pyarrow.compute as pc
+_LOWER = per_value(str.lower)
 
-        return getattr(pc, name)(arguments[0])
 
-    return of_columns(compute)
+def _lower(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+    import pyarrow.compute as pc
+
+    if (
+        pc.all(pc.string_is_ascii(arguments[0])).as_py() is False
+    ):  # Java's and Python's rules go beyond single characters
+        return _LOWER(call, arguments, evaluator)
+    return pc.ascii_lower(arguments[0])
 
 
 def _row(
@@ -630,7 +635,7 @@ _BASICS: list[FunctionRule] = [
         aliases=("CHARACTER_LENGTH",),
     ),
     _row("UPPER", "text", "$0", lambda text: text.upper(), "The text in upper case.", ("UPPER('ab')", "AB")),
-    _row("LOWER", "text", "$0", _case("utf8_lower"), "The text in lower case.", ("LOWER('AB')", "ab")),
+    _row("LOWER", "text", "$0", of_columns(_lower), "The text in lower case.", ("LOWER('AB')", "ab")),
     _row(
         "INITCAP",
         "text",
@@ -720,8 +725,8 @@ _BASICS: list[FunctionRule] = [
     _row(
         "TRANSLATE",
         "expr:text fromStr:text toStr:text",
-        "STRING",
-        per_value(lambda text, old, new: None if text is None or old is None else _translate(text, old, new), C),
+        lambda args, options: STRING.as_nullable(args[0].type.nullable),
+        per_value(lambda text, old, new: text if text is None or old is None else _translate(text, old, new), C),
         "The text with characters replaced one by one; those without a partner are removed.",
         ("TRANSLATE('www.apache.org', 'wapcheorg', ' APCHEcom')", "   .APACHE.com"),
         nulls=C,

@@ -11,7 +11,7 @@ from typing import Any
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import Determinism, EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import bound, cast, constant_of, function, infer, nullable_of, once_per_value, refuse
-from funken.expr.sql.formats import format_time, parse_leniently, parse_time
+from funken.expr.sql.formats import format_simply, format_time, parse_leniently, parse_time
 from funken.expr.sql.moments import (
     MONTHS_OF,
     SPANS,
@@ -471,7 +471,7 @@ def _step(call: Call, arguments: Sequence[Any]) -> int:
 
 def _from_unixtime(call: Call, evaluator: Any) -> Callable[..., Any]:
     zone = zone_of(evaluator.context.time_zone)
-    return lambda seconds, pattern=DEFAULT_FORMAT: format_time(local_nanos(seconds * 10**9, zone), pattern, zone)
+    return lambda seconds, pattern=DEFAULT_FORMAT: format_simply(local_nanos(seconds * 10**9, zone), pattern, zone)
 
 
 def _unix_timestamp(call: Call, evaluator: Any) -> Callable[..., Any]:
@@ -498,14 +498,27 @@ def _convert_tz(text: str, source: str, target: str) -> str | None:
     found = parse_leniently(text, DEFAULT_FORMAT)
     if found is None:
         return None
-    nanos = instant_nanos(found[0], _zone_or_utc(source))
-    return timestamp_text(truncated(local_nanos(nanos, _zone_or_utc(target)), 0), 0)
+    nanos = instant_nanos(found[0], _time_zone(source))
+    return timestamp_text(truncated(local_nanos(nanos, _time_zone(target)), 0), 0)
 
 
-def _zone_or_utc(name: str) -> Any:
-    """Return a zone as ``java.util.TimeZone`` has it: a name that there is not means UTC."""
+_SHORT_ZONES = {
+    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires", "ART": "Africa/Cairo",
+    "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka", "CAT": "Africa/Harare",
+    "CNT": "America/St_Johns", "CST": "America/Chicago", "CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris", "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo",
+    "MIT": "Pacific/Apia", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland", "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh",
+}  # fmt: skip
+
+
+def _time_zone(name: str) -> Any:
+    """Return a zone as ``java.util.TimeZone`` has it: a name that there is not, ``+01:00`` also, means UTC."""
+    if re.match(r"(UTC?)?[+-]", name):
+        return datetime.UTC
     try:
-        return zone_of(name)
+        return zone_of(_SHORT_ZONES.get(name, name))
     except EvaluationError:
         return datetime.UTC
 
