@@ -661,10 +661,11 @@ def _with_method(name: str, parameters: list[inspect.Parameter], make: Callable[
         value, *values = bound.args
         while values and values[-1] is None:
             values.pop()
-        return make(_camel(name), _JOINED.get(name, name.upper()), value, *values)
+        return make(_camel(name), sql, value, *values)
 
+    sql = _JOINED.get(name, name.upper())
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"Call ``{name.upper()}`` of SQL with the value as its first argument."
+    method.__doc__ = f"Call ``{sql}`` of SQL with the value as its first argument."
     method.__signature__ = signature  # type: ignore[attr-defined]
     setattr(Expression, name, method)
 

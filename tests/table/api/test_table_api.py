@@ -72,6 +72,16 @@ def test_conditions_use_operators_and_nulls_are_neither(orders):
     assert rows(orders.where(and_(col("n").between(2, 4), col("item").is_not_null)).select(col("n"))) == [(2,), (3,)]
 
 
+def test_members_of_expressions_are_functions_of_sql(env):
+    table = env.sql_query("SELECT 'abc' AS s, CAST(ROW(7, 'x') AS ROW<n INT, t STRING>) AS r")
+
+    found = table.select(
+        col("s").starts_with("a"), col("s").ends_with("b"), col("r").get(0), col("r").get(1), col("r").get("t")
+    )
+
+    assert rows(found) == [(True, False, 7, "x", "x")]
+
+
 def test_a_condition_has_no_truth_value(orders):
     with pytest.raises(InvalidProgram, match="use &"):
         orders.where(col("n") > 2 and col("n") < 5)

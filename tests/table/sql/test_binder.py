@@ -108,6 +108,8 @@ def test_the_columns_of_a_query(tables, query, expected):
         ("SELECT TUMBLE(ts, INTERVAL '1' DAY) FROM a", "only allowed in the GROUP BY clause"),
         ("SELECT * FROM a JOIN r FOR SYSTEM_TIME AS OF a.v ON a.k = r.k", "time attribute"),
         ("SELECT SUM(v) OVER w FROM a", "Window 'w' not found"),
+        ("SELECT LAG(v, 1, 'none') OVER (ORDER BY ts) FROM a", "The default, a CHAR(4) NOT NULL, is none"),
+        ("SELECT NTILE(0) OVER (ORDER BY ts) FROM a", "NTILE needs at least 1 part"),
         ("SELECT * FROM a PIVOT (SUM(v) FOR k IN ('x'))", "SQL parse failed"),
         ("SELECT v, FROM a", 'Encountered "," at line 1, column 9. Expected an item behind the comma'),
         ("SELECT v FROM a,", 'Encountered "," at line 1, column 16. Expected a table behind the comma'),

@@ -13,11 +13,12 @@ from decimal import Decimal
 from typing import Any
 
 from funken.expr.ir import Node
-from funken.expr.rules import AggregateRule, EvaluationError
-from funken.expr.sql.calls import Result, infer, signatures_of
+from funken.expr.rules import AggregateRule, EvaluationError, InvalidCall
+from funken.expr.sql.calls import Result, constant_of, infer, signatures_of
 from funken.expr.sql.misc import intersection, runs_of, size, symmetric, union
 from funken.expr.sql.types import (
     ArrayType,
+    BigIntType,
     DecimalType,
     DoubleType,
     FloatType,
@@ -572,8 +573,16 @@ def _shift_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType
     if len(args) < 3:
         return args[0].type.as_nullable()  # type: ignore[no-any-return]
     found = common_type([args[0].type, args[2].type])
-    assert found is not None
+    if found is None:
+        raise InvalidCall(f"The default, a {args[2].type}, is none for values of {args[0].type}; cast one of them.")
     return found
+
+
+def _part_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
+    parts = constant_of(args[0])
+    if parts is not None and parts < 1:
+        raise InvalidCall(f"NTILE needs at least 1 part, but it was given {parts}.")
+    return BigIntType(nullable=False)
 
 
 Make = Callable[[Sequence[Any], Mapping[str, Any], Any], Any]
@@ -822,7 +831,7 @@ def _windows() -> list[AggregateRule]:
         _row(
             "NTILE",
             "bigint",
-            "BIGINT!",
+            _part_type,
             lambda *_: _Ranked(),
             "The part of so many equal ones that the row is in.",
             **own,

@@ -367,7 +367,7 @@ def _fitting(node: Node, place: str) -> Node | None:
             return node
     if isinstance(node.type, NullType):
         default = FAMILIES[place.split("|", maxsplit=1)[0]][1]
-        return node if default is None else cast(node, default)
+        return cast(node, default) if default is not None else node if place == "any" else None
     return None
 
 

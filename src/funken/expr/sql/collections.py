@@ -18,7 +18,7 @@ from funken.expr.sql.calls import (
     per_value,
     refuse,
 )
-from funken.expr.sql.strings import regular_expression
+from funken.expr.sql.strings import java_split
 from funken.expr.sql.types import (
     STRING,
     ArrayType,
@@ -237,11 +237,13 @@ def _with_element(name: str, widens: bool) -> Any:
             raise refuse(name, args, signature)
         array, value = args
         element = common_type([array.type.element, value.type])
-        if element is None or (not widens and not _goes_to(value.type, array.type.element)):
+        if element is None or not _goes_to(value.type, array.type.element):
             raise refuse(name, args, signature)
         if widens:
-            type_ = ArrayType(element, nullable=array.type.nullable)
-            return [cast(array, type_), cast(value, element)], type_
+            inner = array.type.element
+            inner = inner.as_nullable(inner.nullable or value.type.nullable)
+            type_ = ArrayType(inner, nullable=array.type.nullable)
+            return [cast(array, type_), cast(value, inner)], type_
         return [array, cast(value, array.type.element.as_nullable())], array.type
 
     return inferred
@@ -421,7 +423,7 @@ def _of_map(part: str) -> Any:
     def returns(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
         type_ = args[0].type
         if part == "entries":
-            row = RowType.of(("key", type_.key), ("value", type_.value), nullable=False)
+            row = RowType.of(("key", type_.key), ("value", type_.value))
             return ArrayType(row, nullable=type_.nullable)
         return ArrayType(type_.key if part == "keys" else type_.value, nullable=type_.nullable)
 
@@ -466,8 +468,8 @@ def _map_union(call: Call, evaluator: Any) -> Callable[..., Any]:
 def _str_to_map(text: str, entries: str = ",", parts: str = "=") -> list[tuple[str, Any]]:
     found: dict[str, Any] = {}
     if text:
-        for each in regular_expression(entries).split(text):
-            key, *value = regular_expression(parts).split(each, 1)
+        for each in java_split(entries, text):
+            key, *value = java_split(parts, each, 1)
             found[key] = value[0] if value else None
     return list(found.items())
 

@@ -130,7 +130,8 @@ def _case_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[S
 def _if_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Sequence[Node], LogicalType]:
     if len(args) != 3 or not isinstance(args[0].type, BooleanType | NullType):
         raise refuse("IF", args, ("IF(<BOOLEAN>, <COMMON>, <COMMON>)",))
-    return _of_common_type("IF", [cast(args[0], BOOLEAN), *args[1:]], [1, 2])
+    found, type_ = _of_common_type("IF", [cast(args[0], BOOLEAN), *args[1:]], [1, 2])
+    return found, type_.as_nullable(nullable_of(found))
 
 
 def _coalesce_inference(name: str) -> Any:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import calendar
 import datetime
+import math
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from funken.expr.rules import EvaluationError
 from funken.expr.sql.texts import DAY_NS, timestamp_text
-from funken.expr.sql.types import LocalZonedTimestampType, LogicalType, TimestampType
-from funken.expr.sql.values import days_of
+from funken.expr.sql.types import DecimalType, FloatType, LocalZonedTimestampType, LogicalType, TimestampType
+from funken.expr.sql.values import days_of, shortest_single
 
 _FIRST = datetime.date(1970, 1, 1).toordinal()
 _PART = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|\[|\]|.", re.DOTALL)
@@ -99,6 +99,8 @@ _WRITERS: dict[str, Callable[[PrintableMoment, int], str]] = {
     "s": _number(lambda moment: moment.second),
     "S": lambda moment, width: f"{moment.nano:09}"[:width].ljust(width, "0"),
     "n": _number(lambda moment: moment.nano),
+    "A": _number(lambda moment: moment.nano_of_day // 10**6),
+    "N": _number(lambda moment: moment.nano_of_day),
     "a": lambda moment, width: "AM" if moment.hour < 12 else "PM",
     "E": _day_name,
     "e": lambda moment, width: str(moment.date.isoweekday() % 7 + 1),
@@ -148,6 +150,17 @@ def format_time(nanos: int, pattern: str, zone: Any = None) -> str:
         _WRITERS[text](moment, width) if kind == "letter" else text if kind == "text" else ""
         for kind, text, width in _parts(pattern)
     )
+
+
+_SIMPLE = set("GyYMLwWDdFEuaHkKhmsSzZX")
+
+
+def format_simply(nanos: int, pattern: str, zone: Any = None) -> str:
+    """Return a local time in a format of ``SimpleDateFormat``, which has fewer letters."""
+    for kind, letter, _ in _parts(pattern):
+        if kind == "letter" and letter not in _SIMPLE:
+            raise EvaluationError(f"Illegal pattern character '{letter}' in the format '{pattern}'")
+    return format_time(nanos, pattern, zone)
 
 
 _NAMES = {
@@ -201,6 +214,40 @@ def parse_time(text: str, pattern: str, zone: Any = None) -> tuple[int, datetime
     if match is None:
         return None
     found: dict[str, str] = {letter: value for letter, value in zip(letters, match.groups(), strict=True) if value}
+    try:
+        return _nanos_of(found), _offset_of(found)
+    except (ValueError, OverflowError):
+        return None
+
+
+@lru_cache(maxsize=256)
+def _lenient(pattern: str) -> tuple[re.Pattern[str], str]:
+    parts = _parts(pattern)
+    text, letters = [], []
+    for (kind, part, width), following in zip(parts, [*parts[1:], ("", "", 0)], strict=True):
+        if kind != "letter":
+            text.append(re.escape(part))
+            continue
+        named = part in "EaXxZzVG" or (part in "ML" and width >= 3)
+        digits = rf"(\d{{{width}}})" if following[0] == "letter" else r"\s*(\d+)"
+        text.append(_reader(part, width, False) if named else digits)
+        letters.append(part)
+    return re.compile("".join(text)), "".join(letters)
+
+
+def parse_leniently(text: str, pattern: str) -> tuple[int, datetime.timedelta | None] | None:
+    """Return what ``parse_time`` does, as ``SimpleDateFormat`` reads: any number of digits, and what stands behind is ignored.
+
+    >>> parse_leniently("2020-1-31 10:00", "yyyy-MM-dd") == parse_time("2020-01-31", "yyyy-MM-dd")
+    True
+    """
+    compiled, letters = _lenient(pattern)
+    match = compiled.match(text)
+    if match is None:
+        return None
+    found = dict(zip(letters, match.groups(), strict=True))
+    if "S" in found:  # a number of milliseconds
+        found["S"] = f"{int(found['S']) % 1000:03}"
     try:
         return _nanos_of(found), _offset_of(found)
     except (ValueError, OverflowError):
@@ -291,10 +338,16 @@ def _specified(letter: str, flags: str, width: int, precision: int | None, value
 
 
 def java_value(type_: LogicalType) -> Callable[[Any], Any]:
-    """Return the conversion of values to arguments of ``String.format``: timestamps as ``LocalDateTime``."""
-    if isinstance(type_, TimestampType | LocalZonedTimestampType):
-        return lambda value: _iso(timestamp_text(value, 9))
-    return lambda value: value
+    """Return the function from a value of a type to what ``String.format`` prints: timestamps as ``LocalDateTime`` does."""
+    match type_:
+        case TimestampType() | LocalZonedTimestampType():
+            return lambda value: _iso(timestamp_text(value, 9))
+        case FloatType():
+            return lambda value: float(shortest_single(value)) if math.isfinite(value) else value
+        case DecimalType():  # an object of Flink's, which is no number to a format
+            return str
+        case _:
+            return lambda value: value
 
 
 def _iso(text: str) -> str:
@@ -313,7 +366,7 @@ def _plain(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return double_text(value)
-    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+    return str(value)
 
 
 def _number_text(kind: str, flags: str, width: int, precision: int | None, value: Any) -> str | None:
@@ -330,9 +383,7 @@ def _number_text(kind: str, flags: str, width: int, precision: int | None, value
         if kind == "d":
             return format(value, f"{sign}{zero}{group}d")
         return format(value if value >= 0 else value + (1 << 32), f"{'#' if '#' in flags else ''}{zero}{kind}")
-    if kind in "feg":
-        if isinstance(value, int):
-            return None
+    if kind in "feg" and isinstance(value, float):
         digits = 6 if precision is None else precision
         return format(value, f"{sign}{zero}{group}.{digits}{kind}")
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -24,6 +25,7 @@ from funken.expr.sql.types import (
     BooleanType,
     DateType,
     DecimalType,
+    IntegralType,
     LocalZonedTimestampType,
     LogicalType,
     MapType,
@@ -531,8 +533,10 @@ def _scalar_writer(type_: LogicalType) -> Callable[[Any], str] | None:
             return lambda value: "true" if value else "false"
         case DecimalType():
             return _plain_decimal
+        case IntegralType():
+            return str
         case NumericType():
-            return scalar_text
+            return _real
         case DateType():
             return lambda value: json_text(date_text(value))
         case TimeOfDayType():
@@ -551,12 +555,15 @@ def _scalar_writer(type_: LogicalType) -> Callable[[Any], str] | None:
             return lambda value: json_text(str(value))
 
 
+def _real(value: float) -> str:
+    """Return a number as Java's ``BigDecimal`` writes it, and a text where it has none."""
+    if not math.isfinite(value):
+        return json_text(double_text(value))
+    return str(Decimal(double_text(value))) if value else "0.0"
+
+
 def _plain_decimal(value: Decimal) -> str:
-    return (
-        f"{value.normalize():f}"
-        if value == value.to_integral_value() and value.as_tuple().exponent == 0
-        else f"{value:f}"
-    )
+    return f"{value:f}"
 
 
 def _nested_writer(type_: LogicalType, zone: Any) -> Callable[[Any], str]:

@@ -101,7 +101,9 @@ def _sign(value: Any) -> Any:
 
 def _absolute(call: Call, evaluator: Any) -> Callable[..., Any]:
     type_ = call.type
-    return (lambda value: wrap(abs(value), type_.bits)) if isinstance(type_, IntegralType) else abs
+    if isinstance(type_, IntegralType):
+        return lambda value: wrap(abs(value), type_.bits)
+    return EXACT.abs if isinstance(type_, DecimalType) else abs
 
 
 def _real(compute: Callable[..., float]) -> Callable[..., float]:

@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
-from funken.expr.ir import Call, Literal, Node
+from funken.expr.ir import Call, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import bound, cannot_apply, cast, described, function, nullable_of, refuse
 from funken.expr.sql.moments import months_between, nanos_of, plus_interval
-from funken.expr.sql.texts import DAY_MS
 from funken.expr.sql.types import (
     ArrayType,
     BooleanType,
-    DateType,
     DayTimeIntervalType,
     DecimalType,
     DoubleType,
@@ -25,7 +23,6 @@ from funken.expr.sql.types import (
     NullType,
     RowType,
     StructuredType,
-    TimestampType,
     YearMonthIntervalType,
     adjusted_decimal,
     arrow_type,
@@ -89,13 +86,6 @@ def number_result(name: str, one: LogicalType, other: LogicalType) -> LogicalTyp
     return common_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
 
 
-def _moment_result(moment: LogicalType, interval: Node) -> LogicalType:
-    if isinstance(moment, DateType) and isinstance(interval.type, DayTimeIntervalType):
-        value = interval.value if isinstance(interval, Literal) else None
-        return DateType() if value is None or value % DAY_MS == 0 else TimestampType(6)
-    return moment.as_nullable()
-
-
 def _is_moment(type_: LogicalType) -> bool:
     return type_.family == "DATETIME"
 
@@ -111,10 +101,10 @@ def _arithmetic(name: str) -> Callable[[Sequence[Node], Mapping[str, Any]], tupl
         if is_numeric(left) and is_numeric(right):
             found = number_result(name, left, right)
         elif name in "+-" and _is_moment(left) and right.family == "INTERVAL":
-            found = _moment_result(left, other)
+            found = left.as_nullable()
         elif name == "+" and left.family == "INTERVAL" and _is_moment(right):
             one, other = other, one
-            found = _moment_result(right, other)
+            found = right.as_nullable()
         elif name in "+-" and left.family == right.family == "INTERVAL" and type(left) is type(right):
             found = left.as_nullable()
         elif (name == "*" and {left.family, right.family} == {"INTERVAL", "NUMERIC"}) or (
@@ -123,7 +113,8 @@ def _arithmetic(name: str) -> Callable[[Sequence[Node], Mapping[str, Any]], tupl
             one, other = (one, other) if left.family == "INTERVAL" else (other, one)
             found = one.type.as_nullable()
         elif name == "-" and options.get("unit") and _is_moment(left) and _is_moment(right):
-            found = MONTHS if options["unit"] in {"YEAR", "MONTH"} else SECONDS
+            months = options["unit"].split(" TO ")[0] in {"YEAR", "QUARTER", "MONTH"}
+            found = MONTHS if months else SECONDS
         elif isinstance(left, NullType):
             return (one, other), left
         if found is None:
@@ -235,7 +226,7 @@ def _difference(one: LogicalType, other: LogicalType, result: LogicalType) -> Ca
     left, right = nanos_of(one), nanos_of(other)
     if isinstance(result, YearMonthIntervalType):
         return lambda a, b: months_between(right(b), left(a))
-    return lambda a, b: (left(a) - right(b)) // 10**6
+    return lambda a, b: left(a) // 10**6 - right(b) // 10**6
 
 
 _BY_ARROW = {"+": "add", "-": "subtract", "*": "multiply"}
@@ -321,7 +312,7 @@ def _negate(call: Call, evaluator: Any) -> Callable[..., Any]:
     if isinstance(type_, IntegralType):
         bits = type_.bits
         return lambda value: wrap(-value, bits)
-    return lambda value: -value
+    return EXACT.minus if isinstance(type_, DecimalType) else lambda value: -value
 
 
 # -- comparisons
@@ -341,6 +332,8 @@ def comparison_type(types: Sequence[LogicalType]) -> LogicalType | None:
         if isinstance(each, NullType):
             continue
         both = common_type([found.as_nullable(), each.as_nullable()])
+        if both is not None and {found.family, each.family} == {"DATETIME", "INTERVAL"}:
+            return None
         if both is None:
             both = _time_and_text(found, each) or _time_and_text(each, found)
         if both is None and {found.family, each.family} == {"NUMERIC", "CHARACTER"}:

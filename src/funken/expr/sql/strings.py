@@ -14,6 +14,7 @@ from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import bound, constant_of, function, nullable_of, of_columns, per_value
 from funken.expr.sql.types import (
     MAX_LENGTH,
+    STRING,
     BinaryType,
     CharType,
     LogicalType,
@@ -105,12 +106,12 @@ def python_pattern(pattern: str) -> str:
             text, at = _escape(pattern, at, depth > 0)
             found.append(text)
             continue
-        if mark == "[":
-            found.append(r"\[" if depth else "[")
-            depth += not depth
+        if mark == "[":  # a class within a class is a part of it
+            found.append("" if depth else "[")
+            depth += 1
         elif mark == "]" and depth:
-            found.append("]")
-            depth = 0
+            depth -= 1
+            found.append("" if depth else "]")
         elif pattern.startswith("(?<", at) and pattern[at + 3 : at + 4] not in {"=", "!"}:
             found.append("(?P<")
             at += 3
@@ -128,6 +129,26 @@ def regular_expression(pattern: str) -> re.Pattern[str]:
         return re.compile(python_pattern(pattern), re.ASCII if pattern.isascii() else 0)
     except (re.error, ValueError, OverflowError) as error:
         raise EvaluationError(f"the regular expression '{pattern}' is wrong: {error}") from None
+
+
+def java_split(pattern: str, text: str, most: int = 0) -> list[str]:
+    """Return the parts of a text as ``String.split`` does: no empty part before the first character; of all, none at the end.
+
+    >>> java_split("", "ab"), java_split(",", "a,b,,"), java_split("", "a", 1)
+    (['a', 'b'], ['a', 'b'], ['a', ''])
+    """
+    found, at = [], 0
+    for match in regular_expression(pattern).finditer(text):
+        if not match.end() or (most and len(found) == most):
+            continue
+        if match.start() == match.end() == len(text) and not most:
+            break
+        found.append(text[at : match.start()])
+        at = match.end()
+    found.append(text[at:])
+    while not most and len(found) > 1 and not found[-1]:
+        found.pop()
+    return found
 
 
 def valid_expression(pattern: str) -> re.Pattern[str] | None:
@@ -277,7 +298,7 @@ def _overlay(text: str, other: str, start: int, length: int | None = None) -> st
         return text
     count = len(other) if length is None else length
     head = text[: start - 1]
-    if start - 1 + count > len(text) or count < 0:
+    if start - 1 + count > len(text) or count <= 0:
         return head + other
     return head + other + text[start - 1 + count :]
 
@@ -304,7 +325,7 @@ def _trim(call: Call, evaluator: Any) -> Callable[..., str]:
 
 
 def _initcap(text: str) -> str:
-    return re.sub(r"[^\W_]+", lambda match: match.group()[0].upper() + match.group()[1:].lower(), text)
+    return re.sub("[A-Za-z0-9]+", lambda match: match.group()[0].upper() + match.group()[1:].lower(), text)
 
 
 def _split_index(text: str, separator: Any, index: int) -> str | None:
@@ -314,7 +335,7 @@ def _split_index(text: str, separator: Any, index: int) -> str | None:
         separator = chr(separator)
     if index < 0:
         return None
-    parts = text.split(separator) if separator else list(text)
+    parts = text.split(separator) if separator else re.split(r"\s", text)
     return parts[index] if index < len(parts) and text else None
 
 
@@ -341,7 +362,7 @@ _SPLIT_ONE = per_value(_split_index)
 
 
 def _split(text: str, separator: str) -> list[str]:
-    return text.split(separator) if separator else list(text)
+    return (text.split(separator) if separator else list(text)) if text else []
 
 
 def _translate(text: str, old: str, new: str | None) -> str:
@@ -377,8 +398,10 @@ def _concat_ws(separator: str | None, *parts: str | None) -> str | None:
 
 def _instr(text: str, part: str, start: int = 1, occurrence: int = 1) -> int:
     """Return the position of an occurrence, from 1; a negative start searches from the end."""
-    if occurrence < 1 or not part:
+    if occurrence < 1:
         return 0
+    if not part:
+        return 1 if start >= 0 else len(text) + 1
     if start >= 0:
         at = start - 1
         for _ in range(occurrence):
@@ -388,6 +411,8 @@ def _instr(text: str, part: str, start: int = 1, occurrence: int = 1) -> int:
             at += 1
         return at
     at = len(text) + start
+    if at < 0:
+        return 0
     for count in range(occurrence):
         at = text.rfind(part, 0, at + len(part) if count == 0 else at + len(part) - 1)
         if at < 0:
@@ -396,7 +421,7 @@ def _instr(text: str, part: str, start: int = 1, occurrence: int = 1) -> int:
 
 
 def _locate(part: str, text: str, start: int = 1) -> int:
-    return text.find(part, max(start, 1) - 1) + 1
+    return text.find(part, max(start, 1) - 1) + 1 if part else 1
 
 
 def _ends(call: Call, evaluator: Any) -> Callable[..., bool]:
@@ -479,7 +504,8 @@ def _regexp_replace(expression: re.Pattern[str], text: str, replacement: str) ->
 
 
 def _regexp(text: str, pattern: str) -> bool:
-    return bool(pattern) and regular_expression(pattern).search(text) is not None
+    expression = valid_expression(pattern) if pattern else None
+    return expression is not None and expression.search(text) is not None
 
 
 # -- bytes
@@ -504,8 +530,11 @@ def _encode(text: str, charset: str) -> bytes:
 
 
 def _decode(data: bytes, charset: str) -> str:
+    name = _charset(charset)
+    if name == "utf-16" and data[:2] not in (b"\xfe\xff", b"\xff\xfe"):
+        name = "utf-16-be"
     try:
-        return data.decode(_charset(charset), "replace")
+        return data.decode(name, "replace")
     except LookupError:
         raise _unknown_charset(charset) from None
 
@@ -514,12 +543,12 @@ def _to_base64(value: Any) -> str:
     return base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
 
 
-def _from_base64(value: Any) -> str | None:
+def _from_base64(value: Any) -> str:
     data = value.encode() if isinstance(value, str) else value
     try:
         return base64.b64decode(data + b"=" * (-len(data) % 4), validate=True).decode("utf-8", "replace")
-    except (binascii.Error, ValueError):
-        return None
+    except (binascii.Error, ValueError) as error:
+        raise EvaluationError(f"{value!r} is no base 64: {error}") from None
 
 
 def _ascii(text: str) -> int:
@@ -567,13 +596,17 @@ def _length(call: Call, arguments: list[Any], evaluator: Any) -> Any:
     return pc.utf8_length(arguments[0])
 
 
-def _case(name: str) -> Any:
-    def compute(call: Call, arguments: list[Any], evaluator: Any) -> Any:
-        import pyarrow.compute as pc
+_LOWER = per_value(str.lower)
 
-        return getattr(pc, name)(arguments[0])
 
-    return of_columns(compute)
+def _lower(call: Call, arguments: list[Any], evaluator: Any) -> Any:
+    import pyarrow.compute as pc
+
+    if (
+        pc.all(pc.string_is_ascii(arguments[0])).as_py() is False
+    ):  # Java's and Python's rules go beyond single characters
+        return _LOWER(call, arguments, evaluator)
+    return pc.ascii_lower(arguments[0])
 
 
 def _row(
@@ -602,7 +635,7 @@ _BASICS: list[FunctionRule] = [
         aliases=("CHARACTER_LENGTH",),
     ),
     _row("UPPER", "text", "$0", lambda text: text.upper(), "The text in upper case.", ("UPPER('ab')", "AB")),
-    _row("LOWER", "text", "$0", _case("utf8_lower"), "The text in lower case.", ("LOWER('AB')", "ab")),
+    _row("LOWER", "text", "$0", of_columns(_lower), "The text in lower case.", ("LOWER('AB')", "ab")),
     _row(
         "INITCAP",
         "text",
@@ -692,8 +725,8 @@ _BASICS: list[FunctionRule] = [
     _row(
         "TRANSLATE",
         "expr:text fromStr:text toStr:text",
-        "STRING",
-        per_value(lambda text, old, new: None if text is None or old is None else _translate(text, old, new), C),
+        lambda args, options: STRING.as_nullable(args[0].type.nullable),
+        per_value(lambda text, old, new: text if text is None or old is None else _translate(text, old, new), C),
         "The text with characters replaced one by one; those without a partner are removed.",
         ("TRANSLATE('www.apache.org', 'wapcheorg', ' APCHEcom')", "   .APACHE.com"),
         nulls=C,
@@ -953,6 +986,7 @@ _BYTES: list[FunctionRule] = [
         _from_base64,
         "The text that base 64 stands for.",
         ("FROM_BASE64('aGVsbG8gd29ybGQ=')", "hello world"),
+        raises=True,
     ),
 ]
 

@@ -11,7 +11,7 @@ from typing import Any
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import Determinism, EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import bound, cast, constant_of, function, infer, nullable_of, once_per_value, refuse
-from funken.expr.sql.formats import format_time, parse_time
+from funken.expr.sql.formats import format_simply, format_time, parse_leniently, parse_time
 from funken.expr.sql.moments import (
     MONTHS_OF,
     SPANS,
@@ -299,13 +299,8 @@ def _add_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Se
 
 
 def _to_timestamp(call: Call, evaluator: Any) -> Callable[..., Any]:
-    def read(text: str, pattern: str | None = None) -> int | None:
-        if pattern is None:
-            try:
-                return truncated(read_timestamp(text), 3)
-            except EvaluationError:
-                return None
-        found = parse_time(text, pattern) or _cut(text, pattern)
+    def read(text: str, pattern: str = DEFAULT_FORMAT) -> int | None:
+        found = parse_time(text, pattern) or _cut(text, pattern) or _of_jdbc(text)
         return None if found is None else truncated(found[0], 3)
 
     return read
@@ -321,9 +316,20 @@ def _cut(text: str, pattern: str) -> tuple[int, datetime.timedelta | None] | Non
     return parse_time(digits.group(1) + fraction, pattern)
 
 
+def _of_jdbc(text: str) -> tuple[int, None] | None:
+    """Return a timestamp or a date as JDBC writes them, which are read whatever the format is."""
+    try:
+        return None if "T" in text else (read_timestamp(text), None)
+    except EvaluationError:
+        return None
+
+
 def _ltz_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     pattern = constant_of(args[1]) if len(args) > 1 else None
-    digits = len(re.sub(r"[^S]", "", re.sub(r"'[^']*'", "", pattern))) if isinstance(pattern, str) else 0
+    if isinstance(pattern, str):
+        digits = len(re.sub(r"[^S]", "", re.sub(r"'[^']*'", "", pattern)))
+    else:
+        digits = pattern if isinstance(pattern, int) else 0
     return LocalZonedTimestampType(min(max(digits, 3), 9))
 
 
@@ -383,18 +389,18 @@ def _to_timestamp_ltz(call: Call, evaluator: Any) -> Callable[..., Any]:
         return read
 
     def scaled(value: Any, precision: int = 3) -> int | None:
-        if precision not in {0, 3, 6, 9}:
+        if not 0 <= precision <= 9:
             raise EvaluationError(
                 f"The precision value '{precision}' for function TO_TIMESTAMP_LTZ(numeric, precision) is unsupported, "
-                "the supported value is '0' for second, '3' for millisecond, '6' for microsecond or '9' for nanosecond."
+                "give the digits of a second, 0 to 9."
             )
         if isinstance(value, float) and (value != value or abs(value) == float("inf")):
             return None
-        number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        number = Decimal(repr(value)) if isinstance(value, float) else Decimal(int(value))
         nanos = int(number.scaleb(9 - precision))
         if abs(nanos) >= 2**63 * 1000 or not _MIN_NS <= nanos <= _MAX_NS:
             return None
-        return truncated(nanos, 3)
+        return truncated(nanos, call.type.precision)
 
     return scaled
 
@@ -437,7 +443,7 @@ def _to_date(text: str, pattern: str | None = None) -> int | None:
             return read_date(text)
         except EvaluationError:
             return None
-    found = parse_time(text, pattern)
+    found = parse_leniently(text, pattern)
     return None if found is None else found[0] // DAY_NS
 
 
@@ -465,7 +471,7 @@ def _step(call: Call, arguments: Sequence[Any]) -> int:
 
 def _from_unixtime(call: Call, evaluator: Any) -> Callable[..., Any]:
     zone = zone_of(evaluator.context.time_zone)
-    return lambda seconds, pattern=DEFAULT_FORMAT: format_time(local_nanos(seconds * 10**9, zone), pattern, zone)
+    return lambda seconds, pattern=DEFAULT_FORMAT: format_simply(local_nanos(seconds * 10**9, zone), pattern, zone)
 
 
 def _unix_timestamp(call: Call, evaluator: Any) -> Callable[..., Any]:
@@ -474,7 +480,7 @@ def _unix_timestamp(call: Call, evaluator: Any) -> Callable[..., Any]:
         return lambda: _now(evaluator) // 1000
 
     def read(text: str, pattern: str = DEFAULT_FORMAT) -> int:
-        found = _lenient(text, pattern)
+        found = parse_leniently(text, pattern)
         if found is None:
             return -(2**63)
         local, offset = found
@@ -488,21 +494,33 @@ def _unix_timestamp(call: Call, evaluator: Any) -> Callable[..., Any]:
     return read
 
 
-def _lenient(text: str, pattern: str) -> tuple[int, datetime.timedelta | None] | None:
-    """Parse as SimpleDateFormat does: digits may be fewer than letters, and text behind is ignored."""
-    found = parse_time(text, pattern)
-    if found is not None or pattern != DEFAULT_FORMAT:
-        return found
-    parsed = _parsed(text)
-    return parsed
-
-
 def _convert_tz(text: str, source: str, target: str) -> str | None:
-    try:
-        nanos = instant_nanos(read_timestamp(text), zone_of(source))
-        return timestamp_text(truncated(local_nanos(nanos, zone_of(target)), 0), 0)
-    except EvaluationError:
+    found = parse_leniently(text, DEFAULT_FORMAT)
+    if found is None:
         return None
+    nanos = instant_nanos(found[0], _time_zone(source))
+    return timestamp_text(truncated(local_nanos(nanos, _time_zone(target)), 0), 0)
+
+
+_SHORT_ZONES = {
+    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires", "ART": "Africa/Cairo",
+    "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka", "CAT": "Africa/Harare",
+    "CNT": "America/St_Johns", "CST": "America/Chicago", "CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris", "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo",
+    "MIT": "Pacific/Apia", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland", "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh",
+}  # fmt: skip
+
+
+def _time_zone(name: str) -> Any:
+    """Return a zone as ``java.util.TimeZone`` has it: a name that there is not, ``+01:00`` also, means UTC."""
+    if re.match(r"(UTC?)?[+-]", name):
+        return datetime.UTC
+    try:
+        return zone_of(_SHORT_ZONES.get(name, name))
+    except EvaluationError:
+        return datetime.UTC
 
 
 # -- the clock

@@ -229,9 +229,9 @@ def writer(type_: LogicalType, zone: Any) -> Callable[[Any], str]:
         case BooleanType():
             return lambda value: "TRUE" if value else "FALSE"
         case DoubleType():
-            return lambda value: double_text(value) if value else "0.0"
+            return double_text
         case FloatType():
-            return lambda value: float_text(value) if value else "0.0"
+            return float_text
         case DecimalType():
             return lambda value: f"{value:f}"
         case DateType():

@@ -441,9 +441,11 @@ def number_literal(text: str) -> Literal:
     ['INT NOT NULL', 'BIGINT NOT NULL', 'DECIMAL(3, 2) NOT NULL', 'DOUBLE NOT NULL']
     """
     if re.search("[eE]", text):
-        return Literal(float(text), type=DoubleType(nullable=False))
+        return Literal(float(text) + 0.0, type=DoubleType(nullable=False))  # no -0.0
     if "." in text:
         whole, fraction = text.split(".")
+        if not fraction:
+            return number_literal(whole)
         digits = len(whole.lstrip("-")) + len(fraction)
         if digits > 38:
             raise InvalidCall(f"Numeric literal '{text}' out of range: DECIMAL has 38 digits")
@@ -483,7 +485,8 @@ def literal(value: Any) -> Literal:
             scale = max(exponent, 0)
             precision = max(len(value.as_tuple().digits) - min(exponent, 0), scale, 1)
             return Literal(
-                value.quantize(Decimal(1).scaleb(-scale)), type=DecimalType(precision, scale, nullable=False)
+                value.quantize(Decimal(1).scaleb(-scale), context=EXACT),
+                type=DecimalType(precision, scale, nullable=False),
             )
         case _:
             return _time_value(value)

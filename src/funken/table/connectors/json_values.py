@@ -19,6 +19,7 @@ from typing import Any
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
+from funken.expr.sql.values import EXACT
 from funken.table.types import LogicalType, RowType
 from funken.table.values import java_text
 from funken.types.info import Types
@@ -102,7 +103,7 @@ def _decimal(scale: int) -> Read:
 
     def read(value: Any) -> Decimal:
         try:
-            return decimal_number(str(value)).quantize(step, "ROUND_HALF_UP")
+            return decimal_number(str(value)).quantize(step, context=EXACT)
         except InvalidOperation:
             raise ValueError(f"{value!r:.60} is no decimal number") from None
 
@@ -180,6 +181,8 @@ def reader_of(type_: LogicalType, rules: JsonRules) -> Read:
     >>> from funken.table.types import DataTypes
     >>> reader_of(DataTypes.DECIMAL(10, 2), JsonRules())(NumberText("1.5"))
     Decimal('1.50')
+    >>> reader_of(DataTypes.DECIMAL(38, 9), JsonRules())("12345678901234567890123456789.123456789")
+    Decimal('12345678901234567890123456789.123456789')
     """
     name = type(type_).__name__
     kind: Any = type_
@@ -284,7 +287,7 @@ def timestamp_text(value: datetime.datetime, iso: bool, zoned: bool, precision: 
 
 def _decimal_writer(plain: bool) -> Callable[[Any], str]:
     def write(value: Any) -> str:
-        shortened = Decimal(value).normalize()
+        shortened = Decimal(value).normalize(EXACT)
         return format(shortened, "f") if plain else str(shortened)
 
     return write

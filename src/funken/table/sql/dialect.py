@@ -371,6 +371,22 @@ class Flink(Dialect):
                 self.raise_error("Expected END after CASE", self._prev)
             return self.expression(exp.Case(this=operand, ifs=arms, default=default))
 
+        def _parse_primary(self) -> Any:
+            if self._match_pair(TokenType.DOT, TokenType.NUMBER):
+                return exp.Literal.number(f".{self._prev.text}")
+            found = super()._parse_primary()
+            if isinstance(found, exp.Paren) and isinstance(found.this, exp.Sub) and self._at_unit():
+                units = [self._unit()]
+                if self._match_text_seq("TO"):
+                    units.append(self._unit())
+                unit = self._named("unit", exp.var(" TO ".join(units)))
+                return _call("-", found.this.this, found.this.expression, unit)  # (a - b) DAY
+            return found
+
+        def _at_unit(self) -> bool:
+            quoted = self._curr is None or self._curr.token_type == TokenType.IDENTIFIER
+            return not quoted and self._curr.text.upper() in {"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
+
         def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
             return self._closed(super()._parse_function_call(*args, **kwargs))
 

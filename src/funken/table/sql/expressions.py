@@ -355,6 +355,13 @@ class ExpressionBinder:
         """Return a number or a text."""
         return literal(tree.this) if tree.is_string else literals.number_literal(tree.this)
 
+    def negated(self, tree: exp.Neg) -> Node:
+        """Return a negative number, or what has its sign changed."""
+        number = tree.this.unnest()
+        if isinstance(number, exp.Literal) and not number.is_string:
+            return literals.number_literal(f"-{number.this}")
+        return self.call(tree, "NEGATE", [tree.this])
+
     def cast_literal(self, tree: exp.Cast) -> Node:
         """Return ``DATE '..'`` and its kin."""
         kind = tree.to.this.name
@@ -381,8 +388,9 @@ class ExpressionBinder:
 
     def unicode(self, tree: exp.UnicodeString) -> Node:
         """Return a text with escapes."""
-        text = re.sub(r"\\(\\|\+[0-9a-fA-F]{6}|[0-9a-fA-F]{4})", _unescaped, tree.name)
-        return literal(text)
+        mark = tree.args["escape"].name if tree.args.get("escape") else "\\"
+        codes = rf"{re.escape(mark)}({re.escape(mark)}|\+[0-9a-fA-F]{{6}}|[0-9a-fA-F]{{4}})"
+        return literal(re.sub(codes, lambda match: _unescaped(match, mark), tree.name))
 
     # -- operators
 
@@ -748,9 +756,9 @@ class ExpressionBinder:
         return FrameBound(BoundKind.PRECEDING if preceding else BoundKind.FOLLOWING, node.value)
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescaped(match: re.Match[str], mark: str) -> str:
     text = match.group(1)
-    return "\\" if text == "\\" else chr(int(text.lstrip("+"), 16))
+    return mark if text == mark else chr(int(text.lstrip("+"), 16))
 
 
 def _null(binder: ExpressionBinder, tree: Any) -> Node:
@@ -807,7 +815,7 @@ _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {
     exp.HexString: lambda binder, tree: literal(bytes.fromhex(tree.name)),
     exp.UnicodeString: ExpressionBinder.unicode,
     exp.Paren: lambda binder, tree: binder.bind(tree.this),
-    exp.Neg: lambda binder, tree: binder.call(tree, "NEGATE", [tree.this]),
+    exp.Neg: ExpressionBinder.negated,
     exp.Not: ExpressionBinder.negation,
     exp.And: ExpressionBinder.logic,
     exp.Or: ExpressionBinder.logic,

@@ -1,0 +1,151 @@
+"""Values and types that Flink gives, of constants and of columns: a block at a time and row by row."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from funken.errors import FunkenError
+from funken.expr.evaluate import EvaluationContext, evaluate
+from funken.expr.sql.functions import FUNCTIONS
+from funken.expr.sql.types import STRING, parse_type
+from funken.expr.sql.values import from_internal
+from funken.table.catalog import CatalogManager
+from funken.table.sql.binder import Binder
+
+COLUMNS = {
+    "s": ("STRING", ["Hello World", "", None, "a,b,c"]),
+    "c": ("STRING", ["o", ",", "x", ""]),
+    "c5": ("CHAR(5)", ["abc  ", "zz   ", None, "x y  "]),
+    "i": ("INT", [1, -7, None, 3]),
+    "f": ("FLOAT", [1.5, -0.0, None, 1e10]),
+    "d": ("DOUBLE", [1e7, float("nan"), None, 0.1]),
+    "b": ("BOOLEAN", [True, False, None, True]),
+    "day": ("STRING", ["2021-3-4", "2021-03-04 12:00:00", None, "2021-01"]),
+    "at": ("STRING", ["2021-03-04 12:34:56.789", "2021-03-04", None, "2021-03-04T12:34:56"]),
+    "wide": (
+        "DECIMAL(38, 18)",
+        [Decimal("12345678901234567890.123456789012345678"), Decimal("-1.5"), None, Decimal(0)],
+    ),
+    "sa": ("ARRAY<STRING>", [["a", "b"], [], None, [None]]),
+    "m": ("MAP<STRING, INT>", [[("a", 1)], [], None, [("b", None)]]),
+}
+TYPES = {name: parse_type(type_) for name, (type_, _) in COLUMNS.items()}
+
+CONSTANTS = [
+    ("(TIMESTAMP '2021-03-05 00:00:00' - TIMESTAMP '2021-03-04 12:00:00') DAY TO SECOND", None, "+0 12:00:00.000"),
+    ("(TIMESTAMP '2021-03-04 00:00:02' - TIMESTAMP '2021-03-04 00:00:01.1234') DAY", None, "+0 00:00:00.877"),
+    ("(DATE '2021-03-05' - DATE '2020-01-01') MONTH", None, "+1-02"),
+    ("DATE '2021-03-04' + INTERVAL '10' HOUR", "DATE NOT NULL", "2021-03-04"),
+    (".5", "DECIMAL(1, 1) NOT NULL", "0.5"),
+    ("1.", "INT NOT NULL", "1"),
+    ("-2147483648", "INT NOT NULL", "-2147483648"),
+    ("-9223372036854775808", "BIGINT NOT NULL", "-9223372036854775808"),
+    ("-0E0", "DOUBLE NOT NULL", "0.0"),
+    ("ROUND(.5)", "DECIMAL(1, 0) NOT NULL", "1"),
+    ("OVERLAY('AbC123' PLACING 'Hello World' FROM 2 FOR 0)", None, "AHello World"),
+    ("INITCAP('ä€x')", None, "ä€X"),
+    ("REGEXP('hello', '(')", "BOOLEAN NOT NULL", "FALSE"),
+    ("REGEXP_EXTRACT('abc', '[[:alpha:]]')", "STRING", "a"),
+    ("PRINTF('%.2f', 0.5)", "STRING", "NULL"),
+    ("PRINTF('%s', CAST(0.1 AS FLOAT))", "STRING", "0.1"),
+    ("PRINTF('%.2f', ARRAY[1])", "STRING", "NULL"),
+    ("DECODE(X'FF00', 'UTF-16')", "STRING NOT NULL", "\uff00"),
+    ("CONVERT_TZ('2021-03-04 12:00:00', 'Europe/Berlin', 'Nowhere')", "STRING", "2021-03-04 11:00:00"),
+    ("TO_TIMESTAMP('2021-10-31 02:30:00', 'yyyy-MM-dd')", "TIMESTAMP(3)", "2021-10-31 02:30:00.000"),
+    ("TO_TIMESTAMP_LTZ(255, 5)", "TIMESTAMP_LTZ(5)", "1970-01-01 00:00:00.00255"),
+    ("TO_TIMESTAMP_LTZ(3.14159, 0)", "TIMESTAMP_LTZ(3)", "1970-01-01 00:00:03.000"),
+    ("U&'>#263A##<' UESCAPE '#'", None, ">\u263a#<"),
+    ("ARRAY_APPEND(ARRAY['a'], 'xyz')", "ARRAY<CHAR(1) NOT NULL> NOT NULL", "[a, x]"),
+    ("STR_TO_MAP('ab', '', '')", None, "{a=, b=}"),
+    ("IF(CAST(NULL AS BOOLEAN), 7, 3)", "INT", "3"),
+    ("JSON_OBJECT('k' VALUE 1E7)", None, '{"k":1.0E+7}'),
+]
+OF_COLUMNS = [
+    ("CAST(f AS STRING)", "STRING", ["1.5", "-0.0", "NULL", "1.0E10"]),
+    ("JSON_STRING(f)", "STRING", ["1.5", "0.0", "NULL", "1.0E+10"]),
+    ("JSON_STRING(d)", "STRING", ["1.0E+7", '"NaN"', "NULL", "0.1"]),
+    ("INSTR(s, c, -5)", "INT", ["5", "0", "NULL", "6"]),
+    ("INSTR('abc', 'b', -5)", "INT NOT NULL", ["0", "0", "0", "0"]),
+    ("LOCATE(c, c5, 3)", "INT", ["0", "0", "NULL", "1"]),
+    ("SPLIT(s, ',')", "ARRAY<STRING>", ["[Hello World]", "[]", "NULL", "[a, b, c]"]),
+    ("SPLIT_INDEX(s, '', 1)", "STRING", ["World", "NULL", "NULL", "NULL"]),
+    ("TO_DATE(day, 'yyyy-MM-dd')", "DATE", ["2021-03-04", "2021-03-04", "NULL", "NULL"]),
+    ("TO_DATE(day, 'yyyy')", "DATE", ["2021-01-01", "2021-01-01", "NULL", "2021-01-01"]),
+    ("TO_TIMESTAMP(at)", "TIMESTAMP(3)", ["2021-03-04 12:34:56.789", "2021-03-04 00:00:00.000", "NULL", "NULL"]),
+    ("UNIX_TIMESTAMP(at)", "BIGINT", ["1614861296", str(-(2**63)), "NULL", str(-(2**63))]),
+    ("CONVERT_TZ(at, 'UTC', 'GMT+05:30')", "STRING", ["2021-03-04 18:04:56", "NULL", "NULL", "NULL"]),
+    ("CONVERT_TZ(at, 'PST', 'UTC+1')", "STRING", ["2021-03-04 20:34:56", "NULL", "NULL", "NULL"]),
+    ("TRANSLATE('true', s, 'x')", "STRING NOT NULL", ["tu", "true", "true", "true"]),
+    ("LOWER('\u0130' || s)", "STRING", ["i\u0307hello world", "i\u0307", "NULL", "i\u0307a,b,c"]),
+    (
+        "ABS(-wide)",
+        "DECIMAL(38, 18)",
+        ["12345678901234567890.123456789012345678", "1.500000000000000000", "NULL", "0.000000000000000000"],
+    ),
+    ("MAP_ENTRIES(m)", "ARRAY<ROW<`key` STRING, `value` INT>>", ["[(a, 1)]", "[]", "NULL", "[(b, NULL)]"]),
+    ("IF(b, 1, 2)", "INT", ["1", "2", "2", "1"]),
+]
+REFUSED = [
+    ("ARRAY_APPEND(ARRAY[1], CAST(1 AS BIGINT))", "Invalid input arguments"),
+    ("ARRAY_PREPEND(ARRAY[1], 1.5)", "Invalid input arguments"),
+    ("ELEMENT(NULL)", "Invalid"),
+    ("ARRAY_MIN(NULL)", "Invalid"),
+    ("TO_DATE(day) BETWEEN INTERVAL '1' MONTH AND TO_DATE(day)", "Cannot apply"),
+]
+FAILING = [("FROM_BASE64('a:b')", "base 64"), ("FROM_UNIXTIME(0, 'VV')", "Illegal pattern character 'V'")]
+
+
+def column(values, type_):
+    """Return a column of values of SQL."""
+    return from_internal(values, type_)
+
+
+def texts(node, batch):
+    """Return the texts of an expression's values."""
+    context = EvaluationContext(FUNCTIONS, "UTC", lambda: 0)
+    (found,) = evaluate([FUNCTIONS.call("CAST", [node], type=STRING)], batch, context)
+    return ["NULL" if each is None else each for each in found.to_pylist()]
+
+
+def block(places):
+    """Return a batch of some of the rows of the table."""
+    arrays = [column([values[place] for place in places], TYPES[name]) for name, (_, values) in COLUMNS.items()]
+    return pa.RecordBatch.from_arrays(arrays, list(COLUMNS))
+
+
+def bound(sql):
+    """Return a typed expression over the table."""
+    return Binder(CatalogManager()).expression(sql, list(TYPES.items()))
+
+
+@pytest.mark.parametrize(("sql", "type_", "text"), CONSTANTS, ids=[sql for sql, _, _ in CONSTANTS])
+def test_a_constant(sql, type_, text):
+    node = bound(sql)
+
+    assert texts(node, block([0])) == [text]
+    assert type_ is None or str(node.type) == type_
+
+
+@pytest.mark.parametrize(("sql", "type_", "wanted"), OF_COLUMNS, ids=[sql for sql, _, _ in OF_COLUMNS])
+def test_columns(sql, type_, wanted):
+    node = bound(sql)
+
+    assert str(node.type) == type_
+    assert texts(node, block(range(4))) == wanted
+    assert [texts(node, block([place]))[0] for place in range(4)] == wanted
+    assert texts(node, block([*range(4)] * 40)) == wanted * 40
+
+
+@pytest.mark.parametrize(("sql", "message"), REFUSED, ids=[sql for sql, _ in REFUSED])
+def test_what_is_refused(sql, message):
+    with pytest.raises(FunkenError, match=message):
+        bound(sql)
+
+
+@pytest.mark.parametrize(("sql", "message"), FAILING, ids=[sql for sql, _ in FAILING])
+def test_what_fails(sql, message):
+    with pytest.raises(FunkenError, match=message):
+        texts(bound(sql), block([0]))
