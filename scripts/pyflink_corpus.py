@@ -419,7 +419,8 @@ def run_program(program: Program, text: str, limit: float) -> tuple[str, str]:
                 for file, number in (("stdout", 1), ("stderr", 2)):
                     handle = os.open(folder / file, os.O_WRONLY | os.O_CREAT)
                     os.dup2(handle, number)
-                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                (folder / "stdin").write_text("\n" * 100)  # who asks for a key gets it
+                os.dup2(os.open(folder / "stdin", os.O_RDONLY), 0)
                 child(program, folder, text)
                 code = 0
             except SystemExit as error:
@@ -458,7 +459,7 @@ _ELSEWHERE_MISSING = {"CalledProcessError", "ConnectionError", "NewConnectionErr
 """What is raised where a service or a command of the program is not there."""
 _SAYS_WHAT = re.compile(
     r"\b(Use|use|Call|call|Return|Write|write|Install|install|Set|Register|Available|available|there (is|are)|instead|Rename|"
-    r"needs)\b"
+    r"Read|needs)\b"
 )
 
 
@@ -477,7 +478,8 @@ def verdict(ended: int | None, error: Any, said: str, folder: str) -> tuple[str,
     why = f"{name}: {message}"
     if name == "SystemExit":
         return BROKEN, f"it left with {message}"
-    if name == "ModuleNotFoundError" and "pyflink" not in message:
+    missing = next((text for kind, text in chain if "ModuleNotFoundError" in (kind, text.partition(":")[0])), None)
+    if (name == "ModuleNotFoundError" and "pyflink" not in message) or (missing and "pyflink" not in missing):
         return BROKEN, why
     if any(kind in _ELSEWHERE_MISSING for kind, _ in chain):
         return BROKEN, why

@@ -677,7 +677,8 @@ def _with_all() -> None:
     """Give ``Expression`` the members that are one function of SQL each."""
     functions = {**{name: name.upper() for name in _UNARY}, **_RENAMED}
     for name, sql in functions.items():
-        _with_property(name, _of_function(_camel(name), sql), f"Call ``{sql}``.")
+        shown = sql.lower() if name in ("upper_case", "lower_case") else _camel(name)
+        _with_property(name, _of_function(shown, sql), f"Call ``{sql}``.")
     for name, sql in _AGGREGATES.items():
         _with_property(name, _of_aggregate(_camel(name), sql), f"Aggregate rows by ``{sql}``.")
     for name, sql in _POSTFIX.items():
@@ -720,7 +721,8 @@ def _template(text: str, pattern: str, *args: Any) -> Expression:
     values = [lit_or_expression(arg) for arg in args]
     used = [one for place, one in enumerate(values) if f"{{{place}}}" in pattern]
     return Expression(
-        lambda r: _filled(pattern, [one.sql(r) for one in values]), f"{text}({', '.join(map(str, used))})"
+        lambda r: _filled(r.operator(text, pattern, len(values)), [one.sql(r) for one in values]),
+        f"{text}({', '.join(map(str, used))})",
     )
 
 

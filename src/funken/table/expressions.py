@@ -336,13 +336,13 @@ def call(f: Any, *args: Any) -> Expression:
 
 def call_sql(sql_expression: str) -> Expression:
     """Return an expression that is written in SQL."""
-    return Expression(lambda r: f"({sql_expression})", sql_expression)
+    return Expression(lambda r: f"({sql_expression})", f"[{sql_expression}]")
 
 
-UNBOUNDED_ROW = Expression(lambda r: "ROWS UNBOUNDED PRECEDING", "unboundedRow()")
-UNBOUNDED_RANGE = Expression(lambda r: "RANGE UNBOUNDED PRECEDING", "unboundedRange()")
-CURRENT_ROW = Expression(lambda r: "ROWS CURRENT ROW", "currentRow()")
-CURRENT_RANGE = Expression(lambda r: "RANGE CURRENT ROW", "currentRange()")
+UNBOUNDED_ROW = Expression(lambda r: "ROWS UNBOUNDED PRECEDING", "UNBOUNDED_ROW")
+UNBOUNDED_RANGE = Expression(lambda r: "RANGE UNBOUNDED PRECEDING", "UNBOUNDED_RANGE")
+CURRENT_ROW = Expression(lambda r: "ROWS CURRENT ROW", "CURRENT_ROW")
+CURRENT_RANGE = Expression(lambda r: "RANGE CURRENT ROW", "CURRENT_RANGE")
 
 
 __all__ = [

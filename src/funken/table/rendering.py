@@ -50,6 +50,12 @@ class Rendering:
         """Return a column as SQL."""
         return quoted(name)
 
+    def operator(self, name: str, pattern: str, count: int) -> str:
+        """Return the SQL of an operator: a call, if the program has a system function of its name."""
+        if name.upper() not in self._environment.catalogs.system_functions:
+            return pattern
+        return f"{quoted(name)}({', '.join(f'{{{place}}}' for place in range(count))})"
+
     def over_window(self, name: str | None) -> str:
         """Return the clause of a window of rows by its alias."""
         window = self._windows.get(name or "")

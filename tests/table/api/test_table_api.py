@@ -3,10 +3,11 @@
 import datetime
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 from funken import Row, RowKind, StreamExecutionEnvironment
-from funken.errors import InvalidProgram
+from funken.errors import InvalidProgram, ValueDoesNotFit
 from funken.table.catalog import InvalidTable
 from funken.table.collecting import remaining
 from funken.table.environment import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
@@ -283,6 +284,26 @@ def test_from_elements_infers_types_and_names(env):
         env.from_elements([(1, None)])
     with pytest.raises(InvalidProgram, match="a row has 3 values, but the table has 2 columns"):
         env.from_elements([(1, 2, 3)], "ROW<a INT, b INT>")
+
+
+def test_values_within_values_have_their_types_too(env):
+    with pytest.raises(
+        ValueDoesNotFit, match="field 'a' of an element of column 'c' is STRING, but a row has True there"
+    ):
+        env.from_elements([([("x",), (True,)],)], "ROW<c ARRAY<ROW<a STRING>>>")
+    with pytest.raises(TypeError, match="column 'a' is BIGINT, but a row has 'x' there"):
+        env.from_elements([("x",)], "ROW<a BIGINT>")
+    with pytest.raises(ValueDoesNotFit, match="column 'n' is STRING, but the data has TINYINT there"):
+        env.from_arrow(
+            pa.table({"n": pa.array([1], pa.int8())}), DataTypes.ROW([DataTypes.FIELD("n", DataTypes.STRING())])
+        )
+
+
+def test_a_system_function_may_stand_for_an_operator(env, orders):
+    env.create_temporary_system_function("plus", udf(lambda a, b: a + b - 1, result_type="BIGINT"))
+    assert rows(orders.select(col("n") + col("at")).limit(1)) == [(3,)]
+    env.drop_temporary_system_function("plus")
+    assert rows(orders.select(col("n") + col("at")).limit(1)) == [(4,)]
 
 
 def test_rows_with_kinds_are_a_changelog(env):

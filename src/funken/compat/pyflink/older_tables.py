@@ -12,6 +12,7 @@ from typing import Any
 
 from funken.compat.pyflink.adoption import refuse
 from funken.errors import InvalidProgram
+from funken.table.connectors.options import KEYS_BEFORE
 from funken.table.descriptors import TableDescriptor
 from funken.table.schema import Schema as TableColumns
 from funken.table.schema import as_type
@@ -306,8 +307,9 @@ class CustomConnectorDescriptor(_Options):
         self.name = type
 
     def property(self, key: str, value: str) -> CustomConnectorDescriptor:
-        """Set an option."""
-        self._properties[re.sub(rf"^connector\.({self.name}\.)?", "", key)] = value
+        """Set an option; its key may be that of Flink 1.10, such as ``connector.table``."""
+        named = re.sub(rf"^connector\.{self.name}\.", "", key)
+        self._properties[KEYS_BEFORE.get(named, named.removeprefix("connector."))] = value
         return self
 
     def properties(self, property_dict: Mapping[str, str]) -> CustomConnectorDescriptor:
@@ -399,8 +401,9 @@ class Csv(_Options):
         return self
 
     def ignore_first_line(self) -> Csv:
-        """Raise: a table of files has no option for it."""
-        raise InvalidProgram("OldCsv.ignore_first_line() has no counterpart: remove the header, or filter the row.")
+        """Leave out the first line of each file."""
+        self._properties["ignore-first-line"] = "true"
+        return self
 
 
 class OldCsv(Csv):
@@ -563,7 +566,7 @@ class TableSchema:
     def to_row_data_type(self) -> LogicalType:
         """Return the ROW type of the columns."""
         return DataTypes.ROW(
-            [DataTypes.FIELD(name, type_) for name, type_ in zip(self._names, self._types, strict=True)]
+            [DataTypes.FIELD(name, type_) for name, type_ in zip(self._names, self._types, strict=True)], nullable=False
         )
 
     def __eq__(self, other: object) -> bool:
@@ -641,10 +644,9 @@ class CsvTableSource(TableSource):
         line_delim: str | None = None, quote_character: str | None = None, ignore_first_line: bool | None = None,
         ignore_comments: str | None = None, lenient: bool | None = None, empty_column_as_null: bool | None = None,
     ) -> None:  # fmt: skip
-        if ignore_first_line:
-            raise InvalidProgram("CsvTableSource(ignore_first_line=True) has no counterpart: remove the header.")
         given = {
             "field-delimiter": field_delim, "quote-character": quote_character,
+            "ignore-first-line": "true" if ignore_first_line else None,
             "allow-comments": "true" if ignore_comments else None, "ignore-parse-errors": "true" if lenient else None,
             "null-literal": "" if empty_column_as_null else None,
         }  # fmt: skip

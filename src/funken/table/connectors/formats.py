@@ -292,11 +292,19 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
     settings: tuple[tuple[str, Any], ...]
     ignores_errors: bool
     plain_decimals: bool = False
+    skips_first_line: bool = False
+    """Whether the first line of a file is its header."""
 
     never_waits = True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.columns, self.settings, self.ignores_errors, self.plain_decimals)
+        return type(self), (
+            self.columns,
+            self.settings,
+            self.ignores_errors,
+            self.plain_decimals,
+            self.skips_first_line,
+        )
 
     @functools.cached_property
     def texts(self) -> CsvSchema:
@@ -369,7 +377,8 @@ def _csv(format_: TableFormat, columns: Columns) -> CsvTableRows:
         "array_delimiter": options["array-element-delimiter"],
     }
     plain = not options["write-bigdecimal-in-scientific-notation"]
-    return CsvTableRows(columns, tuple(settings.items()), options["ignore-parse-errors"], plain)
+    header = options["ignore-first-line"]
+    return CsvTableRows(columns, tuple(settings.items()), options["ignore-parse-errors"], plain, header)
 
 
 # ---- formats whose schemas make dicts: avro, protobuf
@@ -568,6 +577,7 @@ _OPTIONS: dict[str, tuple[ConnectorOption, ...]] = {
         ConnectorOption("allow-comments", boolean, False),
         ConnectorOption("ignore-parse-errors", boolean, False),
         ConnectorOption("array-element-delimiter", text, ";"),
+        ConnectorOption("ignore-first-line", boolean, False),
         ConnectorOption("escape-character", text, None),
         ConnectorOption("null-literal", text, None),
         ConnectorOption("write-bigdecimal-in-scientific-notation", boolean, True),

@@ -195,7 +195,7 @@ def _nearest(key: str, known: list[str]) -> str:
 # ---- Options of tables as Flink 1.10 and before had them, ``'connector.type' = 'kafka'``, as those of today.
 
 
-_KEYS = {
+KEYS_BEFORE = {
     "connector.type": "connector", "connector.path": "path", "connector.topic": "topic", "connector.url": "url",
     "connector.table": "table-name", "connector.driver": "driver", "connector.username": "username",
     "connector.password": "password", "connector.startup-mode": "scan.startup.mode",
@@ -217,9 +217,8 @@ _KEYS = {
 }  # fmt: skip
 _WITHOUT_MEANING = re.compile(
     r"update-mode|connector\.key-null-literal|schema\..*|.*property-version|connector\.version|connector\.properties\.zookeeper\.connect"
-    r"|format\.(type|derive-schema|schema|json-schema|avro-schema|record-class|ignore-first-line|fields\..*)"
+    r"|format\.(type|derive-schema|schema|json-schema|avro-schema|record-class|fields\..*)"
 )
-_FIRST_LINE = "format.ignore-first-line"
 
 
 def todays_options(path: str, options: Mapping[str, str]) -> Mapping[str, str]:
@@ -238,8 +237,8 @@ def todays_options(path: str, options: Mapping[str, str]) -> Mapping[str, str]:
         numbered = re.fullmatch(r"connector\.properties\.(\d+)\.key", key)
         if numbered is not None:
             found[f"properties.{value}"] = options.get(f"connector.properties.{numbered[1]}.value", "")
-        elif key in _KEYS:
-            found[_KEYS[key]] = value
+        elif key in KEYS_BEFORE:
+            found[KEYS_BEFORE[key]] = value
         elif key == "format.type":
             found["format"] = value
         elif re.fullmatch(r"connector\.properties\.\d+\.value", key) or _WITHOUT_MEANING.fullmatch(key):
@@ -251,8 +250,6 @@ def todays_options(path: str, options: Mapping[str, str]) -> Mapping[str, str]:
         else:
             found[key] = value
     found.pop("properties.zookeeper.connect", None)
-    if options.get(_FIRST_LINE, "false").lower() == "true":
-        found[_FIRST_LINE] = "true"  # the format refuses it by its name: there is no such option
     warnings.warn(
         f"Table {path!r} has options of Flink 1.10, 'connector.type' for example. Write: WITH ("
         + ", ".join(f"'{key}' = '{'...' if 'password' in key else value}'" for key, value in found.items()) + ").",
@@ -262,6 +259,7 @@ def todays_options(path: str, options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 __all__ = [
+    "KEYS_BEFORE",
     "WATERMARK_OPTIONS",
     "ConnectorOption",
     "OptionValues",
