@@ -144,6 +144,7 @@ class Expression:
         function: Any = None,
         plain: Expression | None = None,
         arguments: tuple[Any, ...] = (),
+        flattened: Expression | None = None,
     ) -> None:
         self._render = render
         self._text = text
@@ -155,6 +156,7 @@ class Expression:
         self._function = function
         self._plain = plain
         self._arguments = arguments
+        self._flattened = flattened
 
     def __str__(self) -> str:
         return self._text
@@ -290,7 +292,11 @@ class Expression:
         """Return a field of a ROW, by name or position."""
         if isinstance(name_or_index, int):
             return _function("get", "GET", self, name_or_index)
-        return Expression(lambda r: f"({self.sql(r)}).{quoted(name_or_index)}", f"get({self}, {name_or_index!r})")
+        return Expression(
+            lambda r: f"({self.sql(r)}).{quoted(name_or_index)}",
+            f"get({self}, {name_or_index!r})",
+            arguments=(self, name_or_index),
+        )
 
     def at(self, index: Any) -> Expression:
         """Return an element of an ARRAY (from 1), or the value of a key of a MAP."""
@@ -299,7 +305,7 @@ class Expression:
     @property
     def flatten(self) -> Expression:
         """Take the fields of a ROW as columns."""
-        return Expression(lambda r: f"({self.sql(r)}).*", f"flatten({self})")
+        return Expression(lambda r: f"({self.sql(r)}).*", f"flatten({self})", flattened=self)
 
     @property
     def distinct(self) -> Expression:

@@ -71,6 +71,9 @@ class Rendering:
 
     def item_name(self, item: Expression, place: int) -> str:
         """Return the name of an item of a SELECT list that the program gave none, when it has been rendered."""
+        if str(item).startswith("get(") and item._arguments:
+            value, field = item._arguments
+            return f"{value._column or self.item_name(value, place)}${field}"
         if str(item).startswith("cast(") and len(item._arguments) == 2:
             value, type_ = item._arguments
             below = value._column or self._aggregates.get(str(value))

@@ -131,8 +131,17 @@ class Table:
             if isinstance(field, str):
                 field = col(field)  # noqa: PLW2901
             one = lit_or_expression(field)
-            found += [one] if one._expand is None else one._expand(self.names)
+            if one._flattened is not None:
+                found += self._fields_of(one._flattened)
+            else:
+                found += [one] if one._expand is None else one._expand(self.names)
         return found
+
+    def _fields_of(self, row: Expression) -> list[Expression]:
+        [type_] = self.select(row).plan.row_type.types
+        if not isinstance(type_, RowType):
+            raise InvalidProgram(f"flatten gives the fields of a ROW, but {row} is {type_}. Leave flatten out.")
+        return [row.get(name) for name in type_.names]
 
     def alias(self, field: str, *fields: str) -> Table:
         """Rename the columns, in order; those behind the last name keep theirs."""

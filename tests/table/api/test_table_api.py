@@ -299,6 +299,15 @@ def test_values_within_values_have_their_types_too(env):
         )
 
 
+def test_fields_of_rows_are_columns(env):
+    table = env.from_elements([(7, Row(1, "a"))], "ROW<id BIGINT, r ROW<x INT, y STRING>>")
+    flat = table.select(col("id"), col("r").flatten)
+    assert (flat.names, rows(flat)) == (["id", "r$x", "r$y"], [(7, 1, "a")])
+    assert table.select(col("r").get("y")).names == ["r$y"]
+    with pytest.raises(InvalidProgram, match="flatten gives the fields of a ROW, but id is BIGINT"):
+        table.select(col("id").flatten)
+
+
 def test_a_system_function_may_stand_for_an_operator(env, orders):
     env.create_temporary_system_function("plus", udf(lambda a, b: a + b - 1, result_type="BIGINT"))
     assert rows(orders.select(col("n") + col("at")).limit(1)) == [(3,)]
