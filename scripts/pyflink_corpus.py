@@ -309,7 +309,8 @@ def _stub_tables(inputs: Inputs) -> None:
         return replace(context), options, SqliteDatabase(str(file))
 
     def bounded(factory: Any, context: Any) -> Any:
-        given = {"number-of-rows": str(ROWS), **context.options, "rows-per-second": "100000"}
+        count = min(int(context.options.get("number-of-rows", ROWS)), 10 * ROWS)
+        given = {**context.options, "number-of-rows": str(count), "rows-per-second": "100000"}
         return scan(factory, replace(context, options=given))
 
     def of_changes(table: Any, env: Any) -> Any:

@@ -145,6 +145,24 @@ def test_options_of_flink_1_10(t_env, tmp_path):
         assert sorted(tuple(row) for row in found) == [("a", 1), ("b", 2)]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_files_of_csv_of_flink_1_10_have_no_quotes_and_may_have_more_fields(t_env, tmp_path):
+    from pyflink.table import CsvTableSource, DataTypes
+    from pyflink.table.descriptors import FileSystem, OldCsv, Schema
+
+    (tmp_path / "in.csv").write_text('say "hi",1,x\n"b,2\n')
+    path, columns = str(tmp_path / "in.csv"), (["w", "n"], [DataTypes.STRING(), DataTypes.INT()])
+    t_env.execute_sql(
+        f"CREATE TABLE one (w STRING, n INT) WITH ('connector.type' = 'filesystem', 'connector.path' = '{path}', 'format.type' = 'csv')"
+    )
+    schema = Schema().field("w", DataTypes.STRING()).field("n", DataTypes.INT())
+    t_env.connect(FileSystem().path(path)).with_format(OldCsv()).with_schema(schema).create_temporary_table("two")
+    t_env.register_table_source("three", CsvTableSource(path, *columns))
+    for name in ("one", "two", "three"):
+        with t_env.from_path(name).execute().collect() as rows:
+            assert sorted(tuple(row) for row in rows) == [('"b', 2), ('say "hi"', 1)]
+
+
 def test_options_of_kafka_of_flink_1_10():
     from funken.table.connectors.options import todays_options
 
@@ -375,3 +393,28 @@ def test_a_connector_of_ones_own_takes_older_keys():
     found = CustomConnectorDescriptor("jdbc", 1, False).property("connector.table", "t").property("connector.url", "u")
     found.property("connector.write.flush.max-rows", "1")
     assert found.options() == {"table-name": "t", "url": "u", "sink.buffer-flush.max-rows": "1"}
+
+
+def test_results_of_aggregate_functions_are_chosen_by_texts(t_env):
+    from pyflink.common import Row
+    from pyflink.table import DataTypes
+    from pyflink.table.udf import TableAggregateFunction, udtaf
+
+    class Twice(TableAggregateFunction):
+        def create_accumulator(self):
+            return [0]
+
+        def accumulate(self, accumulator, value):
+            accumulator[0] += value
+
+        def emit_value(self, accumulator):
+            yield Row(accumulator[0], "once")
+            yield Row(2 * accumulator[0], "twice")
+
+    names = DataTypes.ROW([DataTypes.FIELD("a", DataTypes.BIGINT()), DataTypes.FIELD("b", DataTypes.STRING())])
+    numbers = t_env.from_elements([(1, "x"), (2, "x")], ["n", "k"])
+    grouped = numbers.group_by(numbers.k).flat_aggregate(udtaf(Twice(), result_type=names)(numbers.n))
+    with pytest.warns(DeprecationWarning, match="expressions as a text, 'b, a'"):
+        chosen = grouped.select("b, a")
+    found = chosen.to_pandas()
+    assert sorted(zip(found["b"], found["a"], strict=True)) == [("once", 3), ("twice", 6)]

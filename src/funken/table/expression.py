@@ -171,6 +171,12 @@ class Expression:
 
     __hash__ = object.__hash__
 
+    def __getattr__(self, name: str) -> Expression:
+        """Return the field of a ROW: ``col("at").city`` is ``col("at").get("city")``."""
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.get(name)
+
     def sql(self, rendering: Rendering) -> str:
         """Return the expression as SQL."""
         return self._render(rendering)
@@ -398,7 +404,7 @@ class Expression:
 
     def in_(self, first_element_or_table: Any, *remaining_elements: Any) -> Expression:
         """Whether the value is among others, or in the only column of a table."""
-        if hasattr(first_element_or_table, "plan"):
+        if not isinstance(first_element_or_table, Expression) and hasattr(first_element_or_table, "plan"):
             table = first_element_or_table
             return Expression(lambda r: f"({self.sql(r)} IN (SELECT * FROM {r.table(table)}))", f"in({self}, table)")
         values = [*map(lit_or_expression, (first_element_or_table, *remaining_elements))]

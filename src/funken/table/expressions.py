@@ -315,13 +315,17 @@ def lead(expr: Any, offset: int = 1, default: Any = None) -> Expression:
 
 def call(f: Any, *args: Any) -> Expression:
     """Call a function: of SQL or registered, by name; or of the program, by its definition."""
-    values = [lit_or_expression(arg) if not hasattr(arg, "plan") else arg for arg in args]
+    values = [
+        lit_or_expression(arg) if isinstance(arg, Expression) or not hasattr(arg, "plan") else arg for arg in args
+    ]
 
     def render(rendering: Rendering) -> str:
         name = f if isinstance(f, str) else rendering.function(f)
         if getattr(f, "kind", "") == "aggregate":
             rendering.aggregate(shown)
-        parts = [f"TABLE {rendering.table(one)}" if hasattr(one, "plan") else one.sql(rendering) for one in values]
+        parts = [
+            one.sql(rendering) if isinstance(one, Expression) else f"TABLE {rendering.table(one)}" for one in values
+        ]
         return f"{name}({', '.join(parts)})"
 
     def distinct(rendering: Rendering) -> str:

@@ -30,6 +30,7 @@ from funken.table.expressions import (
     with_columns,
     without_columns,
 )
+from funken.table.sql.statements import InvalidQuery
 from funken.table.types import DataTypes
 from funken.table.udf import AggregateFunction, udaf, udf, udtf
 from funken.table.window import Over, Session, Slide, Tumble
@@ -303,7 +304,9 @@ def test_fields_of_rows_are_columns(env):
     table = env.from_elements([(7, Row(1, "a"))], "ROW<id BIGINT, r ROW<x INT, y STRING>>")
     flat = table.select(col("id"), col("r").flatten)
     assert (flat.names, rows(flat)) == (["id", "r$x", "r$y"], [(7, 1, "a")])
-    assert table.select(col("r").get("y")).names == ["r$y"]
+    assert table.select(col("r").get("y")).names == table.select(col("r").y).names == ["r$y"]
+    with pytest.raises(InvalidQuery, match="'summ' is no field and no function of a value of the type BIGINT"):
+        table.select(col("id").summ)
     with pytest.raises(InvalidProgram, match="flatten gives the fields of a ROW, but id is BIGINT"):
         table.select(col("id").flatten)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from funken.compat.pyflink.adoption import refuse
 from funken.errors import InvalidProgram
-from funken.table.connectors.options import KEYS_BEFORE
+from funken.table.connectors.options import KEYS_BEFORE, OLD_CSV
 from funken.table.descriptors import TableDescriptor
 from funken.table.schema import Schema as TableColumns
 from funken.table.schema import as_type
@@ -338,6 +338,13 @@ class CustomFormatDescriptor(_Options):
         return self
 
 
+def _old_csv(options: Mapping[str, str]) -> dict[str, str]:
+    old = {key.removeprefix("csv."): value for key, value in OLD_CSV.items()}
+    if "quote-character" in options:
+        del old["disable-quote-character"]
+    return {**options, **old}
+
+
 class Csv(_Options):
     """Lines of values with delimiters."""
 
@@ -407,7 +414,11 @@ class Csv(_Options):
 
 
 class OldCsv(Csv):
-    """The same."""
+    """The same for files: values are quoted only if ``quote_character`` says so, and more fields than columns are dropped."""
+
+    def options(self) -> dict[str, str]:
+        """Return the options."""
+        return _old_csv(self.to_properties())
 
     def comment_prefix(self, prefix: str) -> OldCsv:
         """Leave out lines that begin with ``#``."""
@@ -650,7 +661,7 @@ class CsvTableSource(TableSource):
             "allow-comments": "true" if ignore_comments else None, "ignore-parse-errors": "true" if lenient else None,
             "null-literal": "" if empty_column_as_null else None,
         }  # fmt: skip
-        options = {key: value for key, value in given.items() if value is not None}
+        options = _old_csv({key: value for key, value in given.items() if value is not None})
         self._descriptor = _csv(source_path, field_names, field_types, options)
 
     def descriptor(self) -> TableDescriptor:
@@ -665,7 +676,7 @@ class CsvTableSink(TableSink):
         self, field_names: Sequence[str], field_types: Sequence[Any], path: str, field_delimiter: str = ",",
         num_files: int = -1, write_mode: int | None = None,
     ) -> None:  # fmt: skip
-        self._descriptor = _csv(path, field_names, field_types, {"field-delimiter": field_delimiter})
+        self._descriptor = _csv(path, field_names, field_types, _old_csv({"field-delimiter": field_delimiter}))
 
     def descriptor(self) -> TableDescriptor:
         """Return what describes the table."""

@@ -572,6 +572,24 @@ class GroupedTable(tables.GroupedTable):
         return _table(super().select(*_several(fields, self._table.names)))
 
 
+@adopting(tables.AggregatedTable)
+class AggregatedTable(tables.AggregatedTable):
+    """Groups with the result of an aggregate function."""
+
+    def select(self, *fields: Any) -> Table:
+        """Choose columns."""
+        return _table(super().select(*_several(fields, ())))
+
+
+@adopting(tables.FlatAggregateTable)
+class FlatAggregateTable(tables.FlatAggregateTable):
+    """Groups with the rows of a table aggregate function."""
+
+    def select(self, *fields: Any) -> Table:
+        """Choose columns."""
+        return _table(super().select(*_several(fields, ())))
+
+
 @adopting(tables.GroupWindowedTable)
 class GroupWindowedTable(tables.GroupWindowedTable):
     """A table with a window that is to be named in ``group_by``."""
@@ -707,9 +725,11 @@ class Over:
 
 
 __all__ = [
+    "AggregatedTable",
     "BatchTableEnvironment",
     "EnvironmentSettings",
     "ExecutionEnvironment",
+    "FlatAggregateTable",
     "GroupWindow",
     "GroupWindowedTable",
     "GroupedTable",

@@ -104,6 +104,8 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     array_delimiter: str = ";"
     charset: str = "UTF-8"
     array_delimiters: tuple[tuple[str, str], ...] = ()
+    drops_extra: bool = False
+    """Whether fields behind the last column are dropped, where they are refused otherwise."""
     _shape: RecordShape = field(init=False, repr=False, compare=False)
     _in_lines: Quoting = field(init=False, repr=False, compare=False)
     _parsers: tuple[Callable[[str], Any], ...] = field(init=False, repr=False, compare=False)
@@ -151,7 +153,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (
             self.record_type, self.delimiter, self.quote, self.escape, self.null_literal, self.comment,
-            self.array_delimiter, self.charset, self.array_delimiters,
+            self.array_delimiter, self.charset, self.array_delimiters, self.drops_extra,
         )  # fmt: skip
 
     @property
@@ -197,6 +199,8 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     def record(self, row: Sequence[str]) -> Any:
         """Make a record of the fields of a line; raises ``ValueError`` if they do not fit."""
         parsers = self._parsers
+        if self.drops_extra:
+            row = row[: len(parsers)]
         if len(row) != len(parsers):
             raise ValueError(f"it has {len(row)} field(s) and not {len(parsers)}: {', '.join(self.names)}")
         try:

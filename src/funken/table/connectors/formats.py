@@ -375,6 +375,7 @@ def _csv(format_: TableFormat, columns: Columns) -> CsvTableRows:
         "null_literal": options["null-literal"],
         "comment": "#" if options["allow-comments"] else None,
         "array_delimiter": options["array-element-delimiter"],
+        "drops_extra": options["ignore-extra-fields"],
     }
     plain = not options["write-bigdecimal-in-scientific-notation"]
     header = options["ignore-first-line"]
@@ -578,6 +579,7 @@ _OPTIONS: dict[str, tuple[ConnectorOption, ...]] = {
         ConnectorOption("ignore-parse-errors", boolean, False),
         ConnectorOption("array-element-delimiter", text, ";"),
         ConnectorOption("ignore-first-line", boolean, False),
+        ConnectorOption("ignore-extra-fields", boolean, False),
         ConnectorOption("escape-character", text, None),
         ConnectorOption("null-literal", text, None),
         ConnectorOption("write-bigdecimal-in-scientific-notation", boolean, True),

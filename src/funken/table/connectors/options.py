@@ -195,6 +195,8 @@ def _nearest(key: str, known: list[str]) -> str:
 # ---- Options of tables as Flink 1.10 and before had them, ``'connector.type' = 'kafka'``, as those of today.
 
 
+OLD_CSV = {"csv.disable-quote-character": "true", "csv.ignore-extra-fields": "true"}
+"""How files of CSV were read: values were not quoted, and fields behind the last column were dropped."""
 KEYS_BEFORE = {
     "connector.type": "connector", "connector.path": "path", "connector.topic": "topic", "connector.url": "url",
     "connector.table": "table-name", "connector.driver": "driver", "connector.username": "username",
@@ -226,8 +228,9 @@ def todays_options(path: str, options: Mapping[str, str]) -> Mapping[str, str]:
 
     >>> warnings.simplefilter("ignore", DeprecationWarning)
     >>> older = {"connector.type": "filesystem", "connector.path": "/in", "format.type": "csv", "format.field-delimiter": ";"}
-    >>> todays_options("t", older)
-    {'connector': 'filesystem', 'path': '/in', 'format': 'csv', 'csv.field-delimiter': ';'}
+    >>> found = todays_options("t", older)
+    >>> found["connector"], found["path"], found["csv.field-delimiter"], found["csv.ignore-extra-fields"]
+    ('filesystem', '/in', ';', 'true')
     """
     if "connector" in options or "connector.type" not in options:
         return options
@@ -250,6 +253,10 @@ def todays_options(path: str, options: Mapping[str, str]) -> Mapping[str, str]:
         else:
             found[key] = value
     found.pop("properties.zookeeper.connect", None)
+    if found.get("connector") == "filesystem" and format_name == "csv":
+        found |= OLD_CSV
+        if "csv.quote-character" in found:
+            del found["csv.disable-quote-character"]
     warnings.warn(
         f"Table {path!r} has options of Flink 1.10, 'connector.type' for example. Write: WITH ("
         + ", ".join(f"'{key}' = '{'...' if 'password' in key else value}'" for key, value in found.items()) + ").",
@@ -260,6 +267,7 @@ def todays_options(path: str, options: Mapping[str, str]) -> Mapping[str, str]:
 
 __all__ = [
     "KEYS_BEFORE",
+    "OLD_CSV",
     "WATERMARK_OPTIONS",
     "ConnectorOption",
     "OptionValues",
