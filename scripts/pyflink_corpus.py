@@ -137,6 +137,7 @@ class Inputs:
         self.keys = re.findall(r"""(?:\[|\.get\()\s*['"](\w+)['"]""", text)
         self.nested = re.findall(r"""\[['"](\w+)['"]\]\s*\[['"](\w+)['"]\]""", text)
         self.times = next(iter(re.findall(r"""strptime\([^,]+,\s*['"]([^'"]+)""", text)), "%Y-%m-%d %H:%M:%S")
+        self.texts_are_json = "json.loads(" in text
         self.plain = None if "json" in text.lower() else str if "int(" in text else "name{} to be".format
 
     def rows(self, columns: Any) -> list[tuple[Any, ...]]:
@@ -159,6 +160,8 @@ class Inputs:
             return begin.strftime("%Y-%m-%d %H:%M:%S")
         if kind == "BigIntType" and re.search("time|^ts$|_ts$", name.lower()):
             return round(begin.timestamp() * 1000)
+        if kind == "VarCharType" and self.texts_are_json and type_.length > 1000:
+            return self.message(index).decode()
         if kind == "VarCharType":
             return f"{name}{index % 3}"[: type_.length]
         return make(rule, type_, source)
