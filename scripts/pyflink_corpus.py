@@ -137,6 +137,7 @@ class Inputs:
         self.keys = re.findall(r"""(?:\[|\.get\()\s*['"](\w+)['"]""", text)
         self.nested = re.findall(r"""\[['"](\w+)['"]\]\s*\[['"](\w+)['"]\]""", text)
         self.times = next(iter(re.findall(r"""strptime\([^,]+,\s*['"]([^'"]+)""", text)), "%Y-%m-%d %H:%M:%S")
+        self.texts_are_json = "json.loads(" in text
         self.plain = None if "json" in text.lower() else str if "int(" in text else "name{} to be".format
 
     def rows(self, columns: Any) -> list[tuple[Any, ...]]:
@@ -159,6 +160,8 @@ class Inputs:
             return begin.strftime("%Y-%m-%d %H:%M:%S")
         if kind == "BigIntType" and re.search("time|^ts$|_ts$", name.lower()):
             return round(begin.timestamp() * 1000)
+        if kind == "VarCharType" and self.texts_are_json and type_.length > 1000:
+            return self.message(index).decode()
         if kind == "VarCharType":
             return f"{name}{index % 3}"[: type_.length]
         return make(rule, type_, source)
@@ -309,7 +312,8 @@ def _stub_tables(inputs: Inputs) -> None:
         return replace(context), options, SqliteDatabase(str(file))
 
     def bounded(factory: Any, context: Any) -> Any:
-        given = {"number-of-rows": str(ROWS), **context.options, "rows-per-second": "100000"}
+        count = min(int(context.options.get("number-of-rows", ROWS)), 10 * ROWS)
+        given = {**context.options, "number-of-rows": str(count), "rows-per-second": "100000"}
         return scan(factory, replace(context, options=given))
 
     def of_changes(table: Any, env: Any) -> Any:
@@ -419,7 +423,8 @@ def run_program(program: Program, text: str, limit: float) -> tuple[str, str]:
                 for file, number in (("stdout", 1), ("stderr", 2)):
                     handle = os.open(folder / file, os.O_WRONLY | os.O_CREAT)
                     os.dup2(handle, number)
-                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                (folder / "stdin").write_text("\n" * 100)  # who asks for a key gets it
+                os.dup2(os.open(folder / "stdin", os.O_RDONLY), 0)
                 child(program, folder, text)
                 code = 0
             except SystemExit as error:
@@ -458,7 +463,7 @@ _ELSEWHERE_MISSING = {"CalledProcessError", "ConnectionError", "NewConnectionErr
 """What is raised where a service or a command of the program is not there."""
 _SAYS_WHAT = re.compile(
     r"\b(Use|use|Call|call|Return|Write|write|Install|install|Set|Register|Available|available|there (is|are)|instead|Rename|"
-    r"needs)\b"
+    r"Read|needs)\b"
 )
 
 
@@ -477,7 +482,8 @@ def verdict(ended: int | None, error: Any, said: str, folder: str) -> tuple[str,
     why = f"{name}: {message}"
     if name == "SystemExit":
         return BROKEN, f"it left with {message}"
-    if name == "ModuleNotFoundError" and "pyflink" not in message:
+    missing = next((text for kind, text in chain if "ModuleNotFoundError" in (kind, text.partition(":")[0])), None)
+    if (name == "ModuleNotFoundError" and "pyflink" not in message) or (missing and "pyflink" not in missing):
         return BROKEN, why
     if any(kind in _ELSEWHERE_MISSING for kind, _ in chain):
         return BROKEN, why

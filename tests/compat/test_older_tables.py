@@ -6,7 +6,7 @@ import pytest
 
 import funken.compat.pyflink  # noqa: F401 - makes `import pyflink` mean the layer
 from funken.compat.pyflink.older_expressions import expression_of, expressions_of
-from funken.errors import InvalidProgram
+from funken.errors import InvalidProgram, JobExecutionError
 
 
 @pytest.fixture
@@ -145,6 +145,25 @@ def test_options_of_flink_1_10(t_env, tmp_path):
         assert sorted(tuple(row) for row in found) == [("a", 1), ("b", 2)]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_files_of_csv_of_flink_1_10_have_no_quotes_and_may_have_more_fields(t_env, tmp_path):
+    from pyflink.table import CsvTableSource, DataTypes
+    from pyflink.table.descriptors import FileSystem, OldCsv, Schema
+
+    (tmp_path / "in.csv").write_text('say "hi",1,x\n"b,2\n')
+    path, columns = str(tmp_path / "in.csv"), (["w", "n"], [DataTypes.STRING(), DataTypes.INT()])
+    t_env.execute_sql(
+        f"CREATE TABLE one (w STRING, n INT) WITH ('connector.type' = 'filesystem', 'connector.path' = '{path}', "
+        "'format.type' = 'csv')"
+    )
+    schema = Schema().field("w", DataTypes.STRING()).field("n", DataTypes.INT())
+    t_env.connect(FileSystem().path(path)).with_format(OldCsv()).with_schema(schema).create_temporary_table("two")
+    t_env.register_table_source("three", CsvTableSource(path, *columns))
+    for name in ("one", "two", "three"):
+        with t_env.from_path(name).execute().collect() as rows:
+            assert sorted(tuple(row) for row in rows) == [('"b', 2), ('say "hi"', 1)]
+
+
 def test_options_of_kafka_of_flink_1_10():
     from funken.table.connectors.options import todays_options
 
@@ -242,7 +261,7 @@ def test_the_event_time_of_a_descriptor_has_milliseconds():
     time = Rowtime().timestamps_from_field("at").watermarks_periodic_bounded(60_000)
     text = str(Schema().field("rowtime", DataTypes.TIMESTAMP(6)).rowtime(time).field("a", DataTypes.INT()).columns())
     assert "`at` TIMESTAMP(3)" in text
-    assert "WATERMARK FOR `rowtime` AS `rowtime` - INTERVAL '60.000' SECOND" in text
+    assert "WATERMARK FOR `rowtime` AS [`rowtime` - INTERVAL '60.000' SECOND]" in text
 
 
 def test_a_star_import_of_expressions_leaves_modules_usable():
@@ -300,3 +319,103 @@ def test_serializers_of_java_and_formats_of_ones_own_are_taken():
         assert config.add_default_kryo_serializer("a.Type", "a.Serializer") is config
     form = CustomFormatDescriptor("json", 1).property("format.json.fail-on-missing-field", "true")
     assert (form.name, form._properties) == ("json", {"fail-on-missing-field": "true"})
+
+
+def test_the_header_of_a_file_is_left_out(t_env, tmp_path):
+    from pyflink.table import CsvTableSource, DataTypes
+
+    (tmp_path / "in.csv").write_text("name|n\nann|1\nbob|x\n")
+    columns = ["name", "n"], [DataTypes.STRING(), DataTypes.INT()]
+    for lenient, expected in ((True, [("ann", 1), ("bob", None)]), (None, None)):
+        given = {"field_delim": "|", "ignore_first_line": True, "lenient": lenient}
+        source = CsvTableSource(str(tmp_path / "in.csv"), *columns, **given)
+        with pytest.warns(DeprecationWarning, match="from_table_source"):
+            table = t_env.from_table_source(source)
+        if expected is None:
+            with pytest.raises(JobExecutionError, match="field 'n'"), table.execute().collect() as rows:
+                list(rows)
+        else:
+            with table.execute().collect() as rows:
+                assert [tuple(row) for row in rows] == expected
+
+
+def test_times_of_a_stream_of_a_table_are_written_as_java_does(t_env):
+    from pyflink.datastream.tests.test_util import DataStreamTestSinkFunction
+
+    sink = DataStreamTestSinkFunction()
+    table = t_env.sql_query("SELECT DATE '1970-01-02', TIME '03:04:00', TIMESTAMP '1970-01-02 03:04:05'")
+    t_env.to_data_stream(table).add_sink(sink)
+    t_env.stream_environment.execute()
+    assert sink.get_results() == ["+I[1970-01-02, 03:04, 1970-01-02T03:04:05]"]
+
+
+def test_names_around_tables(t_env):
+    from pyflink.shell import s_env, st_env
+    from pyflink.table import DataTypes, StreamTableEnvironment, TableConfig, TableSchema
+    from pyflink.table.module import ModuleEntry
+
+    assert isinstance(st_env, StreamTableEnvironment)
+    assert st_env.stream_environment is s_env
+    assert t_env.list_full_modules() == [ModuleEntry("core", True)]
+    assert t_env.list_full_modules()[0].name() == "core"
+    assert TableConfig.get_default().set("k1", "v1").get("k1", "") == "v1"
+    result = t_env.execute_sql("CREATE TABLE t (a INT) WITH ('connector' = 'print')")
+    assert result.get_table_schema().get_field_names() == ["result"]
+    schema = TableSchema(["a"], [DataTypes.INT()])
+    assert schema.to_row_data_type() == DataTypes.ROW([DataTypes.FIELD("a", DataTypes.INT())], nullable=False)
+
+
+def test_texts_of_several_orders_and_of_frames(t_env):
+    from pyflink.table.window import Over
+
+    numbers = t_env.from_elements([(1, "a"), (2, "b"), (2, "a")], ["n", "k"])
+    with pytest.warns(DeprecationWarning, match="expressions as a text"):
+        assert "orderBy=[n DESC, k ASC]" in numbers.order_by("n.desc, k.asc").fetch(3).explain()
+    assert str(expressions_of("n, k.count over w as c")[1]) == "as(over(count(k), w), 'c')"
+    with pytest.warns(DeprecationWarning):
+        window = Over.partition_by("k").order_by("n").preceding("unbounded_range").alias("w")
+        assert numbers.over_window(window).select("k, n.sum over w as s").names == ["k", "s"]
+
+
+def test_an_event_time_of_a_stream_has_a_name_of_its_own(t_env):
+    from pyflink.common import Types
+    from pyflink.table.expressions import col
+
+    numbers = t_env.stream_environment.from_collection(
+        [(1, "a", 5)], Types.ROW_NAMED(["n", "k", "at"], [Types.LONG(), Types.STRING(), Types.LONG()])
+    )
+    table = t_env.from_data_stream(numbers, col("n"), col("k"), col("at").rowtime.alias("ts"))
+    assert table.names == ["n", "k", "ts"]
+
+
+def test_a_connector_of_ones_own_takes_older_keys():
+    from pyflink.table.descriptors import CustomConnectorDescriptor
+
+    found = CustomConnectorDescriptor("jdbc", 1, False).property("connector.table", "t").property("connector.url", "u")
+    found.property("connector.write.flush.max-rows", "1")
+    assert found.options() == {"table-name": "t", "url": "u", "sink.buffer-flush.max-rows": "1"}
+
+
+def test_results_of_aggregate_functions_are_chosen_by_texts(t_env):
+    from pyflink.common import Row
+    from pyflink.table import DataTypes
+    from pyflink.table.udf import TableAggregateFunction, udtaf
+
+    class Twice(TableAggregateFunction):
+        def create_accumulator(self):
+            return [0]
+
+        def accumulate(self, accumulator, value):
+            accumulator[0] += value
+
+        def emit_value(self, accumulator):
+            yield Row(accumulator[0], "once")
+            yield Row(2 * accumulator[0], "twice")
+
+    names = DataTypes.ROW([DataTypes.FIELD("a", DataTypes.BIGINT()), DataTypes.FIELD("b", DataTypes.STRING())])
+    numbers = t_env.from_elements([(1, "x"), (2, "x")], ["n", "k"])
+    grouped = numbers.group_by(numbers.k).flat_aggregate(udtaf(Twice(), result_type=names)(numbers.n))
+    with pytest.warns(DeprecationWarning, match="expressions as a text, 'b, a'"):
+        chosen = grouped.select("b, a")
+    found = chosen.to_pandas()
+    assert sorted(zip(found["b"], found["a"], strict=True)) == [("once", 3), ("twice", 6)]

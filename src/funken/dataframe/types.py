@@ -9,7 +9,7 @@ from typing import Any
 
 from funken.table.schema import as_type
 from funken.table.types import DataTypes, LogicalType, NullType, RowType
-from funken.table.udf import type_of_annotation
+from funken.table.values import type_of_annotation
 
 _FieldsLike = Mapping[str, "DataType"] | Sequence[tuple[str, "DataType"]]
 

@@ -442,7 +442,9 @@ class CatalogManager:
             if if_not_exists:
                 return False
             word = "Temporary table" if temporary else {"table": "Table (or view)"}.get(kind, kind.capitalize())
-            raise InvalidTable(f"{word} {path} already exists.")
+            permanent = kind == "table" and not temporary
+            where = f"Could not execute CreateTable in path {path.quoted()}: " if permanent else ""
+            raise InvalidTable(f"{where}{word} {path} already exists.")
         if temporary:
             self.temporary[kind, path] = entry
         else:

@@ -7,14 +7,17 @@ again by a version of Funken that would call them otherwise.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import cloudpickle
+
 from funken.errors import CheckpointIncompatible, InvalidProgram
-from funken.table.logical import LogicalSink
+from funken.table.logical import LogicalSink, LogicalStream, walk
 
 if TYPE_CHECKING:
     from funken.table.environment import TableEnvironment
@@ -65,6 +68,12 @@ class PlanUids:
             raise _changed(len(self.operators), self.pinned[len(self.operators)], "")
 
 
+def _operators(environment: TableEnvironment, sinks: Sequence[LogicalSink]) -> list[PlanOperator]:
+    uids = PlanUids()
+    environment.translate(sinks, environment.fresh_environment(), uids)
+    return uids.operators
+
+
 def _changed(place: int, wanted: PlanOperator | None, found: str) -> CheckpointIncompatible:
     before, now = (str(wanted) if wanted is not None else "the end of the plan"), found or "the end of the plan"
     return CheckpointIncompatible(
@@ -91,11 +100,14 @@ class CompiledPlan:
         statements: Sequence[str],
         tables: dict[str, str],
         operators: Sequence[PlanOperator],
+        pickled: str = "",
     ) -> None:
         self._environment = environment
         self.statements = tuple(statements)
         self.tables = tables
         self.operators = tuple(operators)
+        self.pickled = pickled
+        """The plan of a pipeline of the Table API, which has no text; empty if ``statements`` are the plan."""
 
     @staticmethod
     def of(environment: TableEnvironment, statements: Sequence[str]) -> CompiledPlan:
@@ -103,9 +115,22 @@ class CompiledPlan:
         from funken.table.execution import definitions_of, sinks_of  # noqa: PLC0415 - loads the parser
 
         sinks = [sink for text in statements for sink in sinks_of(environment, text)]
-        uids = PlanUids()
-        environment.translate(sinks, environment.fresh_environment(), uids)
-        return CompiledPlan(environment, statements, definitions_of(environment, sinks), uids.operators)
+        operators = _operators(environment, sinks)
+        return CompiledPlan(environment, statements, definitions_of(environment, sinks), operators)
+
+    @staticmethod
+    def of_pipeline(environment: TableEnvironment, sink: LogicalSink) -> CompiledPlan:
+        """Compile a pipeline of the Table API; its plan is pickled, so read only plans that you trust.
+
+        Raises ``InvalidProgram`` for one that reads a stream of the program, which belongs to this process.
+        """
+        if any(isinstance(node, LogicalStream) and node.source.environment is not None for node in walk(sink)):
+            raise InvalidProgram(
+                "compile_plan() cannot keep a table that reads a DataStream: the stream belongs to this program. Compile a table "
+                "that reads connectors, or execute the pipeline."
+            )
+        pickled = base64.b64encode(cloudpickle.dumps(sink)).decode()
+        return CompiledPlan(environment, (), {}, _operators(environment, [sink]), pickled)
 
     @staticmethod
     def from_json(environment: TableEnvironment, text: str) -> CompiledPlan:
@@ -114,7 +139,7 @@ class CompiledPlan:
             found = json.loads(text)
             version = found["funkenPlan"]
             operators = [PlanOperator(**each) for each in found["operators"]]
-            statements, tables = found["statements"], found["tables"]
+            statements, tables, pickled = found["statements"], found["tables"], found.get("pickled", "")
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidProgram(
                 f"this is no compiled plan of Funken: {error!r}. Plans are made by COMPILE PLAN; those of Flink cannot be read, "
@@ -124,7 +149,7 @@ class CompiledPlan:
             raise InvalidProgram(
                 f"the compiled plan is of version {version}; this Funken reads versions up to {VERSION}."
             )
-        return CompiledPlan(environment, statements, tables, operators)
+        return CompiledPlan(environment, statements, tables, operators, pickled)
 
     @staticmethod
     def from_file(environment: TableEnvironment, file: str) -> CompiledPlan:
@@ -143,7 +168,7 @@ class CompiledPlan:
             "statements": self.statements,
             "tables": self.tables,
             "operators": [asdict(each) for each in self.operators],
-        }
+        } | ({"pickled": self.pickled} if self.pickled else {})
         return json.dumps(found, indent=2)
 
     def print_json_string(self) -> None:
@@ -152,7 +177,7 @@ class CompiledPlan:
 
     def write_to_file(self, file: str, ignore_if_exists: bool = False) -> None:
         """Write the plan to a file that is not there yet."""
-        path = Path(file.removeprefix("file://"))
+        path = Path(str(file).removeprefix("file://"))
         if path.exists():
             if ignore_if_exists:
                 return
@@ -168,6 +193,8 @@ class CompiledPlan:
         """Return the INSERTs, planned against the catalog; tables that it has not are those of the plan."""
         from funken.table.execution import sinks_of  # noqa: PLC0415 - loads the parser
 
+        if self.pickled:
+            return [cloudpickle.loads(base64.b64decode(self.pickled))]
         environment = self._environment
         for path, text in self.tables.items():
             if environment.catalogs.find("table", json.loads(path)) is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from funken.errors import InvalidProgram
+from funken.errors import InvalidProgram, ValueDoesNotFit
 from funken.table.changelog import ChangelogMode
 from funken.table.logical import (
     LogicalNode,
@@ -40,6 +40,7 @@ from funken.table.types import (
     TimeOfDayType,
     TimestampType,
     common_type,
+    is_text,
     logical_type,
 )
 from funken.types.info import (
@@ -201,17 +202,30 @@ def _checked(element: Any, columns: Sequence[tuple[str, LogicalType]], verify: b
         raise InvalidProgram(f"a row has {len(values)} values, but the table has {len(columns)} columns: {element!r}.")
     if verify:
         for value, (name, type_) in zip(values, columns, strict=True):
-            if value is None and not type_.nullable:
-                raise InvalidProgram(f"column {name!r} is {type_}, but a row has None there: {element!r}.")
-            taken = _TAKEN.get(type_.root)
-            if value is not None and taken is not None and not isinstance(value, taken):
-                raise InvalidProgram(
-                    f"column {name!r} is {type_}, but a row has {value!r} there, which is {type(value).__name__}: {element!r}. "
-                    "Convert the value, or change the type."
-                )
+            _check(value, type_, f"column {name!r}", element)
     if isinstance(element, Row):
         return Row.of_kind(element.get_row_kind(), *values)
     return tuple(values)
+
+
+def _check(value: Any, type_: LogicalType, place: str, element: Any) -> None:
+    """Raise for a value, or one within it, that is none of a type."""
+    if value is None:
+        if not type_.nullable:
+            raise InvalidProgram(f"{place} is {type_}, but a row has None there: {element!r}.")
+        return
+    taken = _TAKEN.get(type_.root)
+    if taken is not None and not isinstance(value, taken):
+        raise ValueDoesNotFit(
+            f"{place} is {type_}, but a row has {value!r} there, which is {type(value).__name__}: {element!r}. "
+            "Convert the value, or change the type."
+        )
+    if isinstance(type_, ArrayType) and isinstance(value, list | tuple):
+        for each in value:
+            _check(each, type_.element, f"an element of {place}", element)
+    elif isinstance(type_, RowType) and isinstance(value, list | tuple | Row) and len(value) == len(type_.fields):
+        for each, field in zip(value, type_.fields, strict=True):
+            _check(each, field.type, f"field {field.name!r} of {place}", element)
 
 
 # ---- tables of what a program holds
@@ -220,12 +234,22 @@ def _checked(element: Any, columns: Sequence[tuple[str, LogicalType]], verify: b
 def held_table(env: TableEnvironment, elements: Iterable[Any], schema: Any, verify: bool) -> LogicalNode:
     """Return the plan of rows that a program holds."""
     found = list(elements)
-    columns = _named_types(found, schema)
+    columns: list[tuple[str, Any]] = _named_types(found, schema)  # type: ignore[assignment]
+    owns = [(place, type_) for place, (_, type_) in enumerate(columns) if hasattr(type_, "to_sql_type")]
+    if owns:  # types of the program, whose values are kept as those of another type
+        columns = [(name, type_.sql_type() if hasattr(type_, "to_sql_type") else type_) for name, type_ in columns]
+        found = [_as_stored(_values_of(element, [name for name, _ in columns]), owns) for element in found]
     rows = [_checked(element, columns, verify) for element in found]
     row_type = RelationType(tuple(OutputColumn(name, type_) for name, type_ in columns))
     kinds = sorted({row.get_row_kind() for row in rows if isinstance(row, Row)}, key=lambda kind: kind.value)
     mode = ChangelogMode.of(*kinds) if kinds else ChangelogMode.insert_only()
     return LogicalStream(HeldRows(rows), row_type, kinds=str(mode)[1:-1])
+
+
+def _as_stored(values: list[Any], owns: Sequence[tuple[int, Any]]) -> tuple[Any, ...]:
+    for place, type_ in owns:
+        values[place] = type_.to_sql_type(values[place])
+    return tuple(values)
 
 
 def pandas_table(pdf: Any, schema: Any) -> LogicalNode:
@@ -250,6 +274,11 @@ def arrow_table(table: Any, schema: Any) -> LogicalNode:
         raise InvalidProgram(f"the schema has {len(names)} columns, but the data has {table.num_columns}.")
     own = [logical_type(field.type) for field in table.schema]
     columns = [to_python(column.combine_chunks(), type_) for column, type_ in zip(table.columns, own, strict=True)]
+    for name, wanted, given in zip(names, types, own, strict=True):
+        if is_text(wanted) and not is_text(given):
+            raise ValueDoesNotFit(
+                f"column {name!r} is {wanted}, but the data has {given} there. Convert it, or change the type."
+            )
     row_type = RelationType(tuple(OutputColumn(name, type_) for name, type_ in zip(names, types, strict=True)))
     return LogicalStream(HeldRows(list(zip(*columns, strict=True))), row_type)
 
@@ -524,11 +553,15 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
 
 
 _TIME = re.compile(r"(rowtime|proctime)\((.+)\)")
+_NAMED_TIME = re.compile(r"as\((rowtime|proctime)\(.+\), '(.+)'\)")
 
 
 def _column_name(one: Any) -> str:
     if isinstance(one, str):
         return one
+    time = _NAMED_TIME.fullmatch(str(one))
+    if time is not None:
+        return f"{time[1]}({time[2]})"
     return (one._names or (one._column or str(one),))[0]
 
 

@@ -12,6 +12,7 @@ from funken.errors import InvalidProgram
 from funken.table.catalog import CatalogModel, CatalogTable, TableDistribution
 from funken.table.definitions import Typing, completed
 from funken.table.schema import Schema
+from funken.table.types import quoted
 
 
 class ExplainDetail(enum.Enum):
@@ -70,6 +71,10 @@ class FormatDescriptor:
 
 def _key(key: Any) -> str:
     return str(getattr(key, "key", key))
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _value(value: Any) -> str:
@@ -167,6 +172,17 @@ class TableDescriptor:
     def for_managed() -> TableDescriptor.Builder:
         """Return a builder without a connector."""
         return TableDescriptor.Builder({})
+
+    def __str__(self) -> str:
+        lines = [str(self.schema) if self.schema is not None else "()"]
+        if self.comment:
+            lines.append(f"COMMENT {_text(self.comment)}")
+        if self.distribution is not None:
+            lines.append(str(self.distribution).strip())
+        if self.partition_keys:
+            lines.append(f"PARTITIONED BY ({', '.join(map(quoted, self.partition_keys))})")
+        options = ",\n".join(f"  {_text(key)} = {_text(value)}" for key, value in self.options)
+        return "\n".join([*lines, f"WITH (\n{options}\n)"])
 
     def get_schema(self) -> Schema | None:
         """Return the schema, if there is one."""

@@ -18,6 +18,7 @@ from funken.table.catalog import (
     CatalogManager,
     CatalogTable,
     CatalogView,
+    InvalidTable,
     ResolvedTable,
 )
 from funken.table.config import TableConfig
@@ -166,7 +167,8 @@ class TableEnvironment:
             self._config.set(key, value)
         self._config.batch = not self._streaming
         self.catalogs = CatalogManager(settings.get_built_in_catalog_name(), settings.get_built_in_database_name())
-        self.modules = ["core"]
+        self.modules: list[str] | None = ["core"]
+        """The modules in use; ``None`` if none is loaded."""
         self._inline = 0
 
     @staticmethod
@@ -452,11 +454,11 @@ class TableEnvironment:
 
     def list_modules(self) -> list[str]:
         """Return the names of the modules in use."""
-        return list(self.modules)
+        return list(self.modules or ())
 
     def list_full_modules(self) -> list[tuple[str, bool]]:
         """Return the names of all modules, each with whether it is in use."""
-        return [("core", "core" in self.modules)]
+        return [] if self.modules is None else [("core", "core" in self.modules)]
 
     def use_catalog(self, catalog_name: str) -> None:
         """Make a catalog, and its default database, the current one."""
@@ -484,23 +486,27 @@ class TableEnvironment:
 
         make_catalog(self, catalog_name, catalog_descriptor.options())
 
-    def load_module(self, module_name: str, module: Any) -> None:
-        """Raise ``InvalidProgram``: there is no module but ``core``."""
-        raise InvalidProgram(
-            f"module {module_name!r} cannot be loaded; there is 'core' only. Register functions instead."
-        )
+    def load_module(self, module_name: str, module: Any = None) -> None:
+        """Load ``core`` again; raises ``InvalidTable`` if it is there, and for any other module."""
+        if module_name != "core":
+            raise InvalidTable(f"Module '{module_name}' is unknown; there is 'core' only. Register functions instead.")
+        if self.modules is not None:
+            raise InvalidTable("A module with name 'core' already exists.")
+        self.modules = ["core"]
 
     def unload_module(self, module_name: str) -> None:
-        """Take a module out of use."""
-        if module_name not in self.modules:
-            raise InvalidProgram(f"No module with name '{module_name}' exists.")
-        self.modules.remove(module_name)
+        """Forget a module."""
+        if module_name != "core" or self.modules is None:
+            raise InvalidTable(f"No module with name '{module_name}' exists.")
+        self.modules = None
 
     def use_modules(self, *module_names: str) -> None:
         """Choose the modules in use, in their order."""
-        unknown = sorted(set(module_names) - {"core"})
-        if unknown:
-            raise InvalidProgram(f"No module with name '{unknown[0]}' exists; there is 'core' only.")
+        for place, name in enumerate(module_names):
+            if name != "core" or self.modules is None:
+                raise InvalidTable(f"No module with name '{name}' exists; there is 'core' only.")
+            if name in module_names[:place]:
+                raise InvalidTable(f"Module '{name}' appears more than once.")
         self.modules = list(module_names)
 
     def get_catalog(self, catalog_name: str) -> Catalog | None:

@@ -387,10 +387,7 @@ def _use(env: TableEnvironment, statement: st.Use) -> TableResult:
     if statement.kind == "CATALOG":
         env.catalogs.use_catalog(statement.path[0])
     elif statement.kind == "MODULES":
-        for name in statement.path:
-            if name != "core":
-                raise InvalidTable(f"No module with name '{name}' exists; there is 'core' only.")
-        env.modules = list(statement.path)
+        env.use_modules(*statement.path)
     else:
         env.catalogs.use_database(statement.path)
     return TableResult.ok()
@@ -411,15 +408,9 @@ def _reset(env: TableEnvironment, statement: st.ResetOption) -> TableResult:
 
 def _module(env: TableEnvironment, statement: st.Module) -> TableResult:
     if statement.action.upper().startswith("UNLOAD"):
-        if statement.name not in env.modules:
-            raise InvalidTable(f"No module with name '{statement.name}' exists.")
-        env.modules.remove(statement.name)
-    elif statement.name != "core":
-        raise InvalidTable(f"Module '{statement.name}' is unknown; there is 'core' only.")
-    elif "core" in env.modules:
-        raise InvalidTable("A module with name 'core' already exists.")
+        env.unload_module(statement.name)
     else:
-        env.modules.append("core")
+        env.load_module(statement.name)
     return TableResult.ok()
 
 

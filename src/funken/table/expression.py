@@ -172,6 +172,12 @@ class Expression:
 
     __hash__ = object.__hash__
 
+    def __getattr__(self, name: str) -> Expression:
+        """Return the field of a ROW: ``col("at").city`` is ``col("at").get("city")``."""
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.get(name)
+
     def sql(self, rendering: Rendering) -> str:
         """Return the expression as SQL."""
         return self._render(rendering)
@@ -300,7 +306,10 @@ class Expression:
                 lambda r: f"`$FIELD`({self.sql(r)}, {name_or_index})", f"get({self}, {name_or_index})", **names
             )
         return Expression(
-            lambda r: f"({self.sql(r)}).{quoted(name_or_index)}", f"get({self}, {name_or_index!r})", **names
+            lambda r: f"({self.sql(r)}).{quoted(name_or_index)}",
+            f"get({self}, {name_or_index!r})",
+            arguments=(self, name_or_index),
+            **names,
         )
 
     def at(self, index: Any) -> Expression:
@@ -402,8 +411,8 @@ class Expression:
         return _template("ifThenElse", "CASE WHEN {0} THEN {1} ELSE {2} END", self, if_true, if_false)
 
     def in_(self, first_element_or_table: Any, *remaining_elements: Any) -> Expression:
-        """Return TRUE if the value is among others, or in the only column of a table."""
-        if hasattr(first_element_or_table, "plan"):
+        """Whether the value is among others, or in the only column of a table."""
+        if not isinstance(first_element_or_table, Expression) and hasattr(first_element_or_table, "plan"):
             table = first_element_or_table
             return Expression(lambda r: f"({self.sql(r)} IN (SELECT * FROM {r.table(table)}))", f"in({self}, table)")
         values = [*map(lit_or_expression, (first_element_or_table, *remaining_elements))]
@@ -694,7 +703,8 @@ def _with_all() -> None:
     """Add the members that are one function of SQL each to ``Expression``."""
     functions = {**{name: name.upper() for name in _UNARY}, **_RENAMED}
     for name, sql in functions.items():
-        _with_property(name, _of_function(_camel(name), sql), f"Call ``{sql}``.")
+        shown = sql.lower() if name in ("upper_case", "lower_case") else _camel(name)
+        _with_property(name, _of_function(shown, sql), f"Call ``{sql}``.")
     for name, sql in _AGGREGATES.items():
         _with_property(name, _of_aggregate(_camel(name), sql), f"Aggregate rows by ``{sql}``.")
     for name, sql in _POSTFIX.items():
@@ -738,7 +748,8 @@ def _template(text: str, pattern: str, *args: Any) -> Expression:
     values = [lit_or_expression(arg) for arg in args]
     used = [one for place, one in enumerate(values) if f"{{{place}}}" in pattern]
     return Expression(
-        lambda r: _filled(pattern, [one.sql(r) for one in values]), f"{text}({', '.join(map(str, used))})"
+        lambda r: _filled(r.operator(text, pattern, len(values)), [one.sql(r) for one in values]),
+        f"{text}({', '.join(map(str, used))})",
     )
 
 

@@ -327,13 +327,17 @@ def lead(expr: Any, offset: int = 1, default: Any = None) -> Expression:
 
 def call(f: Any, *args: Any) -> Expression:
     """Call a function: of SQL or registered, by name; or of the program, by its definition."""
-    values = [lit_or_expression(arg) if not hasattr(arg, "plan") else arg for arg in args]
+    values = [
+        lit_or_expression(arg) if isinstance(arg, Expression) or not hasattr(arg, "plan") else arg for arg in args
+    ]
 
     def render(rendering: Rendering) -> str:
         name = f if isinstance(f, str) else rendering.function(f)
         if getattr(f, "kind", "") == "aggregate":
             rendering.aggregate(shown)
-        parts = [f"TABLE {rendering.table(one)}" if hasattr(one, "plan") else one.sql(rendering) for one in values]
+        parts = [
+            one.sql(rendering) if isinstance(one, Expression) else f"TABLE {rendering.table(one)}" for one in values
+        ]
         return f"{name}({', '.join(parts)})"
 
     def distinct(rendering: Rendering) -> str:
@@ -348,13 +352,13 @@ def call(f: Any, *args: Any) -> Expression:
 
 def call_sql(sql_expression: str) -> Expression:
     """Return an expression that is written in SQL."""
-    return Expression(lambda r: f"({sql_expression})", sql_expression)
+    return Expression(lambda r: f"({sql_expression})", f"[{sql_expression}]")
 
 
-UNBOUNDED_ROW = Expression(lambda r: "ROWS UNBOUNDED PRECEDING", "unboundedRow()")
-UNBOUNDED_RANGE = Expression(lambda r: "RANGE UNBOUNDED PRECEDING", "unboundedRange()")
-CURRENT_ROW = Expression(lambda r: "ROWS CURRENT ROW", "currentRow()")
-CURRENT_RANGE = Expression(lambda r: "RANGE CURRENT ROW", "currentRange()")
+UNBOUNDED_ROW = Expression(lambda r: "ROWS UNBOUNDED PRECEDING", "UNBOUNDED_ROW")
+UNBOUNDED_RANGE = Expression(lambda r: "RANGE UNBOUNDED PRECEDING", "UNBOUNDED_RANGE")
+CURRENT_ROW = Expression(lambda r: "ROWS CURRENT ROW", "CURRENT_ROW")
+CURRENT_RANGE = Expression(lambda r: "RANGE CURRENT ROW", "CURRENT_RANGE")
 
 
 __all__ = [

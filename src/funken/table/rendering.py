@@ -53,6 +53,12 @@ class Rendering:
         """Return a column as SQL."""
         return quoted(name)
 
+    def operator(self, name: str, pattern: str, count: int) -> str:
+        """Return the SQL of an operator: a call, if the program has a system function of its name."""
+        if name.upper() not in self._environment.catalogs.system_functions:
+            return pattern
+        return f"{quoted(name)}({', '.join(f'{{{place}}}' for place in range(count))})"
+
     def over_window(self, name: str | None) -> str:
         """Return the clause of a window of rows by its alias."""
         window = self._windows.get(name or "")
@@ -67,7 +73,10 @@ class Rendering:
         self._aggregates.setdefault(text, f"EXPR${len(self._aggregates)}")
 
     def item_name(self, item: Expression, place: int) -> str:
-        """Return the name of an item of a SELECT list without one, when it has been rendered."""
+        """Return the name of an item of a SELECT list that the program gave none, when it has been rendered."""
+        if str(item).startswith("get(") and item._arguments:
+            value, field = item._arguments
+            return f"{value._column or self.item_name(value, place)}${field}"
         if str(item).startswith("cast(") and len(item._arguments) == 2:
             value, type_ = item._arguments
             below = value._column or self._aggregates.get(str(value))

@@ -138,10 +138,6 @@ class TableResult:
         """Return the columns of the result."""
         return self._schema
 
-    def get_table_schema(self) -> Any:
-        """Return the columns of the result (the older name)."""
-        return self._schema
-
     def wait(self, timeout_ms: int | None = None) -> None:
         """Wait until the job has ended, or its first row is there; raises ``TimeoutError``, or the job's failure."""
         if self._job is None:

@@ -328,9 +328,9 @@ class Schema:
     >>> print(schema)
     (
       `word` STRING,
-      `at` TIMESTAMP(3),
-      `size` AS CHAR_LENGTH(word),
-      WATERMARK FOR `at` AS at - INTERVAL '5' SECOND,
+      `at` [TIMESTAMP(3)],
+      `size` AS [CHAR_LENGTH(word)],
+      WATERMARK FOR `at` AS [at - INTERVAL '5' SECOND],
       CONSTRAINT `PK_word` PRIMARY KEY (`word`) NOT ENFORCED
     )
     """
@@ -339,7 +339,8 @@ class Schema:
     watermarks: tuple[TableWatermark, ...] = ()
     key: tuple[str, ...] = ()
     key_name: str = ""
-    untyped: tuple[str, ...] = field(default=(), repr=False)
+    texts: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
+    """The types that were declared as texts, by column."""
 
     class Builder:
         """Collects columns, watermarks and a key."""
@@ -349,11 +350,17 @@ class Schema:
             self._watermarks: list[TableWatermark] = []
             self._key: tuple[str, ...] = ()
             self._key_name = ""
+            self._texts: dict[str, str] = {}
 
         def column(self, column_name: str, data_type: LogicalType | str) -> Schema.Builder:
             """Add a physical column."""
-            self._columns.append(TableColumn(column_name, as_type(data_type)))
+            self._columns.append(TableColumn(column_name, self._type(column_name, data_type)))
             return self
+
+        def _type(self, column_name: str, data_type: LogicalType | str) -> LogicalType:
+            if isinstance(data_type, str):
+                self._texts[column_name] = data_type
+            return as_type(data_type)
 
         def column_by_expression(self, column_name: str, expr: Any) -> Schema.Builder:
             """Add a column that is computed of others: SQL, or an expression."""
@@ -369,7 +376,8 @@ class Schema:
         ) -> Schema.Builder:
             """Add a column of the connector's metadata."""
             key = metadata_key or column_name
-            self._columns.append(TableColumn(column_name, as_type(data_type), metadata_key=key, virtual=is_virtual))
+            type_ = self._type(column_name, data_type)
+            self._columns.append(TableColumn(column_name, type_, metadata_key=key, virtual=is_virtual))
             return self
 
         def watermark(self, column_name: str, watermark_expr: Any) -> Schema.Builder:
@@ -390,6 +398,7 @@ class Schema:
             """Add everything of another schema."""
             self._columns += unresolved_schema.columns
             self._watermarks += unresolved_schema.watermarks
+            self._texts.update(unresolved_schema.texts)
             if unresolved_schema.key:
                 self._key, self._key_name = unresolved_schema.key, unresolved_schema.key_name
             return self
@@ -426,7 +435,8 @@ class Schema:
 
         def build(self) -> Schema:
             """Return the schema."""
-            return Schema(tuple(self._columns), tuple(self._watermarks), self._key, self._key_name)
+            texts = tuple(self._texts.items())
+            return Schema(tuple(self._columns), tuple(self._watermarks), self._key, self._key_name, texts)
 
     @staticmethod
     def new_builder() -> Schema.Builder:
@@ -435,21 +445,27 @@ class Schema:
 
     def __str__(self) -> str:
         lines = []
+        texts = {name: f"[{text}]" for name, text in self.texts}
         for column in self.columns:
+            type_ = texts.get(column.name, column.type)
             if column.is_computed:
-                lines.append(f"`{column.name}` AS {column.expression}")
+                lines.append(f"`{column.name}` AS {_summary(column.expression)}")
             elif column.is_metadata:
                 key = f" FROM '{column.metadata_key}'" if column.metadata_key != column.name else ""
-                lines.append(f"`{column.name}` {column.type} METADATA{key}{' VIRTUAL' if column.virtual else ''}")
+                lines.append(f"`{column.name}` {type_} METADATA{key}{' VIRTUAL' if column.virtual else ''}")
             else:
-                lines.append(f"`{column.name}` {column.type}")
-        lines += [f"WATERMARK FOR `{mark.column}` AS {mark.expression}" for mark in self.watermarks]
+                lines.append(f"`{column.name}` {type_}")
+        lines += [f"WATERMARK FOR `{mark.column}` AS {_summary(mark.expression)}" for mark in self.watermarks]
         if self.key:
             lines.append(str(UniqueConstraint(self.key_name, self.key)))
         return "(\n  " + ",\n  ".join(lines) + "\n)"
 
 
 _UNKNOWN: Any = None
+
+
+def _summary(expression: Any) -> str:
+    return f"[{expression}]" if isinstance(expression, str) else str(expression)
 
 
 def as_type(given: Any) -> LogicalType:

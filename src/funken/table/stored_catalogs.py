@@ -339,6 +339,9 @@ _ICEBERG = (
     ConnectorOption("warehouse", text, None),
     ConnectorOption("catalog.*", text, None),
     ConnectorOption("io-impl", text, None, unused="pyiceberg chooses how files are read by their address"),
+    ConnectorOption("property-version", text, None, unused="there is one version"),
+    ConnectorOption("clients", text, None, unused="a process has one client"),
+    ConnectorOption("cache-enabled", text, None, unused="tables are loaded where they are used"),
     *(ConnectorOption(f"{store}.*", text, None) for store in _STORES),
     _DEFAULT,
 )

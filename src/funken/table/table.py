@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from funken.table.compiled_plan import CompiledPlan
     from funken.table.environment import TableEnvironment
     from funken.table.result import TableResult
 
@@ -38,6 +39,12 @@ class TablePipeline:
     def execute(self) -> TableResult:
         """Submit the job."""
         return self._environment.insert([self.taken()])
+
+    def compile_plan(self) -> CompiledPlan:
+        """Compile the pipeline into a plan whose operators keep their uids."""
+        from funken.table.compiled_plan import CompiledPlan  # noqa: PLC0415 - few programs compile plans
+
+        return CompiledPlan.of_pipeline(self._environment, self.taken())
 
     def get_sink_identifier(self) -> str:
         """Return the path of the table that is written."""

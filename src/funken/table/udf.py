@@ -22,21 +22,11 @@ from funken.errors import InvalidProgram
 from funken.table.catalog import InvalidTable
 from funken.table.schema import as_type
 from funken.table.types import (
-    BYTES,
-    STRING,
     ArrayType,
-    BigIntType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
     LogicalType,
-    MapType,
     RowType,
-    TimeOfDayType,
-    TimestampType,
 )
-from funken.table.values import from_python, internal_value, python_value, to_python
+from funken.table.values import from_python, internal_value, python_value, to_python, type_of_annotation
 from funken.types.row import Row
 
 
@@ -253,39 +243,6 @@ class MapView(UserDict[Any, Any]):
 # ---- definitions
 
 
-_OF_PYTHON: dict[Any, LogicalType] = {}
-
-
-def type_of_annotation(annotation: Any) -> LogicalType | None:
-    """Return the type of an annotation of Python; ``None`` if it says nothing.
-
-    >>> print(type_of_annotation(list[int]))
-    ARRAY<BIGINT>
-    """
-    import datetime  # noqa: PLC0415 - only where types are inferred
-    from decimal import Decimal  # noqa: PLC0415
-
-    if not _OF_PYTHON:
-        _OF_PYTHON.update({
-            int: BigIntType(), float: DoubleType(), str: STRING, bytes: BYTES, bool: BooleanType(),
-            datetime.datetime: TimestampType(6), datetime.date: DateType(), datetime.time: TimeOfDayType(0),
-            Decimal: DecimalType(38, 18),
-        })  # fmt: skip
-    if annotation in _OF_PYTHON:
-        return _OF_PYTHON[annotation]
-    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in (list, Sequence, Iterable, Iterator) and args:
-        element = type_of_annotation(args[0])
-        return None if element is None else ArrayType(element)
-    if origin is dict and len(args) == 2:
-        key, value = map(type_of_annotation, args)
-        return None if key is None or value is None else MapType(key, value)
-    if args and type(None) in args:
-        [inner] = [arg for arg in args if arg is not type(None)][:1] or [None]
-        return type_of_annotation(inner)
-    return None
-
-
 class FunctionDefinition:
     """A function as plans have it: name, kind, result type, and calling convention."""
 
@@ -310,6 +267,8 @@ class FunctionDefinition:
 
     def __repr__(self) -> str:
         return f"<{self.kind} function {self.name}>"
+
+    _name, _deterministic = property(lambda self: self.name), property(lambda self: self.deterministic)  # as in PyFlink
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "__wrapped__"}
@@ -498,6 +457,9 @@ class ScalarDefinition(FunctionDefinition):
                 fields=[wanted.field(place) for place in range(wanted.num_fields)],
             )
         elif not isinstance(found, pa.Array | pa.ChunkedArray):
+            if not hasattr(found, "__len__"):
+                wrong = f"The result type of Pandas UDF '{self.name}' must be pandas.Series or pandas.DataFrame"
+                raise TypeError(f"{wrong}, got {type(found)}")
             found = pa.Array.from_pandas(found, type=wanted) if hasattr(found, "dtype") else pa.array(found, wanted)
         if len(found) != rows:
             raise ValueError(
@@ -902,7 +864,7 @@ def udf(
         f = f()
     waits = isinstance(f, AsyncScalarFunction) or inspect.iscoroutinefunction(getattr(f, "eval", f))
     if waits and (udf_type or func_type) != "general":
-        raise InvalidProgram("an asynchronous function is called row by row; leave func_type out.")
+        raise InvalidProgram(f"Async scalar functions do not support {udf_type or func_type} func_type: leave it out.")
     kind = AsyncDefinition if waits else ScalarDefinition
     return _made(
         kind, f, result_type=result_type, input_types=input_types, deterministic=deterministic, name=name,

@@ -5,15 +5,20 @@ from __future__ import annotations
 import datetime
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Set
+import typing
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Any
 
 from funken.expr.sql.misc import contains, runs_of, size
 from funken.expr.sql.texts import bitmap_text, zone_of
 from funken.expr.sql.types import (
+    BYTES,
+    STRING,
     ArrayType,
+    BigIntType,
     BitmapType,
+    BooleanType,
     DateType,
     DayTimeIntervalType,
     DecimalType,
@@ -32,7 +37,7 @@ from funken.expr.sql.types import (
 )
 from funken.expr.sql.values import from_internal, to_internal
 from funken.types.row import Row
-from funken.types.text import _double, _float
+from funken.types.text import _double, _float, _fraction, java_time
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - a TIMESTAMP has no zone
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -256,7 +261,7 @@ def java_text(value: Any, type_: Any = None) -> str:
         return f"{{{','.join(map(str, sorted(value)))}}}"
     if hasattr(value, "tree"):
         return variant_text(value)
-    return _java_time(value)
+    return java_time(value)
 
 
 def variant_text(value: Any) -> str:
@@ -271,19 +276,6 @@ def variant_text(value: Any) -> str:
     return json.dumps(plain if isinstance(plain, str) else java_text(plain), ensure_ascii=False)
 
 
-def _java_time(value: Any) -> str:
-    if isinstance(value, datetime.datetime):
-        if value.tzinfo is None:
-            return f"{value.date().isoformat()}T{_clock(value.time())}"
-        utc = value.astimezone(datetime.UTC)
-        return f"{utc:%Y-%m-%dT%H:%M:%S}{_fraction(utc.microsecond)}Z"
-    if isinstance(value, datetime.time):
-        return _clock(value)
-    if isinstance(value, datetime.timedelta):
-        return _duration(value)
-    return str(value)
-
-
 def _zeroed(value: float) -> str:
     text = _double(value)
     return f"-{text}" if value == 0 and str(value).startswith("-") and not text.startswith("-") else text
@@ -294,36 +286,34 @@ def _decimal(value: Decimal) -> str:
     return format(value, "f") if isinstance(exponent, int) and exponent <= 0 and value.adjusted() >= -6 else str(value)
 
 
-def _clock(time: datetime.time) -> str:
-    """Return ``LocalTime.toString()``: seconds only if there are any, the fraction in groups of three digits."""
-    if time.microsecond or time.second:
-        return f"{time:%H:%M:%S}{_fraction(time.microsecond)}"
-    return f"{time:%H:%M}"
+# ---- annotations
 
 
-def _fraction(microsecond: int) -> str:
-    if not microsecond:
-        return ""
-    return f".{microsecond // 1000:03d}" if microsecond % 1000 == 0 else f".{microsecond:06d}"
+_OF_PYTHON: dict[Any, LogicalType] = {
+    int: BigIntType(), float: DoubleType(), str: STRING, bytes: BYTES, bool: BooleanType(),
+    datetime.datetime: TimestampType(6), datetime.date: DateType(), datetime.time: TimeOfDayType(0), Decimal: DecimalType(38, 18),
+}  # fmt: skip
 
 
-def _duration(value: datetime.timedelta) -> str:
-    """Return ``Duration.toString()``.
+def type_of_annotation(annotation: Any) -> LogicalType | None:
+    """Return the type of an annotation of Python; ``None`` if it says nothing.
 
-    >>> _duration(datetime.timedelta(days=1, seconds=61)), _duration(datetime.timedelta(0))
-    ('PT24H1M1S', 'PT0S')
+    >>> print(type_of_annotation(list[int]))
+    ARRAY<BIGINT>
     """
-    micros = value // datetime.timedelta(microseconds=1)
-    sign = -1 if micros < 0 else 1
-    seconds, rest = divmod(abs(micros), 1_000_000)
-    hours, seconds = divmod(seconds, 3600)
-    minutes, seconds = divmod(seconds, 60)
-    parts = f"{sign * hours}H" if hours else ""
-    parts += f"{sign * minutes}M" if minutes else ""
-    if seconds or rest or not parts:
-        fraction = f".{rest:06d}".rstrip("0") if rest else ""
-        parts += f"{'-' if sign < 0 and (seconds or rest) else ''}{seconds}{fraction}S"
-    return f"PT{parts}"
+    if annotation in _OF_PYTHON:
+        return _OF_PYTHON[annotation]
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (list, Sequence, Iterable, Iterator) and args:
+        element = type_of_annotation(args[0])
+        return None if element is None else ArrayType(element)
+    if origin is dict and len(args) == 2:
+        key, value = map(type_of_annotation, args)
+        return None if key is None or value is None else MapType(key, value)
+    if args and type(None) in args:
+        [inner] = [arg for arg in args if arg is not type(None)][:1] or [None]
+        return type_of_annotation(inner)
+    return None
 
 
 # ---- SQL

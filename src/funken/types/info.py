@@ -130,6 +130,11 @@ class PickledBytesTypeInfo(TypeInformation):
 
 
 @dataclass(frozen=True, repr=False)
+class JavaTimeTypeInfo(PickledBytesTypeInfo):
+    """A ``datetime`` or ``time`` of a table's column, which is written as ``java.time`` writes it."""
+
+
+@dataclass(frozen=True, repr=False)
 class OfElements(TypeInformation):
     """The base of the types of arrays and lists."""
 

@@ -27,6 +27,7 @@ from funken.types.info import (
     BasicType,
     BasicTypeInfo,
     DecimalTypeInfo,
+    JavaTimeTypeInfo,
     MapTypeInfo,
     OfElements,
     RowTypeInfo,
@@ -82,6 +83,8 @@ def written(type_info: TypeInformation | None) -> Show:
             show = _double
         case SqlTimeTypeInfo(TimeType.TIMESTAMP):
             show = _timestamp
+        case JavaTimeTypeInfo():
+            show = java_time
         case TupleTypeInfo(fields):
             show = _joined([written(field) for field in fields], ",")
         case RowTypeInfo(fields):
@@ -111,6 +114,56 @@ def _java(value: Any) -> str:
     if isinstance(value, Instant):
         return value.to_datetime().isoformat().replace("+00:00", "Z")
     return str(value)
+
+
+def java_time(value: Any) -> str:
+    """Write a date, time or interval as ``java.time`` does.
+
+    >>> java_time(datetime.datetime(2024, 2, 3, 4, 5)), java_time(datetime.time(4, 5, 6))
+    ('2024-02-03T04:05', '04:05:06')
+    """
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is None:
+            return f"{value.date().isoformat()}T{_clock(value.time())}"
+        utc = value.astimezone(datetime.UTC)
+        return f"{utc:%Y-%m-%dT%H:%M:%S}{_fraction(utc.microsecond)}Z"
+    if isinstance(value, datetime.time):
+        return _clock(value)
+    if isinstance(value, datetime.timedelta):
+        return _duration(value)
+    return str(value)
+
+
+def _clock(time: datetime.time) -> str:
+    """Return ``LocalTime.toString()``: seconds only if there are any, the fraction in groups of three digits."""
+    if time.microsecond or time.second:
+        return f"{time:%H:%M:%S}{_fraction(time.microsecond)}"
+    return f"{time:%H:%M}"
+
+
+def _fraction(microsecond: int) -> str:
+    if not microsecond:
+        return ""
+    return f".{microsecond // 1000:03d}" if microsecond % 1000 == 0 else f".{microsecond:06d}"
+
+
+def _duration(value: datetime.timedelta) -> str:
+    """Return ``Duration.toString()``.
+
+    >>> _duration(datetime.timedelta(days=1, seconds=61)), _duration(datetime.timedelta(0))
+    ('PT24H1M1S', 'PT0S')
+    """
+    micros = value // datetime.timedelta(microseconds=1)
+    sign = -1 if micros < 0 else 1
+    seconds, rest = divmod(abs(micros), 1_000_000)
+    hours, seconds = divmod(seconds, 3600)
+    minutes, seconds = divmod(seconds, 60)
+    parts = f"{sign * hours}H" if hours else ""
+    parts += f"{sign * minutes}M" if minutes else ""
+    if seconds or rest or not parts:
+        fraction = f".{rest:06d}".rstrip("0") if rest else ""
+        parts += f"{'-' if sign < 0 and (seconds or rest) else ''}{seconds}{fraction}S"
+    return f"PT{parts}"
 
 
 def _timestamp(value: datetime.datetime) -> str:

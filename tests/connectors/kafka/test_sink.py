@@ -6,7 +6,7 @@ import pytest
 
 from funken.connectors import CommitRequest, ConnectorContext, DeliveryGuarantee, SimpleStringSchema
 from funken.connectors.base import CommitterContext
-from funken.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
+from funken.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink, KafkaSource
 from funken.connectors.kafka.connection import PreparedTransaction
 from funken.connectors.kafka.reader import ProducerRecord
 from funken.connectors.kafka.sink import KafkaCommitter
@@ -390,6 +390,19 @@ def test_the_timeout_has_to_exceed_the_time_between_checkpoints(made, interval, 
 
 def test_only_an_exactly_once_sink_has_a_committer(made):
     assert replace(made[0], guarantee=DeliveryGuarantee.AT_LEAST_ONCE).committer(CommitterContext("sink")) is None
+
+
+@pytest.mark.parametrize("module", ["plain.PlainLoginModule", "scram.ScramLoginModule"])
+def test_the_login_of_the_java_client_is_understood(module):
+    login = f"org.apache.kafka.common.security.{module}  required\n  username=\"ann\"\n  password='se=cret';"
+    sink = KafkaSink.builder().set_bootstrap_servers("b:1").set_record_serializer(WORDS.build())
+    source = KafkaSource.builder().set_bootstrap_servers("b:1").set_topics("t")
+    source = source.set_value_only_deserializer(SimpleStringSchema())
+    for built in (
+        sink.set_property("sasl.jaas.config", login).build(),
+        source.set_property("sasl.jaas.config", login).build(),
+    ):
+        assert built.properties == {"sasl.username": "ann", "sasl.password": "se=cret"}
 
 
 @pytest.mark.parametrize(

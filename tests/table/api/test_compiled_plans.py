@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from funken import StreamExecutionEnvironment
 from funken.errors import CheckpointIncompatible, InvalidProgram
 from funken.table.compiled_plan import CompiledPlan, PlanReference, PlanUids
 from funken.table.connectors.values import register_rows, results_of
-from funken.table.environment import EnvironmentSettings, TableEnvironment
+from funken.table.environment import EnvironmentSettings, StreamTableEnvironment, TableEnvironment
+from funken.table.expressions import col
+from funken.table.udf import udf
+from funken.types.info import Types
 from funken.types.row import Row
 
 ROWS = [Row("a", 1), Row("b", 2), Row("a", 3)]
@@ -54,6 +58,27 @@ def test_the_tables_of_a_plan_are_made_where_there_are_none():
     elsewhere = environment()
     elsewhere.execute_plan(PlanReference.from_json_string(plan.as_json_string())).wait()
     assert rows_of("elsewhere") == [("a", 4), ("b", 2)]
+
+
+def test_a_pipeline_of_the_table_api_is_compiled(tmp_path):
+    tables = session("pipeline")
+    twice = udf(lambda v: 2 * v, result_type="INT", name="twice")
+    grouped = tables.from_path("source").group_by(col("k")).select(col("k"), twice(col("v")).sum)
+    plan = grouped.insert_into("result").compile_plan()
+    plan.write_to_file(str(tmp_path / "plan.json"))
+    loaded = environment().load_plan(PlanReference.from_file(str(tmp_path / "plan.json")))
+    assert loaded.as_json_string() == plan.as_json_string()
+    loaded.execute().wait()
+    assert rows_of("pipeline") == [("a", 8), ("b", 4)]
+
+
+def test_a_pipeline_over_a_stream_of_the_program_is_no_plan():
+    tables = StreamTableEnvironment.create(StreamExecutionEnvironment.create_local_environment(1))
+    tables.execute_sql("CREATE TABLE out (n BIGINT) WITH ('connector' = 'blackhole')")
+    stream = tables.stream_environment.from_collection([(1,)], Types.TUPLE([Types.LONG()]))
+    pipeline = tables.from_data_stream(stream).insert_into("out")
+    with pytest.raises(InvalidProgram, match="cannot keep a table that reads a DataStream"):
+        pipeline.compile_plan()
 
 
 def test_a_file_is_not_overwritten(tmp_path):

@@ -52,6 +52,14 @@ def rows(made, query):
         return [tuple(row) for row in found]
 
 
+@pytest.mark.parametrize("name", ['"main"."items"', 'main"."items', "main.items", "`items`"])
+def test_the_name_of_a_table_may_be_quoted(shop, name):
+    made = tables()
+    made.execute_sql(table(shop, name=name))
+    made.execute_sql("INSERT INTO items (id, name) VALUES (1, 'tea')").wait()
+    assert rows(made, "SELECT id, name FROM items") == [(1, "tea")]
+
+
 @pytest.mark.parametrize("key", [", PRIMARY KEY (id) NOT ENFORCED", ""])
 def test_rows_come_back_as_they_were_written(shop, key):
     made = tables()

@@ -4,8 +4,10 @@ import datetime
 
 import pytest
 
-from funken.table import DataTypes, EnvironmentSettings, TableEnvironment
+from funken.table import DataTypes, EnvironmentSettings, Schema, TableDescriptor, TableEnvironment
+from funken.table.catalog import InvalidTable
 from funken.table.expressions import col, lit
+from funken.table.udf import udaf, udf
 
 KINDS = pytest.mark.parametrize("settings", [EnvironmentSettings.in_batch_mode, EnvironmentSettings.in_streaming_mode])
 
@@ -191,3 +193,66 @@ def test_decimals_in_csv_have_no_zeros_at_their_end(tmp_path, scientific, expect
 
     [file] = [each for each in tmp_path.rglob("*.csv") if not each.name.startswith(".")]
     assert file.read_text() == expected + "\n"
+
+
+def test_a_schema_and_a_descriptor_show_what_was_declared():
+    schema = (
+        Schema.new_builder()
+        .column("payload", "ROW<name STRING>")
+        .column("n", DataTypes.INT())
+        .column_by_expression("m", "n + 1")
+        .column_by_expression("o", col("n") + 1)
+        .column_by_metadata("at", "TIMESTAMP(3)", "timestamp", True)
+        .watermark("at", "at - INTERVAL '5' SECOND")
+        .build()
+    )
+    assert str(schema).splitlines()[1:-1] == [
+        "  `payload` [ROW<name STRING>],",
+        "  `n` INT,",
+        "  `m` AS [n + 1],",
+        "  `o` AS plus(n, 1),",
+        "  `at` [TIMESTAMP(3)] METADATA FROM 'timestamp' VIRTUAL,",
+        "  WATERMARK FOR `at` AS [at - INTERVAL '5' SECOND]",
+    ]
+    column = Schema.new_builder().column("a", DataTypes.INT()).build()
+    descriptor = TableDescriptor.for_connector("print").schema(column).comment("it's").partitioned_by("a").build()
+    assert str(descriptor).splitlines() == [
+        "(", "  `a` INT", ")", "COMMENT 'it''s'", "PARTITIONED BY (`a`)", "WITH (", "  'connector' = 'print'", ")",
+    ]  # fmt: skip
+
+
+def test_operators_with_functions_of_the_program_have_names_of_their_own():
+    tables = TableEnvironment.create()
+    plus_one = udf(lambda n: n + 1, result_type="BIGINT", name="plus_one")
+    total = udaf(lambda n: n.sum(), result_type="BIGINT", func_type="pandas", name="total")
+    numbers = tables.from_elements([(1, "a")], ["n", "k"])
+
+    assert "\nPythonCalc(select=[" in numbers.select(plus_one(col("n"))).explain()
+    assert "\nCalc(select=[" in numbers.select(col("n") + 1).explain()
+    grouped = numbers.group_by(col("k")).select(col("k"), total(col("n")))
+    assert "PythonGroupAggregate(groupBy=[k], " in grouped.explain()
+
+
+def test_a_table_that_exists_and_modules_are_refused_in_the_words_of_flink():
+    tables = TableEnvironment.create()
+    ddl = "CREATE TABLE t (a INT) WITH ('connector' = 'print')"
+    tables.execute_sql(ddl)
+    with pytest.raises(
+        InvalidTable, match="Could not execute CreateTable in path `default_catalog`.`default_database`.`t`"
+    ):
+        tables.execute_sql(ddl)
+    for statement, message in (
+        ("USE MODULES core, core", "Module 'core' appears more than once"),
+        ("USE MODULES core, dummy", "No module with name 'dummy' exists"),
+        ("LOAD MODULE core", "A module with name 'core' already exists"),
+        ("LOAD MODULE hive", "Module 'hive' is unknown"),
+        ("UNLOAD MODULE dummy", "No module with name 'dummy' exists"),
+    ):
+        with pytest.raises(InvalidTable, match=message):
+            tables.execute_sql(statement)
+    tables.unload_module("core")
+    assert (tables.list_modules(), tables.list_full_modules()) == ([], [])
+    with pytest.raises(InvalidTable, match="No module with name 'core' exists"):
+        tables.unload_module("core")
+    tables.execute_sql("LOAD MODULE core")
+    assert tables.list_full_modules() == [("core", True)]

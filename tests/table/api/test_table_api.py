@@ -4,10 +4,11 @@ import datetime
 import re
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 from funken import Row, RowKind, StreamExecutionEnvironment
-from funken.errors import FunkenError, InvalidProgram
+from funken.errors import FunkenError, InvalidProgram, ValueDoesNotFit
 from funken.expr.sql.functions import FUNCTIONS
 from funken.table.catalog import InvalidTable
 from funken.table.collecting import remaining
@@ -32,6 +33,7 @@ from funken.table.expressions import (
     with_columns,
     without_columns,
 )
+from funken.table.sql.statements import InvalidQuery
 from funken.table.types import DataTypes
 from funken.table.udf import AggregateFunction, TableAggregateFunction, udaf, udf, udtaf, udtf
 from funken.table.window import Over, Session, Slide, Tumble
@@ -296,6 +298,37 @@ def test_from_elements_infers_types_and_names(env):
         env.from_elements([(1, None)])
     with pytest.raises(InvalidProgram, match="a row has 3 values, but the table has 2 columns"):
         env.from_elements([(1, 2, 3)], "ROW<a INT, b INT>")
+
+
+def test_values_within_values_have_their_types_too(env):
+    with pytest.raises(
+        ValueDoesNotFit, match="field 'a' of an element of column 'c' is STRING, but a row has True there"
+    ):
+        env.from_elements([([("x",), (True,)],)], "ROW<c ARRAY<ROW<a STRING>>>")
+    with pytest.raises(TypeError, match="column 'a' is BIGINT, but a row has 'x' there"):
+        env.from_elements([("x",)], "ROW<a BIGINT>")
+    with pytest.raises(ValueDoesNotFit, match="column 'n' is STRING, but the data has TINYINT there"):
+        env.from_arrow(
+            pa.table({"n": pa.array([1], pa.int8())}), DataTypes.ROW([DataTypes.FIELD("n", DataTypes.STRING())])
+        )
+
+
+def test_fields_of_rows_are_columns(env):
+    table = env.from_elements([(7, Row(1, "a"))], "ROW<id BIGINT, r ROW<x INT, y STRING>>")
+    flat = table.select(col("id"), col("r").flatten)
+    assert (flat.names, rows(flat)) == (["id", "r$x", "r$y"], [(7, 1, "a")])
+    assert table.select(col("r").get("y")).names == table.select(col("r").y).names == ["r$y"]
+    with pytest.raises(InvalidQuery, match="'summ' is no field and no function of a value of the type BIGINT"):
+        table.select(col("id").summ)
+    with pytest.raises(InvalidProgram, match="flatten gives the fields of a ROW, but id is BIGINT"):
+        table.select(col("id").flatten)
+
+
+def test_a_system_function_may_stand_for_an_operator(env, orders):
+    env.create_temporary_system_function("plus", udf(lambda a, b: a + b - 1, result_type="BIGINT"))
+    assert rows(orders.select(col("n") + col("at")).limit(1)) == [(3,)]
+    env.drop_temporary_system_function("plus")
+    assert rows(orders.select(col("n") + col("at")).limit(1)) == [(4,)]
 
 
 def test_rows_with_kinds_are_a_changelog(env):

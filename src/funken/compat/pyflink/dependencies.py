@@ -198,7 +198,10 @@ def install(files: dict[str, bytes], archives: dict[str, bytes], variables: dict
         if not folder.exists():
             _unpack(files, archives, folder)
         # After the interpreter's own places: what Funken and Spark import must stay what it is.
-        places = [folder, folder / "site", *(folder / name for name in files if _importable(name))]
+        tops = {
+            name.partition("/")[0] for name in files if "/" in name
+        }  # a folder's modules, as in PyFlink, or a package
+        places = [folder, *(folder / name for name in [*sorted(tops), *filter(_importable, files)])]
         sys.path += [str(place) for place in places if place.exists() and str(place) not in sys.path]
         importlib.invalidate_caches()
         if archives:

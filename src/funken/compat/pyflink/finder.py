@@ -70,6 +70,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink.table.types": ("tables", "data_types"),
     "pyflink.table.udf": ("tables", "funken.table.udf"),
     "pyflink.table.window": ("table_environments",),
+    "pyflink.shell": ("shell",),
     "pyflink.testing": (),
     "pyflink.testing.source_sink_utils": ("testing",),
     "pyflink.testing.test_case_utils": ("testing",),
@@ -136,7 +137,6 @@ REFUSED = {
     "pyflink.table.functions": "These are the insides of PyFlink's planner. Use functions of pyflink.table.udf.",
     "pyflink.table.serializers": "These are the insides of PyFlink's workers. Use from_pandas() and to_pandas().",
     "pyflink.ml": "This is another package; it needs Flink. Use Spark ML.",
-    "pyflink.shell": "Use python, and StreamExecutionEnvironment.get_execution_environment().",
 }
 
 

@@ -25,7 +25,7 @@ _WORDS = {"true": True, "false": False}
 _ALIAS = re.compile(r"^(.*\S)\s+as\s+(?:\(([^()]*)\)|`?(\w+)`?)$", re.DOTALL | re.IGNORECASE)
 _AMONG = re.compile(r"^`?(\w+)`?\.in\(\s*`?([A-Za-z_][\w$]*)`?\s*\)$")
 """A column and the table whose only column may have it."""
-_OVER = re.compile(r"^(.*\))\s+over\s+`?(\w+)`?$", re.DOTALL | re.IGNORECASE)
+_OVER = re.compile(r"^(.*\S)\s+over\s+`?(\w+)`?$", re.DOTALL | re.IGNORECASE)
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
     ast.Div: lambda a, b: a / b, ast.Mod: lambda a, b: a % b, ast.Eq: lambda a, b: a == b,
@@ -40,7 +40,7 @@ def expressions_of(text: str) -> list[Expression]:
     >>> expressions_of("word, count(1) as n")
     [word, as(count(1), 'n')]
     >>> expressions_of("a.sum as s, b.cast(STRING), c.upperCase()")
-    [as(sum(a), 's'), cast(b, STRING), upperCase(c)]
+    [as(sum(a), 's'), cast(b, STRING), upper(c)]
     >>> expressions_of("a === 'x' && !(b > 1)")
     [and(equals(a, 'x'), not(greaterThan(b, 1)))]
     """
@@ -192,7 +192,7 @@ def interval_of(text: str) -> Expression:
     """Return a size, or a bound, of a window.
 
     >>> interval_of("10.minutes"), interval_of("2.rows"), interval_of("unbounded_range")
-    (10.minute, rowInterval(2), unboundedRange())
+    (10.minute, rowInterval(2), UNBOUNDED_RANGE)
     """
     plain = text.strip()
     rows = re.fullmatch(r"(\d+)\.rows?", plain)

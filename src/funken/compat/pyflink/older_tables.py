@@ -12,6 +12,7 @@ from typing import Any
 
 from funken.compat.pyflink.adoption import refuse
 from funken.errors import InvalidProgram
+from funken.table.connectors.options import KEYS_BEFORE, OLD_CSV
 from funken.table.descriptors import TableDescriptor
 from funken.table.schema import Schema as TableColumns
 from funken.table.schema import as_type
@@ -306,8 +307,9 @@ class CustomConnectorDescriptor(_Options):
         self.name = type
 
     def property(self, key: str, value: str) -> CustomConnectorDescriptor:
-        """Set an option."""
-        self._properties[re.sub(rf"^connector\.({self.name}\.)?", "", key)] = value
+        """Set an option; its key may be that of Flink 1.10, such as ``connector.table``."""
+        named = re.sub(rf"^connector\.{self.name}\.", "", key)
+        self._properties[KEYS_BEFORE.get(named, named.removeprefix("connector."))] = value
         return self
 
     def properties(self, property_dict: Mapping[str, str]) -> CustomConnectorDescriptor:
@@ -334,6 +336,13 @@ class CustomFormatDescriptor(_Options):
         for key, value in property_dict.items():
             self.property(key, value)
         return self
+
+
+def _old_csv(options: Mapping[str, str]) -> dict[str, str]:
+    old = {key.removeprefix("csv."): value for key, value in OLD_CSV.items()}
+    if "quote-character" in options:
+        del old["disable-quote-character"]
+    return {**options, **old}
 
 
 class Csv(_Options):
@@ -399,12 +408,17 @@ class Csv(_Options):
         return self
 
     def ignore_first_line(self) -> Csv:
-        """Raise: a table of files has no option for it."""
-        raise InvalidProgram("OldCsv.ignore_first_line() has no counterpart: remove the header, or filter the row.")
+        """Leave out the first line of each file."""
+        self._properties["ignore-first-line"] = "true"
+        return self
 
 
 class OldCsv(Csv):
-    """The same."""
+    """The same for files: values are quoted only if ``quote_character`` says so, and more fields than columns are dropped."""
+
+    def options(self) -> dict[str, str]:
+        """Return the options."""
+        return _old_csv(self.to_properties())
 
     def comment_prefix(self, prefix: str) -> OldCsv:
         """Leave out lines that begin with ``#``."""
@@ -563,7 +577,7 @@ class TableSchema:
     def to_row_data_type(self) -> LogicalType:
         """Return the ROW type of the columns."""
         return DataTypes.ROW(
-            [DataTypes.FIELD(name, type_) for name, type_ in zip(self._names, self._types, strict=True)]
+            [DataTypes.FIELD(name, type_) for name, type_ in zip(self._names, self._types, strict=True)], nullable=False
         )
 
     def __eq__(self, other: object) -> bool:
@@ -641,14 +655,13 @@ class CsvTableSource(TableSource):
         line_delim: str | None = None, quote_character: str | None = None, ignore_first_line: bool | None = None,
         ignore_comments: str | None = None, lenient: bool | None = None, empty_column_as_null: bool | None = None,
     ) -> None:  # fmt: skip
-        if ignore_first_line:
-            raise InvalidProgram("CsvTableSource(ignore_first_line=True) has no counterpart: remove the header.")
         given = {
             "field-delimiter": field_delim, "quote-character": quote_character,
+            "ignore-first-line": "true" if ignore_first_line else None,
             "allow-comments": "true" if ignore_comments else None, "ignore-parse-errors": "true" if lenient else None,
             "null-literal": "" if empty_column_as_null else None,
         }  # fmt: skip
-        options = {key: value for key, value in given.items() if value is not None}
+        options = _old_csv({key: value for key, value in given.items() if value is not None})
         self._descriptor = _csv(source_path, field_names, field_types, options)
 
     def descriptor(self) -> TableDescriptor:
@@ -663,7 +676,7 @@ class CsvTableSink(TableSink):
         self, field_names: Sequence[str], field_types: Sequence[Any], path: str, field_delimiter: str = ",",
         num_files: int = -1, write_mode: int | None = None,
     ) -> None:  # fmt: skip
-        self._descriptor = _csv(path, field_names, field_types, {"field-delimiter": field_delimiter})
+        self._descriptor = _csv(path, field_names, field_types, _old_csv({"field-delimiter": field_delimiter}))
 
     def descriptor(self) -> TableDescriptor:
         """Return the descriptor of the table."""

@@ -13,21 +13,39 @@ from funken.compat.pyflink.dependencies import Dependencies
 from funken.compat.pyflink.environment import RuntimeExecutionMode, StreamExecutionEnvironment
 from funken.compat.pyflink.older_expressions import expression_of, expressions_of, interval_of, split
 from funken.compat.pyflink.older_tables import ConnectTableDescriptor, TableSchema, TableSource
+from funken.compat.pyflink.settings import Configuration
 from funken.config import default_configuration
 from funken.dataclass import dataclass
+from funken.table import config as native_config
 from funken.table import environment as native
 from funken.table import table as tables
 from funken.table import window as windows
-from funken.table.config import TableConfig
 from funken.table.conversions import each_change
 from funken.table.expression import Expression
 from funken.table.logical import LogicalSink
 from funken.table.types import LocalZonedTimestampType
-from funken.types.info import TypeInformation, Types
+from funken.types.info import JavaTimeTypeInfo, TypeInformation, Types
 from funken.types.row import Row
 from funken.types.text import instant_of_datetime, written
 
 # ---- environments
+
+
+@adopting(native_config.TableConfig)
+class TableConfig(native_config.TableConfig):
+    """The options of a table environment; the program may have keys of its own.
+
+    >>> TableConfig.get_default().set("my.key", "1").get("my.key", "")
+    '1'
+    """
+
+    def __init__(self, configuration: Any = None) -> None:
+        super().__init__(Configuration() if configuration is None else configuration)
+
+    @staticmethod
+    def get_default() -> TableConfig:
+        """Return a configuration without settings."""
+        return TableConfig()
 
 
 class EnvironmentSettings(native.EnvironmentSettings):
@@ -53,6 +71,35 @@ class EnvironmentSettings(native.EnvironmentSettings):
         return EnvironmentSettings.Builder()
 
 
+class ModuleEntry(tuple[str, bool]):
+    """A module, and whether it is in use."""
+
+    def __new__(cls, name: str, used: bool) -> ModuleEntry:
+        """Make an entry."""
+        return super().__new__(cls, (name, used))  # type: ignore[type-var]
+
+    def name(self) -> str:
+        """Return the name."""
+        return self[0]
+
+    def used(self) -> bool:
+        """Return whether the module is in use."""
+        return self[1]
+
+
+@adopting(native.TableResult)
+class TableResult(native.TableResult):
+    """The result of a statement."""
+
+    def get_table_schema(self) -> TableSchema:
+        """Return the columns of the result (the older name)."""
+        return _schema(self.get_resolved_schema())
+
+
+def _schema(schema: Any) -> TableSchema:
+    return TableSchema(schema.get_column_names(), schema.get_column_data_types())
+
+
 @adopting(native.TableEnvironment)
 class TableEnvironment(native.TableEnvironment):
     """A session of SQL and the Table API.
@@ -75,6 +122,10 @@ class TableEnvironment(native.TableEnvironment):
         """Return a catalog by name; ``None`` if there is none."""
         found = self.catalogs.catalogs.get(catalog_name)
         return None if found is None else Catalog(found)
+
+    def list_full_modules(self) -> list[tuple[str, bool]]:
+        """Return all modules, each with whether it is in use."""
+        return [ModuleEntry(*each) for each in super().list_full_modules()]
 
     def register_catalog(self, catalog_name: str, catalog: Any) -> None:
         """Add a catalog."""
@@ -321,6 +372,7 @@ _INFOS: dict[str, Callable[[], TypeInformation]] = {
     "BooleanType": Types.BOOLEAN, "TinyIntType": Types.BYTE, "SmallIntType": Types.SHORT, "IntType": Types.INT,
     "BigIntType": Types.LONG, "FloatType": Types.FLOAT, "DoubleType": Types.DOUBLE, "VarCharType": Types.STRING,
     "CharType": Types.STRING, "DecimalType": Types.BIG_DEC, "LocalZonedTimestampType": Types.INSTANT,
+    "TimestampType": JavaTimeTypeInfo, "TimeOfDayType": JavaTimeTypeInfo,
 }  # fmt: skip
 
 
@@ -448,8 +500,7 @@ class Table(tables.Table):
 
     def get_schema(self) -> TableSchema:  # type: ignore[override]
         """Return the columns as the older class; ``get_resolved_schema()`` has taken its place."""
-        schema = self.get_resolved_schema()
-        return TableSchema(schema.get_column_names(), schema.get_column_data_types())
+        return _schema(self.get_resolved_schema())
 
     def alias(self, field: str, *fields: str) -> Table:
         """Rename the columns, in order."""
@@ -469,7 +520,7 @@ class Table(tables.Table):
 
     def order_by(self, *fields: Any) -> Table:
         """Sort."""
-        return _table(super().order_by(*(_one(each) for each in fields)))
+        return _table(super().order_by(*_several(fields, self.names)))
 
     def join(self, right: Any, join_predicate: Any = None) -> Table:
         """Join with another table."""
@@ -521,6 +572,24 @@ class GroupedTable(tables.GroupedTable):
         return _table(super().select(*_several(fields, self._table.names)))
 
 
+@adopting(tables.AggregatedTable)
+class AggregatedTable(tables.AggregatedTable):
+    """Groups with the result of an aggregate function."""
+
+    def select(self, *fields: Any) -> Table:
+        """Choose columns."""
+        return _table(super().select(*_several(fields, ())))
+
+
+@adopting(tables.FlatAggregateTable)
+class FlatAggregateTable(tables.FlatAggregateTable):
+    """Groups with the rows of a table aggregate function."""
+
+    def select(self, *fields: Any) -> Table:
+        """Choose columns."""
+        return _table(super().select(*_several(fields, ())))
+
+
 @adopting(tables.GroupWindowedTable)
 class GroupWindowedTable(tables.GroupWindowedTable):
     """A table with a window that is to be named in ``group_by``."""
@@ -535,16 +604,6 @@ class GroupWindowedTable(tables.GroupWindowedTable):
 @adopting(tables.WindowGroupedTable)
 class WindowGroupedTable(GroupedTable, tables.WindowGroupedTable):
     """A table grouped by windows."""
-
-
-@adopting(tables.AggregatedTable)
-class AggregatedTable(tables.AggregatedTable):
-    """Groups with the result of an aggregate function."""
-
-
-@adopting(tables.FlatAggregateTable)
-class FlatAggregateTable(tables.FlatAggregateTable):
-    """Groups with the rows of a table aggregate function."""
 
 
 @adopting(tables.PartitionedTable)
@@ -671,12 +730,15 @@ class Over:
 
 
 __all__ = [
+    "AggregatedTable",
     "BatchTableEnvironment",
     "EnvironmentSettings",
     "ExecutionEnvironment",
+    "FlatAggregateTable",
     "GroupWindow",
     "GroupWindowedTable",
     "GroupedTable",
+    "ModuleEntry",
     "Over",
     "OverWindow",
     "OverWindowedTable",
@@ -685,7 +747,9 @@ __all__ = [
     "SlideWithSize",
     "StreamTableEnvironment",
     "Table",
+    "TableConfig",
     "TableEnvironment",
+    "TableResult",
     "Tumble",
     "WindowGroupedTable",
 ]

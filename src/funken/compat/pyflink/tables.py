@@ -19,16 +19,19 @@ from funken.compat.pyflink.table_environments import (
     GroupedTable,
     GroupWindow,
     GroupWindowedTable,
+    ModuleEntry,
     OverWindow,
     OverWindowedTable,
     StreamTableEnvironment,
     Table,
+    TableConfig,
     TableEnvironment,
+    TableResult,
     WindowGroupedTable,
 )
 from funken.table.changelog import ChangelogMode
 from funken.table.compiled_plan import CompiledPlan, PlanReference
-from funken.table.config import SqlDialect, TableConfig
+from funken.table.config import SqlDialect
 from funken.table.descriptors import (
     CatalogDescriptor,
     ExplainDetail,
@@ -37,7 +40,7 @@ from funken.table.descriptors import (
     TableDescriptor,
 )
 from funken.table.expression import Expression
-from funken.table.result import ResultKind, TableResult
+from funken.table.result import ResultKind
 from funken.table.result import RowIterator as CloseableIterator
 from funken.table.schema import ResolvedSchema, Schema
 from funken.table.statement_set import StatementSet
@@ -76,22 +79,6 @@ class Module:
 
 class HiveModule(Module):
     """The functions of Hive."""
-
-
-class ModuleEntry:
-    """A module, and whether it is in use."""
-
-    def __init__(self, name: str, used: bool) -> None:
-        self._name = name
-        self._used = used
-
-    def name(self) -> str:
-        """Return the name."""
-        return self._name
-
-    def used(self) -> bool:
-        """Return True if the module is in use."""
-        return self._used
 
 
 UserDefinedFunctionWrapper = FunctionDefinition

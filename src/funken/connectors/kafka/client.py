@@ -6,6 +6,7 @@ Properties are librdkafka's; those of Flink's connector and of the Java client t
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,6 +31,8 @@ _ADVICE = {
     "ssl.truststore.password": "set 'ssl.ca.location' (PEM)",
     "enable.auto.commit": "offsets are committed with checkpoints ('commit.offsets.on.checkpoint')",
 }
+_LOGIN = re.compile(r"[\w.]*\.(?:Plain|Scram)LoginModule\s+required\b(.*);", re.DOTALL)
+_LOGIN_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _SECRETS = ("password", "secret", "oauthbearer.config", "key.pem", "ssl.key")
 
 
@@ -38,11 +41,26 @@ def confluent(module: str = "confluent_kafka") -> Any:
     return extras.required(module, "kafka", "the Kafka connectors need confluent-kafka")
 
 
-def check_properties(properties: Mapping[str, str], who: str) -> None:
-    """Reject properties that only the Java client knows, and name their replacement."""
-    for key in properties:
-        if key in _ADVICE:
+def client_properties(properties: Mapping[str, str], who: str) -> dict[str, str]:
+    """Return properties for the client; reject what only the Java client knows, and name what takes its place.
+
+    >>> java = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="secret";'
+    >>> client_properties({"sasl.mechanism": "PLAIN", "sasl.jaas.config": java}, "Kafka source")
+    {'sasl.mechanism': 'PLAIN', 'sasl.username': 'ann', 'sasl.password': 'secret'}
+    """
+    found: dict[str, str] = {}
+    for key, value in properties.items():
+        login = _LOGIN.fullmatch(str(value).strip()) if key == "sasl.jaas.config" else None
+        given = (
+            {} if login is None else {name: first or second for name, first, second in _LOGIN_OPTION.findall(login[1])}
+        )
+        if {"username", "password"} <= given.keys():
+            found |= {"sasl.username": given["username"], "sasl.password": given["password"]}
+        elif key in _ADVICE:
             raise InvalidConfiguration(f"{who}: property {key!r} has no meaning here; {_ADVICE[key]}.")
+        else:
+            found[key] = value
+    return found
 
 
 def made(make: Callable[[dict[str, Any]], Any], properties: Mapping[str, Any], who: str) -> Any:

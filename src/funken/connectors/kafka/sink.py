@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from funken.columnar.block import Block
 from funken.connectors.base import CommitterContext, ConnectorContext
-from funken.connectors.kafka.client import REQUEST_TIMEOUT_S, LastError, check_properties, confluent, made, message_of
+from funken.connectors.kafka.client import REQUEST_TIMEOUT_S, LastError, client_properties, confluent, made, message_of
 from funken.connectors.kafka.connection import (
     CONCURRENT_TRANSACTIONS,
     NOT_ALLOWED,
@@ -785,7 +785,7 @@ class KafkaSinkBuilder:
         if sink.serializer is None:
             raise InvalidConfiguration("a Kafka sink has no serializer; call set_record_serializer().")
         check_schema(sink.serializer, KafkaRecordSerializationSchema, "Kafka sink")
-        check_properties(sink.properties, "Kafka sink")
+        sink = replace(sink, properties=client_properties(sink.properties, "Kafka sink"))
         if sink.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             if not sink.transactional_id_prefix:
                 raise InvalidConfiguration(

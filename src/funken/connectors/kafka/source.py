@@ -14,7 +14,7 @@ from typing import Any
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import Boundedness, ConnectorContext, Source, declares
 from funken.connectors.formats.texts import text_schema
-from funken.connectors.kafka.client import SOURCE_PROPERTIES, check_properties
+from funken.connectors.kafka.client import SOURCE_PROPERTIES, client_properties
 from funken.connectors.kafka.enumerator import (
     Cluster,
     KafkaEnumerator,
@@ -292,5 +292,5 @@ class KafkaSourceBuilder:
         ):
             raise InvalidConfiguration("committed_offsets() needs a consumer group; call set_group_id().")
         check_schema(source.deserializer, DeserializationSchema, "Kafka source")
-        check_properties(source.properties, "Kafka source")
-        return replace(source, servers=servers)
+        properties = client_properties(source.properties, "Kafka source")
+        return replace(source, servers=servers, properties=properties)

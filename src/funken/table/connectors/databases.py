@@ -5,6 +5,7 @@ URLs are Java's (``jdbc:postgresql://host:5432/shop``, ``jdbc:sqlite:/data/shop.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,9 +45,20 @@ LOOKUP_OPTIONS = (
     ConnectorOption("lookup.partial-cache.cache-missing-key", boolean, True),
     ConnectorOption("lookup.max-retries", integer, 3, unused=_RESTARTS),
 )
+
+
+def table_name(value: str) -> str:
+    """Return the name of a table, whose parts may be quoted: Flink puts it into statements as it is.
+
+    >>> table_name('"shop"."orders"'), table_name('shop"."orders'), table_name("`orders`"), table_name("shop.orders")
+    ('shop.orders', 'shop.orders', 'orders', 'shop.orders')
+    """
+    return re.sub(r"""["`]\.["`]""", ".", value).strip('"`')
+
+
 _OPTIONS = (
     ConnectorOption("url"),
-    ConnectorOption("table-name"),
+    ConnectorOption("table-name", table_name),
     ConnectorOption("driver", text, None, unused="the URL names the driver"),
     ConnectorOption("username", text, None),
     ConnectorOption("password", text, None),

@@ -658,8 +658,10 @@ class FilesScan(ScanTable):
             inner = AvroFormat()
         else:
             decoder = self._format.decoder(data)
-            if isinstance(decoder, CsvTableRows) and not decoder.ignores_errors:
-                inner, csv = CsvReaderFormat(decoder.texts), decoder
+            if isinstance(decoder, CsvTableRows) and (decoder.skips_first_line or not decoder.ignores_errors):
+                policy = MalformedRecordPolicy.SKIP if decoder.ignores_errors else MalformedRecordPolicy.FAIL
+                inner = CsvReaderFormat(decoder.texts, malformed=policy, skip_first_row=decoder.skips_first_line)
+                csv = decoder
             else:
                 inner = LineFormat(decoder, MalformedRecordPolicy.FAIL)
         metadata = tuple(key for key, _ in context.metadata)

@@ -339,11 +339,19 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
     fails_on_missing: bool = False
     """Whether a line with too few fields is wrong where wrong fields are NULL."""
     empty_is_null: bool = False
+    skips_first_line: bool = False
+    """True if the first line of a file is its header."""
 
     never_waits = True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        more = (self.ignores_errors, self.plain_decimals, self.fails_on_missing, self.empty_is_null)
+        more = (
+            self.ignores_errors,
+            self.plain_decimals,
+            self.fails_on_missing,
+            self.empty_is_null,
+            self.skips_first_line,
+        )
         return type(self), (self.columns, self.settings, *more)
 
     @functools.cached_property
@@ -421,12 +429,12 @@ def _csv(format_: TableFormat, columns: Columns) -> CsvTableRows:
         "comment": "#" if options["allow-comments"] else None,
         "array_delimiter": options["array-element-delimiter"],
         "trims": options["trim-spaces"],
-        "surplus": "any" if options["ignore-trailing-unmappable"]
+        "surplus": "any" if options["ignore-trailing-unmappable"] or options["ignore-extra-fields"]
         else "empty" if options["allow-trailing-comma"] else "nothing",
     }  # fmt: skip
     plain = not options["write-bigdecimal-in-scientific-notation"]
-    missing, empty = options["fail-on-missing-columns"], options["empty-string-as-null"]
-    return CsvTableRows(columns, tuple(settings.items()), options["ignore-parse-errors"], plain, missing, empty)
+    more = options["fail-on-missing-columns"], options["empty-string-as-null"], options["ignore-first-line"]
+    return CsvTableRows(columns, tuple(settings.items()), options["ignore-parse-errors"], plain, *more)
 
 
 # ---- formats whose schemas make dicts: avro, protobuf
@@ -625,6 +633,8 @@ _OPTIONS: dict[str, tuple[ConnectorOption, ...]] = {
         ConnectorOption("allow-comments", boolean, False),
         ConnectorOption("ignore-parse-errors", boolean, False),
         ConnectorOption("array-element-delimiter", text, ";"),
+        ConnectorOption("ignore-first-line", boolean, False),
+        ConnectorOption("ignore-extra-fields", boolean, False),
         ConnectorOption("escape-character", text, None),
         ConnectorOption("null-literal", text, None),
         ConnectorOption("write-bigdecimal-in-scientific-notation", boolean, True),

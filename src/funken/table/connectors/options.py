@@ -187,7 +187,9 @@ def _nearest(key: str, known: list[str]) -> str:
 # ---- Options of tables as Flink 1.10 and before had them, ``'connector.type' = 'kafka'``, as those of today.
 
 
-_KEYS = {
+OLD_CSV = {"csv.disable-quote-character": "true", "csv.ignore-extra-fields": "true"}
+"""How files of CSV were read: values were not quoted, and fields behind the last column were dropped."""
+KEYS_BEFORE = {
     "connector.type": "connector", "connector.path": "path", "connector.topic": "topic", "connector.url": "url",
     "connector.table": "table-name", "connector.driver": "driver", "connector.username": "username",
     "connector.password": "password", "connector.startup-mode": "scan.startup.mode",
@@ -209,9 +211,8 @@ _KEYS = {
 }  # fmt: skip
 _WITHOUT_MEANING = re.compile(
     r"update-mode|connector\.key-null-literal|schema\..*|.*property-version|connector\.version|connector\.properties\.zookeeper\.connect"
-    r"|format\.(type|derive-schema|schema|json-schema|avro-schema|record-class|ignore-first-line|fields\..*)"
+    r"|format\.(type|derive-schema|schema|json-schema|avro-schema|record-class|fields\..*)"
 )
-_FIRST_LINE = "format.ignore-first-line"
 
 
 def todays_options(path: str, options: Mapping[str, str]) -> Mapping[str, str]:
@@ -219,8 +220,9 @@ def todays_options(path: str, options: Mapping[str, str]) -> Mapping[str, str]:
 
     >>> warnings.simplefilter("ignore", DeprecationWarning)
     >>> older = {"connector.type": "filesystem", "connector.path": "/in", "format.type": "csv", "format.field-delimiter": ";"}
-    >>> todays_options("t", older)
-    {'connector': 'filesystem', 'path': '/in', 'format': 'csv', 'csv.field-delimiter': ';'}
+    >>> found = todays_options("t", older)
+    >>> found["connector"], found["path"], found["csv.field-delimiter"], found["csv.ignore-extra-fields"]
+    ('filesystem', '/in', ';', 'true')
     """
     if "connector" in options or "connector.type" not in options:
         return options
@@ -230,8 +232,8 @@ def todays_options(path: str, options: Mapping[str, str]) -> Mapping[str, str]:
         numbered = re.fullmatch(r"connector\.properties\.(\d+)\.key", key)
         if numbered is not None:
             found[f"properties.{value}"] = options.get(f"connector.properties.{numbered[1]}.value", "")
-        elif key in _KEYS:
-            found[_KEYS[key]] = value
+        elif key in KEYS_BEFORE:
+            found[KEYS_BEFORE[key]] = value
         elif key == "format.type":
             found["format"] = value
         elif re.fullmatch(r"connector\.properties\.\d+\.value", key) or _WITHOUT_MEANING.fullmatch(key):
@@ -243,8 +245,10 @@ def todays_options(path: str, options: Mapping[str, str]) -> Mapping[str, str]:
         else:
             found[key] = value
     found.pop("properties.zookeeper.connect", None)
-    if options.get(_FIRST_LINE, "false").lower() == "true":
-        found[_FIRST_LINE] = "true"  # the format refuses it by its name: there is no such option
+    if found.get("connector") == "filesystem" and format_name == "csv":
+        found |= OLD_CSV
+        if "csv.quote-character" in found:
+            del found["csv.disable-quote-character"]
     warnings.warn(
         f"Table {path!r} has options of Flink 1.10, 'connector.type' for example. Write: WITH ("
         + ", ".join(f"'{key}' = '{'...' if 'password' in key else value}'" for key, value in found.items()) + ").",
@@ -254,6 +258,8 @@ def todays_options(path: str, options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 __all__ = [
+    "KEYS_BEFORE",
+    "OLD_CSV",
     "WATERMARK_OPTIONS",
     "ConnectorOption",
     "OptionValues",

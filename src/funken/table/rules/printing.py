@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from funken.expr.ir import Call, InputRef, Literal
+from funken.expr.ir import Call, InputRef, Literal, walk
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import (
@@ -176,6 +176,16 @@ def _listed(names: Sequence[str]) -> str:
     return f"[{', '.join(names)}]"
 
 
+def _calls_python(node: ExecNode) -> bool:
+    """Whether an operator calls functions of the program: Flink has operators of their own for them."""
+    if isinstance(node, nodes.ExecCalc):
+        parts = [*node.expressions, *([] if node.condition is None else [node.condition])]
+        return any(isinstance(each, Call) and each.handle is not None for part in parts for each in walk(part))
+    if isinstance(node, nodes.ExecCorrelate):
+        return node.call.definition is not None
+    return any(call.definition is not None for call in getattr(node, "calls", ()))
+
+
 class Printer:
     """Prints the tree below an operator."""
 
@@ -232,8 +242,8 @@ class Printer:
         rule = _PRINTED.get(type(node))
         if rule is None:
             return type(node).__name__.removeprefix("Exec"), []
-        found: tuple[str, list[str]] = rule(self, node)
-        return found
+        name, parts = rule(self, node)
+        return f"Python{name}" if _calls_python(node) else name, parts
 
     def names(self, node: ExecNode, places: Sequence[int]) -> str:
         """Return the names of columns."""

@@ -26,6 +26,7 @@ from funken.table.sql.scopes import OuterRef, Scope, fail, identifiers
 from funken.table.types import (
     STRING,
     BooleanType,
+    MapType,
     NullType,
     RowType,
     SymbolType,
@@ -340,6 +341,8 @@ class ExpressionBinder:
             if name not in node.type.names:
                 fail(tree, f"Column '{name}' not found in row of {', '.join(node.type.names)}")
             return self.made(tree, "GET", [node], field=name)
+        if not isinstance(node.type, MapType):
+            fail(tree, f"'{name}' is no field and no function of a value of the type {node.type}")
         return self.made(tree, "ITEM", [node, literal(name)])
 
     def dot(self, tree: exp.Dot) -> Node:
