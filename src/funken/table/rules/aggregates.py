@@ -79,7 +79,7 @@ def grouped(
             return found
     lifetime = converter.ttl if ttl is None else ttl
     split = over_buckets(
-        converter, below, keys, calls, lambda rows, columns, made: _group(rows, columns, made, lifetime)
+        converter, below, keys, calls, lambda rows, columns, made: _group(rows, columns, made, lifetime, False)
     )
     if split is not None:
         return split
@@ -89,7 +89,8 @@ def grouped(
         if hint.name == "STATE_TTL"
         for name, _ in hint.options
     ]
-    return replace(_group(below, keys, calls, lifetime), hinted=None if ttl is None or not names else (names[0], ttl))
+    found = _group(below, keys, calls, lifetime, converter.batch)
+    return replace(found, hinted=None if ttl is None or not names else (names[0], ttl))
 
 
 def _check_retraction(below: ExecNode, calls: Sequence[AggregateCall]) -> None:
@@ -108,10 +109,11 @@ def _call_columns(calls: Sequence[AggregateCall]) -> tuple[OutputColumn, ...]:
 
 
 def _group(
-    below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, ...], ttl: int
+    below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, ...], ttl: int, batch: bool
 ) -> nodes.ExecGroupAggregate:
     columns = tuple(below.row_type[key].ordinary() for key in keys)
     retracts = not below.mode.is_insert_only
+    once = batch and not retracts and not gives_rows(calls)  # each result comes once, at the end
     places = {key: place for place, key in enumerate(keys)}
     found = {frozenset(range(len(keys)))}
     found |= {frozenset(places[index] for index in key) for key in ordered_keys(below, keys) if key <= set(keys)}
@@ -122,7 +124,7 @@ def _group(
         retracts,
         ttl,
         row_type=RelationType(columns + _call_columns(calls)),
-        mode=DELETES if gives_rows(calls) else ALL if retracts else UPDATES,
+        mode=INSERTS if once else DELETES if gives_rows(calls) else ALL if retracts else UPDATES,
         upsert_keys=limited(found),
     )
 
