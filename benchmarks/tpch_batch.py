@@ -7,6 +7,7 @@ compared with DuckDB's; the time of a query is from its text to its last row. CP
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import math
 import os
@@ -72,30 +73,24 @@ def spark(folder: Path, tables: dict[str, str], args: argparse.Namespace) -> Cal
     return lambda query: [tuple(row) for row in session.sql(query).collect()]
 
 
-def jvm() -> int | None:
-    """Return the process of the JVM, if there is one."""
-    for each in Path("/proc/self/task").iterdir():
-        for child in (each / "children").read_text().split():
-            if "java" in Path(f"/proc/{child}/comm").read_text():
-                return int(child)
-    return None
+def children(process: int) -> list[int]:
+    """Return the processes that a process has started."""
+    found: list[int] = []
+    for each in Path(f"/proc/{process}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            found += map(int, each.read_text().split())
+    return found
 
 
 def cpu_seconds() -> float:
-    """Return the CPU seconds of this process, its JVM and the workers of that."""
-    found, left = time.process_time(), [process] if (process := jvm()) else []
+    """Return the CPU seconds of this process, and of all that it has started: the JVM and its workers."""
+    found, left = time.process_time(), children(os.getpid())
     while left:
         process = left.pop()
-        try:
+        with contextlib.suppress(OSError):
             fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
-            left += [
-                int(child)
-                for each in Path(f"/proc/{process}/task").iterdir()
-                for child in (each / "children").read_text().split()
-            ]
-        except OSError:
-            continue
-        found += sum(map(int, fields[11:15])) / _TICKS  # its own, and of children that have ended
+            found += sum(map(int, fields[11:15])) / _TICKS  # its own, and of children that have ended
+            left += children(process)
     return found
 
 

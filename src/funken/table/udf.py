@@ -15,7 +15,7 @@ import typing
 from abc import ABC, abstractmethod
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.lazy import LoadedLater
@@ -39,10 +39,7 @@ from funken.table.types import (
 from funken.table.values import from_python, internal_value, python_value, to_python
 from funken.types.row import Row
 
-if TYPE_CHECKING:
-    import asyncio
-else:
-    asyncio = LoadedLater("asyncio")  # 45 ms, and few jobs need it
+asyncio: Any = LoadedLater("asyncio")  # 45 ms, and few jobs need it
 
 
 class FunctionContext:
