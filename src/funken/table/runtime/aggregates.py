@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from funken.columnar.keyed.groups import Groups
 from funken.errors import InvalidProgram
+from funken.expr.sql.decimals import of_unscaled, summed, unscaled
 from funken.expr.sql.types import DecimalType
 from funken.expr.sql.values import EXACT, fit
 from funken.operators.base import OperatorContext
 from funken.table.logical import AggregateCall
 from funken.table.runtime.block import BlockSchema
-from funken.table.runtime.decimals import of_unscaled, summed, unscaled
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.running import SUMS, GroupedRows, RunningCalls, SumResults
 

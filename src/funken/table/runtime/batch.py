@@ -187,7 +187,7 @@ class BatchGroupAggregate(KeyedTableOperator):
 # ---- rows that are held
 
 
-class HeldRows:
+class RowsOfBatch:
     """An ``OperatorTable`` of rows by key, in the form of the sides of a regular join; ``merge`` may leave out rows."""
 
     def __init__(
@@ -263,7 +263,7 @@ class BatchJoin(JoinBase):
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Hold both sides."""
         super().setup(context, output)
-        self._held = [HeldRows(schema, keys) for schema, keys in zip(self.inputs, self._keys, strict=True)]
+        self._held = [RowsOfBatch(schema, keys) for schema, keys in zip(self.inputs, self._keys, strict=True)]
         for name, held in zip(("left", "right"), self._held, strict=True):
             self.store.register(name, StateKind.MAP, held)
 
@@ -406,7 +406,7 @@ class BatchRank(KeyedTableOperator):
         schema = self.inputs[0]
         self._in_columns = all(schema.types[key.index].root in _IN_ORDER for key in self._order)
         merge = None if self._end is None else self._first
-        self._held = HeldRows(schema, self._partition, merge)
+        self._held = RowsOfBatch(schema, self._partition, merge)
         self.store.register("rows", StateKind.MAP, self._held)
 
     def block(self, block: TableBlock) -> None:
