@@ -89,6 +89,8 @@ def grouped(
         if hint.name == "STATE_TTL"
         for name, _ in hint.options
     ]
+    if converter.batch and below.mode.is_insert_only and _of_one_distinct(calls, below):
+        return _distinct_first(below, keys, calls)
     found = _group(below, keys, calls, lifetime, converter.batch)
     return replace(found, hinted=None if ttl is None or not names else (names[0], ttl))
 
@@ -127,6 +129,33 @@ def _group(
         mode=INSERTS if once else DELETES if gives_rows(calls) else ALL if retracts else UPDATES,
         upsert_keys=limited(found),
     )
+
+
+# -- distinct values of batches
+
+
+def _of_one_distinct(calls: Sequence[AggregateCall], below: ExecNode) -> bool:
+    """Whether all calls are of the different values of the same columns, which groups tell apart as the calls do."""
+    first = calls[0] if calls else None
+    if first is None or not first.args:
+        return False
+    types = {below.row_type[place].type.root for place in first.args}
+    return not types & _NOT_BY_GROUPS and all(
+        call.distinct and call.args == first.args and call.filter is None and not call.order and call.definition is None
+        for call in calls
+    )
+
+
+_NOT_BY_GROUPS = frozenset({"FLOAT", "DOUBLE", "RAW", "MAP", "MULTISET", "VARIANT", "BITMAP"})
+
+
+def _distinct_first(below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, ...]) -> ExecNode:
+    """Two groups in place of DISTINCT: of the keys with the values, then of the keys."""
+    columns = tuple(dict.fromkeys((*keys, *calls[0].args)))
+    places = {column: place for place, column in enumerate(columns)}
+    values = _group(below, columns, (), 0, True)
+    plain = tuple(replace(call.moved(places), distinct=False) for call in calls)
+    return _group(values, tuple(places[key] for key in keys), plain, 0, True)
 
 
 # -- windows of table functions
