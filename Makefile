@@ -168,7 +168,7 @@ endif
 nexmark-sql: setup ## Nexmark in SQL beside the DataStream programs, of Parquet files, checked with DuckDB: BENCH='--query q5,q7 --events 500000 --check'
 	@$(BIN)/python -W ignore benchmarks/nexmark_sql.py $(BENCH)
 
-tpch-sql: setup ## TPC-H over updating streams: after each batch of changes DuckDB has the same rows: BENCH='--query q3,q5 --scale 0.01'
+tpch-sql: setup ## TPC-H over updating streams: after each batch of changes DuckDB has the same rows: BENCH='--query q3,q5 --scale 0.01'; --batch: files, beside Spark SQL
 	@$(BIN)/python -W ignore benchmarks/tpch_sql.py $(BENCH)
 
 WHERE ?= nexmark,examples

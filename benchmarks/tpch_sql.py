@@ -1,6 +1,7 @@
 """``make tpch-sql``: the 22 queries of TPC-H over updating streams; after each batch of changes DuckDB has the same rows.
 
-usage: tpch_sql.py [--query q3,q5] [--scale F] [--batches N] [--folder FOLDER] [--width N] [--seconds N] [--mini-batch]
+usage: tpch_sql.py [--query q3,q5] [--scale F] [--batches N] [--folder FOLDER] [--width N] [--mini-batch]
+       tpch_sql.py --batch [--query q3,q5] [--scale F] [--runs N] [--only funken,spark] [--target local|batch]
 
 Orders come in batches with their line items, and from the second batch on some of those that are there are deleted again, with
 theirs, in one stream of changes per table; the other tables are there from the beginning. A query runs over the changes of the
@@ -24,6 +25,8 @@ from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+import tpch_batch
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent / "compare"))
@@ -214,6 +217,18 @@ def run(name: str, number: int, data: Any, args: argparse.Namespace) -> dict[str
     return {"failed": problem} if problem else {"rows": len(rows), "seconds": round(time.perf_counter() - began, 2)}
 
 
+def run_batch(folder: Path, queries: dict[str, str], answers: dict[str, list[Any]], args: argparse.Namespace) -> int:
+    """Compare the systems in batch mode; return how many queries of Funken are not right."""
+    columns = {name: text.partition(", PRIMARY KEY (")[0] for name, text in TABLES.items()}
+    made = {"funken": tpch_batch.funken, "spark": tpch_batch.spark}
+    systems = {name: made[name](folder, columns, args) for name in args.only.split(",")}
+    results = tpch_batch.compare(queries, answers, systems, args.runs, difference)
+    print(tpch_batch.mean(results))
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=1) + "\n")
+    return sum(isinstance(figures.get("funken"), str) for figures in results.values())
+
+
 def main() -> None:
     """Make the tables, run the queries."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -226,24 +241,34 @@ def main() -> None:
     parser.add_argument("--mini-batch", action="store_true", help="with mini-batches")
     parser.add_argument("--json", type=Path, help="where results are written")
     parser.add_argument("--verbose", action="store_true", help="let errors through")
+    parser.add_argument("--batch", action="store_true", help="files in batch mode, beside Spark SQL")
+    parser.add_argument("--runs", type=int, default=3, help="of --batch: the median of how many counts")
+    parser.add_argument("--only", default="funken,spark", help="of --batch: which systems")
+    parser.add_argument("--target", default="local", help="of --batch: where Funken runs")
     parser.add_argument("--tables", action="store_true", help="write the tables; run by DuckDB's interpreter")
     args = parser.parse_args()
     if args.tables:
-        write_tables(args.folder, args.scale, args.batches)
+        if args.batch:
+            made = tpch_batch.write_files(args.folder, args.scale)
+            (args.folder / "tables.pickle").write_bytes(pickle.dumps(made))
+        else:
+            write_tables(args.folder, args.scale, args.batches)
         return
     import environments  # noqa: PLC0415 - DuckDB's side needs none
 
     with tempfile.TemporaryDirectory() as own:
         folder = args.folder or Path(own)
-        place = folder / f"tpch-{args.scale}-{args.batches}"
+        place = folder / f"tpch-{args.scale}-{'files' if args.batch else args.batches}"
         if not (place / "tables.pickle").exists():
             environments.build("tpch", print)
             place.mkdir(parents=True, exist_ok=True)
             command = [str(environments.python("tpch")), __file__, "--tables", "--folder", str(place)]
-            command += ["--scale", str(args.scale), "--batches", str(args.batches)]
+            command += ["--scale", str(args.scale), "--batches", str(args.batches), *["--batch"] * args.batch]
             subprocess.run(command, check=True, timeout=600)
         data = pickle.loads((place / "tables.pickle").read_bytes())
         wanted = args.query.replace(",", " ").split() or list(data[0])
+        if args.batch:
+            sys.exit(run_batch(place, {name: data[0][name] for name in wanted}, data[1], args))
         numbers = [int(each) for each in args.behind.split(",") if each] or range(1, args.batches + 1)
         results: dict[str, Any] = {}
         for name in wanted:

@@ -1,6 +1,6 @@
 """Run random queries over random changelogs, and compare their rows with a database's: see ``tests/table/random_runs.py``.
 
-python scripts/random_table_queries.py [--seeds 1000] [--first 0] [--queries 6] [--seconds 100]
+python scripts/random_table_queries.py [--seeds 1000] [--first 0] [--queries 6] [--seconds 100] [--batch]
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--queries", type=int, default=12, help="how many queries a seed has")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no seed after so long")
+    parser.add_argument("--batch", action="store_true", help="as batches over the last rows")
     given = parser.parse_args()
     began, queries, wrong, done = time.monotonic(), 0, 0, 0
     for seed in range(given.first, given.first + given.seeds):
@@ -32,7 +33,7 @@ def main() -> int:
         done += 1
         queries += case.count
         try:
-            for text in case.differences():
+            for text in case.batch_differences() if given.batch else case.differences():
                 wrong += 1
                 print(f"seed {seed} [{case.options}, {case.backend}] {text}", flush=True)
         except Exception as error:  # noqa: BLE001 - the next seed

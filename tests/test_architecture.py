@@ -268,6 +268,7 @@ def on_columns(dotted: str) -> bool:
             "funken.columnar.kernels.",
             "funken.columnar.keyed.",
             "funken.columnar.vectorized.results",
+            "funken.expr.sql.decimals",
             "funken.runtime.exchange.columnar_writer",
             "funken.graph.columns.",
             "funken.table.runtime.",

@@ -59,3 +59,41 @@ def test_a_stub_is_read_as_python_reads_it():
 @pytest.mark.parametrize("package", ["funken", "funken.cep", "funken.rest.server", "funken.api.jobs.client"])
 def test_what_only_extras_have_is_loaded_where_it_is_used(package):
     assert not loaded(f"import {package}") & {"h11", "uvicorn", "starlette", "sqlglot", "pyspark", "scipy"}
+
+
+QUERY = """
+CREATE TABLE orders (id BIGINT, region STRING, amount DOUBLE)
+WITH ('connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'csv');
+SELECT region, COUNT(*), SUM(amount) FROM orders WHERE amount > 10 GROUP BY region;
+"""
+CLIENT = """
+from funken.cli.main import main
+main(["sql", "--target", "local", "-f", {script!r}], standalone_mode=False)
+"""
+
+
+def test_a_query_over_a_file_loads_what_it_needs(tmp_path):
+    table, script = tmp_path / "orders.csv", tmp_path / "orders.sql"
+    table.write_text("1,north,20\n2,south,5\n3,north,30\n")
+    script.write_text(QUERY.replace("{path}", str(table)))
+    modules = loaded(CLIENT.format(script=str(script)))
+
+    assert {"north", "pyarrow", "funken.table.runtime.group"} <= modules
+    assert not modules & {"asyncio", "pandas", "prompt_toolkit", "rich", "pyspark", "ssl", "funken.rest.server"}
+    assert len([name for name in modules if name.split(".")[0] == "funken"]) <= 350
+
+
+def test_pandas_is_known_to_arrow_once_a_program_imports_it():
+    pytest.importorskip("pandas")
+    program = """
+import pyarrow as pa
+from funken.extras import defer_pandas
+defer_pandas()
+before = pa.array([1.0]).to_pylist(), "pandas" in sys.modules
+import pandas
+assert before == ([1.0], False)
+assert pa.array(pandas.Series([1.0, float("nan")])).null_count == 1
+assert pa.table({"a": [1]}).to_pandas().shape == (1, 1)
+"""
+
+    assert "pandas" in loaded(program)

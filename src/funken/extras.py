@@ -7,6 +7,8 @@ columns, columnar files and SQL; PySpark (``spark``) adds Spark. An error for an
 from __future__ import annotations
 
 import importlib
+import sys
+import threading
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
@@ -107,3 +109,52 @@ def explained(error: ModuleNotFoundError) -> ModuleNotFoundError:
         return error
     wanted = top if extra is None else f"'funken[{extra}]'"
     return type(error)(f"{error}: pip install {wanted}.", name=error.name, path=error.path)
+
+
+class _Pandas:
+    """Finds pandas for everyone but pyarrow's first look, and tells pyarrow when it is loaded."""
+
+    def __init__(self, shim: Any) -> None:
+        self._shim = shim
+        self._refused: int | None = threading.get_ident()
+
+    def refuse(self, arrow: Any) -> None:
+        """Let both halves of pyarrow look for pandas, and not find it."""
+        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        _ = self._shim.have_pandas
+        arrow.array([0], arrow.int8()).to_numpy()
+        self._refused = None
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Find pandas as the other finders do."""
+        if name != "pandas":
+            return None
+        if self._refused is not None:
+            if self._refused == threading.get_ident():
+                raise ModuleNotFoundError("pandas is loaded where a program uses it", name=name)
+            return None
+        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        spec: Any = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                _ = self._shim.pd  # it looks again
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+@cache
+def defer_pandas() -> None:
+    """Keep pyarrow from importing pandas before the program does.
+
+    pyarrow looks for it when it first converts a value, to tell a Series from other sequences: 0.2 s of CPU. It converts Series
+    and DataFrames also if pandas is loaded later, but then knows no ``NaT`` or ``NA`` in lists: not for processes whose functions
+    may give such.
+    """
+    arrow = importlib.import_module("pyarrow")
+    shim = getattr(arrow.lib, "_pandas_api", None)
+    if shim is not None and "pandas" not in sys.modules:
+        _Pandas(shim).refuse(arrow)

@@ -24,6 +24,23 @@ _IMPORTS = opmap["IMPORT_FROM"]
 _IMPORT = re.compile(r"^from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 
 
+class LoadedLater:
+    """A module that is imported when something of it is first used.
+
+    >>> fractions = LoadedLater("fractions")
+    >>> fractions.Fraction(1, 2)
+    Fraction(1, 2)
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        found = getattr(import_module(self._name), attribute)
+        setattr(self, attribute, found)  # the next time it is an attribute
+        return found
+
+
 def declared_names(stub: str) -> dict[str, tuple[str, str]]:
     r"""Return the public names that a stub imports, with the module and the name of each there.
 

@@ -79,7 +79,7 @@ def test_version_works_without_java(monkeypatch):
     def none():
         raise JavaNotFound("there is none")
 
-    monkeypatch.setattr("funken.cli.main.ensure_java", none)
+    monkeypatch.setattr("funken.cli.about.ensure_java", none)
 
     assert "java     none: there is none" in invoke("version").output
 
@@ -96,7 +96,7 @@ def test_version_does_not_wait_for_a_java_that_hangs(monkeypatch):
     def hang(*arguments, timeout, **options):
         raise subprocess.TimeoutExpired("java", timeout)
 
-    monkeypatch.setattr("funken.cli.main.ensure_java", lambda: "/opt/java")
+    monkeypatch.setattr("funken.cli.about.ensure_java", lambda: "/opt/java")
     monkeypatch.setattr(subprocess, "run", hang)
 
     assert "java     unknown: Command 'java' timed out after 30.0 seconds (/opt/java)" in invoke("version").output

@@ -17,7 +17,7 @@ import pytest
 
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.errors import RequestRejected, RestServerFailed, ServerNotReached
-from funken.rest import server
+from funken.rest import server, serving
 from funken.rest.client import RestClient
 from funken.rest.settings import RestSettings, rest_settings
 from funken.runtime.job.states import JobStatus
@@ -125,14 +125,15 @@ def test_of_several_ports_the_first_free_one_is_taken(start):
 
 
 def test_without_the_extra_a_job_runs_without_a_server(start, monkeypatch, caplog):
-    monkeypatch.setattr(server, "available", lambda: False)
+    monkeypatch.setattr(serving, "available", lambda: False)
+    serving._tell_once.cache_clear()
     with caplog.at_level(logging.INFO, "funken.rest"):
-        assert server.serve(Configuration(), None, by_default=True) is None
-        assert server.serve(Configuration(), None, by_default=True) is None
+        assert serving.serve(Configuration(), None, by_default=True) is None
+        assert serving.serve(Configuration(), None, by_default=True) is None
 
     assert caplog.text.count("pip install 'funken[rest]'") == 1
     with pytest.raises(RestServerFailed, match="not installed"):
-        server.serve(Configuration({"rest.enabled": "true"}), None, by_default=False)
+        serving.serve(Configuration({"rest.enabled": "true"}), None, by_default=False)
 
 
 def test_a_response_does_not_wait_for_the_acknowledgement_of_its_head():

@@ -16,6 +16,11 @@ def test_random_queries_leave_the_rows_of_a_database(seed):
     assert Case(seed, 8).differences() == []
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_random_batches_have_the_rows_of_a_database(seed):
+    assert Case(seed, 8).batch_differences() == []
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_windows_and_joins_over_time_leave_the_rows_of_a_database(seed):
     case = Case(seed)

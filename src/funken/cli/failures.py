@@ -17,7 +17,6 @@ import sys
 import threading
 import traceback
 import warnings
-import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
@@ -32,7 +31,7 @@ from funken.cli.script import LastSavepoints, execute, seconds_to_save, waits_in
 from funken.config import Configuration
 from funken.errors import FunkenError, InvalidConfiguration, without_own_frames
 from funken.rest.jobs import public_id
-from funken.rest.server import available
+from funken.rest.serving import available
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -253,7 +252,7 @@ def with_dashboard(configuration: Configuration, wanted: bool) -> Configuration:
 class Announcer:
     """Prints the address of each job that begins, once; ``open_browser`` opens the first one."""
 
-    def __init__(self, open_browser: bool = False, browse: Callable[[str], object] = webbrowser.open) -> None:
+    def __init__(self, open_browser: bool = False, browse: Callable[[str], object] | None = None) -> None:
         self._open = open_browser
         self._browse = browse
 
@@ -266,6 +265,10 @@ class Announcer:
             click.echo(f"Dashboard of {client.plan.name!r}: {address}", err=True)
             if self._open:
                 self._open = False
+                if self._browse is None:
+                    import webbrowser  # noqa: PLC0415 - few runs open one
+
+                    self._browse = webbrowser.open
                 self._browse(address)
         elif self._open:
             click.echo("There is no dashboard to open: pip install 'funken[rest]'.", err=True)

@@ -31,7 +31,7 @@ from funken.io.temporary import cache_folder
 from funken.plan.explain import explain_json, explain_text
 from funken.plan.unexecuted import take_warnings
 from funken.rest.client import RestClient
-from funken.rest.server import available
+from funken.rest.serving import available
 from funken.rest.settings import ServerAddress, registered
 
 # ---- ``funken run --detach``: a driver in the background, which goes on when the terminal is closed.

@@ -15,8 +15,9 @@ from funken.cli.jobs import as_json_option, duration, errors_as_text, moment, ne
 from funken.config import Configuration
 from funken.errors import RequestRejected, RestServerFailed
 from funken.rest.archive import Archive, archive_folder
-from funken.rest.server import RestServer, available
+from funken.rest.server import RestServer
 from funken.rest.service import Drivers, Leaders
+from funken.rest.serving import available
 from funken.rest.settings import rest_settings
 from funken.runtime.log_entries import log_line
 

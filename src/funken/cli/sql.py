@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from funken import extras
 from funken.cli.failures import job_options, with_options
 from funken.config import Configuration, set_default_configuration
 from funken.errors import FunkenError
@@ -99,6 +100,8 @@ class SqlClient:
     def _run(self, record: Any, st: Any) -> None:
         from funken.table.execution import run  # noqa: PLC0415 - only where statements run
 
+        if not self._environment.list_user_defined_functions():
+            extras.defer_pandas()  # nothing in this process is pandas'
         result = run(self._environment, record)
         if isinstance(record, st.Query):
             self._show(result)

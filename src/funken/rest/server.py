@@ -7,7 +7,6 @@ delays no job. Without the extra there is no server, and one line in the log say
 from __future__ import annotations
 
 import atexit
-import importlib.util
 import logging
 import os
 import socket
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from funken import config
 from funken.config import Configuration
-from funken.dataclass import dataclass
 from funken.errors import RestServerFailed
 from funken.rest.archive import write_archive
 from funken.rest.history import Sampler
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NEEDED = ("starlette", "uvicorn")
 _BACKLOG = 4096
 _CLOSE_SECONDS = 2.0
 _READ_SECONDS = 3.0
@@ -121,7 +118,6 @@ class _Servers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: dict[RestSettings, RestServer] = {}
-        self._told = False
 
     def get(self, settings: RestSettings) -> RestServer:
         with self._lock:
@@ -143,12 +139,6 @@ class _Servers:
         for server in running:
             server.abandon()
 
-    def tell_once(self) -> None:
-        with self._lock:
-            told, self._told = self._told, True
-        if not told:
-            logger.info("no REST server and no dashboard: pip install 'funken[rest]', or set rest.enabled to false.")
-
 
 _servers = _Servers()
 atexit.register(_servers.close)
@@ -156,33 +146,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_servers.forget)
 
 
-def available() -> bool:
-    """Return True if the packages of the extra are there."""
-    return all(importlib.util.find_spec(name) is not None for name in _NEEDED)
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A job at a server: the address, and ``close`` for when the job is over, after which the server shows how it ended."""
-
-    url: str
-    close: Callable[[], None]
-
-
-def serve(configuration: Configuration, job: ServedJob, by_default: bool) -> Shown | None:
-    """Show a job at the server of this process, which is started if it is the first one.
-
-    ``by_default`` is what ``rest.enabled: auto`` means for this job. Returns ``None`` if it has no server; raises
-    ``RestServerFailed`` if it has to have one that cannot be started.
-    """
-    enabled = configuration.get(config.REST_ENABLED)
-    if enabled == "false" or (enabled == "auto" and not by_default):
-        return None
-    if not available():
-        if enabled == "true":
-            raise RestServerFailed("REST server: its packages are not installed. pip install 'funken[rest]'.")
-        _servers.tell_once()
-        return None
+def shown(configuration: Configuration, job: ServedJob, by_default: bool) -> tuple[str, Callable[[], None]]:
+    """Show a job at the server of this process, which is started if it is the first one; return the parts of a ``Shown``."""
     server = _servers.get(rest_settings(configuration))
     entry = server.jobs.add(job)
     logger.info("job %r: REST and dashboard at %s", entry.name, server.url)
@@ -191,4 +156,4 @@ def serve(configuration: Configuration, job: ServedJob, by_default: bool) -> Sho
         server.jobs.close(entry)
         write_archive(configuration, entry, by_default)
 
-    return Shown(server.url, close)
+    return server.url, close

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from funken.api.environment import StreamExecutionEnvironment
 from funken.api.streams.sinks import DataStreamSink
@@ -23,6 +23,7 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.expr.ir import InputRef, input_refs, shifted
 from funken.ids import OperatorId
+from funken.lazy import LoadedLater
 from funken.plan.nodes import Node, NodeInput, Partitioning
 from funken.table import exec_nodes as nodes
 from funken.table.changelog import ChangelogMode
@@ -43,33 +44,47 @@ from funken.table.rules.conditions import conjunction, conjuncts
 from funken.table.rules.phases import checked_bundle
 from funken.table.rules.printing import Notation, Printer
 from funken.table.rules.properties import gives_rows
-from funken.table.runtime import (
-    changes,
-    group,
-    joins,
-    lookups,
-    multi_join,
-    over,
-    process,
-    rank,
-    stateless,
-    table_aggregate,
-    time_joins,
-    two_phases,
-    watermarks,
-    window_aggregate,
-    window_rows,
-)
-from funken.table.runtime.async_calls import AsyncStage, AsyncTableCalls, has_async
+from funken.table.runtime import stateless
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import TableForward, TableGlobal, table_hash
-from funken.table.runtime.group import Bundle
-from funken.table.runtime.match import MatchesToTable, clause_of
 from funken.table.runtime.operator import TableOperator, TableSpec
 from funken.table.runtime.sink import ConstraintRules, Enforce, FinalRows, Sort, TableSink
+from funken.table.runtime.stateless import has_async
 from funken.table.types import BigIntType, LogicalType
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.row import RowKind
+
+if TYPE_CHECKING:
+    from funken.table.runtime import (
+        async_calls,
+        batch,
+        changes,
+        group,
+        joins,
+        lookups,
+        match,
+        multi_join,
+        over,
+        process,
+        rank,
+        table_aggregate,
+        time_joins,
+        two_phases,
+        watermarks,
+        window_aggregate,
+        window_rows,
+    )
+else:  # a plan needs few of them
+    (
+        async_calls, batch, changes, group, joins, lookups, match, multi_join, over, process, rank, table_aggregate, time_joins,
+        two_phases, watermarks, window_aggregate, window_rows,
+    ) = (
+        LoadedLater(f"funken.table.runtime.{name}")
+        for name in (
+            "async_calls", "batch", "changes", "group", "joins", "lookups", "match", "multi_join", "over", "process", "rank",
+            "table_aggregate", "time_joins", "two_phases", "watermarks", "window_aggregate", "window_rows",
+        )
+    )  # fmt: skip
 
 SINGLE = 1
 
@@ -252,13 +267,13 @@ class Translation:
 
     # ---- options
 
-    def bundle(self) -> Bundle | None:
-        """Return the bundles of operators that gather rows, if they do."""
+    def bundle(self) -> group.Bundle | None:
+        """Return how operators gather rows, if they do."""
         if self.batch:
-            return Bundle(0, 0)
+            return group.Bundle(0, 0)
         if not self.config.option("table.exec.mini-batch.enabled"):
             return None
-        return Bundle(*checked_bundle(self.config))
+        return group.Bundle(*checked_bundle(self.config))
 
 
 def _updates_before(node: ExecNode) -> bool:
@@ -358,7 +373,7 @@ def _calc(self: Translation, node: nodes.ExecCalc) -> Built:
         parts = conjuncts(condition)
         first = conjunction([part for part in parts if not has_async(part)])  # before the calls are made
         rest = [part for part in parts if has_async(part)]
-        calls = AsyncStage.of([*expressions, *rest])
+        calls = async_calls.AsyncStage.of([*expressions, *rest])
         below = _called(self, node, below, calls, first, f"{uid}-async{stage or ''}")
         expressions, condition = tuple(map(calls.behind, expressions)), conjunction(list(map(calls.behind, rest)))
         stage += 1
@@ -369,7 +384,7 @@ def _calc(self: Translation, node: nodes.ExecCalc) -> Built:
 
 
 def _called(
-    self: Translation, node: nodes.ExecCalc, below: Built, calls: AsyncStage, condition: Any, uid: str
+    self: Translation, node: nodes.ExecCalc, below: Built, calls: async_calls.AsyncStage, condition: Any, uid: str
 ) -> Built:
     """Return the columns that are needed, and the results of asynchronous calls."""
     types = below.schema.types
@@ -454,7 +469,7 @@ def _async_correlate(self: Translation, node: nodes.ExecCorrelate) -> Built:
     uid = self.uid_of(node, (below,), stateless.Correlate.__name__)
     shown = [*(InputRef(place, type=each) for place, each in enumerate(below.schema.types)), *node.call.args]
     schema = schema_of(node.row_type)
-    calls = AsyncTableCalls(node.call, len(below.schema), node.kind is JoinType.LEFT)
+    calls = async_calls.AsyncTableCalls(node.call, len(below.schema), node.kind is JoinType.LEFT)
     found = _waited(self, node, below, shown, None, calls.wait(), schema, f"{uid}-async")
     if node.condition is None:
         return replace(found, uid=uid)
@@ -481,6 +496,11 @@ def _normalize(self: Translation, node: nodes.ExecChangelogNormalize) -> Built:
 
 
 def _group(self: Translation, node: nodes.ExecGroupAggregate) -> Built:
+    if self.batch and node.mode.is_insert_only:
+        return self.one(
+            node, batch.BatchGroupAggregate, keyed=True, part=group.GroupAggregate.__name__, keys=node.keys,
+            calls=node.calls, result_of_nothing=not node.keys,
+        )  # fmt: skip
     logic = table_aggregate.GroupTableAggregate if gives_rows(node.calls) else group.GroupAggregate
     return self.one(
         node, logic, keyed=True, part=group.GroupAggregate.__name__, keys=node.keys, calls=node.calls, retracts=node.retracts,
@@ -503,7 +523,9 @@ def _local(self: Translation, node: nodes.ExecLocalGroupAggregate) -> Built:
     return _local_behind(self, node, self.of(node.input), self.bundle())
 
 
-def _local_behind(self: Translation, node: nodes.ExecLocalGroupAggregate, below: Built, bundle: Bundle | None) -> Built:
+def _local_behind(
+    self: Translation, node: nodes.ExecLocalGroupAggregate, below: Built, bundle: group.Bundle | None
+) -> Built:
     added = self.add(
         node, two_phases.LocalGroupAggregate, schema_of(node.row_type), below, uid=self.unpinned(node, below),
         keys=node.keys, calls=node.calls, retracts=node.retracts, bundle=bundle,
@@ -574,6 +596,11 @@ def _over(self: Translation, node: nodes.ExecOver) -> Built:
 
 
 def _rank(self: Translation, node: nodes.ExecRank) -> Built:
+    if self.batch and node.mode.is_insert_only:
+        return self.one(
+            node, batch.BatchRank, keyed=True, partition=node.partition, order=node.order, start=node.start, end=node.end,
+            number=node.number,
+        )  # fmt: skip
     return self.one(
         node, rank.Rank, keyed=True, partition=node.partition, order=node.order, start=node.start, end=node.end,
         end_column=node.end_column, number=node.number, strategy=node.strategy, unique_key=node.unique_key,
@@ -616,7 +643,7 @@ def _temporal_sort(self: Translation, node: nodes.ExecTemporalSort) -> Built:
 
 
 def _sort(self: Translation, node: nodes.ExecSort) -> Built:
-    return self.one(node, Sort, keyed=True, order=node.order)
+    return self.one(node, batch.BatchRank if node.mode.is_insert_only else Sort, keyed=True, order=node.order)
 
 
 # ---- joins
@@ -632,6 +659,8 @@ def _two(self: Translation, node: Any, logic: type[TableOperator], **arguments: 
 
 
 def _join(self: Translation, node: nodes.ExecJoin) -> Built:
+    if self.batch and all(side.mode.is_insert_only for side in (node.left, node.right)):
+        return _two(self, node, batch.BatchJoin)
     return _two(
         self, node, joins.RegularJoin, ttl=(node.left_ttl, node.right_ttl),
         unique=(_smallest(node.left_unique), _smallest(node.right_unique)),
@@ -700,14 +729,14 @@ def _match(self: Translation, node: nodes.ExecMatch) -> Built:
     uid = self.uid_of(node, (rows,), "match")
     before = {each.id for each in self.env.graph}
     stream: DataStream[Any] = DataStream(self.env, rows.inputs)
-    found = match_recognize(clause_of(node.clause), stream, processing_time=not node.rowtime)
+    found = match_recognize(match.clause_of(node.clause), stream, processing_time=not node.rowtime)
     width = self.parallelism if node.partition else SINGLE
     if width is not None:
         found.set_parallelism(width)
     self.adopt(uid, before)
     schema = schema_of(node.row_type)
     matched = Built(tuple(found._inputs), width, uid, schema)
-    return self.add(node, MatchesToTable, schema, matched, part="matches")
+    return self.add(node, match.MatchesToTable, schema, matched, part="matches")
 
 
 def _multi_join(self: Translation, node: nodes.ExecMultiJoin) -> Built:

@@ -7,7 +7,6 @@ for its result type, the operators for its values. A definition travels in the p
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import functools
 import importlib
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from funken.errors import InvalidProgram
+from funken.lazy import LoadedLater
 from funken.table.catalog import InvalidTable
 from funken.table.schema import as_type
 from funken.table.types import (
@@ -28,6 +28,8 @@ from funken.table.types import (
 )
 from funken.table.values import from_python, internal_value, python_value, to_python, type_of_annotation
 from funken.types.row import Row
+
+asyncio: Any = LoadedLater("asyncio")  # 45 ms, and few jobs need it
 
 
 class FunctionContext:

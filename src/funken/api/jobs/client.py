@@ -43,7 +43,7 @@ from funken.leaderelection.election import (
 from funken.metrics.reporter import MetricPoint, MetricReporter, reporter_of
 from funken.operators.coordinators import Collector
 from funken.plan.physical import PhysicalPlan
-from funken.rest.server import Shown, serve
+from funken.rest.serving import Shown, serve
 from funken.runtime.driver.diagnosis import JobStacks
 from funken.runtime.driver.job import Job, JobLogs, Runner
 from funken.runtime.driver.job_checkpoints import JobCheckpoints

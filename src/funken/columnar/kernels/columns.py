@@ -7,7 +7,6 @@ need be. They show cheaply what cannot overflow. A column whose values are all e
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from itertools import chain, pairwise
 from operator import attrgetter
 from typing import Any
@@ -32,25 +31,14 @@ from funken.expr.types import (
     Type,
     atomic_fields,
 )
+from funken.lazy import LoadedLater
 
 # ---- Arrow, which is loaded when something of it is first used: that takes 0.1 s, and it is needed for text and
 # many keys only.
 
 
-class _LoadedLater:
-    """A module; a name is an attribute from its first use on."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, attribute: str) -> Any:
-        found = getattr(import_module(self._name), attribute)
-        setattr(self, attribute, found)
-        return found
-
-
-pa: Any = _LoadedLater("pyarrow")
-pc: Any = _LoadedLater("pyarrow.compute")
+pa: Any = LoadedLater("pyarrow")
+pc: Any = LoadedLater("pyarrow.compute")
 
 
 def mask_of_bits(bits: Any) -> Any:

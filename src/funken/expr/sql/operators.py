@@ -269,6 +269,8 @@ def _arithmetic_kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
             found = compute(left, right)
             if found.type == arrow:
                 return found
+        elif (found := _of_decimals(call, arguments)) is not None:
+            return found
     if name in "+-" and _is_moment(types[0]) and isinstance(types[1], DayTimeIntervalType):
         moved = _moved(call, *arguments)
         if moved is not None:
@@ -277,6 +279,16 @@ def _arithmetic_kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
         raise EvaluationError("Division by zero")
     divided = integers_divided(call, arguments) if name in "/%" else None
     return _per_value(call, arguments, evaluator) if divided is None else divided
+
+
+def _of_decimals(call: Call, arguments: Sequence[Any]) -> Any:
+    """Return a column of decimals computed in 64 bits; ``None`` if it has to be computed value by value."""
+    from funken.expr.sql.decimals import computed
+
+    if all(map(is_scalar, arguments)) or any(is_scalar(each) and not each.is_valid for each in arguments):
+        return None
+    one, other = (each.cast(arrow_type(decimal_of(of.type))) for each, of in zip(arguments, call.args, strict=True))
+    return computed(call.function, one, other, arrow_type(call.type))
 
 
 def integers_divided(call: Call, arguments: Sequence[Any]) -> Any:

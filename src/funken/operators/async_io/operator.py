@@ -13,7 +13,6 @@ Records of equal keys share one request while it is under way, and its result un
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import inspect
 import math
@@ -23,16 +22,22 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from dataclasses import field
 from functools import partial
 from queue import Empty
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import MIN_TIMESTAMP
+from funken.lazy import LoadedLater
 from funken.metrics.registry import Counter
 from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, CacheSpec, ResultCache
 from funken.operators.base import Operator, OperatorContext, Output, RuntimeContext, Timestamps, Values
 from funken.operators.results import Results
 from funken.timing.clock import Clock, SystemClock, TimedQueue
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = LoadedLater("asyncio")  # 45 ms, and few jobs need it
 
 # ---- What waits between the input and the output of an asynchronous operator, in which order it may leave, and how
 # long.
@@ -521,9 +526,6 @@ def _nothing(*arguments: Any) -> None:
 # takes back those that are finished (``finished``); a request belongs to the loop in between. The loop never emits,
 # never touches the operator, and calls ``notify``, once until ``finished`` is called, when there are results to
 # take.
-#
-# This module is imported when the first such operator opens: importing ``asyncio`` takes 45 ms, and few jobs need
-# it.
 
 
 T = TypeVar("T")

@@ -243,6 +243,10 @@ class ScanTable:
         """Return a scan that need not read all rows: the query takes the first ``count`` that come. ``None``: it reads all."""
         return None
 
+    def statistics(self) -> tuple[int, dict[str, int]] | None:
+        """Return how many rows there are, and of columns how many different values at most; ``None``: that is not known."""
+        return None
+
     def selected(self, names: Sequence[str]) -> ScanTable | None:
         """Return a scan of these columns alone, in this order; ``None``: it reads all of them anyway."""
         return None

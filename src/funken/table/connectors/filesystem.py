@@ -241,7 +241,7 @@ _OPTIONS = (
     ConnectorOption("path"),
     ConnectorOption("format"),
     ConnectorOption("source.monitor-interval", duration, None),
-    ConnectorOption("source.report-statistics", text, None, unused="plans are made without statistics"),
+    ConnectorOption("source.report-statistics", one_of("all", "none"), "all"),
     ConnectorOption("partition.default-name", text, "__DEFAULT_PARTITION__"),
     ConnectorOption("sink.rolling-policy.file-size", memory_bytes, 128 << 20),
     ConnectorOption("sink.rolling-policy.rollover-interval", duration, 30 * 60_000),
@@ -391,6 +391,33 @@ def _bounds(statistics: Any, kind: Any) -> tuple[Any, Any]:
         return (statistics.min, statistics.max) if str(kind) == "string" else (statistics.min_raw, statistics.max_raw)
     factor = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}[kind.unit]
     return statistics.min_raw * factor, statistics.max_raw * factor
+
+
+_MOST_FILES = 64
+"""The ends of so many files are read to plan a query; the others are taken to be like these."""
+
+
+def parquet_statistics(path: str) -> tuple[int, dict[str, int]] | None:
+    """Return the rows of Parquet files, and of columns of whole numbers the width of their range; ``None``: unreadable."""
+    parquet = importlib.import_module("pyarrow.parquet")
+    files, base = locate(absolute(path))
+    names = files_below(path) or ("",)
+    rows, bounds = 0, dict[str, tuple[int, int]]()
+    try:
+        for name in names[:_MOST_FILES]:
+            with files.open(f"{base.rstrip('/')}/{name}".rstrip("/")) as file:
+                about = parquet.ParquetFile(file).metadata
+                rows += about.num_rows
+                for group in map(about.row_group, range(about.num_row_groups)):
+                    for column in map(group.column, range(group.num_columns)):
+                        found = column.statistics
+                        if found is not None and found.has_min_max and isinstance(found.min_raw, int):
+                            low, high = bounds.get(column.path_in_schema, (found.min_raw, found.max_raw))
+                            bounds[column.path_in_schema] = min(low, found.min_raw), max(high, found.max_raw)
+    except (OSError, ValueError):  # reading the table says what is wrong
+        return None
+    known = {name: high - low + 1 for name, (low, high) in bounds.items()}
+    return rows * len(names) // min(len(names), _MOST_FILES), known
 
 
 @dataclass(frozen=True)
@@ -641,6 +668,16 @@ class FilesScan(ScanTable):
         if self._options["format"] not in ("parquet", "orc") or not set(names) <= set(self._context.names):
             return None
         return self._like(names)
+
+    def statistics(self) -> tuple[int, dict[str, int]] | None:
+        """Return what the ends of Parquet files say, unless the table is to keep that to itself."""
+        if (
+            self._options["format"] != "parquet"
+            or self._options["source.report-statistics"] == "none"
+            or not self.bounded
+        ):
+            return None
+        return parquet_statistics(self._options["path"])
 
     def _files(self) -> TableFiles:
         context, options = self._context, self._options

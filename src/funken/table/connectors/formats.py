@@ -19,7 +19,6 @@ from typing import Any
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.protobuf_schema import ProtobufSchema, fields_of
-from funken.connectors.formats.registry import ConfluentAvroSchema, SchemaRegistryClient
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
@@ -516,6 +515,8 @@ def _avro_confluent_reader(format_: TableFormat, columns: Columns) -> DocumentRo
 
 
 def _registered(format_: TableFormat, columns: Columns, schema: str | None) -> DocumentRows:
+    from funken.connectors.formats.registry import ConfluentAvroSchema, SchemaRegistryClient  # noqa: PLC0415 - loads HTTP
+
     options = format_.options
     user, _, password = (options["basic-auth.user-info"] or ":").partition(":")
     client = SchemaRegistryClient(options["url"], user or None, password or None, options["ssl.truststore.location"])

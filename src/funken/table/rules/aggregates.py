@@ -79,7 +79,7 @@ def grouped(
             return found
     lifetime = converter.ttl if ttl is None else ttl
     split = over_buckets(
-        converter, below, keys, calls, lambda rows, columns, made: _group(rows, columns, made, lifetime)
+        converter, below, keys, calls, lambda rows, columns, made: _group(rows, columns, made, lifetime, False)
     )
     if split is not None:
         return split
@@ -89,7 +89,10 @@ def grouped(
         if hint.name == "STATE_TTL"
         for name, _ in hint.options
     ]
-    return replace(_group(below, keys, calls, lifetime), hinted=None if ttl is None or not names else (names[0], ttl))
+    if converter.batch and below.mode.is_insert_only and _of_one_distinct(calls, below):
+        return _distinct_first(below, keys, calls)
+    found = _group(below, keys, calls, lifetime, converter.batch)
+    return replace(found, hinted=None if ttl is None or not names else (names[0], ttl))
 
 
 def _check_retraction(below: ExecNode, calls: Sequence[AggregateCall]) -> None:
@@ -108,10 +111,11 @@ def _call_columns(calls: Sequence[AggregateCall]) -> tuple[OutputColumn, ...]:
 
 
 def _group(
-    below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, ...], ttl: int
+    below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, ...], ttl: int, batch: bool
 ) -> nodes.ExecGroupAggregate:
     columns = tuple(below.row_type[key].ordinary() for key in keys)
     retracts = not below.mode.is_insert_only
+    once = batch and not retracts and not gives_rows(calls)  # each result comes once, at the end
     places = {key: place for place, key in enumerate(keys)}
     found = {frozenset(range(len(keys)))}
     found |= {frozenset(places[index] for index in key) for key in ordered_keys(below, keys) if key <= set(keys)}
@@ -122,9 +126,36 @@ def _group(
         retracts,
         ttl,
         row_type=RelationType(columns + _call_columns(calls)),
-        mode=DELETES if gives_rows(calls) else ALL if retracts else UPDATES,
+        mode=INSERTS if once else DELETES if gives_rows(calls) else ALL if retracts else UPDATES,
         upsert_keys=limited(found),
     )
+
+
+# -- distinct values of batches
+
+
+def _of_one_distinct(calls: Sequence[AggregateCall], below: ExecNode) -> bool:
+    """Whether all calls are of the different values of the same columns, which groups tell apart as the calls do."""
+    first = calls[0] if calls else None
+    if first is None or not first.args:
+        return False
+    types = {below.row_type[place].type.root for place in first.args}
+    return not types & _NOT_BY_GROUPS and all(
+        call.distinct and call.args == first.args and call.filter is None and not call.order and call.definition is None
+        for call in calls
+    )
+
+
+_NOT_BY_GROUPS = frozenset({"FLOAT", "DOUBLE", "RAW", "MAP", "MULTISET", "VARIANT", "BITMAP"})
+
+
+def _distinct_first(below: ExecNode, keys: tuple[int, ...], calls: tuple[AggregateCall, ...]) -> ExecNode:
+    """Two groups in place of DISTINCT: of the keys with the values, then of the keys."""
+    columns = tuple(dict.fromkeys((*keys, *calls[0].args)))
+    places = {column: place for place, column in enumerate(columns)}
+    values = _group(below, columns, (), 0, True)
+    plain = tuple(replace(call.moved(places), distinct=False) for call in calls)
+    return _group(values, tuple(places[key] for key in keys), plain, 0, True)
 
 
 # -- windows of table functions

@@ -59,6 +59,7 @@ from funken.table.rules.building import (
 from funken.table.rules.changes import Settler
 from funken.table.rules.conditions import is_deterministic, substituted
 from funken.table.rules.functions import table_function
+from funken.table.rules.join_order import JoinOrder
 from funken.table.rules.joins import join, temporal_join
 from funken.table.rules.multi_joins import with_multi_joins
 from funken.table.rules.phases import in_mini_batches
@@ -304,6 +305,9 @@ class Converter:
                 ):
                     strategy, unique = "update", tuple(sorted(key))
                     break
+        mode = DELETES if not order and below.mode.is_insert_only else ALL
+        if self.batch and end_column is None and below.mode.is_insert_only:
+            mode = below.mode
         columns = below.row_type.columns
         place = len(columns)
         if number:
@@ -321,7 +325,7 @@ class Converter:
             self.ttl,
             name,
             row_type=RelationType(columns),
-            mode=DELETES if not order and below.mode.is_insert_only else ALL,
+            mode=mode,
             upsert_keys=rank_keys(below, partition, start, end, place if number else None),
         )
 
@@ -416,7 +420,11 @@ _RULES: dict[type, Any] = {
 def optimize(sinks: Sequence[LogicalSink], config: Any, batch: bool = False) -> list[ExecSink]:
     """Return the optimized plans of sinks; common parts are one object in all of them."""
     rewriter, converter, settler = Rewriter(config.get_local_timezone()), Converter(config, batch), Settler()
-    relations = pruned([rewriter.push(root.input) for root in sinks])
+    relations = [rewriter.push(root.input) for root in sinks]
+    if batch:
+        ordered = JoinOrder(config)
+        relations = [ordered.of(each) for each in relations]
+    relations = pruned(relations)
     plans = [converter.of(relation) for relation in relations]
     if config.option("table.optimizer.multi-join.enabled") and not batch:
         plans = with_multi_joins(plans)

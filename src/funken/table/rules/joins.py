@@ -184,6 +184,7 @@ def _regular(converter: PlanConversion, sides: Sides, node: LogicalJoin) -> Exec
     ttls = [converter.ttl if ttl is None else ttl for ttl in node.ttl]
     row_type = _output(sides, keep_time=False)
     inner = sides.kind in {JoinType.INNER, JoinType.SEMI}
+    inner = inner or (converter.batch and sides.left.mode.is_insert_only and sides.right.mode.is_insert_only)
     mode = merged([sides.left.mode, sides.right.mode]) if inner else ALL
     made = nodes.ExecJoin(
         **_common(sides, row_type),

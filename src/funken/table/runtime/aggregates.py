@@ -7,6 +7,7 @@ there, and the function sees a value when it comes and when its last copy goes. 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ import pyarrow.compute as pc
 
 from funken.columnar.keyed.groups import Groups
 from funken.errors import InvalidProgram
+from funken.expr.sql.decimals import of_unscaled, summed, unscaled
+from funken.expr.sql.types import DecimalType
+from funken.expr.sql.values import EXACT, fit
 from funken.operators.base import OperatorContext
 from funken.table.logical import AggregateCall
 from funken.table.runtime.block import BlockSchema
@@ -202,6 +206,62 @@ class _Sum:
         return [pa.array([each[place] for each in stored], type_) for place, type_ in enumerate(self.types)]
 
 
+class _DecimalSum:
+    """SUM and AVG of DECIMAL: an exact sum, and how many values are in it."""
+
+    def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
+        self.args, self.filter, self.type = call.args, call.filter, call.type
+        self._average, self._zero = call.function == "AVG", call.function in ("SUM0", "$SUM0")
+        self.scale: int = schema.types[call.args[0]].scale
+        self.types = [pa.decimal256(76, self.scale), pa.int64()]
+        self._result = BlockSchema(["value"], [call.type]).arrow.field(0).type
+
+    def of_rows(self, scan: GroupedRows) -> list[pa.Array]:
+        """Return what the rows of each group come to."""
+        counts = scan.counted(self.args, self.filter)
+        values = unscaled(scan.batch.column(self.args[0]))
+        if not counts.all():
+            values = np.where(counts, values, 0)
+        return self._sums(scan.signed(values), scan.signed(counts.astype(np.int64)), scan.groups)
+
+    def together(self, columns: list[pa.Array], groups: Groups) -> list[pa.Array]:
+        """Return what the parts of each group come to."""
+        return self._sums(unscaled(columns[0]), columns[1].to_numpy(), groups)
+
+    def _sums(self, values: Array, counts: Array, groups: Groups) -> list[pa.Array]:
+        found = summed(values, groups.order, groups.begins, int(groups.counts.max()))
+        return [of_unscaled(found, self.types[0]), _added(counts, groups)]
+
+    def results(self, columns: list[pa.Array]) -> pa.Array:
+        """Return the result of each group; NULL if it has too many digits."""
+        sums, counts = unscaled(columns[0]), columns[1].to_numpy()
+        missing = None if self._zero else counts == 0
+        factor = 10 ** max(0, self._result.scale - self.scale)
+        most = factor * int(np.abs(sums).max()) if len(sums) else 0
+        narrow = most < 1 << 60 and most < 10**self._result.precision
+        if narrow and self._result.scale >= self.scale and int(counts.max(initial=0)) < 1 << 60:
+            if not self._average:
+                sums = sums * factor
+            else:
+                numbers = np.maximum(counts, 1)
+                found = (np.abs(sums) * (2 * factor) + numbers) // (2 * numbers)  # half up, away from zero
+                sums = np.where(sums < 0, -found, found)
+            return of_unscaled(sums, self._result, missing)
+        values: list[Any] = []
+        for total, count in zip(columns[0].to_pylist(), counts.tolist(), strict=True):
+            exact = EXACT.divide(total, Decimal(count)) if self._average and count else total
+            values.append(None if not (count or self._zero) else fit(exact, self.type))
+        return pa.array(values, self._result)
+
+    def stored(self, columns: list[pa.Array]) -> list[Any]:
+        """Return accumulators as plain data."""
+        return [list(each) for each in zip(columns[0].to_pylist(), columns[1].to_pylist(), strict=True)]
+
+    def loaded(self, stored: list[Any]) -> list[pa.Array]:
+        """Return accumulators as columns."""
+        return [pa.array([each[place] for each in stored], type_) for place, type_ in enumerate(self.types)]
+
+
 class _Extreme:
     """MIN and MAX: a value, or NULL."""
 
@@ -223,8 +283,10 @@ class _Extreme:
         return [self._most(columns[0], groups)]
 
     def _most(self, column: pa.Array, groups: Groups) -> pa.Array:
-        encoded = None
-        if not pa.types.is_integer(column.type):
+        encoded, kind = None, column.type
+        if pa.types.is_decimal(kind):
+            return self._most_decimal(column, groups)
+        if not pa.types.is_integer(kind):
             encoded = column.dictionary_encode("mask")
             ranks = pc.rank(encoded.dictionary, tiebreaker="dense").to_numpy()
             codes = pc.fill_null(encoded.indices, 0).to_numpy()
@@ -244,6 +306,15 @@ class _Extreme:
         of_rank[ranks] = np.arange(len(ranks))
         places = most if missing is None else np.where(missing, 0, most)
         return encoded.dictionary.take(pa.array(of_rank.take(places), mask=missing))
+
+    def _most_decimal(self, column: pa.Array, groups: Groups) -> pa.Array:
+        most, missing, values = np.maximum if self.greatest else np.minimum, None, unscaled(column)
+        if column.null_count:
+            missing = column.is_null().to_numpy(zero_copy_only=False)
+            bound = values.max() if len(values) and not self.greatest else values.min() if len(values) else 0
+            values = np.where(missing, bound, values)
+            missing = np.logical_and.reduceat(missing.take(groups.order), groups.begins)
+        return of_unscaled(most.reduceat(values.take(groups.order), groups.begins), column.type, missing)
 
     def results(self, columns: list[pa.Array]) -> pa.Array:
         """Return the result of each group."""
@@ -274,8 +345,11 @@ class PartialCalls:
 
     @staticmethod
     def serve(calls: Sequence[AggregateCall], schema: BlockSchema, retracts: bool) -> bool:
-        """Return True if these calls have accumulators that are columns."""
-        return not any(call.distinct for call in calls) and RunningCalls.serve(calls, schema, retracts)
+        """Whether these calls have accumulators that are columns."""
+        running = [call for call in calls if not _is_of_decimals(call, schema)]
+        if len(running) < len(calls) and retracts:
+            return False
+        return not any(call.distinct for call in calls) and RunningCalls.serve(running, schema, retracts)
 
     def of_rows(self, batch: pa.RecordBatch, groups: Groups, signs: Array | None) -> list[pa.Array]:
         """Return the accumulators of the rows of each group."""
@@ -306,9 +380,18 @@ class PartialCalls:
         return list(zip(self._calls, self._parts, strict=True))
 
 
+def _is_of_decimals(call: AggregateCall, schema: BlockSchema) -> bool:
+    """Whether a call is a sum or an extreme of DECIMALs."""
+    if call.definition is not None or call.order or call.function not in (*SUMS, "MIN", "MAX"):
+        return False
+    return isinstance(schema.types[call.args[0]], DecimalType)
+
+
 def _partial(call: AggregateCall, schema: BlockSchema) -> Any:
     if call.function == "COUNT":
         return _Count(call, schema)
+    if call.function in SUMS and _is_of_decimals(call, schema):
+        return _DecimalSum(call, schema)
     return _Sum(call, schema) if call.function in SUMS else _Extreme(call, schema)
 
 

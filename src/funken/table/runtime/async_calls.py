@@ -6,28 +6,24 @@ A ``Calc`` with such calls becomes several operators: one computes their argumen
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from funken.dataclass import dataclass
 from funken.expr.ir import Call, InputRef, Node, input_refs, rewrite, walk
+from funken.lazy import LoadedLater
 from funken.operators.async_io.operator import AsyncWait, AsyncWaitLogic
 from funken.operators.base import Operator
 from funken.table.logical import TableCall
 from funken.table.runtime.block import BlockSchema
+from funken.table.runtime.stateless import has_async, is_async
 from funken.types.row import Row
 
-
-def is_async(node: Node) -> bool:
-    """Return True if an expression is the call of an asynchronous function."""
-    return isinstance(node, Call) and getattr(node.handle, "kind", "") == "scalar" and hasattr(node.handle, "retries")
-
-
-def has_async(node: Node | None) -> bool:
-    """Return True if an expression has a call of an asynchronous function in it."""
-    return node is not None and any(map(is_async, walk(node)))
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = LoadedLater("asyncio")  # 45 ms, and few jobs need it
 
 
 @dataclass(frozen=True)

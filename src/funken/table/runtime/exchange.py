@@ -72,7 +72,7 @@ def key_hashes(batch: pa.RecordBatch, columns: Sequence[int]) -> Any:
 def _hashes_of_column(column: pa.Array) -> Any:
     if pa.types.is_int64(column.type) and not column.null_count:
         return hashes(column.to_numpy())
-    if _is_nested(column.type) or pa.types.is_decimal(column.type):
+    if _is_nested(column.type):
         return hashes_of([key for (key,) in key_tuples(pa.record_batch([column], ["key"]), (0,))])
     encoded = column.dictionary_encode("encode")
     keys = key_tuples(pa.record_batch([encoded.dictionary], ["key"]), (0,))

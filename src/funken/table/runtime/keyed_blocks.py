@@ -34,7 +34,7 @@ def codes_of(column: pa.Array) -> tuple[Any, int]:
     (array([0, 1, 0]), 2)
     """
     kind = column.type
-    if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_nested(kind) or pa.types.is_floating(kind):
         known: dict[Any, int] = {}
         values = key_tuples(pa.record_batch([column], ["value"]), (0,))
         numbers = [known.setdefault(value, len(known)) for value in values]

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from funken.columnar.block import Block, RowBlock
 from funken.errors import InvalidProgram
 from funken.expr.evaluate import EvaluationContext, Evaluator
-from funken.expr.ir import Node
+from funken.expr.ir import Call, Node, walk
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorContext
 from funken.table.logical import JoinType, TableCall, WindowShape
@@ -141,6 +141,16 @@ def open_functions(node: Node, context: OperatorContext) -> None:
         handle.open(context)
     for child in node.children:
         open_functions(child, context)
+
+
+def is_async(node: Node) -> bool:
+    """Whether an expression is the call of an asynchronous function."""
+    return isinstance(node, Call) and getattr(node.handle, "kind", "") == "scalar" and hasattr(node.handle, "retries")
+
+
+def has_async(node: Node | None) -> bool:
+    """Whether an expression has a call of an asynchronous function in it."""
+    return node is not None and any(map(is_async, walk(node)))
 
 
 def close_functions(node: Node) -> None:

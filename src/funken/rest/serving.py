@@ -1,0 +1,55 @@
+"""Which jobs are served: this is all that a job without a server loads of the REST API."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Callable
+from functools import cache
+
+from funken import config
+from funken.config import Configuration
+from funken.dataclass import dataclass
+from funken.errors import RestServerFailed
+from funken.rest.jobs import ServedJob
+
+logger = logging.getLogger(__name__)
+
+_NEEDED = ("starlette", "uvicorn")
+
+
+def available() -> bool:
+    """Whether the packages of the extra are there."""
+    return all(importlib.util.find_spec(name) is not None for name in _NEEDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A job at a server: the address, and ``close`` for when the job is over, after which the server shows how it ended."""
+
+    url: str
+    close: Callable[[], None]
+
+
+def serve(configuration: Configuration, job: ServedJob, by_default: bool) -> Shown | None:
+    """Show a job at the server of this process, which is started if it is the first one.
+
+    ``by_default`` is what ``rest.enabled: auto`` means for this job. Returns ``None`` if it has no server; raises
+    ``RestServerFailed`` if it has to have one that cannot be started.
+    """
+    enabled = configuration.get(config.REST_ENABLED)
+    if enabled == "false" or (enabled == "auto" and not by_default):
+        return None
+    if not available():
+        if enabled == "true":
+            raise RestServerFailed("REST server: its packages are not installed. pip install 'funken[rest]'.")
+        _tell_once()
+        return None
+    from funken.rest.server import shown  # noqa: PLC0415 - 50 modules, which most local jobs do not need
+
+    return Shown(*shown(configuration, job, by_default))
+
+
+@cache
+def _tell_once() -> None:
+    logger.info("no REST server and no dashboard: pip install 'funken[rest]', or set rest.enabled to false.")
