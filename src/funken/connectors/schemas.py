@@ -134,6 +134,13 @@ class DeserializationSchema:
         """
         return None
 
+    def lines_to_blocks(self) -> Callable[[bytes], Block | None] | None:
+        """Return what makes blocks of whole lines for any program, of its own form and not as ``lines_to_columns`` asks for it.
+
+        ``None``: there is nothing. Like those, it returns ``None`` for lines that are to be read singly.
+        """
+        return None
+
 
 class SerializationSchema:
     """How records become messages; subclass it and define ``serialize``.

@@ -420,6 +420,9 @@ class LineFormat(FileFormat):
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
         """Read the lines of a range, or of a stream."""
         position, skip = split.position if isinstance(split.position, tuple) else (split.position, 0)
+        of_lines = None if skip else self.schema.lines_to_blocks()
+        if of_lines is not None:
+            return ColumnLines(self, _lines(file, split, position, COLUMN_CHUNK), split, context, of_lines)
         return DecodedLines(self, _lines(file, split, position, CHUNK), split, context, skip)
 
     def counts(self, split: FileSplit) -> str:
