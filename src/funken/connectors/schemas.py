@@ -134,12 +134,14 @@ class DeserializationSchema:
         """
         return None
 
-    def lines_to_blocks(self) -> Callable[[bytes], Block | None] | None:
-        """Return what makes blocks of whole lines for any program, of its own form and not as ``lines_to_columns`` asks for it.
+    @property
+    def makes_blocks(self) -> bool:
+        """Whether readers make blocks of a form of its own, for any program, by ``lines_to_blocks``."""
+        return False
 
-        ``None``: there is nothing. Like those, it returns ``None`` for lines that are to be read singly.
-        """
-        return None
+    def lines_to_blocks(self) -> Callable[[bytes], Block | None]:
+        """Return what makes blocks of whole lines; it returns ``None`` for lines that are to be read singly."""
+        raise NotImplementedError
 
 
 class SerializationSchema:

@@ -273,6 +273,7 @@ class SourceOperator(Operator):
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
+        self.columnar = self.columnar or spec.source.makes_blocks
         self._reader: SourceReader
         self._emitter: WatermarkEmitter
         self._opened = False

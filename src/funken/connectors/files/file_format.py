@@ -413,6 +413,8 @@ class FileFormat:
     """Whether several readers can share a file."""
     container = False
     """Whether compression is inside the format, and not around the file."""
+    makes_blocks = False
+    """Whether readers give blocks of a form of their own, for any program."""
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
         """Return what reads a split; ``file`` is seekable unless the file is compressed."""

@@ -210,6 +210,11 @@ class FileSource(Source):
             raise NotVectorizable(f"no file can be looked into ({type(error).__name__})") from error
         raise NotVectorizable("there is no file yet whose columns it could know; declare the record type")
 
+    @property
+    def makes_blocks(self) -> bool:
+        """Whether the format does."""
+        return self.format.makes_blocks
+
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator."""
         return FileEnumerator(self, parallelism)

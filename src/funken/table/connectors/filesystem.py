@@ -429,6 +429,11 @@ class TableFiles(FileFormat):
         """Whether compression is inside of the format."""
         return self.inner.container
 
+    @property
+    def makes_blocks(self) -> bool:  # type: ignore[override]
+        """Whether the format does."""
+        return self.inner.makes_blocks
+
     def counts(self, split: FileSplit) -> str:
         """Return what positions count."""
         return self.inner.counts(split)

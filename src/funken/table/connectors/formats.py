@@ -133,10 +133,14 @@ class JsonRows(DeserializationSchema, SerializationSchema):
             raise
         return [] if values is None else [Row(*values)]
 
-    def lines_to_blocks(self) -> Callable[[bytes], Block | None] | None:
-        """Return what makes blocks of lines, unless the parser cannot look for a field."""
-        plain = bool(self.columns) and all(PLAIN_NAME.fullmatch(name) for name, _ in self.columns)
-        return JsonBlocks(self.columns, self.rules).of_lines if plain else None
+    @property
+    def makes_blocks(self) -> bool:
+        """Whether the parser can look for all fields."""
+        return bool(self.columns) and all(PLAIN_NAME.fullmatch(name) for name, _ in self.columns)
+
+    def lines_to_blocks(self) -> Callable[[bytes], Block | None]:
+        """Return what makes blocks of lines."""
+        return JsonBlocks(self.columns, self.rules).of_lines
 
     def serialize(self, value: Any) -> bytes:
         """Write a row as an object."""
