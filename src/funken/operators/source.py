@@ -103,7 +103,7 @@ class WatermarkEmitter:
         if start < len(values):
             self._hand_on(values[start:], timestamps and timestamps[start:])
 
-    def _hand_on(self, values: Values, timestamps: Timestamps) -> None:
+    def _hand_on(self, values: Any, timestamps: Timestamps) -> None:
         """Emit records, or a block of a form of its own, which a reader has made: it travels without timestamps."""
         if isinstance(values, Block):
             self._operator.output.emit_block(values)

@@ -212,7 +212,13 @@ class FileSource(Source):
 
     @property
     def makes_blocks(self) -> bool:
-        """Whether the format does."""
+        """Whether the format does.
+
+        >>> from funken.connectors import JsonSchema
+        >>> from funken.connectors.files.line_files import LineFormat
+        >>> FileSource.for_format(LineFormat(JsonSchema()), "/in").build().makes_blocks  # only those of tables make some
+        False
+        """
         return self.format.makes_blocks
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:

@@ -11,7 +11,6 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
-from funken.columnar.block import Block
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import CommitterContext, ConnectorContext
 from funken.connectors.files.arrow_files import ArrowWriter, OrcFormat, ParquetFormat
@@ -497,14 +496,14 @@ class TableRows:
         self._csv, self._batches = format_.csv, TableBatches(inner, format_, constants)
         self._documents = JsonReader(format_.data, JsonRules()) if format_.kind == "avro" else None
 
-    def next(self) -> Sequence[Any]:
-        """Return the next rows."""
+    def next(self) -> Any:
+        """Return the next rows, or a block of them."""
         records: Any = self._inner.next()
-        if isinstance(records, Block):
+        if hasattr(records, "batch"):
             if self._same:
                 return records
-            made = self._batches.completed(records.batch)  # type: ignore[attr-defined]  # those of tables have one
-            return records.with_columns(made.columns, made.schema)  # type: ignore[attr-defined]
+            made = self._batches.completed(records.batch)
+            return records.with_columns(made.columns, made.schema)
         if self._csv is not None:
             records = [self._csv.row_of(tuple(record))[0] for record in records]
         elif self._documents is not None:
@@ -559,7 +558,7 @@ class FirstRows:
     def __init__(self, inner: RecordReader, count: int) -> None:
         self._inner, self._left = inner, count
 
-    def next(self) -> Sequence[Any]:
+    def next(self) -> Any:
         """Return the next rows or batches, or none at the end."""
         if self._left <= 0:
             return []
@@ -872,7 +871,7 @@ class FilesSink(SinkTable):
         return parallelism
 
     @property
-    def block_sink(self) -> Sink:  # type: ignore[override]
+    def block_sink(self) -> Sink:
         """What writes the files."""
         context, options = self._context, self._options
         data = tuple((name, type_) for name, type_ in context.columns if name not in context.partition_keys)
