@@ -154,10 +154,10 @@ bench-scale: setup ## what a record costs in wider jobs, with more keys, in long
 QUERY ?=
 EVENTS ?=
 MODE ?= local
-nexmark: setup ## the Nexmark queries, checked with DuckDB, then measured: QUERY=q5 EVENTS=100000 MODE=local|local-parquet|batch|batch-parquet|continuous|all DOCS=1; BESIDE=flink-sql instead of a mode: on both, FROM=parquet|kafka FLINK=best TOGETHER=6 RESUME=1 MINUTES=20 CHECK=1
+nexmark: setup ## the Nexmark queries, checked with DuckDB, then measured: QUERY=q5 EVENTS=100000 MODE=local|local-parquet|batch|batch-parquet|continuous|all DOCS=1; BESIDE=flink-sql instead of a mode: on both, FROM=parquet|kafka FLINK=best OURS=funken-sql TOGETHER=6 RESUME=1 MINUTES=20 CHECK=1
 ifdef BESIDE
 	@$(BIN)/python -W ignore benchmarks/nexmark/beside.py --query '$(QUERY)' $(if $(FROM),--source $(FROM)) \
-	  --systems '$(BESIDE)$(if $(filter best,$(FLINK)),$(comma)flink-sql-mini-batches),funken' $(if $(EVENTS),--events $(EVENTS)) \
+	  --systems '$(BESIDE)$(if $(filter best,$(FLINK)),$(comma)flink-sql-mini-batches),$(or $(OURS),funken)' $(if $(EVENTS),--events $(EVENTS)) \
 	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(TOGETHER),--together $(TOGETHER)) $(if $(RESUME),--resume) \
 	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(CHECK),--check) $(if $(DOCS),--docs)
 else

@@ -12,7 +12,6 @@ call.
 from __future__ import annotations
 
 import argparse
-import datetime
 import gc
 import json
 import math
@@ -20,8 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +27,18 @@ sys.path.insert(0, str(Path(__file__).parent / "compare"))
 sys.path.insert(0, str(Path(__file__).parent / "nexmark"))
 
 import environments
-from checking import WrongResult, compare, without_clock
+from checking import WrongResult, compare
 from duck import NoAnswer, Oracle
 from events import Nexmark
 from files import write_events
-from flink_queries import CANNOT, QUERIES, REPLACED, TABLES, TIME, TIMES
+from flink_queries import CANNOT, QUERIES
+from on_funken_sql import insertion, rows
 from queries.catalogue import QUERIES as PROGRAMS
 from streams import ParquetStreams
 
 from funken import Configuration, DiscardingSink, FunkenError, StreamExecutionEnvironment
-from funken.table.environment import EnvironmentSettings, TableEnvironment
-from funken.table.udf import udf
 
 CHECKED_RATE = 200
-EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - as the columns have it
-MILLISECOND = datetime.timedelta(milliseconds=1)
-SIDE_KEYS, WITHOUT = 10_000, 7
 MINI_BATCHES = {
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "2 s",
@@ -53,71 +47,18 @@ MINI_BATCHES = {
 """As in Nexmark's own configuration for Flink."""
 
 
-def side_input(key: int) -> str | None:
-    """Return what the side input of q13 has for a key; every seventh key has nothing."""
-    return None if key % WITHOUT == 0 else f"value-{key}"
-
-
-FUNCTIONS = {
-    "count_char": udf(lambda text, char: text.count(char), result_type="BIGINT"),
-    "side_input": udf(side_input, result_type="STRING"),
-}
-"""What SQL has no function for."""
-
-
-def table_environment(args: argparse.Namespace, query: str, events: Path) -> TableEnvironment:
-    """Return an environment with the tables of a query."""
-    options: dict[str, Any] = {"execution.target": "local", "parallelism.default": args.width}
-    options["table.local-time-zone"] = "UTC"
-    if args.mini_batch:
-        options |= MINI_BATCHES
-    settings = EnvironmentSettings.new_instance().with_configuration(Configuration(options))
-    tables = TableEnvironment.create(
-        (settings.in_batch_mode() if query == "q12" and args.checking else settings.in_streaming_mode()).build()
-    )
-    times = ", ".join(filter(None, (TIME, TIMES.get(query))))
-    for name, columns in TABLES.items():
-        place = f"'connector' = 'filesystem', 'path' = 'file://{events / name}', 'format' = 'parquet'"
-        tables.execute_sql(f"CREATE TABLE {name} ({columns}, {times}) WITH ({place})")
-    for name, function in FUNCTIONS.items():
-        tables.create_temporary_function(name, function)
-    return tables
-
-
-def plain(value: Any) -> Any:
-    """Return a value as DuckDB's answer has it: times are ms."""
-    return (value.replace(tzinfo=None) - EPOCH) // MILLISECOND if isinstance(value, datetime.datetime) else value
-
-
-def left(changes: Iterator[Any], key: int) -> list[tuple[Any, ...]]:
-    """Return what a changelog says in the end; with a key, a change replaces the row with the same leading fields."""
-    found: Counter[tuple[Any, ...]] = Counter()
-    last: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    for change in changes:
-        row, gone = tuple(map(plain, change)), str(change.get_row_kind()) in ("-U", "-D")
-        if not key:
-            found[row] += -1 if gone else 1
-        elif gone:
-            last.pop(row[:key], None)
-        else:
-            last[row[:key]] = row
-    if any(count < 0 for count in found.values()):
-        raise WrongResult("the changelog takes back what it never said")
-    return [*found.elements(), *last.values()]
+def options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of a job."""
+    found = {"execution.target": "local", "parallelism.default": args.width}
+    return found | (MINI_BATCHES if args.mini_batch else {})
 
 
 def checked(query: str, args: argparse.Namespace, oracle: Oracle, folder: Path) -> int:
     """Compare the result of a query with DuckDB's; return the number of rows."""
     nexmark = Nexmark(args.seed, CHECKED_RATE)
     right = oracle.rows(query, nexmark)
-    args.checking = True
-    begin = time.time_ns() // 1_000_000
-    result = table_environment(args, query, folder / f"{nexmark.rate}-a-second").sql_query(QUERIES[query]).execute()
-    rows: Any = left(result.collect(), REPLACED.get(query, 0))
-    args.checking = False
-    if query == "q12":
-        rows = without_clock(query, rows, begin, time.time_ns() // 1_000_000)
-    return compare(query, rows, right)
+    events = str(folder / f"{nexmark.rate}-a-second")
+    return compare(query, rows(options(args), query, "", events, f"{folder}/log"), right)
 
 
 def timed(execute: Callable[[], Any]) -> tuple[float, float]:
@@ -129,11 +70,8 @@ def timed(execute: Callable[[], Any]) -> tuple[float, float]:
 
 def of_sql(query: str, args: argparse.Namespace, events: Path) -> tuple[float, float]:
     """Run a query whose rows are dropped."""
-    tables = table_environment(args, query, events)
-    columns = tables.sql_query(QUERIES[query]).get_resolved_schema().get_column_data_types()
-    names = ", ".join(f"c{number} {kind}" for number, kind in enumerate(columns))
-    tables.execute_sql(f"CREATE TABLE nowhere ({names}) WITH ('connector' = 'blackhole')")
-    return timed(lambda: tables.execute_sql(f"INSERT INTO nowhere {QUERIES[query]}").wait())
+    with tempfile.TemporaryDirectory() as folder:
+        return timed(insertion(options(args), query, "", str(events), f"{folder}/log"))
 
 
 def of_streams(query: str, args: argparse.Namespace, events: Path) -> tuple[float, float]:
@@ -141,7 +79,9 @@ def of_streams(query: str, args: argparse.Namespace, events: Path) -> tuple[floa
     conf = Configuration({"execution.target": "local", "parallelism.default": args.width})
     env = StreamExecutionEnvironment.get_execution_environment(conf)
     with tempfile.TemporaryDirectory() as folder:
-        PROGRAMS[query].program(ParquetStreams(env, events, folder, whole=True)).sink_to(DiscardingSink())
+        program = PROGRAMS[query]
+        sink = program.sink(folder) if program.sink else DiscardingSink()
+        program.program(ParquetStreams(env, events, folder, whole=True)).sink_to(sink)
         return timed(lambda: env.execute(query))
 
 
@@ -218,7 +158,6 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true", help="let errors through")
     args = parser.parse_args()
     args.systems = [args.only] if args.only else list(SYSTEMS)
-    args.checking = False
     wanted = args.query.replace(",", " ").split() or list(QUERIES)
     found: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as own:

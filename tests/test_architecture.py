@@ -32,7 +32,7 @@ LAYERS = (
     {"table.exec_nodes"},
     {"table.logical", "table.constants"},
     {"table.catalog"},
-    {"table.config", "table.changelog", "table.values", "table.types"},
+    {"table.config", "table.changelog", "table.values", "table.types", "table.runtime.block"},
     {"spark"},
     {"api", "api.streams"},
     {"api.functions", "api.jobs"},

@@ -84,7 +84,7 @@ def together(
     name: str, queries: list[str], place: Place, oracle: Oracle, args: argparse.Namespace
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Check and measure queries on a system in one process; give the figures of each as soon as they are known."""
-    cannot = flink_queries.CANNOT if SYSTEMS[name].flink else {}
+    cannot = flink_queries.CANNOT if SYSTEMS[name].sql else {}
     yield from ((query, {"cannot": cannot[query]}) for query in queries if query in cannot)
     left = [query for query in queries if query not in cannot]
     rounds = 0 if args.check else args.rounds

@@ -47,6 +47,11 @@ class System:
         """Return whether it is Flink."""
         return self.environment == "pyflink"
 
+    @property
+    def sql(self) -> bool:
+        """Return whether it runs the statements of ``flink_queries.py``."""
+        return self.script != "on_funken.py"
+
 
 SYSTEMS = {
     FLINK: System("Flink SQL", "on_flink.py", "pyflink"),
@@ -54,6 +59,8 @@ SYSTEMS = {
     "funken": System("Funken", "on_funken.py", "funken", {"execution.target": "continuous"}),
     "funken-batch": System("Funken, batch", "on_funken.py", "funken", {"execution.target": "batch"}),
     "funken-local": System("Funken, one process", "on_funken.py", "funken", {"execution.target": "local"}),
+    "funken-sql": System("Funken SQL", "on_funken_sql.py", "funken", {"execution.target": "continuous"}),
+    "funken-sql-local": System("Funken SQL, one process", "on_funken_sql.py", "funken", {"execution.target": "local"}),
 }
 
 FLINKS = tuple(name for name, system in SYSTEMS.items() if system.flink)

@@ -6,6 +6,13 @@ grouped windows that Flink no longer has. Ties are not ordered further: results 
 
 from __future__ import annotations
 
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
 TABLES = {
     "person": "id BIGINT, name STRING, email STRING, credit_card STRING, city STRING, state STRING, date_time BIGINT, "
     "extra STRING",
@@ -127,3 +134,57 @@ QUERIES = {
             {OF_AUCTION}
         FROM bid B JOIN person P ON P.id = B.bidder JOIN auction A ON A.seller = B.bidder""",
 }
+
+LOG = (
+    "CREATE TABLE log (auction BIGINT, bidder BIGINT, price BIGINT, date_time BIGINT, extra STRING, dt STRING, hm STRING) "
+    "PARTITIONED BY (dt, hm) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'csv')"
+)
+"""Where q10 writes to."""
+
+
+def definitions(query: str, servers: str, events: str) -> Iterator[str]:
+    """Give the statements that make the tables of a query, of topics of ``servers``, or of files if there are none."""
+    times = ", ".join(filter(None, (TIME, TIMES.get(query))))
+    for name, columns in TABLES.items():
+        place = topic(servers, f"{events}-{name}") if servers else files(f"{events}/{name}")
+        yield f"CREATE TABLE {name} ({columns}, {times}) WITH ({place})"
+
+
+def files(folder: str) -> str:
+    """Return the options of a table of Parquet files."""
+    return f"'connector' = 'filesystem', 'path' = 'file://{folder}', 'format' = 'parquet'"
+
+
+def topic(servers: str, name: str) -> str:
+    """Return the options of a table of what a topic has when the job starts."""
+    place = (
+        f"'connector' = 'kafka', 'topic' = '{name}', 'properties.bootstrap.servers' = '{servers}', 'format' = 'json'"
+    )
+    return f"{place}, 'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset'"
+
+
+def left(changes: Iterable[tuple[str, tuple[Any, ...]]], key: int) -> list[tuple[Any, ...]]:
+    """Return what a changelog says in the end; with a key, a change replaces the row with the same leading fields."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    last: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for kind, row in changes:
+        gone = kind in ("-U", "-D")
+        if not key:
+            found[row] += -1 if gone else 1
+        elif gone:
+            last.pop(row[:key], None)
+        else:
+            last[row[:key]] = row
+    if any(count < 0 for count in found.values()):
+        raise ValueError("the changelog takes back what it never said")
+    return [*found.elements(), *last.values()]
+
+
+def logged(log: Path) -> list[tuple[Any, ...]]:
+    """Return what is in the files of q10 that are finished."""
+    found: list[tuple[Any, ...]] = []
+    for path in log.glob("dt=*/hm=*/part-*"):
+        partition = [unquote(part.partition("=")[2]) for part in path.relative_to(log).parts[:2]]
+        with path.open(newline="") as file:
+            found += [(*map(int, numbers), extra, *partition) for *numbers, extra in csv.reader(file)]
+    return found

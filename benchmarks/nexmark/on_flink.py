@@ -8,41 +8,19 @@ are; they are in ``folder``/QUERY.pickle. If it fails, the line says why. All jo
 
 from __future__ import annotations
 
-import csv
 import json
 import pickle
 import sys
 import time
-from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-from flink_queries import FUNCTIONS, QUERIES, REPLACED, TABLES, TIME, TIMES
+from flink_queries import FUNCTIONS, LOG, QUERIES, REPLACED, definitions, left, logged
 from pyflink.common import Configuration
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table, TableDescriptor
-
-LOG = (
-    "CREATE TABLE log (auction BIGINT, bidder BIGINT, price BIGINT, date_time BIGINT, extra STRING, dt STRING, hm STRING) "
-    "PARTITIONED BY (dt, hm) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'csv')"
-)
-GONE = ("-U", "-D")
-
-
-def files(folder: str) -> str:
-    """Return the options of a table of Parquet files."""
-    return f"'connector' = 'filesystem', 'path' = 'file://{folder}', 'format' = 'parquet'"
-
-
-def topic(servers: str, name: str) -> str:
-    """Return the options of a table of what a topic has when the job starts."""
-    place = (
-        f"'connector' = 'kafka', 'topic' = '{name}', 'properties.bootstrap.servers' = '{servers}', 'format' = 'json'"
-    )
-    return f"{place}, 'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset'"
 
 
 def environment(wanted: dict[str, Any], query: str, events: str) -> StreamTableEnvironment:
@@ -60,10 +38,8 @@ def environment(wanted: dict[str, Any], query: str, events: str) -> StreamTableE
     for key, value in (options | wanted["options"]).items():
         conf.set_string(key, value)
     tables = StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment(conf))
-    times = ", ".join(filter(None, (TIME, TIMES.get(query))))
-    for name, columns in TABLES.items():
-        place = topic(wanted["servers"], f"{events}-{name}") if wanted["servers"] else files(f"{events}/{name}")
-        tables.execute_sql(f"CREATE TABLE {name} ({columns}, {times}) WITH ({place})")
+    for statement in definitions(query, wanted["servers"], events):
+        tables.execute_sql(statement)
     for name, function in FUNCTIONS.items():
         tables.execute_sql(f"CREATE TEMPORARY FUNCTION {name} AS '{function}' LANGUAGE JAVA")
     return tables
@@ -83,34 +59,12 @@ def run(wanted: dict[str, Any], query: str, events: str, log: str) -> float:
 
 
 def rows(query: Table, key: int, place: Path) -> list[tuple[Any, ...]]:
-    """Return what a changelog says in the end; with a key, a change replaces the row with the same leading fields."""
+    """Return what a changelog says in the end."""
     changes = query.execute()._j_table_result.collect()  # PyFlink takes a millisecond for each row
     get_gateway().jvm.bench.Rows.write(changes, str(place))
-    found: Counter[tuple[Any, ...]] = Counter()
-    last: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     with place.open() as lines:
-        for line in lines:
-            kind, *fields = json.loads(line, parse_float=Decimal)
-            row, gone = tuple(fields), kind in GONE
-            if key and gone:
-                last.pop(row[:key])
-            elif key:
-                last[row[:key]] = row
-            else:
-                found[row] += -1 if gone else 1
-    if any(count < 0 for count in found.values()):
-        raise SystemExit("the changelog takes back what it never said")
-    return [*found.elements(), *last.values()]
-
-
-def logged(log: Path) -> list[tuple[Any, ...]]:
-    """Return what is in the files that are finished."""
-    found: list[tuple[Any, ...]] = []
-    for path in log.glob("dt=*/hm=*/part-*"):
-        partition = [unquote(part.partition("=")[2]) for part in path.relative_to(log).parts[:2]]
-        with path.open(newline="") as file:
-            found += [(*map(int, numbers), extra, *partition) for *numbers, extra in csv.reader(file)]
-    return found
+        read = (json.loads(line, parse_float=Decimal) for line in lines)
+        return left(((kind, tuple(fields)) for kind, *fields in read), key)
 
 
 def done(wanted: dict[str, Any], what: str, query: str, events: str, log: str) -> dict[str, Any]:

@@ -536,7 +536,9 @@ class Source(Generic[T_co]):
     max_parallelism: int | None = None
     """The most subtasks that can read it (1 for a collection); ``None``: any number."""
     never_waits: ClassVar[Any] = False
-    """True if ``poll`` never waits, for a disk or a service, so that other subtasks may share its worker and thread."""
+    """Whether ``poll`` never waits, for a disk or a service, so that other subtasks may share a worker, and its thread."""
+    makes_blocks: ClassVar[Any] = False
+    """Whether readers give blocks of a form of their own, for any program: then a record costs little, and a block much."""
 
     @property
     def index_columns(self) -> IndexColumns | None:

@@ -134,6 +134,15 @@ class DeserializationSchema:
         """
         return None
 
+    @property
+    def makes_blocks(self) -> bool:
+        """Whether readers make blocks of a form of its own, for any program, by ``lines_to_blocks``."""
+        return False
+
+    def lines_to_blocks(self) -> Callable[[bytes], Block | None]:
+        """Return what makes blocks of whole lines; it returns ``None`` for lines that are to be read singly."""
+        raise NotImplementedError
+
 
 class SerializationSchema:
     """A schema that makes messages of records; subclass it and define ``serialize``.

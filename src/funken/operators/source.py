@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from funken.columnar.block import Block
 from funken.connectors.base import Batch, Boundedness, NeedSplits, Source, SourceReader, Wait, declares, split_id
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
@@ -72,7 +73,7 @@ class WatermarkEmitter:
     def _emit(self, split: str, values: Values, timestamps: Timestamps) -> None:
         strategy, output = self._strategy, self._operator.output
         if strategy.generator is None:
-            output.emit(values, timestamps)
+            self._hand_on(values, timestamps)
             return
         self._saw = True
         now = self._operator.context.processing_time()
@@ -94,13 +95,20 @@ class WatermarkEmitter:
 
     def _emit_parts(self, values: Values, timestamps: Timestamps, ends: Iterable[int]) -> None:
         """Emit a block in parts, behind each of which the watermark has risen."""
-        output, start = self._operator.output, 0
+        start = 0
         for end in ends:
-            output.emit(values[start:end], timestamps and timestamps[start:end])
+            self._hand_on(values[start:end], timestamps and timestamps[start:end])
             self.advance()
             start = end
         if start < len(values):
-            output.emit(values[start:], timestamps and timestamps[start:])
+            self._hand_on(values[start:], timestamps and timestamps[start:])
+
+    def _hand_on(self, values: Any, timestamps: Timestamps) -> None:
+        """Emit records, or a block of a form of its own, which a reader has made: it travels without timestamps."""
+        if isinstance(values, Block):
+            self._operator.output.emit_block(values)
+        else:
+            self._operator.output.emit(values, timestamps)
 
     def begin_split(self, split: str, lowest: int, highest: int) -> None:
         """Check the timestamps of the first block of a split."""
@@ -265,6 +273,7 @@ class SourceOperator(Operator):
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
+        self.columnar = self.columnar or spec.source.makes_blocks
         self._reader: SourceReader
         self._emitter: WatermarkEmitter
         self._opened = False

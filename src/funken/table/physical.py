@@ -46,7 +46,7 @@ from funken.table.rules.printing import Notation, Printer
 from funken.table.rules.properties import gives_rows
 from funken.table.runtime import stateless
 from funken.table.runtime.block import BlockSchema
-from funken.table.runtime.exchange import TableForward, TableGlobal, table_hash
+from funken.table.runtime.exchange import TableForward, TableGlobal, TableRebalance, table_hash
 from funken.table.runtime.operator import TableOperator, TableSpec
 from funken.table.runtime.sink import ConstraintRules, Enforce, FinalRows, Sort, TableSink
 from funken.table.runtime.stateless import has_async
@@ -899,8 +899,8 @@ def _sink(self: Translation, node: ExecSink) -> Any:
     sink = sink_of(node.table, self.config, node.options)
     if node.overwrite:
         sink = sink.overwriting(dict(node.partition))
-    if sink.block_sink is not None:
-        return _block_sink(self, node, built, sink.block_sink)
+    if (writes := sink.block_sink) is not None:
+        return _block_sink(self, node, built, writes, sink)
     stream = _to_rows(self, node, built, node.input.row_type)
     uid = self.uid_of(node, (built,), "sink")
     before = {each.id for each in self.env.graph}
@@ -911,12 +911,19 @@ def _sink(self: Translation, node: ExecSink) -> Any:
     return added
 
 
-def _block_sink(self: Translation, node: ExecSink, built: Built, sink: Any) -> DataStreamSink:
+def _block_sink(self: Translation, node: ExecSink, built: Built, writes: Any, table: Any) -> DataStreamSink:
     assert node.table is not None
-    inputs = tuple(replace(each, partitioning=each.partitioning or TableForward()) for each in built.inputs)
+    parallelism = table.block_parallelism or built.parallelism
+    how = (
+        TableForward()
+        if parallelism in (built.parallelism, built.parallelism or self.parallelism)
+        else TableRebalance()
+    )
+    uid = self.uid_of(node, (built,), "sink")
     added = self.env.graph.add(
-        name=str(node.table.path), kind="table Sink", spec=TableSink(sink, schema_of(node.input.row_type)), inputs=inputs,
-        uid=self.uid_of(node, (built,), "sink"), parallelism=built.parallelism, description=line_of(node),
+        name=str(node.table.path), kind="table Sink", spec=TableSink(writes, schema_of(node.input.row_type)),
+        inputs=tuple(replace(each, partitioning=each.partitioning or how) for each in built.inputs),
+        uid=f"{uid}-{table.block_place}" if table.block_place else uid, parallelism=parallelism, description=line_of(node),
     )  # fmt: skip
     return DataStreamSink(self.env, added)
 

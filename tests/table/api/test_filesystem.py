@@ -281,3 +281,101 @@ def test_names_of_partitions_are_texts_of_java(tmp_path):
     at = datetime.datetime.fromisoformat("2024-02-03T04:05:00")
     seen = datetime.datetime.fromtimestamp(1.5, datetime.UTC)
     assert rows(made, "SELECT * FROM d WHERE b") == [(1, True, at, seen, "é a/b:c=%")]
+
+
+# ---- blocks of lines, and lines of blocks
+
+TYPES = [
+    ("n", "BIGINT"), ("small", "TINYINT"), ("text", "STRING"), ("x", "DOUBLE"), ("f", "FLOAT"), ("flag", "BOOLEAN"),
+    ("price", "DECIMAL(10, 2)"), ("at", "TIMESTAMP(3)"), ("seen", "TIMESTAMP_LTZ(3)"), ("day", "DATE"), ("time", "TIME"),
+    ("tags", "ARRAY<STRING>"), ("map", "MAP<STRING, INT>"), ("row", "ROW<a INT, b STRING>"), ("bytes", "BYTES"),
+]  # fmt: skip
+FORMED = tuple((name, parse_type(text)) for name, text in TYPES)
+VALUES = [
+    b'"n": 7', b'"n": "7"', b'"n": 1.5', b'"n": 2.0', b'"n": 9223372036854775808', b'"n": true', b'"n": null', b'"small": 127',
+    b'"small": 128', b'"text": "a\\u00e4\\n"', b'"text": "\xc3\xa4"', b'"text": 1.50', b'"text": {"a": [1.50]}', b'"x": 1',
+    b'"x": 1e400', b'"x": "2.5"', b'"f": 0.1', b'"flag": true', b'"flag": "TRUE"', b'"price": 1.005', b'"price": "7"',
+    b'"at": "2024-02-03 04:05:06.123"', b'"at": "2024-02-03T04:05:06"', b'"seen": "2024-02-03 04:05:06Z"',
+    b'"day": "2024-02-03"', b'"time": "04:05:06"', b'"tags": ["a", null]', b'"tags": "a"', b'"map": {"a": 1}',
+    b'"row": {"a": 1, "c": 2}', b'"bytes": "AAE="', b'"other": {"n": 1}', b'"n": 1, "n": 2', b'"text": "\xff"',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rules", [{}, {"ignores_errors": True}, {"fails_on_missing": True}])
+def test_a_block_of_documents_has_the_rows_that_they_have_one_by_one(rules):
+    import random
+
+    from funken.table.connectors.formats import JsonRows
+    from funken.table.connectors.json_values import JsonRules
+
+    chance, read, blocks = random.Random(1), 0, 0
+    for _ in range(400):
+        columns = tuple(chance.sample(FORMED, chance.randint(1, 4)))
+        wanted = [value for value in VALUES if value.split(b'"')[1].decode() in (*dict(columns), "other")]
+        lines = [
+            b"{" + b", ".join(chance.sample(wanted, min(len(wanted), chance.randint(0, 3)))) + b"}"
+            for _ in range(chance.randint(1, 2))
+        ] + chance.choice([[], [], [], [b"null"], [b"[1]"], [b"{"]])
+        rows = JsonRows(columns, JsonRules(**rules))
+        try:
+            expected = [tuple(row) for line in lines for row in rows.deserialize_all(line)]
+        except ValueError:
+            expected = None
+        block = rows.lines_to_blocks()(b"\n".join(lines))
+        if block is not None:
+            from funken.table.connectors.filesystem import schema_of
+
+            schema = schema_of(columns)
+            assert list(map(tuple, schema.rows(block))) == list(map(tuple, schema.rows(schema.of_rows(expected))))
+            blocks += 1
+        read += expected is not None
+    assert blocks > 15
+    assert read > blocks
+
+
+@pytest.mark.parametrize("name", ["json", "csv"])
+def test_lines_of_a_block_are_those_of_its_rows(name):
+    from funken.table.connectors.filesystem import schema_of
+    from funken.table.connectors.formats import CsvTableRows, JsonRows
+    from funken.table.connectors.json_values import JsonRules
+
+    instant = datetime.datetime(2024, 2, 3, 4, 5, 6, 120_000, datetime.UTC)
+    row = (
+        7, -1, 'a,"b"\nä', 1e7, 0.1, True, Decimal("1.50"), instant.replace(tzinfo=None), instant, instant.date(),
+        datetime.time(4, 5, 6), ["a", "b"],
+    )  # fmt: skip
+    plain = FORMED[: len(row)]
+    for columns, given in [
+        (plain, [row, (None,) * len(row), row]),
+        (plain[:3], [(1, 2, "tea"), (3, 4, "x" * 30), (None, None, None), (5, 6, "")]),
+        (plain[2:3], [("",), ("tea",), (None,)]),
+        ((("100%", plain[0][1]),), [(1,)]),
+    ]:
+        written = JsonRows(columns, JsonRules()) if name == "json" else CsvTableRows(columns, (), False)
+        schema = schema_of(columns)
+        block = schema.of_rows(given)
+        assert written.messages_of(block) == [written.serialize(each) for each in schema.rows(block)]
+        assert written.messages_of(block[1:]) == written.messages_of(block)[1:]
+
+
+@pytest.mark.parametrize("name", ["csv", "json", "parquet", "avro"])
+@pytest.mark.parametrize("more", ["", ", 'auto-compaction' = 'true', 'sink.parallelism' = '2'"])
+def test_rows_of_a_block_go_to_their_folders_in_order(name, more, tmp_path):
+    made = tables()
+    made.execute_sql(f"""
+        CREATE TABLE t (dt STRING, n BIGINT, item STRING, h INT) PARTITIONED BY (dt, h)
+        WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = '{name}'{more})
+    """)
+    given = [(["mon", None, "a/b", ""][n % 4], n, f"item, {n}", n % 3) for n in range(5000)]
+    made.create_temporary_view("given", made.from_elements(given, ["dt", "n", "item", "h"]))
+    made.execute_sql("INSERT INTO t SELECT dt, n, item, CAST(h AS INT) FROM given").wait()
+
+    folders = {str(path.parent.relative_to(tmp_path)) for path in tmp_path.rglob("part-*")}
+    assert folders == {f"dt={dt}/h={h}" for dt in ("mon", "__DEFAULT_PARTITION__", "a%2Fb") for h in range(3)}
+    assert sorted(rows(made, "SELECT dt, n, item, h FROM t"), key=lambda row: row[1]) == [
+        (dt or None, *rest) for dt, *rest in given
+    ]
+    if name == "csv" and not more:
+        [path] = (tmp_path / "dt=mon" / "h=0").glob("part-*")
+        numbers = [int(line.split(",")[0]) for line in path.read_text().splitlines()]
+        assert numbers == sorted(numbers)

@@ -90,7 +90,7 @@ def test_each_partition_has_a_watermark_of_its_own(broker, tables):
 
 def test_columns_that_no_one_reads_are_not_decoded(broker, tables):
     for text in ('{"id": 1, "n": "no number", "at": 5}', '{"id": 2, "n": 7, "at": 6}'):
-        broker.producer.produce("wide", text)
+        broker.producer.produce("wide", text, partition=0)
     broker.producer.flush()
     tables.execute_sql(f"""
         CREATE TABLE wide (
@@ -185,3 +185,28 @@ def test_read_only_metadata_is_refused_where_it_is_written():
 
     with pytest.raises(InvalidProgram, match="metadata 'offset' cannot be written; declare its column VIRTUAL"):
         sink_table(context).sink(local([]))
+
+
+def test_messages_that_make_no_block_are_read_one_by_one(broker, tables):
+    texts = ['{"id": 1, "at": 1000}', '{"id": "2", "at": 2000}', '{"at": 12000}', '{"id": 4,\n"at": 13000}', "null", ""]
+    for text in [*texts, *(f'{{"id": {n}, "at": {n * 1000}, "more": []}}' for n in range(14, 40))]:
+        broker.producer.produce("mixed", text, partition=0)
+        broker.producer.flush()
+    broker.producer.produce("mixed", None, b"key", partition=0)
+    broker.producer.flush()
+    tables.execute_sql(f"""
+        CREATE TABLE mixed (
+          `id` BIGINT, `at` BIGINT, `ts` AS TO_TIMESTAMP_LTZ(`at`, 3), WATERMARK FOR `ts` AS `ts`
+        ) WITH ({topic(broker, "mixed", **{"scan.watermark.emit.strategy": "on-event"})})
+    """)
+
+    expected = [(1, 1000), (2, 2000), (None, 12000), (4, 13000), *((n, n * 1000) for n in range(14, 40))]
+    assert [row[1:] for row in rows(tables, "SELECT `id`, `at` FROM mixed")] == expected
+    found = rows(
+        tables,
+        """
+        SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE mixed, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+        GROUP BY window_start, window_end
+    """,
+    )
+    assert [count for _, count in found] == [2, 8, 10, 10]

@@ -412,7 +412,9 @@ class FileFormat:
     splittable = False
     """True if several readers can share a file."""
     container = False
-    """True if compression is inside the format, and not around the file."""
+    """Whether compression is inside the format, and not around the file."""
+    makes_blocks = False
+    """Whether readers give blocks of a form of their own, for any program."""
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
         """Return the reader of a split; ``file`` is seekable unless the file is compressed."""

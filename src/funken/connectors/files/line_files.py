@@ -417,9 +417,17 @@ class LineFormat(FileFormat):
         """Check the schema."""
         check_schema(self.schema, DeserializationSchema, "LineFormat")
 
+    @property
+    def makes_blocks(self) -> bool:  # type: ignore[override]
+        """Whether the schema does."""
+        return self.schema.makes_blocks
+
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
         """Read the lines of a range, or of a stream."""
         position, skip = split.position if isinstance(split.position, tuple) else (split.position, 0)
+        if self.makes_blocks and not skip:
+            lines = _lines(file, split, position, COLUMN_CHUNK)
+            return ColumnLines(self, lines, split, context, self.schema.lines_to_blocks())
         return DecodedLines(self, _lines(file, split, position, CHUNK), split, context, skip)
 
     def counts(self, split: FileSplit) -> str:

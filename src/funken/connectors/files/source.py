@@ -210,6 +210,17 @@ class FileSource(Source):
             raise NotVectorizable(f"no file can be looked into ({type(error).__name__})") from error
         raise NotVectorizable("there is no file yet whose columns it could know; declare the record type")
 
+    @property
+    def makes_blocks(self) -> bool:
+        """Whether the format does.
+
+        >>> from funken.connectors import JsonSchema
+        >>> from funken.connectors.files.line_files import LineFormat
+        >>> FileSource.for_format(LineFormat(JsonSchema()), "/in").build().makes_blocks  # only those of tables make some
+        False
+        """
+        return self.format.makes_blocks
+
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator."""
         return FileEnumerator(self, parallelism)

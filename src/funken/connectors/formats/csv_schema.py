@@ -285,6 +285,28 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
                 texts.append(texts_of(column, len(block), kind, write, self._in_lines))
             except ValueError as error:
                 raise ValueError(f"field {name!r}: {error}") from error
+        return self._joined(texts)
+
+    def lines_of(self, columns: Sequence[Any]) -> list[bytes]:
+        r"""Write lines of columns: Arrow's arrays of whole numbers or texts, or lists of values.
+
+        >>> import pyarrow as pa
+        >>> from funken import Types
+        >>> schema = CsvSchema(Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.DOUBLE()]))
+        >>> schema.lines_of([pa.array(["to", None, "b,"]), [1.0, None, 2.5]])
+        [b'to,1.0', b',', b'"b,",2.5']
+        """
+        if len(columns) == 1:
+            return self._lines(column if isinstance(column, list) else column.to_pylist() for column in columns)
+        texts = []
+        for name, column, write in zip(self.names, columns, self._writers, strict=True):
+            try:
+                texts.append(texts_of_array(column, write, self._in_lines))
+            except ValueError as error:
+                raise ValueError(f"field {name!r}: {error}") from error
+        return self._joined(texts)
+
+    def _joined(self, texts: Sequence[Any]) -> list[bytes]:
         arrow = extras.load("pyarrow")
         lines = extras.load("pyarrow.compute").binary_join_element_wise(*texts, self.delimiter)
         found: list[bytes] = lines.cast(arrow.binary()).to_pylist()
@@ -502,6 +524,21 @@ def texts_of(field: Column, length: int, kind: Any, write: Callable[[Any], str],
     elif field.kind == STR and of.is_string(kind):
         found = quoting.quoted(field.data)
     return arrow.array(list(map(write, field.to_list(length))), arrow.string()) if found is None else found
+
+
+def texts_of_array(column: Any, write: Callable[[Any], str], quoting: Quoting) -> Any:
+    """Return what is written of an array of Arrow, or of a list of values, as Arrow's text."""
+    arrow, compute = extras.load("pyarrow"), extras.load("pyarrow.compute")
+    found = None
+    if not isinstance(column, list) and len(column):
+        if arrow.types.is_integer(column.type):
+            found = column.cast(arrow.string())
+        elif arrow.types.is_string(column.type):
+            found = quoting.quoted(compute.fill_null(column, ""))
+    if found is None:
+        values = column if isinstance(column, list) else column.to_pylist()
+        return arrow.array(list(map(write, values)), arrow.string())
+    return compute.if_else(column.is_valid(), found, write(None)) if column.null_count else found
 
 
 def _is_plain(floats: Any) -> bool:

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from funken.columnar.kernels.columns import Column, Columns
 
 _LINE_FEED, _BRACE, _END = 10, ord("{"), ord("}")
-_PLAIN_NAME = re.compile(r'[^"\\\x00-\x1f]+')
+PLAIN_NAME = re.compile(r'[^"\\\x00-\x1f]+')
 _UNCHANGEABLE = (type(None), bool, int, float, str)
 _TYPES: dict[Type, Any] = {
     INT: int,
@@ -144,8 +144,8 @@ def _checked_record(*around: Any) -> Callable[[Any], Any]:
 
 
 def _of_json(schema: Type, otherwise: Atomic) -> Type:
-    """Return a schema with types of values as JSON has them; ``otherwise`` stands for others."""
-    if isinstance(schema, Record) and all(map(_PLAIN_NAME.fullmatch, schema.names)):
+    """Return a schema with kinds of values as JSON has them; ``otherwise`` stands for others."""
+    if isinstance(schema, Record) and all(map(PLAIN_NAME.fullmatch, schema.names)):
         fields = [_of_json(each, Object(f"{each} of JSON")) for each in schema]
         return schema.with_fields(fields)
     return schema if isinstance(schema, Atomic) and _is_of_json(schema) else otherwise
@@ -161,7 +161,7 @@ def _is_of_json(kind: Atomic) -> bool:
 
 def odd_name(shape: RecordShape) -> str | None:
     """Return the name of a field that the parser cannot look for, if there is one."""
-    return next((name for name in shape.names if not _PLAIN_NAME.fullmatch(name)), None)
+    return next((name for name in shape.names if not PLAIN_NAME.fullmatch(name)), None)
 
 
 def sampled_schema(documents: Sequence[Any]) -> Type:
@@ -184,7 +184,7 @@ def sampled_schema(documents: Sequence[Any]) -> Type:
 
 def _schema_of_objects(documents: Sequence[Any]) -> Record | None:
     names = [
-        name for name in documents[0] if _PLAIN_NAME.fullmatch(name) and all(name in document for document in documents)
+        name for name in documents[0] if PLAIN_NAME.fullmatch(name) and all(name in document for document in documents)
     ]
     schemas = [_schema_of_values([document[name] for document in documents]) for name in names]
     return Record(schemas, DOCUMENT, tuple(names)) if names else None
@@ -262,7 +262,7 @@ class JsonColumns:
         """Return the records of whole lines; ``None``: they have to be parsed one by one."""
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
-        rows = _objects_of(data)
+        rows = objects_of(data)
         if rows is None or not is_text(data):
             return None
         try:
@@ -504,7 +504,7 @@ def _is_default(value: Any, expected: Any) -> bool:
     return type(value) is expected
 
 
-def _objects_of(data: bytes) -> int | None:
+def objects_of(data: bytes) -> int | None:
     """Return the number of lines, if each begins and ends as an object does; else ``None``.
 
     Within a document no object begins where one has just ended, so documents end where such lines end.

@@ -237,6 +237,8 @@ class KafkaReader(SourceReader):
         self._of_records = isinstance(deserializer, KafkaRecordDeserializationSchema)
         #: what makes columns of values, of a line each or as they are; ``None``: records are wanted
         self._to_columns: Callable[[Any], Block | None] | None = None
+        if deserializer.makes_blocks:
+            self._to_columns = Attempts(deserializer.lines_to_blocks())
         self._by_lines = True
         self._metrics = context.metrics.add_group("KafkaSourceReader")
         payload = _value if self._of_records else bytes

@@ -108,6 +108,11 @@ class KafkaSource(Source):
         schema = self.deserializer
         return schema.never_waits and declares(schema, "never_waits", "deserialize")
 
+    @property
+    def makes_blocks(self) -> bool:
+        """Whether the deserializer does."""
+        return self.deserializer.makes_blocks  # type: ignore[no-any-return]
+
     def record_schema(self) -> Type:
         """Return the schema of the records, where the deserializer of values makes columns.
 

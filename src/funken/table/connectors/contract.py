@@ -265,6 +265,10 @@ class SinkTable:
     """True if streams may replace what is there too: the sink begins anew with each job."""
     block_sink: Any = None
     """A ``Sink`` whose writer takes ``TableBlock``s as the values of ``write``; ``None``: ``sink`` is given ``Row``s."""
+    block_parallelism: int | None = None
+    """How many subtasks of ``block_sink`` write; ``None``: as many as send it blocks."""
+    block_place = 0
+    """The place of ``block_sink`` in the operators of the sink: it has the uid that it had behind operators that made rows."""
 
     def overwriting(self, partition: Mapping[str, str]) -> SinkTable:
         """Return the sink of INSERT OVERWRITE; ``partition`` has the constants of its PARTITION clause."""

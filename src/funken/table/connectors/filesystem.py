@@ -12,20 +12,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 from urllib.parse import unquote
 
+import pyarrow as pa
+
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import CommitterContext, ConnectorContext
-from funken.connectors.files.arrow_files import OrcFormat, ParquetFormat
+from funken.connectors.files.arrow_files import ArrowWriter, OrcFormat, ParquetFormat
 from funken.connectors.files.avro_files import AvroFormat
 from funken.connectors.files.compaction import FileCompactStrategy
 from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.file_format import BulkFormat, BulkWriter, FileFormat, FileSplit, RecordReader
 from funken.connectors.files.line_files import LineEncoder, LineFormat
 from funken.connectors.files.part_files import OutputFileConfig, RollingPolicy
-from funken.connectors.files.sink import BucketAssigner, BucketContext, FileSink
+from funken.connectors.files.sink import FileSink
 from funken.connectors.files.source import FileSource
 from funken.connectors.formats.arrow import ArrowRecords
 from funken.connectors.reading import MalformedRecordPolicy
-from funken.connectors.schemas import SerializationSchema
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
@@ -61,7 +62,7 @@ from funken.table.connectors.options import (
     text,
 )
 from funken.table.types import LogicalType, RowType, arrow_type
-from funken.table.values import java_text
+from funken.table.values import java_text, to_python
 from funken.types.row import Row
 
 # ---- Folders of a file table as its sink leaves them: files of before replaced (INSERT OVERWRITE), partitions
@@ -82,7 +83,7 @@ class FolderMark:
 
 @dataclass(frozen=True)
 class FolderSink(Sink):
-    """Writes pairs of a folder and values by another sink, and marks folders.
+    """Writes blocks of a table by another sink, and marks folders.
 
     ``replaced`` are the files of before, relative to the base path; those in folders that are written go at the end, and those
     in ``emptied`` folders in any case (``""`` is every folder). ``success_file`` is written into a folder ``delay`` ms after its
@@ -90,10 +91,16 @@ class FolderSink(Sink):
     """
 
     inner: FileSink
+    folders: Folders
     replaced: tuple[str, ...] | None = None
     emptied: tuple[str, ...] = ()
     success_file: str | None = None
     delay: int = 0
+
+    @property
+    def marks(self) -> bool:
+        """Whether folders are marked."""
+        return self.replaced is not None or self.success_file is not None
 
     def check(self) -> None:
         """Find out whether files can be created."""
@@ -109,7 +116,7 @@ class FolderSink(Sink):
 
 
 class FolderWriter(SinkWriter):
-    """Writes by another writer, and notes the folders of its rows."""
+    """Writes by another writer, and notes the folders of what it writes, if they are to be marked."""
 
     def __init__(self, sink: FolderSink, inner: SinkWriter, context: ConnectorContext) -> None:
         super().__init__(context)
@@ -121,6 +128,9 @@ class FolderWriter(SinkWriter):
 
     def restore_state(self, states: list[Any]) -> None:
         """Go on with the folders of before."""
+        if not self._sink.marks:
+            self._inner.restore_state(states)
+            return
         self._inner.restore_state([one for inner, _, _ in states for one in inner])
         for _, written, incomplete in states:
             self._written |= set(written)
@@ -131,13 +141,14 @@ class FolderWriter(SinkWriter):
         """Prepare to write."""
         self._inner.open()
 
-    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
-        """Write pairs of a folder and values."""
+    def write(self, values: Any, timestamps: Any, now: int) -> None:
+        """Write a block."""
         self._now = now
-        for folder in {value[0] for value in values}:
+        parts = self._sink.folders.parts(values)
+        for folder, _ in parts if self._sink.marks else ():
             self._written.add(folder)
             self._incomplete.setdefault(folder, now)
-        self._inner.write(values, timestamps, now)
+        self._inner.write_groups(parts, now)
 
     def flush(self, end_of_input: bool) -> None:
         """Hand written bytes to the system."""
@@ -158,6 +169,8 @@ class FolderWriter(SinkWriter):
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the state of the writer, and the folders so far."""
+        if not self._sink.marks:
+            return self._inner.snapshot_state(checkpoint_id)
         return [(self._inner.snapshot_state(checkpoint_id), sorted(self._written), dict(self._incomplete))]
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -364,6 +377,10 @@ class ParquetBatches(ParquetFormat):
             ]
         return _batches(groups, self.fields or (), split)
 
+    def create(self, file: IO[bytes]) -> BulkWriter:
+        """Write a new file."""
+        return BatchWriter(self, file, None)
+
     def _may_hold(self, group: Any) -> bool:
         """Return True if a row of a group may fulfil all comparisons."""
         about = group.file.metadata.row_group(group.index)
@@ -428,6 +445,10 @@ class OrcBatches(OrcFormat):
         """Read the stripes that begin in a range."""
         return _batches(self._groups(file, split), self.fields or (), split)
 
+    def create(self, file: IO[bytes]) -> BulkWriter:
+        """Write a new file."""
+        return BatchWriter(self, file, None)
+
 
 @dataclass(frozen=True)
 class TableFiles(FileFormat):
@@ -459,6 +480,11 @@ class TableFiles(FileFormat):
     def container(self) -> bool:  # type: ignore[override]
         """True if compression is inside of the format."""
         return self.inner.container
+
+    @property
+    def makes_blocks(self) -> bool:  # type: ignore[override]
+        """Whether the format does."""
+        return self.inner.makes_blocks
 
     def counts(self, split: FileSplit) -> str:
         """Return the name of positions."""
@@ -518,12 +544,17 @@ class TableRows:
             (names.index(name), None) if name in names else (-1, constants[name]) for name in format_.names
         ] + [(-1, constants[f"${key}"]) for key in format_.metadata]
         self._same = self._parts == [(index, None) for index in range(len(names))]
-        self._csv = format_.csv
+        self._csv, self._batches = format_.csv, TableBatches(inner, format_, constants)
         self._documents = JsonReader(format_.data, JsonRules()) if format_.kind == "avro" else None
 
-    def next(self) -> Sequence[Any]:
-        """Return the next rows."""
-        records: Sequence[Any] = self._inner.next()
+    def next(self) -> Any:
+        """Return the next rows, or a block of them."""
+        records: Any = self._inner.next()
+        if hasattr(records, "batch"):
+            if self._same:
+                return records
+            made = self._batches.completed(records.batch)
+            return records.with_columns(made.columns, made.schema)
         if self._csv is not None:
             records = [self._csv.row_of(tuple(record))[0] for record in records]
         elif self._documents is not None:
@@ -545,7 +576,6 @@ class TableBatches:
 
     def __init__(self, inner: RecordReader, format_: TableFiles, constants: dict[str, Any]) -> None:
         self._inner = inner
-        self._arrow = importlib.import_module("pyarrow")
         self._parts = [
             (name, arrow_type(type_), constants.get(name))
             for name, type_ in zip(format_.names, format_.types(), strict=True)
@@ -554,9 +584,10 @@ class TableBatches:
 
     def next(self) -> Sequence[Any]:
         """Return the next batch, or none at the end."""
-        return [self._completed(batch) for batch in self._inner.next()]
+        return [self.completed(batch) for batch in self._inner.next()]
 
-    def _completed(self, batch: Any) -> Any:
+    def completed(self, batch: Any) -> Any:
+        """Put the columns of a batch into order, and add those of folders and about the file."""
         there, rows = set(batch.schema.names), batch.num_rows
         arrays = []
         for name, kind, constant in self._parts:
@@ -564,8 +595,8 @@ class TableBatches:
                 column = batch.column(name)
                 arrays.append(column if kind is None or column.type == kind else column.cast(kind, safe=False))
             else:
-                arrays.append(self._arrow.repeat(self._arrow.scalar(constant, kind), rows))
-        return self._arrow.RecordBatch.from_arrays(arrays, names=[name for name, _, _ in self._parts])
+                arrays.append(pa.repeat(pa.scalar(constant, kind), rows))
+        return pa.RecordBatch.from_arrays(arrays, names=[name for name, _, _ in self._parts])
 
     def position(self, taken: int) -> Any:
         """Return the position behind some batches."""
@@ -578,19 +609,19 @@ class FirstRows:
     def __init__(self, inner: RecordReader, count: int) -> None:
         self._inner, self._left = inner, count
 
-    def next(self) -> Sequence[Any]:
+    def next(self) -> Any:
         """Return the next rows or batches, or none at the end."""
         if self._left <= 0:
             return []
         records = self._inner.next()
-        if records and hasattr(records[0], "num_rows"):
-            found: list[Any] = []
+        if isinstance(records, list) and records and hasattr(records[0], "num_rows"):
+            batches: list[Any] = []
             for batch in records:
                 if self._left > 0:
-                    found.append(batch.slice(0, self._left))
-                    self._left -= found[-1].num_rows
-            return found
-        found = list(records[: self._left])
+                    batches.append(batch.slice(0, self._left))
+                    self._left -= batches[-1].num_rows
+            return batches
+        found: Any = records[: self._left]
         self._left -= len(found)
         return found
 
@@ -727,23 +758,42 @@ class FilesScan(ScanTable):
 
 
 @dataclass(frozen=True)
-class ToFile:
-    """Makes a row's content of a file: the folder of its partition, and its other values, as a dict for columns."""
+class Folders:
+    """Cuts blocks of a table by the folders of their partitions: files have the other columns.
 
-    folders: tuple[tuple[str, int, LogicalType], ...]
-    places: tuple[int, ...]
-    columns: Columns
+    >>> from funken.table.types import DataTypes
+    >>> from funken.table.runtime.block import TableBlock
+    >>> folders = Folders((("n", 0, DataTypes.BIGINT()), ("day", 1, DataTypes.STRING())), ("day",), "none")
+    >>> block = TableBlock(pa.record_batch({"n": [1, 2, 3], "day": ["mon", None, "mon"]}))
+    >>> [(folder, part.batch.to_pydict()) for folder, part in folders.parts(block)]
+    [('day=mon', {'n': [1, 3]}), ('day=none', {'n': [2]})]
+    """
+
+    columns: tuple[tuple[str, int, LogicalType], ...]
+    """Name, place and type of the columns of the table."""
+    keys: tuple[str, ...]
     default_name: str
-    documents: bool
 
-    def __call__(self, row: Row) -> tuple[str, Any]:
-        """Return folder and values."""
-        folder = "/".join(f"{name}={self._folder(row[place], type_)}" for name, place, type_ in self.folders)
-        values = [row[place] for place in self.places]
-        if self.documents:
-            pairs = zip(self.columns, values, strict=True)
-            return folder, {name: _document(value, type_) for (name, type_), value in pairs}
-        return folder, Row.of_kind(row.get_row_kind(), *values)
+    def parts(self, block: Any) -> list[tuple[str, Any]]:
+        """Return the folders of a block, and of each the rows as files have them."""
+        data = [each for each in self.columns if each[0] not in self.keys]
+        schema = pa.schema([(name, arrow_type(type_)) for name, _, type_ in data])
+        arrays = [block.batch.column(place) for _, place, _ in data]
+        cast = [each if each.type == of.type else each.cast(of.type) for each, of in zip(arrays, schema, strict=True)]
+        of_files = block.with_columns(cast, schema)
+        if not self.keys:
+            return [("", of_files)]
+        known = {name: (block.batch.column(place), type_) for name, place, type_ in self.columns}
+        table = pa.table([*(known[key][0] for key in self.keys), pa.array(range(len(block)))], [*self.keys, ""])
+        groups = table.group_by(list(self.keys), use_threads=False).aggregate([("", "list")]).combine_chunks()
+        rows, texts = groups.column("_list").chunk(0), []
+        for key in self.keys:
+            values = to_python(groups.column(key).chunk(0), known[key][1])
+            texts.append([f"{key}={self._folder(value, known[key][1])}" for value in values])
+        names = map("/".join, zip(*texts, strict=True))
+        if len(rows) == 1:
+            return [(next(names), of_files)]
+        return [(name, of_files.take(found.values.to_numpy())) for name, found in zip(names, rows, strict=True)]
 
     def _folder(self, value: Any, type_: LogicalType) -> str:
         return self.default_name if value is None or value == "" else partition_text(value, type_)
@@ -763,31 +813,24 @@ def _document(value: Any, type_: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class FolderOfRow(BucketAssigner):
-    """The folder that ``ToFile`` has found."""
+class TableLines(LineEncoder):
+    """Writes a line per row of a block."""
 
-    def get_bucket_id(self, element: Any, context: BucketContext) -> str:
-        """Return the folder."""
-        folder: str = element[0]
-        return folder
+    columns: Columns = ()
 
-
-@dataclass(frozen=True)
-class ValuesOfRow(SerializationSchema):
-    """Writes the values that ``ToFile`` has left of a row."""
-
-    inner: SerializationSchema
-
-    def serialize(self, value: Any) -> bytes:
-        """Return the message."""
-        return self.inner.serialize(value[1])
+    def encode(self, block: Any) -> bytes:
+        """Write lines."""
+        if self.schema.takes_columns:
+            return super().encode(block)
+        return super().encode(schema_of(self.columns).rows(block))
 
 
 @dataclass(frozen=True)
-class ValuesToFile(BulkFormat):
-    """Writes the values that ``ToFile`` has left of rows."""
+class TableDocuments(BulkFormat):
+    """Writes the rows of blocks as dicts."""
 
     inner: BulkFormat
+    columns: Columns
 
     @property
     def suffix(self) -> str:  # type: ignore[override]
@@ -796,7 +839,7 @@ class ValuesToFile(BulkFormat):
 
     def create(self, file: IO[bytes]) -> BulkWriter:
         """Write a file."""
-        return ValuesWriter(self.inner.create(file))
+        return DocumentsWriter(self.inner.create(file), self.columns)
 
     def check(self) -> None:
         """Refuse values that cannot be written."""
@@ -807,27 +850,39 @@ class ValuesToFile(BulkFormat):
         self.inner.merge(sources, target)
 
 
-class ValuesWriter:
-    """Writes the values of rows into one file."""
+class DocumentsWriter:
+    """Writes the rows of blocks into one file."""
 
-    def __init__(self, inner: BulkWriter) -> None:
-        self._inner = inner
+    def __init__(self, inner: BulkWriter, columns: Columns) -> None:
+        self._inner, self._columns, self._schema = inner, columns, schema_of(columns)
+        self.size, self.flush, self.finish = inner.size, inner.flush, inner.finish
 
-    def write(self, values: list[Any]) -> None:
-        """Write rows."""
-        self._inner.write([document for _, document in values])
+    def write(self, block: Any) -> None:
+        """Write a block."""
+        rows = self._schema.rows(block)
+        self._inner.write(
+            [
+                {name: _document(value, type_) for (name, type_), value in zip(self._columns, row, strict=True)}
+                for row in rows
+            ]
+        )
 
-    def size(self) -> int:
-        """Return the bytes so far."""
-        return self._inner.size()
 
-    def flush(self) -> None:
-        """Write held rows."""
-        self._inner.flush()
+class BatchWriter(ArrowWriter):
+    """Writes the columns of blocks as they are."""
 
-    def finish(self) -> None:
-        """End the file."""
-        self._inner.finish()
+    def write(self, block: Any) -> None:
+        """Take a block."""
+        self._schema = block.schema
+        self._append(block.batch)
+        self._write_if_full()
+
+
+def schema_of(columns: Columns) -> Any:
+    """Return columns as blocks have them."""
+    from funken.table.runtime.block import BlockSchema  # noqa: PLC0415 - loads NumPy
+
+    return BlockSchema([name for name, _ in columns], [type_ for _, type_ in columns])
 
 
 class FilesSink(SinkTable):
@@ -842,6 +897,7 @@ class FilesSink(SinkTable):
         self.changelog_mode = ChangelogMode.insert_only() if format_ is None else format_.changelog_mode
 
     supports_overwrite = True
+    block_place = 1
 
     def overwriting(self, partition: Mapping[str, str]) -> SinkTable:
         """Return a sink that replaces the files of each partition that it writes, or of the one that is named."""
@@ -867,57 +923,51 @@ class FilesSink(SinkTable):
             raise InvalidProgram(
                 f"Table {self._context.path!r} has a partition-commit policy, but no partitions. Add PARTITIONED BY."
             )
-        if self._replaced is None and not kinds:
-            return sink
         name = options["sink.partition-commit.success-file.name"] if kinds else None
-        return FolderSink(sink, self._replaced, self._emptied, name, options["sink.partition-commit.delay"])
+        columns = tuple((name, place, type_) for place, (name, type_) in enumerate(self._context.columns))
+        folders = Folders(columns, tuple(self._context.partition_keys), options["partition.default-name"])
+        return FolderSink(sink, folders, self._replaced, self._emptied, name, options["sink.partition-commit.delay"])
 
-    def sink(self, stream: Any) -> Any:
-        """Write the rows."""
+    @property
+    def block_parallelism(self) -> int | None:  # type: ignore[override]
+        """How many subtasks write."""
+        parallelism: int | None = self._options["sink.parallelism"]
+        return parallelism
+
+    @property
+    def block_sink(self) -> Sink:
+        """What writes the files."""
         context, options = self._context, self._options
-        names = context.names
         data = tuple((name, type_) for name, type_ in context.columns if name not in context.partition_keys)
-        row = ToFile(
-            tuple((key, names.index(key), dict(context.columns)[key]) for key in context.partition_keys),
-            tuple(names.index(name) for name, _ in data),
-            data,
-            options["partition.default-name"],
-            self._format is None,
-        )
         rolling = RollingPolicy(
             options["sink.rolling-policy.file-size"],
             options["sink.rolling-policy.rollover-interval"],
             options["sink.rolling-policy.inactivity-interval"],
         )
         if self._format is None:
-            builder = FileSink.for_bulk_format(options["path"], ValuesToFile(self._bulk_format(data)))
+            builder = FileSink.for_bulk_format(options["path"], self._bulk_format(data))
         else:
-            encoder = LineEncoder(ValuesOfRow(self._format.encoder(data)))
+            encoder = TableLines(self._format.encoder(data), columns=data)
             builder = FileSink.for_row_format(options["path"], encoder)
             builder = builder.with_output_file_config(
                 OutputFileConfig(part_suffix=_SUFFIXES.get(options["format"], ""))
             )
-        builder = builder.with_bucket_assigner(FolderOfRow()).with_rolling_policy(rolling)
+        builder = builder.with_rolling_policy(rolling)
         if options["auto-compaction"]:
             size = options["compaction.file-size"] or options["sink.rolling-policy.file-size"]
             compaction = FileCompactStrategy.builder().set_size_threshold(size).enable_compaction_on_checkpoint(1)
             builder = builder.enable_compact(compaction.build())
-        sink = stream.map(row).name("files").sink_to(self._folders(builder.build())).name(context.path)
-        return sink if options["sink.parallelism"] is None else sink.set_parallelism(options["sink.parallelism"])
+        return self._folders(builder.build())
 
     def _bulk_format(self, data: Columns) -> BulkFormat:
-        arrow = importlib.import_module("pyarrow")
-        kind = self._options["format"]
+        kind, options = self._options["format"], self._options
         if kind == "avro":
             import json  # noqa: PLC0415 - only for Avro
 
-            return AvroFormat(json.dumps(avro_type(data)), codec=self._options["avro.codec"] or "null")
-        schema = arrow.schema([arrow.field(name, arrow_type(type_)) for name, type_ in data])
-        if kind == "parquet":
-            compression = self._options["parquet.compression"]
-            return ParquetFormat(schema, compression=compression.lower() if compression else None)
-        compression = self._options["orc.compress"]
-        return OrcFormat(schema, compression=compression.lower() if compression else None)
+            return TableDocuments(AvroFormat(json.dumps(avro_type(data)), codec=options["avro.codec"] or "null"), data)
+        compression = options["parquet.compression" if kind == "parquet" else "orc.compress"]
+        of_columns = ParquetBatches if kind == "parquet" else OrcBatches
+        return of_columns(compression=compression.lower() if compression else None)
 
 
 _SUFFIXES = {"csv": ".csv", "json": ".json"}

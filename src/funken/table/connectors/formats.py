@@ -16,20 +16,34 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from funken.columnar.block import Block
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.connectors.formats.csv_schema import CsvSchema
+from funken.connectors.formats.json_columns import PLAIN_NAME
 from funken.connectors.formats.protobuf_schema import ProtobufSchema, fields_of
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.changelog import ChangelogMode
-from funken.table.connectors.json_values import JsonReader, JsonRules, JsonWriter, avro_type, text_reader, text_writer
+from funken.table.connectors.json_values import (
+    JsonBlocks,
+    JsonReader,
+    JsonRules,
+    JsonWriter,
+    avro_type,
+    text_reader,
+    text_writer,
+    unchanged,
+)
 from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, one_of, text
 from funken.table.types import LogicalType, RowType
+from funken.table.values import to_python
 from funken.types.info import Types
 from funken.types.row import Row, RowKind
 
 Columns = tuple[tuple[str, LogicalType], ...]
+_PLAIN = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "CHAR", "VARCHAR"})
+"""Types whose columns are written as text without their values."""
 _ADDED = (RowKind.INSERT, RowKind.UPDATE_AFTER)
 
 
@@ -119,9 +133,26 @@ class JsonRows(DeserializationSchema, SerializationSchema):
             raise
         return [] if values is None else [Row(*values)]
 
+    @property
+    def makes_blocks(self) -> bool:
+        """Whether the parser can look for all fields."""
+        return bool(self.columns) and all(PLAIN_NAME.fullmatch(name) for name, _ in self.columns)
+
+    def lines_to_blocks(self) -> Callable[[bytes], Block | None]:
+        """Return what makes blocks of lines."""
+        return JsonBlocks(self.columns, self.rules).of_lines
+
     def serialize(self, value: Any) -> bytes:
         """Write a row as an object."""
         return self._writer.text(value).encode()
+
+    takes_columns = True
+
+    def messages_of(self, block: Any) -> list[bytes]:
+        """Write the rows of a table's block."""
+        columns = zip(block.batch.columns, self.columns, strict=True)
+        texts = self._writer.texts([to_python(column, type_) for column, (_, type_) in columns])
+        return [text.encode() for text in texts]
 
 
 # ---- change data capture in JSON
@@ -405,6 +436,18 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
             except ValueError:
                 continue
         return None
+
+    takes_columns = True
+
+    def messages_of(self, block: Any) -> list[bytes]:
+        """Write the rows of a table's block."""
+        schema, writers = self._lines
+        columns = []
+        for column, (_, type_), write in zip(block.batch.columns, self.columns, writers, strict=True):
+            plain = write is unchanged and type_.root in _PLAIN
+            values = [] if plain else to_python(column, type_)
+            columns.append(column if plain else [None if value is None else write(value) for value in values])
+        return schema.lines_of(columns)
 
     def serialize(self, value: Any) -> bytes:
         """Write a row as a line, without its end."""

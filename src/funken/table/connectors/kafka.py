@@ -288,16 +288,19 @@ class TopicTable(ScanTable, SinkTable):
         """Return the rows."""
         options, read, every = self._options, self._read, self._context.names
         values = [at for at, place in enumerate(self._value_places) if every[place] in read]
-        rows = TopicRows(
-            len(read),
-            self._value.decoder(tuple(self._value_columns[at] for at in values)),
-            tuple(read.index(every[self._value_places[at]]) for at in values),
-            None if self._key is None else self._key.decoder(self._key_columns),
-            self._key_places,
-            tuple(key for key, _ in self._context.metadata),
-            self._upsert,
-        )
-        builder = KafkaSource.builder().set_properties(self._properties).set_deserializer(rows)
+        columns = tuple(self._value_columns[at] for at in values)
+        places = tuple(read.index(every[self._value_places[at]]) for at in values)
+        metadata = tuple(key for key, _ in self._context.metadata)
+        builder = KafkaSource.builder().set_properties(self._properties)
+        if self._key is None and not metadata:  # a row is its value
+            in_order = tuple(columns[places.index(place)] for place in range(len(read)))
+            builder = builder.set_value_only_deserializer(self._value.decoder(in_order))
+        else:
+            key = None if self._key is None else self._key.decoder(self._key_columns)
+            rows = TopicRows(
+                len(read), self._value.decoder(columns), places, key, self._key_places, metadata, self._upsert
+            )
+            builder = builder.set_deserializer(rows)
         if not self._upsert and options["topic-pattern"] is not None:
             builder = builder.set_topic_pattern(options["topic-pattern"])
         else:

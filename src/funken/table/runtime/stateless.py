@@ -171,7 +171,11 @@ class RowsToTable(TableOperator):
     def process_block(self, block: Block) -> None:
         """Convert a block."""
         if isinstance(block, TableBlock):
-            self.output.emit_block(block)
+            arrow = self.schema.arrow
+            same = block.schema.equals(arrow)
+            self.output.emit_block(
+                block if same else block.with_columns(_cast(block.batch.columns, self.schema), arrow)
+            )
             return
         values, stamps = block.rows()
         if values and isinstance(values[0], pa.RecordBatch):

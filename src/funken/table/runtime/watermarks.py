@@ -77,8 +77,11 @@ class RowtimeWatermarks(WatermarkGenerator):
     def on_values(self, values: Sequence[Any]) -> Iterator[tuple[int, int]]:
         """See the rows of a block; yield the watermarks, as numbers of rows before them and values."""
         spec = self._spec
-        rows = [[value[place] for place in spec.places] for value in values]
-        batch = spec.schema.of_rows(rows).batch
+        if isinstance(values, TableBlock):
+            arrays = [values.batch.column(place) for place in spec.places]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=spec.schema.arrow)
+        else:
+            batch = spec.schema.of_rows([[value[place] for place in spec.places] for value in values]).batch
         marks = evaluate([spec.expression], batch, self._context)[0]
         reached = np.maximum.accumulate(_millis(marks))
         if spec.per_record:
