@@ -494,7 +494,7 @@ class DeltaCommitter(TableCommitter):
         return {file_of({"path": uri.rpartition("/")[2]}) for uri in table.file_uris()}
 
     def add(self, table: Any, files: Sequence[DataFile], marks: Mapping[str, int]) -> None:
-        """Write one version."""
+        """Write one version: a blind append, so that no concurrent UPDATE, DELETE or MERGE of Spark conflicts with it."""
         library, actions = deltalake(), deltalake("deltalake.transaction")
         added = [
             actions.AddAction(
@@ -506,7 +506,9 @@ class DeltaCommitter(TableCommitter):
         transactions = [library.Transaction(name, number) for name, number in marks.items()]
         table.create_write_transaction(
             added, "append", table.schema(), table.metadata().partition_columns,
-            commit_properties=library.CommitProperties(app_transactions=transactions),
+            commit_properties=library.CommitProperties(
+                custom_metadata={"isBlindAppend": True}, app_transactions=transactions
+            ),
         )  # fmt: skip
 
     def remover(self) -> Callable[[str], Any]:

@@ -50,6 +50,7 @@ def test_both_writers_have_all_their_rows_once(tmp_path, compacts):
     assert sum(row["word"] == "first" for row in rows) == 1
     commits = [each.get("operation") for each in deltalake.DeltaTable(path).history()]
     assert commits.count("WRITE") > THEIRS + 2  # both wrote while the other did
+    assert sum(each.get("isBlindAppend") is True for each in deltalake.DeltaTable(path).history()) > 2
 
 
 def _compact(path):
