@@ -64,7 +64,7 @@ from funken.table.runtime.async_calls import AsyncStage, AsyncTableCalls, has_as
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import TableForward, TableGlobal, table_hash
 from funken.table.runtime.group import Bundle
-from funken.table.runtime.match import MatchesToTable, clause_of
+from funken.table.runtime.match import MatchesToTable, RowExpression, clause_of
 from funken.table.runtime.operator import TableOperator, TableSpec
 from funken.table.runtime.sink import ConstraintRules, Enforce, FinalRows, Sort, TableSink
 from funken.table.types import BigIntType, LogicalType
@@ -92,7 +92,7 @@ def schema_of(row_type: RelationType) -> BlockSchema:
 
 _NOT_DESCRIBED = {
     *("upsert_keys", "span", "options", "mode", "row_type", "ttl", "left_ttl", "right_ttl"),
-    *("watermark", "settings", "pushed", "versions", "phase", "keep", "hinted", "ttls"),
+    *("watermark", "settings", "pushed", "versions", "phase", "keep", "hinted", "ttls", "functions"),
 }
 
 
@@ -700,7 +700,8 @@ def _match(self: Translation, node: nodes.ExecMatch) -> Built:
     uid = self.uid_of(node, (rows,), "match")
     before = {each.id for each in self.env.graph}
     stream: DataStream[Any] = DataStream(self.env, rows.inputs)
-    found = match_recognize(clause_of(node.clause), stream, processing_time=not node.rowtime)
+    functions = {name: RowExpression(expression, types, self.parameters) for name, expression, types in node.functions}
+    found = match_recognize(clause_of(node.clause), stream, processing_time=not node.rowtime, functions=functions)
     width = self.parallelism if node.partition else SINGLE
     if width is not None:
         found.set_parallelism(width)
