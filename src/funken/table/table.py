@@ -333,7 +333,7 @@ class Table:
         if not isinstance(last.type, RowType):
             return table.select(
                 *(col(column.name) for column in kept),
-                col(last.name).alias("_c0" if last.name == "$row" else last.name),
+                col(last.name).alias("f0" if last.name == "$row" else last.name),
             )
         fields = [col(last.name).get(field.name).alias(field.name) for field in last.type.fields]
         return table.select(*(col(column.name) for column in kept), *fields)

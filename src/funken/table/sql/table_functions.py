@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -61,8 +62,9 @@ def bind_table_function(builder: Any, tree: exp.Anonymous) -> LogicalNode:
         return call.changelog(name)
     if name in MODELS:
         return call.model(name)
-    ExpressionBinder(Scope(), builder.binder).unknown_function(tree, name)
-    raise AssertionError
+    near = difflib.get_close_matches(name, [*_WINDOWS, *CHANGELOG, *MODELS, *SEARCH], 1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    fail(tree, f"No match found for function signature {call.name}(..): there is no table function of this name.{hint}")
 
 
 class TableFunctionCall:
