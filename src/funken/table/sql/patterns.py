@@ -244,7 +244,8 @@ class _Expressions:
         found = list(self._navigations(tree))
         if all(isinstance(each, exp.Column) and each.table in {"", name} for each in found):
             return f"{quoted(name)}.{quoted(self._computed(tree))}"
-        scope, texts, columns = Scope(parent=None), [], []
+        scope, texts = Scope(parent=None), []
+        columns: list[OutputColumn] = []
         for each in found:
             given = self._found(each)
             if given not in texts:
