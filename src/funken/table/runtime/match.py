@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import functools
 import re
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from funken.expr.evaluate import EvaluationContext, evaluate
 from funken.expr.ir import Node
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.stateless import RowsToTable
+from funken.timing.clock import SystemClock
 
 _QUOTED = re.compile(r"`((?:[^`]|``)*)`")
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -52,7 +52,7 @@ class RowExpression:
         from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - the whole table, only where SQL runs
 
         zone = self._parameters.get("time_zone", "UTC")
-        return EvaluationContext(FUNCTIONS, zone, lambda: time.time_ns() // 1_000_000, lambda: None, self._parameters)
+        return EvaluationContext(FUNCTIONS, zone, SystemClock().now, parameters=self._parameters)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_context"}

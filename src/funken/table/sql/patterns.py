@@ -145,9 +145,16 @@ class _Clause:
 
     @staticmethod
     def _list(reader: StatementReader) -> list[str]:
-        found = [reader.expression(*_CLAUSES)]
+        def item() -> str:
+            begin = reader.current.start if reader.current is not None else 0
+            reader.expression(*_CLAUSES)
+            if reader.word(-1) == "AS" and reader.current is not None:  # a name like a word of a clause
+                reader.at += 1
+            return reader.text[begin : reader.tokens[reader.at - 1].end + 1]
+
+        found = [item()]
         while reader.words(","):
-            found.append(reader.expression(*_CLAUSES))
+            found.append(item())
         return found
 
 
