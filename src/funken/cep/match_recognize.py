@@ -8,7 +8,7 @@ its own row, and at those before it in the partition, is evaluated once per row.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +40,18 @@ _UNITS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000,
 
 
 def match_recognize(
-    query: str, stream: DataStream, columns: Sequence[str] | None = None, processing_time: bool = False
+    query: str,
+    stream: DataStream,
+    columns: Sequence[str] | None = None,
+    processing_time: bool = False,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> DataStream:
     """Return the matches of a MATCH_RECOGNIZE clause in a stream, as ``Row``s of the partition's columns and the measures.
 
     ``query`` is the clause, alone or behind ``SELECT * FROM name``. Records are mappings, ``Row``s or objects with attributes; or
     tuples, with ``columns`` to name their items. The first column of ORDER BY stands for the time of the stream, which has
     its timestamps and watermarks already; ``PROCTIME()`` stands for processing time, as any column does with ``processing_time``.
+    Conditions may call ``functions`` by their names.
 
     >>> from funken import WatermarkStrategy
     >>> from funken.testing import local
@@ -63,7 +68,7 @@ def match_recognize(
     >>> found.execute_and_collect(limit=9)
     [Row(symbol='ACME', top=13, bottom=11, since=5)]
     """
-    clause = _Clause(query, _Columns(columns))
+    clause = _Clause(query, _Columns(columns), functions or {})
     keyed = stream.key_by(_Key(clause.partition, clause.column)) if clause.partition else stream
     measures = clause.measures()
     by_clock = clause.processing_time or processing_time
@@ -171,8 +176,9 @@ class _Measures(PatternProcessFunction):
 class _Clause:
     """A parsed MATCH_RECOGNIZE clause."""
 
-    def __init__(self, query: str, column: _Columns) -> None:
+    def __init__(self, query: str, column: _Columns, functions: Mapping[str, Callable[..., Any]]) -> None:
         self.column = column
+        self.functions = functions
         self.within, subsets, parsed = _parsed(query)
         self.parsed: dict[str, Any] = parsed.args
         self.shown = self.parsed["pattern"].name if self.parsed.get("pattern") else ""
@@ -258,7 +264,7 @@ class _Clause:
                 raise InvalidProgram(
                     f"MATCH_RECOGNIZE, DEFINE: {name} is no variable of PATTERN: {', '.join(self.variables)}."
                 )
-            compiler = Compiler(f"DEFINE {name}", [*self.variables, *self.subsets], self.column, own=name)
+            compiler = Compiler(f"DEFINE {name}", [*self.variables, *self.subsets], self.column, name, self.functions)
             compiled = compiler.compile(each.this)
             (others if compiler.looks_back else own)[name] = compiled
             facts[name] = tuple(sorted(compiler.facts, key=repr))

@@ -8,7 +8,7 @@ What is not supported is refused when it is compiled, with the clause in which i
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from sqlglot import expressions as sql
@@ -60,10 +60,19 @@ _FACTS: dict[type, tuple[str, ...]] = {
 class Compiler:
     """Compiles the expressions of a clause.
 
-    ``own`` is the variable that is being defined, if any: its last row is the one that the pattern may take.
+    ``own`` is the variable that is being defined, if any: its last row is the one that the pattern may take. ``functions`` may be
+    called by their names.
     """
 
-    def __init__(self, clause: str, variables: Sequence[str], column: ColumnGetter, own: str = "") -> None:
+    def __init__(
+        self,
+        clause: str,
+        variables: Sequence[str],
+        column: ColumnGetter,
+        own: str = "",
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        self._functions = functions or {}
         self._clause = clause
         self._variables = variables
         self._get = column
@@ -178,6 +187,9 @@ class Compiler:
 
     def _named(self, given: Any) -> Compiled:
         name = given.name.upper()
+        if given.name in self._functions:
+            function, operands = self._functions[given.name], [self.compile(each) for each in given.expressions]
+            return lambda rows: function(*[operand(rows) for operand in operands])
         if name == "MATCH_ROWTIME" and not self._own:
             return lambda rows: rows.timestamp
         if name == "CLASSIFIER" and not given.expressions:

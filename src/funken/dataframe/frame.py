@@ -665,4 +665,5 @@ class GroupedDataFrame:
         """Aggregate the rows of each group; the columns are the keys, then the aggregates, those by name last."""
         aggregates = given.aggregates(aggs, named_aggs)
         keys = self._grouping_keys
-        return DataFrame(self._dataframe._table.group_by(*keys).select(*keys, *aggregates))
+        groups = self._dataframe._table.group_by(*(key if key._plain is None else key._plain for key in keys))
+        return DataFrame(groups.select(*keys, *aggregates))

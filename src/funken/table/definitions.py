@@ -304,7 +304,8 @@ def _without_part(table: CatalogTable, statement: st.Alter) -> CatalogTable:
                     f"['{name}']."
                 )
         table = replace(table, key_name=None)
-    return replace(table, **{part: nothing})
+    changes: dict[str, Any] = {part: nothing}
+    return replace(table, **changes)
 
 
 def _changed(table: CatalogTable, statement: st.Alter) -> CatalogTable:

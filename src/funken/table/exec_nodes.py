@@ -499,6 +499,7 @@ class ExecMatch(ExecNode):
     order: tuple[SortKey, ...]
     clause: Any
     rowtime: bool
+    functions: tuple[tuple[str, Node, tuple[Any, ...]], ...] = ()
 
 
 @dataclass(frozen=True)

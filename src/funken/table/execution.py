@@ -371,6 +371,7 @@ def _alter(env: TableEnvironment, statement: st.Alter) -> TableResult:
     if statement.action == "AS":
         plan = binder(env).query(statement.query)
         columns = tuple(TableColumn(column.name, column.type) for column in plan.row_type)
+        assert isinstance(entry, CatalogView)
         entry = replace(entry, query=statement.query_text, columns=columns, text=statement.query_text)
     else:
         from funken.table.definitions import altered  # noqa: PLC0415 - few statements alter

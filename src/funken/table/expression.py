@@ -297,20 +297,15 @@ class Expression:
 
     def get(self, name_or_index: str | int) -> Expression:
         """Return a field of a ROW, by name or position."""
-        shown = (
-            f"{self._column}$_{name_or_index}" if isinstance(name_or_index, int) else f"{self._column}${name_or_index}"
-        )
-        names = {} if self._column is None else {"name": shown}
-        if isinstance(name_or_index, int):
-            return Expression(
-                lambda r: f"`$FIELD`({self.sql(r)}, {name_or_index})", f"get({self}, {name_or_index})", **names
-            )
-        return Expression(
-            lambda r: f"({self.sql(r)}).{quoted(name_or_index)}",
-            f"get({self}, {name_or_index!r})",
-            arguments=(self, name_or_index),
-            **names,
-        )
+        is_place = isinstance(name_or_index, int)
+        shown = f"{self._column}${'_' if is_place else ''}{name_or_index}"
+
+        def render(rendering: Rendering) -> str:
+            row = self.sql(rendering)
+            return f"`$FIELD`({row}, {name_or_index})" if is_place else f"({row}).{quoted(str(name_or_index))}"
+
+        name = None if self._column is None else shown
+        return Expression(render, f"get({self}, {name_or_index!r})", name=name, arguments=(self, name_or_index))
 
     def at(self, index: Any) -> Expression:
         """Return an element of an ARRAY (from 1), or the value of a key of a MAP."""

@@ -585,13 +585,17 @@ class LogicalTableFunction(LogicalNode):
 
 @dataclass(frozen=True)
 class LogicalMatch(LogicalNode):
-    """MATCH_RECOGNIZE. ``clause`` is the text of its parentheses' content, for the compiler of patterns in ``cep``."""
+    """MATCH_RECOGNIZE. ``clause`` is the text of its parentheses' content, for the compiler of patterns in ``cep``.
+
+    ``functions`` are those that its conditions call: names, expressions over the arguments, and the types of these.
+    """
 
     input: LogicalNode
     partition: tuple[int, ...]
     order: tuple[SortKey, ...]
     clause: Any
     row_type: RelationType
+    functions: tuple[tuple[str, Node, tuple[Any, ...]], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def schema_of(row_type: RelationType) -> BlockSchema:
 
 _NOT_DESCRIBED = {
     *("upsert_keys", "span", "options", "mode", "row_type", "ttl", "left_ttl", "right_ttl"),
-    *("watermark", "settings", "pushed", "versions", "phase", "keep", "hinted", "ttls"),
+    *("watermark", "settings", "pushed", "versions", "phase", "keep", "hinted", "ttls", "functions"),
 }
 
 
@@ -729,7 +729,10 @@ def _match(self: Translation, node: nodes.ExecMatch) -> Built:
     uid = self.uid_of(node, (rows,), "match")
     before = {each.id for each in self.env.graph}
     stream: DataStream[Any] = DataStream(self.env, rows.inputs)
-    found = match_recognize(match.clause_of(node.clause), stream, processing_time=not node.rowtime)
+    functions = {
+        name: match.RowExpression(expression, types, self.parameters) for name, expression, types in node.functions
+    }
+    found = match_recognize(match.clause_of(node.clause), stream, processing_time=not node.rowtime, functions=functions)
     width = self.parallelism if node.partition else SINGLE
     if width is not None:
         found.set_parallelism(width)

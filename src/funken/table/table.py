@@ -13,7 +13,7 @@ from funken.table.logical import LogicalNode, LogicalSink, LogicalSort
 from funken.table.rendering import Rendering, path_parts
 from funken.table.schema import ResolvedSchema, Schema
 from funken.table.types import ArrayType, RowType, quoted
-from funken.table.udf import TableAggregateDefinition
+from funken.table.udf import FunctionDefinition, TableAggregateDefinition
 from funken.table.window import GroupWindow, OverWindow, WindowProperties
 
 if TYPE_CHECKING:
@@ -119,6 +119,10 @@ class Table:
         chosen = self._expanded(fields)
         if not chosen:
             raise InvalidProgram("no column is selected, but a table has one at least.")
+        names = [name for one in chosen if (name := one._names[0] if one._names else one._column)]
+        twice = next((name for name in names if name != "*" and names.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidProgram(f"Ambiguous column name: {twice}. Name one of the two otherwise, with alias().")
 
         def build(rendering: Rendering, name: str) -> str:
             behind = tail if group is None else f" GROUP BY {group(rendering)}"
@@ -147,6 +151,8 @@ class Table:
     def alias(self, field: str, *fields: str) -> Table:
         """Rename the columns, in order; those behind the last name keep theirs."""
         names = [field, *fields]
+        if "*" in names:
+            raise InvalidProgram("alias() does not take '*': name the columns.")
         if len(names) > len(self.names):
             raise InvalidProgram(f"alias() names {len(names)} columns, but the table has {len(self.names)}.")
         names += self.names[len(names) :]
@@ -171,8 +177,12 @@ class Table:
     def rename_columns(self, *fields: Any) -> Table:
         """Rename columns, which keep their places: ``rename_columns(col("a").alias("b"))``."""
         renamed = {one._column or str(one): one for one in map(lit_or_expression, fields)}
-        for name in renamed:
+        for name, one in renamed.items():
             self._known(name)
+            if not one._names:
+                raise InvalidProgram(
+                    f"rename_columns() takes new names, as in col({name!r}).alias('new'), but {one} has none."
+                )
         return self.select(*(renamed.get(name, col(name)) for name in self.names))
 
     def drop_columns(self, *fields: Any) -> Table:
@@ -190,6 +200,8 @@ class Table:
 
     def filter(self, predicate: Any) -> Table:
         """Keep the rows for which a condition is TRUE."""
+        if predicate is None:
+            raise InvalidProgram("a filter is a condition such as col('a') > 1, but it is None.")
         condition = lit_or_expression(predicate)
         return self._query(lambda r, name: f"SELECT * FROM {name} WHERE {condition.sql(r)}")
 
@@ -206,6 +218,7 @@ class Table:
 
     def offset(self, offset: int) -> Table:
         """Leave out the first rows."""
+        _check_count("offset", offset)
         plan = self._plan
         if isinstance(plan, LogicalSort) and plan.fetch is None and not plan.offset:
             return Table(self._environment, replace(plan, offset=offset))
@@ -213,6 +226,7 @@ class Table:
 
     def fetch(self, fetch: int) -> Table:
         """Keep the first rows."""
+        _check_count("fetch", fetch)
         plan = self._plan
         if isinstance(plan, LogicalSort) and plan.fetch is None:
             return Table(self._environment, replace(plan, fetch=fetch))
@@ -340,7 +354,7 @@ class Table:
         if not isinstance(last.type, RowType):
             return table.select(
                 *(col(column.name) for column in kept),
-                col(last.name).alias("_c0" if last.name == "$row" else last.name),
+                col(last.name).alias("f0" if last.name == "$row" else last.name),
             )
         fields = [col(last.name).get(field.name).alias(field.name) for field in last.type.fields]
         return table.select(*(col(column.name) for column in kept), *fields)
@@ -458,6 +472,11 @@ class Table:
         print(self.get_resolved_schema())  # noqa: T201 - that is what it is for
 
 
+def _check_count(what: str, rows: int) -> None:
+    if rows < 0:
+        raise InvalidProgram(f"{what}() takes a number of rows from 0 on, but it is {rows}.")
+
+
 def _items(fields: Sequence[Expression], rendering: Rendering) -> list[str]:
     """Return the items of a SELECT list, those without a name under Flink's name."""
     items = []
@@ -502,7 +521,10 @@ class GroupedTable:
 
     def aggregate(self, func: Any) -> AggregatedTable:
         """Compute one row of each group by an aggregate function."""
-        return AggregatedTable(self, self._table._applied(func))
+        call = self._table._applied(func)
+        if isinstance(call._function, FunctionDefinition) and call._function.kind != "aggregate":
+            raise InvalidProgram(f"aggregate() takes an aggregate function, of udaf() for example, but {call} is none.")
+        return AggregatedTable(self, call)
 
     def flat_aggregate(self, func: Any) -> FlatAggregateTable:
         """Compute any number of rows of each group by a table aggregate function."""

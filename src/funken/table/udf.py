@@ -941,6 +941,8 @@ def definition_of(function: Any, name: str = "") -> Any:
         return udaf(function, name=name)
     if isinstance(function, TableFunction):
         return udtf(function, name=name)
+    if not callable(function) and not hasattr(function, "eval"):
+        raise InvalidProgram(f"a function is a callable or an object with eval(), but {function!r} is neither.")
     found: Callable[..., Any] = function
     return udf(found, name=name)
 

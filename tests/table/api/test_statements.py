@@ -178,6 +178,12 @@ def test_views_are_named_queries(env):
         run(env, "SELECT * FROM w")
 
 
+def test_constants_of_partition_are_of_its_keys(env):
+    env.execute_sql("CREATE TABLE t (a INT, p STRING) PARTITIONED BY (p) WITH ('connector' = 'blackhole')")
+    with pytest.raises(InvalidTable, match="'a' of PARTITION is no key of the partitions .* which has: p"):
+        env.execute_sql("INSERT INTO t PARTITION (a = '1') SELECT 'x'")
+
+
 def test_views_keep_comments_and_have_no_column_twice(env):
     env.execute_sql("CREATE VIEW v (x COMMENT 'first', y) COMMENT 'both' AS SELECT 1, 'a'")
     env.execute_sql("ALTER VIEW v AS SELECT 2 AS x, 'b' AS z")

@@ -578,9 +578,25 @@ def test_properties_of_windows_beside_results_of_aggregate_functions(names):
         (lambda table: table.select(with_columns(0)), "no column 0, but 3"),
         (lambda table: table.select(without_columns(range_("id", "w"))), "no column 'w', but 3"),
         (lambda table: table.select(with_columns(range_("v", "k"))), "the first stands behind the last"),
+        (lambda table: table.select(col("id"), col("v").alias("id")), "Ambiguous column name: id"),
+        (lambda table: table.rename_columns(col("id").alias("k")), "Ambiguous column name: k"),
+        (lambda table: table.alias("a", "a"), "Ambiguous column name: a"),
+        (lambda table: table.alias("*"), r"alias\(\) does not take '\*'"),
+        (lambda table: table.rename_columns(col("id")), "takes new names"),
+        (lambda table: table.filter(None), "but it is None"),
+        (lambda table: table.fetch(-1), "from 0 on, but it is -1"),
+        (lambda table: table.offset(-2), "from 0 on, but it is -2"),
+        (lambda table: table.aggregate(udf(lambda v: v, result_type="INT")(col("v"))), "takes an aggregate function"),
     ],
 )
 def test_columns_that_there_are_not_are_named(choose, message):
     table = TableEnvironment.create().from_elements([(1, "a", 10)], ["id", "k", "v"])
     with pytest.raises(InvalidProgram, match=message):
         choose(table)
+
+
+def test_what_is_registered_as_a_function_can_be_called():
+    tables = TableEnvironment.create()
+    for register in (tables.create_temporary_function, tables.create_temporary_system_function):
+        with pytest.raises(InvalidProgram, match="neither"):
+            register("f", None)

@@ -117,6 +117,10 @@ def test_the_columns_of_a_query(tables, query, expected):
         ("SELECT SUM(v) FILTER (v > 1) FROM a", 'Encountered "v" at line 1, column 23. Expected WHERE'),
         ("SELECT v == 1 FROM a", "SQL parse failed"),
         ("SELECT v AS 'x' FROM a", "SQL parse failed"),
+        (
+            "SELECT * FROM TUMBEL(TABLE a, DESCRIPTOR(ts), INTERVAL '1' DAY)",
+            "there is no table function of this name. Did you mean TUMBLE?",
+        ),
         ("SELECT x FROM (SELECT k AS x, v AS x FROM a)", "Column 'x' is ambiguous"),
         ("SELECT t.x FROM (SELECT k AS x, v AS x FROM a) AS t", "Column 'x' is ambiguous"),
         ("SELECT DISTINCT ON (k) v FROM a", "DISTINCT ON is not supported"),

@@ -272,6 +272,7 @@ _OPTIONS = (
     ConnectorOption("sink.partition-commit.success-file.name", text, "_SUCCESS"),
     ConnectorOption("auto-compaction", boolean, False),
     ConnectorOption("compaction.file-size", memory_bytes, None),
+    ConnectorOption("compaction.parallelism", integer, None, unused="a writer puts its own files together"),
 )
 _COLUMN_OPTIONS = {
     "parquet": (

@@ -91,7 +91,7 @@ class BlackholeFactory(TableFactory):
 
 # ---- datagen
 
-_FIELD_OPTIONS = {
+_FIELD_OPTIONS: dict[str, Callable[[str], Any]] = {
     "min": text, "max": text, "max-past": duration, "length": integer, "var-len": boolean, "null-rate": float,
     "start": integer, "end": integer,
 }  # fmt: skip

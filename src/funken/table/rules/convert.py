@@ -359,6 +359,7 @@ class Converter:
             node.order,
             node.clause,
             time is TimeAttribute.ROWTIME,
+            node.functions,
             row_type=node.row_type,
         )
 

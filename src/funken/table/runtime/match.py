@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import re
+from collections.abc import Sequence
 from typing import Any
 
+from funken.expr.evaluate import EvaluationContext, evaluate
+from funken.expr.ir import Node
+from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.stateless import RowsToTable
+from funken.timing.clock import SystemClock
 
 _QUOTED = re.compile(r"`((?:[^`]|``)*)`")
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -31,6 +37,30 @@ def _timed(value: Any, kind: Any) -> Any:
     if isinstance(value, int) and kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         return (_UTC_EPOCH if kind.root == "TIMESTAMP_LTZ" else _EPOCH) + datetime.timedelta(milliseconds=value)
     return value
+
+
+class RowExpression:
+    """An expression of SQL over a few values, as a function: what a condition asks of several rows of a match."""
+
+    def __init__(self, node: Node, types: Sequence[Any], parameters: dict[str, Any]) -> None:
+        names = [f"$a{place}" for place in range(len(types))]
+        self._node, self._parameters = node, parameters
+        self._schema = BlockSchema(names, types)
+
+    @functools.cached_property
+    def _context(self) -> EvaluationContext:
+        from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - the whole table, only where SQL runs
+
+        zone = self._parameters.get("time_zone", "UTC")
+        return EvaluationContext(FUNCTIONS, zone, SystemClock().now, parameters=self._parameters)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_context"}
+
+    def __call__(self, *values: Any) -> Any:
+        """Return the value."""
+        batch = self._schema.of_rows([values]).batch
+        return evaluate([self._node], batch, self._context)[0][0].as_py()
 
 
 def clause_of(clause: Any) -> str:

@@ -228,7 +228,7 @@ class ExpressionBinder:
         if handler is None:
             name = _BINARY.get(type(tree))
             if name is None:
-                fail(tree, f"{type(tree).__name__} is not supported: {tree.sql()[:80]}")
+                fail(tree, f"{type(tree).__name__} is not supported in an expression")
             return self.call(tree, name, [tree.this, tree.expression])
         return handler(self, tree)
 

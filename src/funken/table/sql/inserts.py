@@ -69,6 +69,11 @@ def sink(
     for name in static:
         if name not in names:
             raise InvalidTable(f"Column '{name}' of PARTITION is not found in '{table.path}'.")
+        if name not in table.table.partition_keys:
+            keys = ", ".join(table.table.partition_keys) or "none"
+            raise InvalidTable(
+                f"Column '{name}' of PARTITION is no key of the partitions of '{table.path}', which has: {keys}."
+            )
     if columns is not None:
         unknown = [name for name in columns if name not in names]
         if unknown:

@@ -26,8 +26,9 @@ from funken.table.logical import (
 from funken.table.sql import subqueries
 from funken.table.sql.expressions import AggregateRef, ExpressionBinder, OverRef, SubQueryRef, has
 from funken.table.sql.hints import check_hints, lifetime, lookup_settings
+from funken.table.sql.patterns import bind_match
 from funken.table.sql.scopes import OuterRef, Scope, ScopeRelation, fail
-from funken.table.sql.table_functions import SEARCH, TableFunctionCall, bind_match, bind_table_function
+from funken.table.sql.table_functions import SEARCH, TableFunctionCall, bind_table_function
 from funken.table.sql.trees import hints_of, renamed
 from funken.table.types import ArrayType, IntType, MapType, MultisetType, RowType
 
