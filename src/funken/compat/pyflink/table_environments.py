@@ -137,6 +137,13 @@ class TableEnvironment(native.TableEnvironment):
         result._rows = _Collected(result._rows, [_collected(type_) for type_ in plan.row_type.types])
         return result
 
+    def job_environment(self, sinks: Any) -> Any:
+        """Return where sinks become a job, and note whether it takes the streams of the program."""
+        found = super().job_environment(sinks)
+        if found is self.stream_environment and hasattr(found, "_remembered"):
+            found._remembered["taken by tables"] = True
+        return found
+
     def fresh_environment(self) -> Any:
         """Return an empty environment with the options of this one, and its Python files."""
         made: Any = adopt(super().fresh_environment())
