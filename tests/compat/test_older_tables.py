@@ -153,7 +153,8 @@ def test_files_of_csv_of_flink_1_10_have_no_quotes_and_may_have_more_fields(t_en
     (tmp_path / "in.csv").write_text('say "hi",1,x\n"b,2\n')
     path, columns = str(tmp_path / "in.csv"), (["w", "n"], [DataTypes.STRING(), DataTypes.INT()])
     t_env.execute_sql(
-        f"CREATE TABLE one (w STRING, n INT) WITH ('connector.type' = 'filesystem', 'connector.path' = '{path}', 'format.type' = 'csv')"
+        "CREATE TABLE one (w STRING, n INT) WITH "
+        f"('connector.type' = 'filesystem', 'connector.path' = '{path}', 'format.type' = 'csv')"
     )
     schema = Schema().field("w", DataTypes.STRING()).field("n", DataTypes.INT())
     t_env.connect(FileSystem().path(path)).with_format(OldCsv()).with_schema(schema).create_temporary_table("two")
