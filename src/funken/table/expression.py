@@ -298,7 +298,9 @@ class Expression:
         """Return a field of a ROW, by name or position."""
         if isinstance(name_or_index, int):
             place = name_or_index + 1
-            return Expression(lambda r: f"({self.sql(r)})[{place}]", f"get({self}, {name_or_index})")
+            return Expression(
+                lambda r: f"({self.sql(r)})[{place}]", f"get({self}, {name_or_index})", arguments=(self, name_or_index)
+            )
         return Expression(
             lambda r: f"({self.sql(r)}).{quoted(name_or_index)}",
             f"get({self}, {name_or_index!r})",
