@@ -47,10 +47,10 @@ def test_a_package_folder_travels_as_well(env, collect, tmp_path):
 
 def test_the_modules_of_a_folder_are_imported_as_in_pyflink(env, collect, tmp_path):
     (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "funken_lib_three.py").write_text("N = 4")
+    (tmp_path / "lib" / "funken_lib_in_folder.py").write_text("N = 4")
     env.add_python_file(str(tmp_path / "lib"))
 
-    assert collect(env.from_collection([1]).map(lambda x: __import__("funken_lib_three").N)) == [4]
+    assert collect(env.from_collection([1]).map(lambda x: __import__("funken_lib_in_folder").N)) == [4]
 
 
 def test_an_archive_is_found_by_a_relative_path_while_the_job_runs(env, collect, tmp_path):
