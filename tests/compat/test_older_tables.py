@@ -419,3 +419,13 @@ def test_results_of_aggregate_functions_are_chosen_by_texts(t_env):
         chosen = grouped.select("b, a")
     found = chosen.to_pandas()
     assert sorted(zip(found["b"], found["a"], strict=True)) == [("once", 3), ("twice", 6)]
+
+
+def test_execute_has_nothing_to_do_behind_the_job_of_a_table(t_env):
+    from pyflink.common import Types
+
+    env = t_env.stream_environment
+    numbers = env.from_collection([1, 2], Types.LONG()).map(lambda n: 2 * n, Types.LONG())
+    assert sorted(t_env.from_data_stream(numbers).to_pandas()["f0"]) == [2, 4]
+    with pytest.warns(UserWarning, match="the streams have run in the job of their table"):
+        assert env.execute("again").get_net_runtime() == 0

@@ -246,6 +246,25 @@ def held_table(env: TableEnvironment, elements: Iterable[Any], schema: Any, veri
     return LogicalStream(HeldRows(rows), row_type, kinds=str(mode)[1:-1])
 
 
+def table_of_expressions(env: TableEnvironment, elements: Sequence[Any], schema: Any) -> Table:
+    """Return rows that are expressions as a table, as Flink's ``fromValues`` does."""
+    from funken.table.expression import col  # noqa: PLC0415 - they refer to one another
+
+    texts = [expression_text(each, env) for each in elements]
+    rows = ", ".join(text.removeprefix("ROW") if text.startswith("ROW(") else f"({text})" for text in texts)
+    table = env.sql_query(f"SELECT * FROM (VALUES {rows})")
+    if schema is None:
+        return table
+    columns = _named_types([[None] * len(table.names)], schema) if isinstance(schema, RowType) else None
+    if columns is None:
+        return table.alias(*schema)
+    if len(columns) != len(table.names):
+        raise InvalidProgram(f"a row has {len(table.names)} values, but the table has {len(columns)} columns.")
+    return table.select(
+        *(col(own).cast(type_).alias(name) for own, (name, type_) in zip(table.names, columns, strict=True))
+    )
+
+
 def _as_stored(values: list[Any], owns: Sequence[tuple[int, Any]]) -> tuple[Any, ...]:
     for place, type_ in owns:
         values[place] = type_.to_sql_type(values[place])

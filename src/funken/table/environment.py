@@ -251,13 +251,17 @@ class TableEnvironment:
         """Return rows that the program holds as a table.
 
         ``schema`` is a list of names, a list of types, or a ROW type; without one, names are ``_1``, ``_2``, ... and types are
-        those of the values.
+        those of the values. An element may also be an expression: ``row(1, "a")``.
 
         >>> TableEnvironment.create().from_elements([(1, "a"), (2, None)], ["n", "text"])
         <Table (n BIGINT, text STRING)>
         """
-        from funken.table.conversions import held_table  # noqa: PLC0415 - loads Arrow
+        from funken.table.conversions import held_table, table_of_expressions  # noqa: PLC0415 - loads Arrow
+        from funken.table.expression import Expression  # noqa: PLC0415 - loads Arrow
 
+        elements = list(elements)
+        if elements and all(isinstance(each, Expression) for each in elements):
+            return table_of_expressions(self, elements, schema)
         return Table(self, held_table(self, elements, schema, verify_schema))
 
     def from_pandas(self, pdf: Any, schema: Any = None, splits_num: int = 1) -> Table:
@@ -427,7 +431,7 @@ class TableEnvironment:
 
     def list_temporary_tables(self) -> list[str]:
         """Return the names of temporary tables and views, sorted."""
-        return self.catalogs.temporary_names("table", CatalogTable)
+        return self.catalogs.temporary_names("table")
 
     def list_temporary_views(self) -> list[str]:
         """Return the names of temporary views, sorted."""

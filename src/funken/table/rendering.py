@@ -76,10 +76,13 @@ class Rendering:
         """Return the name of an item of a SELECT list that the program gave none, when it has been rendered."""
         if str(item).startswith("get(") and item._arguments:
             value, field = item._arguments
-            return f"{value._column or self.item_name(value, place)}${field}"
+            own = f"_{field}" if isinstance(field, int) else field
+            return f"{value._column or self.item_name(value, place)}${own}"
         if str(item).startswith("cast(") and len(item._arguments) == 2:
             value, type_ = item._arguments
             below = value._column or self._aggregates.get(str(value))
+            if str(value).startswith("get("):
+                below = self.item_name(value, place)
             if below is not None:
                 return f"{below}-{type_.as_nullable()}"
         return item._name or self._aggregates.get(str(item), f"_c{place}")

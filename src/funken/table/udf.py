@@ -192,6 +192,23 @@ class ListView(list):  # type: ignore[type-arg]
         del self[:]
 
 
+class _Removable(Iterator[Any]):
+    """Goes over a map as it was at first; what it gave last may be removed from the map."""
+
+    def __init__(self, data: dict[Any, Any], given: Iterable[Any]) -> None:
+        self._data = data
+        self._pairs = iter(list(zip(data, given, strict=True)))
+        self._key: Any = None
+
+    def __next__(self) -> Any:
+        self._key, found = next(self._pairs)
+        return found
+
+    def remove(self) -> None:
+        """Remove what was given last."""
+        self._data.pop(self._key, None)
+
+
 class MapView(UserDict[Any, Any]):
     """A map as part of an accumulator.
 
@@ -215,15 +232,15 @@ class MapView(UserDict[Any, Any]):
 
     def items(self) -> Any:
         """Return the keys with their values."""
-        return self.data.items()
+        return _Removable(self.data, self.data.items())
 
     def keys(self) -> Any:
-        """Return the keys."""
-        return self.data.keys()
+        """Return the keys; ``remove()`` of their iterator removes the last one that it gave."""
+        return _Removable(self.data, self.data)
 
     def values(self) -> Any:
         """Return the values."""
-        return self.data.values()
+        return _Removable(self.data, self.data.values())
 
     def clear(self) -> None:
         """Remove all keys."""
@@ -763,7 +780,8 @@ class _PandasAccumulation(_Accumulation):
             state = self._function.create_accumulator()
             added = self._function.accumulate(state, *args)
             found = self._function.get_value(state) if _overrides(self._function, "get_value") else added
-        return internal_value(_plain(found), self._result)
+        plain = _plain(found)
+        return internal_value(None if plain != plain else plain, self._result)  # pandas has NaN for no value
 
 
 def _plain(value: Any) -> Any:

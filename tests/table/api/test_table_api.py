@@ -29,13 +29,14 @@ from funken.table.expressions import (
     not_,
     null_of,
     range_,
+    row,
     row_interval,
     with_columns,
     without_columns,
 )
 from funken.table.sql.statements import InvalidQuery
 from funken.table.types import DataTypes
-from funken.table.udf import AggregateFunction, TableAggregateFunction, udaf, udf, udtaf, udtf
+from funken.table.udf import AggregateFunction, MapView, TableAggregateFunction, udaf, udf, udtaf, udtf
 from funken.table.window import Over, Session, Slide, Tumble
 from funken.types.info import Types
 
@@ -300,6 +301,41 @@ def test_from_elements_infers_types_and_names(env):
         env.from_elements([(1, 2, 3)], "ROW<a INT, b INT>")
 
 
+def test_a_pandas_aggregate_of_no_values_is_null(env):
+    mean = udaf(lambda v: v.mean(), result_type="DOUBLE", func_type="pandas")
+    table = env.from_elements([("a", 1.0), ("a", 2.0), ("b", None)], ["k", "v"])
+    assert rows(table.group_by(col("k")).select(col("k"), mean(col("v")))) == [("a", 1.5), ("b", None)]
+
+
+def test_temporary_views_are_temporary_tables(env, orders):
+    env.create_temporary_view("seen", orders)
+    assert (env.list_temporary_tables(), env.list_temporary_views()) == (["seen"], ["seen"])
+
+
+def test_elements_may_be_expressions(env):
+    elements = [row(1, "abc", 2.0), row(2, "def", 3.0)]
+    types = [
+        DataTypes.FIELD("a", DataTypes.BIGINT()),
+        DataTypes.FIELD("b", DataTypes.STRING()),
+        DataTypes.FIELD("c", DataTypes.FLOAT()),
+    ]
+    table = env.from_elements(elements, DataTypes.ROW(types))
+    assert [type_.root for type_ in table.plan.row_type.types] == ["BIGINT", "VARCHAR", "FLOAT"]
+    assert rows(table) == [(1, "abc", 2.0), (2, "def", 3.0)]
+    assert env.from_elements(elements, ["x", "y", "z"]).names == ["x", "y", "z"]
+    with pytest.raises(InvalidProgram, match="a row has 3 values, but the table has 2 columns"):
+        env.from_elements(elements, DataTypes.ROW(types[:2]))
+
+
+def test_a_map_view_goes_over_what_it_had():
+    view = MapView({"a": 1, "b": 2, "c": 3})
+    keys = view.keys()
+    for key in keys:
+        if key != "b":
+            keys.remove()
+    assert (list(view.items()), list(view.values()), len(view)) == ([("b", 2)], [2], 1)
+
+
 def test_values_within_values_have_their_types_too(env):
     with pytest.raises(
         ValueDoesNotFit, match="field 'a' of an element of column 'c' is STRING, but a row has True there"
@@ -318,6 +354,8 @@ def test_fields_of_rows_are_columns(env):
     flat = table.select(col("id"), col("r").flatten)
     assert (flat.names, rows(flat)) == (["id", "r$x", "r$y"], [(7, 1, "a")])
     assert table.select(col("r").get("y")).names == table.select(col("r").y).names == ["r$y"]
+    chosen = table.select(col("r").get(0), col("r").get("y").cast("STRING"))
+    assert (chosen.names, rows(chosen)) == (["r$_0", "r$y-STRING"], [(1, "a")])
     with pytest.raises(InvalidQuery, match="'summ' is no field and no function of a value of the type BIGINT"):
         table.select(col("id").summ)
 

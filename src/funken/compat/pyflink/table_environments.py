@@ -18,6 +18,7 @@ from funken.config import default_configuration
 from funken.dataclass import dataclass
 from funken.table import config as native_config
 from funken.table import environment as native
+from funken.table import result as results
 from funken.table import table as tables
 from funken.table import window as windows
 from funken.table.conversions import each_change
@@ -76,7 +77,7 @@ class ModuleEntry(tuple[str, bool]):
 
     def __new__(cls, name: str, used: bool) -> ModuleEntry:
         """Make an entry."""
-        return super().__new__(cls, (name, used))  # type: ignore[type-var]
+        return super().__new__(cls, (name, used))
 
     def name(self) -> str:
         """Return the name."""
@@ -87,8 +88,8 @@ class ModuleEntry(tuple[str, bool]):
         return self[1]
 
 
-@adopting(native.TableResult)
-class TableResult(native.TableResult):
+@adopting(results.TableResult)
+class TableResult(results.TableResult):
     """The result of a statement."""
 
     def get_table_schema(self) -> TableSchema:
@@ -136,6 +137,13 @@ class TableEnvironment(native.TableEnvironment):
         result = super().collect(plan, name)
         result._rows = _Collected(result._rows, [_collected(type_) for type_ in plan.row_type.types])
         return result
+
+    def job_environment(self, sinks: Any) -> Any:
+        """Return where sinks become a job, and note whether it takes the streams of the program."""
+        found = super().job_environment(sinks)
+        if found is self.stream_environment and hasattr(found, "_remembered"):
+            found._remembered["taken by tables"] = True
+        return found
 
     def fresh_environment(self) -> Any:
         """Return an empty environment with the options of this one, and its Python files."""
