@@ -11,6 +11,7 @@ import copy
 import functools
 import importlib
 import inspect
+import math
 import typing
 from abc import ABC, abstractmethod
 from collections import UserDict
@@ -781,7 +782,8 @@ class _PandasAccumulation(_Accumulation):
             added = self._function.accumulate(state, *args)
             found = self._function.get_value(state) if _overrides(self._function, "get_value") else added
         plain = _plain(found)
-        return internal_value(None if plain != plain else plain, self._result)  # pandas has NaN for no value
+        is_missing = isinstance(plain, float) and math.isnan(plain)  # as pandas has it
+        return internal_value(None if is_missing else plain, self._result)
 
 
 def _plain(value: Any) -> Any:
