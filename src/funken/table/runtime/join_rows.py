@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
+from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
@@ -48,17 +49,26 @@ _NEVER = 1 << 62
 
 
 class RowNames:
-    """What distinguishes the rows of a key: a unique key, or all of the row."""
+    """What distinguishes the rows of a key: a unique key, or all of the row.
+
+    >>> from funken.expr.sql.types import BigIntType, VarCharType
+    >>> schema = BlockSchema(["k", "n"], [VarCharType(9), BigIntType()])
+    >>> [RowNames(schema, unique)(("a", 1)) for unique in (None, (1,), (1, 0), ())]
+    [('a', 1), (1,), (1, 'a'), ()]
+    """
 
     def __init__(self, schema: BlockSchema, unique: Sequence[int] | None) -> None:
         self.unique = unique
-        self._plain = unique is None and all(each.root in PLAIN_KEYS for each in schema.types)
+        places = range(len(schema)) if unique is None else unique
+        self._plain = all(schema.types[place].root in PLAIN_KEYS for place in places)
+        # with one value more: of one alone there would be no tuple
+        self._of: Any = itemgetter(*unique, unique[0]) if unique else (lambda row: (None,))
 
     def __call__(self, row: Tuple) -> Any:
         """Return the name of a row."""
-        if self._plain:
-            return row
-        return hashable(row if self.unique is None else [row[place] for place in self.unique])
+        # Hot, where rows are taken back or replaced: values that are keys as they are.
+        name = row if self.unique is None else self._of(row)[:-1]
+        return name if self._plain else hashable(name)
 
 
 class JoinRows:
