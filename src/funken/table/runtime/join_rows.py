@@ -1,8 +1,9 @@
-"""The rows of one side of a regular join in columns, found by key a block at a time.
+"""The rows of one side of a join in columns, found by key a block at a time.
 
 Rows stay in the order of arrival, in few batches. Those of a key in a block are a *run*, which knows the run of the key before
 it: to add a block costs a pass over it, and a key is found by going back from its last run. In snapshots rows are keyed state: of
-each key a dict of its rows by name, as ``RegularJoin`` keeps them where it goes row by row.
+each key a dict of its rows by name, or of lists of them by time. State in files is just that, and what a block meets is made
+columns of.
 """
 
 from __future__ import annotations

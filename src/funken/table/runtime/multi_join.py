@@ -107,7 +107,7 @@ class MultiJoin(KeyedTableOperator):
         self._found = [rows.find(keyed) if place != index or outer else None for place, rows in enumerate(self._rows)]
         rows, of_prefix, prefixes, before = np.arange(len(block)), np.arange(len(block)), list[pa.Array](), None
         if index:
-            owner = np.arange(len(keyed.groups.slots))
+            owner: Array = np.arange(len(keyed.groups.slots))
             for depth in range(index):
                 at, prefixes = self._extended(owner, prefixes, depth)
                 owner = owner.take(at)
