@@ -5,7 +5,7 @@ import random
 import pytest
 
 from funken.expr.ir import Call, InputRef
-from funken.expr.sql.types import BigIntType, BooleanType, VarCharType
+from funken.expr.sql.types import BigIntType, BooleanType, TimestampType, VarCharType
 from funken.table.connectors.values import register_rows, results_of
 from funken.table.logical import JoinType
 from funken.table.runtime import multi_join
@@ -89,6 +89,20 @@ def test_rows_of_a_relation_expire(logic):
     assert feed(run.clock(1500), 0, "+I(a,6)").text() == "+I(a,6,a,5,N,N)"
 
 
+def test_equal_columns_may_have_other_precisions():
+    times = [BlockSchema(["k", "t"], [VarCharType(9), TimestampType(precision)]) for precision in (3, 6)]
+    schemas = [times[0], times[1], times[1]]
+    output = BlockSchema([f"c{place}" for place in range(6)], [each for one in schemas for each in one.types])
+    run = Run(
+        MultiJoin, [tagged_schema(KV, 0)], output, schemas=schemas, keys=[(0,)] * 3, kinds=[INNER] * 2,
+        pairs=[((1, 1),), ((3, 1),)], conditions=[None] * 2, unique=[None] * 3, ttls=[0] * 3,
+    )  # fmt: skip
+    for index, nanos in ((0, [2_000_000, None]), (1, [2_000_000, 2_000_001_000, None]), (2, [2_000_000, None])):
+        block = tagged_schema(schemas[index], index).block([("a", each) for each in nanos])
+        run.harness.operator.process_block(block)
+    assert [row for _, row in run.changes] == [("a", 2_000_000) * 3]
+
+
 def expected(kinds, rows, fits):
     """All combinations, by nested loops."""
     found = [row for row in rows[0]]
@@ -108,7 +122,7 @@ def expected(kinds, rows, fits):
 
 @pytest.mark.parametrize("logic", [MultiJoin, MultiJoinInFiles])
 @pytest.mark.parametrize("most", [1, 12])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_result_of_any_changelog(monkeypatch, seed, most, logic):
     for name in ("_PAIRS", "FROM_FILES"):
         monkeypatch.setattr(multi_join, name, 7)
@@ -133,7 +147,7 @@ def test_the_result_of_any_changelog(monkeypatch, seed, most, logic):
     run = join(kinds, pairs, conditions, logic=logic)
     forms = [join(kinds, pairs, conditions, logic=each).spec for each in (MultiJoinInFiles, MultiJoin)]
     rows = [[] for _ in range(len(kinds) + 1)]
-    for step in range(90):
+    for step in range(60):
         index, changes = rng.randrange(len(rows)), []
         for _ in range(rng.randint(1, most)):
             there = rows[index]
@@ -146,7 +160,7 @@ def test_the_result_of_any_changelog(monkeypatch, seed, most, logic):
                 there.append(changes[-1][1])
         block = tagged_schema(KV, index).block([row for _, row in changes], [kind for kind, _ in changes])
         run.harness.operator.process_block(block)
-        if step % 30 == 29:  # on, in the other form
+        if step % 20 == 19:  # on, in the other form
             forms.reverse()
             run.spec = forms[0]
             run.again()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from funken.expr.ir import Node
 from funken.operators.base import OperatorContext, Output
 from funken.state.descriptors import StateKind
 from funken.table.logical import JoinType
-from funken.table.runtime.block import DELETE, INSERT, BlockSchema, TableBlock
+from funken.table.runtime.block import DELETE, INSERT, BlockSchema, TableBlock, plain_values
+from funken.table.runtime.exchange import hashable
 from funken.table.runtime.join_rows import JoinRows, StoredJoinRows
 from funken.table.runtime.joins import FROM_FILES, additions, columns_of, padded_columns
 from funken.table.runtime.keyed_blocks import KeyedRows, codes_of
@@ -186,12 +188,14 @@ class MultiJoin(KeyedTableOperator):
         """Return which prefixes and rows fulfil what a join says beside the key."""
         count = len(rows[0])
         fit = np.ones(count, np.bool_)
-        for left, right in self._pairs[depth]:
-            both = pa.concat_arrays([prefixes[left], rows[right].cast(prefixes[left].type)])
-            codes, _ = codes_of(both)
-            fit &= codes[:count] == codes[count:]
-            if both.null_count:
-                fit &= both.is_valid().to_numpy(zero_copy_only=False)[:count]
+        for left, right in ((prefixes[left], rows[right]) for left, right in self._pairs[depth]):
+            if left.type == right.type:
+                codes, _ = codes_of(pa.concat_arrays([left, right]))
+                equal = codes[:count] == codes[count:]
+            else:
+                values = (map(hashable, plain_values(column)) for column in (left, right))
+                equal = np.fromiter(map(eq, *values), np.bool_, count)
+            fit &= equal & left.is_valid().to_numpy(zero_copy_only=False)
         masked = self._masks[depth]
         if masked is not None and count:
             kept, schema = masked
