@@ -82,7 +82,7 @@ class TableIntervalJoin(JoinBase):
         super().open()
         if not self.in_files:
             for rows in self._rows:
-                rows.expire(self._reached())
+                rows.expire(self.current_watermark if self._rowtime else self.now())
             return
         self._states = [self.map_state(name) for name in _NAMES]
         for index, state in enumerate(self._states):
@@ -109,9 +109,9 @@ class TableIntervalJoin(JoinBase):
         size = FROM_FILES if self.in_files else len(block)
         for begin in range(0, len(block), size or 1):
             some = slice(begin, begin + size)
-            self._join(block[some].batch, times[some], index)
+            self._join(block[some].batch, times[some], self.current_watermark if self._rowtime else now, index)
 
-    def _join(self, batch: pa.RecordBatch, times: Array, index: int) -> None:
+    def _join(self, batch: pa.RecordBatch, times: Array, reached: int, index: int) -> None:
         there = self.joinable(batch, index)
         if there is not None:
             if self.is_outer(index):
@@ -133,7 +133,7 @@ class TableIntervalJoin(JoinBase):
             self.send(columns_of(batch, probed), others.columns(places), None, index)
             if self.is_outer(1 - index):
                 others.had_partners(places)
-        waits = (self._reached() < high) & (low <= high)
+        waits = (reached < high) & (low <= high)
         if waits.all():
             self._rows[index].add(rows, batch, met, times)
             return
@@ -143,9 +143,6 @@ class TableIntervalJoin(JoinBase):
         if len(left):
             batch = batch.take(pa.array(left))
             self._rows[index].add(KeyedRows(batch, self._keys[index]), batch, met.take(left), times.take(left))
-
-    def _reached(self) -> int:
-        return self.current_watermark if self._rowtime else self.now()
 
     # ---- rows that go
 
