@@ -84,6 +84,17 @@ def test_a_row_of_a_unique_key_takes_the_place_of_the_one_before():
     )
 
 
+@pytest.mark.parametrize("logic", [RegularJoin, JoinInFiles])
+def test_a_side_of_one_row_is_replaced_by_its_next(logic):
+    one, two = schema("v:i"), BlockSchema(["v", "w"], [BigIntType(), BigIntType()])
+    run = Run(
+        logic, [one, one], two, kind=JoinType.FULL, keys=((), ()), unique=(None, ()), upserts=(False, True)
+    ).feed("+I(1)")  # fmt: skip
+    run.feed("+I(10) +U(11)", 1, one_by_one=False)
+    assert run.text() == "+I(1,N) -D(1,N) +I(1,10) +U(1,11)"
+    assert run.again().feed("-D(0)", 1).text() == "-D(1,11) +I(1,N)"
+
+
 def test_state_that_has_expired_is_not_joined():
     run = join(JoinType.INNER, ttl=(1000, 0)).feed("+I(a,1)").clock(1000)
     assert run.feed("+I(a,2)", 1).text() == ""

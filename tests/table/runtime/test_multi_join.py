@@ -5,9 +5,10 @@ import random
 import pytest
 
 from funken.expr.ir import Call, InputRef
-from funken.expr.sql.types import BigIntType, BooleanType, VarCharType
+from funken.expr.sql.types import BigIntType, BooleanType, TimestampType, VarCharType
 from funken.table.connectors.values import register_rows, results_of
 from funken.table.logical import JoinType
+from funken.table.runtime import multi_join
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.multi_join import MultiJoin
 from funken.table.runtime.process import tagged_schema
@@ -19,7 +20,13 @@ KV = schema("k:s v:i")
 INNER, LEFT = JoinType.INNER, JoinType.LEFT
 
 
-def join(kinds, pairs=None, conditions=None, unique=None, **arguments):
+class MultiJoinInFiles(MultiJoin):
+    """A join whose state is not in columns."""
+
+    in_files = property(lambda self: True, lambda self, value: None)
+
+
+def join(kinds, pairs=None, conditions=None, unique=None, logic=MultiJoin, **arguments):
     count = len(kinds) + 1
     types = [VarCharType(100), BigIntType()] * count
     output = BlockSchema([f"c{place}" for place in range(len(types))], types)
@@ -32,7 +39,7 @@ def join(kinds, pairs=None, conditions=None, unique=None, **arguments):
         "unique": unique or [None] * count,
         "ttls": [0] * count,
     }
-    return Run(MultiJoin, [tagged_schema(KV, 0)], output, **(given | arguments))
+    return Run(logic, [tagged_schema(KV, 0)], output, **(given | arguments))
 
 
 def feed(run, index, text):
@@ -73,6 +80,29 @@ def test_a_new_row_of_a_unique_key_takes_the_place_of_the_old_one():
     assert feed(run, 0, "-D(a,7)").text() == "+I(a,1,a,2,a,3) -U(a,1,a,2,a,3) +U(a,7,a,2,a,3) -D(a,7,a,2,a,3)"
 
 
+@pytest.mark.parametrize("logic", [MultiJoin, MultiJoinInFiles])
+def test_rows_of_a_relation_expire(logic):
+    run = feed(join([INNER, LEFT], ttls=[0, 1000, 1000], logic=logic), 1, "+I(a,2)")
+    feed(feed(run.clock(500), 2, "+I(a,3)"), 0, "+I(a,1)").again()
+    assert feed(run.clock(1000), 0, "+I(a,4)").text() == "+I(a,1,a,2,a,3)"
+    assert feed(run, 1, "+I(a,5)").text() == "+I(a,1,a,5,a,3) +I(a,4,a,5,a,3)"
+    assert feed(run.clock(1500), 0, "+I(a,6)").text() == "+I(a,6,a,5,N,N)"
+
+
+def test_equal_columns_may_have_other_precisions():
+    times = [BlockSchema(["k", "t"], [VarCharType(9), TimestampType(precision)]) for precision in (3, 6)]
+    schemas = [times[0], times[1], times[1]]
+    output = BlockSchema([f"c{place}" for place in range(6)], [each for one in schemas for each in one.types])
+    run = Run(
+        MultiJoin, [tagged_schema(KV, 0)], output, schemas=schemas, keys=[(0,)] * 3, kinds=[INNER] * 2,
+        pairs=[((1, 1),), ((3, 1),)], conditions=[None] * 2, unique=[None] * 3, ttls=[0] * 3,
+    )  # fmt: skip
+    for index, nanos in ((0, [2_000_000, None]), (1, [2_000_000, 2_000_001_000, None]), (2, [2_000_000, None])):
+        block = tagged_schema(schemas[index], index).block([("a", each) for each in nanos])
+        run.harness.operator.process_block(block)
+    assert [row for _, row in run.changes] == [("a", 2_000_000) * 3]
+
+
 def expected(kinds, rows, fits):
     """All combinations, by nested loops."""
     found = [row for row in rows[0]]
@@ -90,8 +120,12 @@ def expected(kinds, rows, fits):
     return left
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_the_result_of_any_changelog(seed):
+@pytest.mark.parametrize("logic", [MultiJoin, MultiJoinInFiles])
+@pytest.mark.parametrize("most", [1, 12])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_result_of_any_changelog(monkeypatch, seed, most, logic):
+    for name in ("_PAIRS", "FROM_FILES"):
+        monkeypatch.setattr(multi_join, name, 7)
     rng = random.Random(seed)
     kinds = [rng.choice([INNER, LEFT]) for _ in range(rng.choice([2, 3]))]
     less = rng.randrange(len(kinds)) if seed % 2 else -1  # in one join the value of the first relation is less
@@ -110,17 +144,25 @@ def test_the_result_of_any_changelog(seed):
             equal = equal and prefix[left] is not None and prefix[left] == row[right]
         return equal
 
-    run = join(kinds, pairs, conditions)
+    run = join(kinds, pairs, conditions, logic=logic)
+    forms = [join(kinds, pairs, conditions, logic=each).spec for each in (MultiJoinInFiles, MultiJoin)]
     rows = [[] for _ in range(len(kinds) + 1)]
-    for step in range(150):
-        index = rng.randrange(len(rows))
-        if rows[index] and rng.random() < 0.4:
-            row, kind = rows[index].pop(rng.randrange(len(rows[index]))), 3
-        else:
-            row, kind = (rng.choice(["a", "b", None]), rng.choice([1, 2, 3, None])), 0
-            rows[index].append(row)
-        run.harness.operator.process_block(tagged_schema(KV, index).block([row], [kind]))
-        if step % 50 == 49:
+    for step in range(60):
+        index, changes = rng.randrange(len(rows)), []
+        for _ in range(rng.randint(1, most)):
+            there = rows[index]
+            if there and rng.random() < (0.4 if len(there) < 12 else 0.7):
+                changes.append((3, there.pop(rng.randrange(len(there)))))
+            elif rng.random() < 0.05:
+                changes.append((3, ("a", 9)))  # that never came
+            else:
+                changes.append((0, (rng.choice(["a", "b", None]), rng.choice([1, 2, 3, None]))))
+                there.append(changes[-1][1])
+        block = tagged_schema(KV, index).block([row for _, row in changes], [kind for kind, _ in changes])
+        run.harness.operator.process_block(block)
+        if step % 20 == 19:  # on, in the other form
+            forms.reverse()
+            run.spec = forms[0]
             run.again()
     assert materialized(run.changes) == expected(kinds, rows, fits)
 

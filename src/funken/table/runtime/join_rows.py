@@ -1,14 +1,16 @@
-"""The rows of one side of a regular join in columns, found by key a block at a time.
+"""The rows of one side of a join in columns, found by key a block at a time.
 
 Rows stay in the order of arrival, in few batches. Those of a key in a block are a *run*, which knows the run of the key before
 it: to add a block costs a pass over it, and a key is found by going back from its last run. In snapshots rows are keyed state: of
-each key a dict of its rows by name, as ``RegularJoin`` keeps them where it goes row by row.
+each key a dict of its rows by name, or of lists of them by time. State in files is just that, and what a block meets is made
+columns of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
+from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
@@ -48,29 +50,40 @@ _NEVER = 1 << 62
 
 
 class RowNames:
-    """What distinguishes the rows of a key: a unique key, or all of the row."""
+    """What distinguishes the rows of a key: a unique key, or all of the row.
+
+    >>> from funken.expr.sql.types import BigIntType, VarCharType
+    >>> schema = BlockSchema(["k", "n"], [VarCharType(9), BigIntType()])
+    >>> [RowNames(schema, unique)(("a", 1)) for unique in (None, (1,), (1, 0), ())]
+    [('a', 1), (1,), (1, 'a'), ()]
+    """
 
     def __init__(self, schema: BlockSchema, unique: Sequence[int] | None) -> None:
         self.unique = unique
-        self._plain = unique is None and all(each.root in PLAIN_KEYS for each in schema.types)
+        places = range(len(schema)) if unique is None else unique
+        self._plain = all(schema.types[place].root in PLAIN_KEYS for place in places)
+        # with one value more: of one alone there would be no tuple
+        self._of: Any = itemgetter(*unique, unique[0]) if unique else (lambda row: (None,))
 
     def __call__(self, row: Tuple) -> Any:
         """Return the name of a row."""
-        if self._plain:
-            return row
-        return hashable(row if self.unique is None else [row[place] for place in self.unique])
+        # Hot, where rows are taken back or replaced: values that are keys as they are.
+        name = row if self.unique is None else self._of(row)[:-1]
+        return name if self._plain else hashable(name)
 
 
 class JoinRows:
     """An ``OperatorTable``. ``counts``: whether rows know with how many of the other side they are joined.
 
-    ``ttl``: how long (ms) a row lives after it, an equal one or its number of partners was written; 0: for ever.
+    ``numbered``: whether this number is stored. ``ttl``: how long (ms) a row lives after it, an equal one or
+    the number was written; 0: for ever.
     """
 
     def __init__(
-        self, schema: BlockSchema, keys: Sequence[int], unique: Sequence[int] | None, counts: bool, ttl: int = 0
-    ) -> None:
-        self._schema, self._columns, self._counts = schema, keys, counts
+        self, schema: BlockSchema, keys: Sequence[int], unique: Sequence[int] | None, counts: bool, ttl: int = 0,
+        numbered: bool = True,
+    ) -> None:  # fmt: skip
+        self._schema, self._columns, self._counts, self._numbered = schema, keys, counts, numbered
         self._lifetime, self._timed, self._renews = ttl, ttl > 0, ttl > 0
         self._now = self._next_pass = 0
         self._name = RowNames(schema, unique)
@@ -145,15 +158,15 @@ class JoinRows:
         self._changed[slots] = True
         self._keep(batch)
 
-    def change(self, rows: KeyedRows, batch: pa.RecordBatch, adds: Array | None, partners: Array | None) -> int:
-        """Add rows, and remove those that are taken back; return how many of these are not there."""
+    def change(self, rows: KeyedRows, batch: pa.RecordBatch, adds: Array | None, partners: Array | None) -> list[int]:
+        """Add rows, and remove those that are taken back; return which of these are not there."""
         if adds is None and self._named is None and self._name.unique is None and not self._renews:
             self.add(rows, batch, partners)
-            return 0
+            return []
         named = self._names()
         first = self._count
         self.add(rows, batch, partners)  # those that take something back, too: they are gone at once
-        unknown, gone, name = 0, list[int](), self._name
+        unknown, gone, name = list[int](), list[int](), self._name
         renewed: dict[Any, None] = {}
         signs: Iterable[bool] = repeat(True, batch.num_rows) if adds is None else adds.tolist()
         slots = self._of_row[first : self._count].tolist()
@@ -180,7 +193,7 @@ class JoinRows:
                 continue
             gone.append(place)
             if before is None:
-                unknown += 1
+                unknown.append(place - first)
             elif type(before) is list:
                 gone.append(before.pop())
                 if not before:
@@ -459,13 +472,14 @@ class JoinRows:
         if name in entries:
             (entries[name][0] if self._timed else entries[name])[COUNT] += 1
         else:
-            entries[name] = ([row, 1, partners], written) if self._timed else [row, 1, partners]
+            entry = [row, 1, partners] if self._numbered else [row, 1]
+            entries[name] = (entry, written) if self._timed else entry
 
     def _entered(self, entries: dict[Any, Any]) -> Iterator[tuple[Tuple, int, int, int]]:
         """Yield the rows that a key has in a snapshot: each with its count, number of partners, and time."""
         for stored in entries.values():
             entry, at = stored if type(stored) is tuple else (stored, self._now)  # with a lifetime, or without one
-            yield *entry, at
+            yield entry[ROW], entry[COUNT], entry[PARTNERS] if self._numbered else 0, at
 
     def load(self, rows: Iterable[StateRow]) -> None:
         """Add rows of a snapshot."""
@@ -537,22 +551,17 @@ class StoredJoinRows:
     """Rows in map state, of any backend: what a block meets is read for it, and what changes is written one by one."""
 
     def __init__(
-        self,
-        schema: BlockSchema,
-        keys: Sequence[int],
-        unique: Sequence[int] | None,
-        counts: bool,
-        store: Any,
-        state: Any,
-    ) -> None:
-        self._schema, self._columns, self._counts = schema, keys, counts
+        self, schema: BlockSchema, keys: Sequence[int], unique: Sequence[int] | None, counts: bool, store: Any, state: Any,
+        numbered: bool = True,
+    ) -> None:  # fmt: skip
+        self._schema, self._columns, self._counts, self._numbered = schema, keys, counts, numbered
         self._name = RowNames(schema, unique)
         self._store, self._state = store, state
         self._found = self._nothing()
         self._entries: list[tuple[Tuple, Any, Entry]] = []
 
     def _nothing(self) -> JoinRows:
-        return JoinRows(self._schema, self._columns, self._name.unique, self._counts)
+        return JoinRows(self._schema, self._columns, self._name.unique, self._counts, numbered=self._numbered)
 
     def expire(self, now: int) -> None:
         """The state sees to it."""
@@ -595,21 +604,23 @@ class StoredJoinRows:
             self._store.current_key, name, stored = self._entries[at]
             yield name, stored, int(firsts[at])
 
-    def change(self, rows: KeyedRows, batch: pa.RecordBatch, adds: Array | None, partners: Array | None) -> int:
-        """Add rows, and remove those that are taken back; return how many of these are not there."""
-        unknown, state, unique = 0, self._state, self._name.unique is not None
+    def change(self, rows: KeyedRows, batch: pa.RecordBatch, adds: Array | None, partners: Array | None) -> list[int]:
+        """Add rows, and remove those that are taken back; return which of these are not there."""
+        unknown, state, unique = list[int](), self._state, self._name.unique is not None
         signs: Iterable[bool] = repeat(True, batch.num_rows) if adds is None else adds.tolist()
         numbers: Iterable[int] = repeat(0, batch.num_rows) if partners is None else partners.tolist()
         names = names_of(rows, batch, self._schema, self._name)
-        for (group, name), row, comes, number in zip(names, self._schema.tuples(batch), signs, numbers, strict=True):
+        changes = zip(names, self._schema.tuples(batch), signs, numbers, strict=True)
+        for place, ((group, name), row, comes, number) in enumerate(changes):
             self._store.current_key = rows.keys[group]
             before = state.get(name)
             if comes:
-                state.put(name, [row, 1 if before is None or unique else before[COUNT] + 1, number])
+                entry = [row, 1 if before is None or unique else before[COUNT] + 1]
+                state.put(name, [*entry, number] if self._numbered else entry)
             elif before is None:
-                unknown += 1
+                unknown.append(place)
             elif before[COUNT] > 1:
-                state.put(name, [before[ROW], before[COUNT] - 1, before[PARTNERS]])
+                state.put(name, [before[ROW], before[COUNT] - 1, *before[PARTNERS:]])
             else:
                 state.remove(name)
         return unknown

@@ -207,9 +207,9 @@ class RegularJoin(JoinBase):
             emit = self._emit_existing if self._exists else self._emit_padded
             emit(block, index, probed if there is None else there.take(probed), places, replaces)
         if rows is not None:
-            unknown = self._rows[index].change(rows, some.batch, _adds(some), partners)
+            unknown = self._rows[index].change(rows, some.batch, additions(some), partners)
             if unknown:
-                self._unknown.inc(unknown)
+                self._unknown.inc(len(unknown))
 
     def _with_rows_before(self, block: TableBlock, there: Array | None, index: int) -> tuple[TableBlock, Array]:
         """Return a block in which deletions are whole, and the row that another takes the place of is deleted before it.
@@ -251,7 +251,7 @@ class RegularJoin(JoinBase):
             return
         left, updates = _without_replaced(probed, places, replaces)
         probed, places = probed[left][~updates], places[left][~updates]
-        comes = _every(_adds(block), block).take(probed)
+        comes = _every(additions(block), block).take(probed)
         before = self._rows[0].count_partners(places, np.where(comes, 1, -1))
         at = np.flatnonzero(before == np.where(comes, 0, 1))
         kinds = _kinds(block).take(probed) if semi else np.where(comes, DELETE, INSERT)
@@ -262,7 +262,7 @@ class RegularJoin(JoinBase):
 
     def _emit_padded(self, block: TableBlock, index: int, probed: Array, places: Array, replaces: Array | None) -> None:
         """Emit pairs, rows that have no partner, and what becomes of the rows of the other side that had none, or have none."""
-        adds, others = _every(_adds(block), block), self._rows[1 - index]
+        adds, others = _every(additions(block), block), self._rows[1 - index]
         alone = np.ones(len(block), np.bool_)
         alone[probed] = False
         left, updates = _without_replaced(probed, places, replaces)
@@ -319,7 +319,7 @@ def _kinds(block: TableBlock) -> Array:
     return np.zeros(len(block), np.int8) if block.kinds is None else block.kinds
 
 
-def _adds(block: TableBlock) -> Array | None:
+def additions(block: TableBlock) -> Array | None:
     """Return which rows of a block are added; ``None``: all of them."""
     return None if block.kinds is None else (block.kinds == INSERT) | (block.kinds == UPDATE_AFTER)
 

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -162,10 +163,9 @@ class LookupJoin(TableOperator):
     def _found(self, keys: Any) -> dict[Tuple, list[Tuple]]:
         """Return the right sides of keys."""
         distinct = list(dict.fromkeys(keys))
-        if not distinct:
-            return {}
-        found = zip(distinct, self._table.lookup(distinct), strict=True)
-        return {key: self._rows_of(list(rows)) for key, rows in found}
+        batch, counts = self._columns_of(distinct)
+        rows = iter(self._calc_schema.tuples(batch))
+        return {key: list(islice(rows, count)) for key, count in zip(distinct, counts.tolist(), strict=True)}
 
     def _pairs(self, row: Tuple, others: Sequence[Tuple]) -> list[Tuple]:
         pairs = [(*row, *other) for other in others]
@@ -259,18 +259,6 @@ class LookupJoin(TableOperator):
                 array = self._constants[key.column].arrays(block.batch)[0]
                 columns.append(to_python(array.cast(self._table_schema.arrow.field(key.column).type), kind))
         return list(zip(*columns, strict=True))
-
-    def _rows_of(self, rows: list[Any]) -> list[Tuple]:
-        """Return the right rows of rows that were looked up."""
-        if not rows:
-            return []
-        batch = self._table_schema.of_rows([tuple(row) for row in rows]).batch
-        if self._kept is not None:
-            batch = batch.filter(self._kept.mask(batch))
-        arrays = self._computed.arrays(batch)
-        cast = [array.cast(field.type) for array, field in zip(arrays, self._calc_schema.arrow, strict=True)]
-        made = pa.RecordBatch.from_arrays(cast, schema=self._calc_schema.arrow) if cast else batch
-        return self._calc_schema.tuples(made) if cast else [()] * batch.num_rows
 
     def close(self) -> None:
         """Close the table."""

@@ -7,23 +7,33 @@ partner is taken back with its NULLs when the first comes, and comes again when 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
+from operator import eq
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from funken.columnar.keyed.groups import Groups, JoinIndex, Partners, running_sum
 from funken.expr.ir import Node
 from funken.operators.base import OperatorContext, Output
+from funken.state.descriptors import StateKind
 from funken.table.logical import JoinType
-from funken.table.runtime.block import DELETE, INSERT, BlockSchema, TableBlock
+from funken.table.runtime.block import DELETE, INSERT, BlockSchema, TableBlock, plain_values
 from funken.table.runtime.exchange import hashable
-from funken.table.runtime.keyed_blocks import Predicate, predicate_of
-from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
+from funken.table.runtime.join_rows import JoinRows, StoredJoinRows
+from funken.table.runtime.joins import FROM_FILES, additions, columns_of, padded_columns
+from funken.table.runtime.keyed_blocks import KeyedRows, codes_of
+from funken.table.runtime.operator import KeyedTableOperator
 from funken.table.runtime.stateless import Expressions
 
-Tuple = tuple[Any, ...]
-Entry = list[Any]
-"""A row, and how often it is there."""
+Array = Any
 Pair = tuple[int, int]
 """Equal columns: one of the prefix, one of the relation."""
+Columns = list[pa.Array]
+_PAIRS = 1 << 14
+"""About so many pairs are computed at a time."""
 
 
 class MultiJoin(KeyedTableOperator):
@@ -50,27 +60,29 @@ class MultiJoin(KeyedTableOperator):
         self._count = len(schemas)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
-        """Remember the surroundings; blocks of all relations come by one input."""
+        """Keep the rows in columns, unless state is in files; blocks of all relations come by one input."""
         super().setup(context, output)
         self.inputs = tuple(self._schemas)
+        self._rows: list[JoinRows | StoredJoinRows] = []
+        for place, ttl in enumerate(() if self.in_files else self._ttls):
+            rows = JoinRows(self._schemas[place], self._keys[place], self._unique[place], False, ttl, numbered=False)
+            rows.expire(self.now())
+            self._rows.append(rows)
+            self.store.register(f"input{place}", StateKind.MAP, rows, ttl or None)
 
     def open(self) -> None:
         """Open the state of each relation."""
-        self._states = [self.map_state(f"input{place}", ttl) for place, ttl in enumerate(self._ttls)]
+        for place, ttl in enumerate(self._ttls if self.in_files else ()):
+            state, sides = self.map_state(f"input{place}", ttl), (self._schemas[place], self._keys[place])
+            self._rows.append(StoredJoinRows(*sides, self._unique[place], False, self.store, state, numbered=False))
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
-        self._pads = [(None,) * len(schema) for schema in self._schemas]
-        self._predicates: list[Predicate | None] = []
         self._masks: list[tuple[Expressions, BlockSchema] | None] = []
         types: list[Any] = []
         for schema, condition in zip(self._schemas, self._conditions, strict=True):
-            predicate = predicate_of(condition, len(types))
             types += schema.types
-            self._predicates.append(predicate)
-            if condition is None or predicate is not None:
-                self._masks.append(None)
-            else:
-                both = BlockSchema([f"c{place}" for place in range(len(types))], types)
-                self._masks.append((Expressions([condition], self, self._parameters), both))
+            both = BlockSchema([f"c{place}" for place in range(len(types))], types)
+            kept = None if condition is None else Expressions([condition], self, self._parameters)
+            self._masks.append(None if kept is None else (kept, both))
 
     def process_block(self, block: Any) -> None:
         """Find out which relation a block is of, and handle its rows."""
@@ -78,89 +90,121 @@ class MultiJoin(KeyedTableOperator):
         index = int(name.partition(":")[0])
         if not isinstance(block, TableBlock):
             block = self._schemas[index].of_rows(block.rows()[0])
-        for key, row, kind in self.keyed_rows(block, self._keys[index], index):
-            self.store.current_key = key
-            self._row(index, row, kind, None not in key)
+        size = FROM_FILES if self.in_files else len(block)
+        for begin in range(0, len(block), size or 1):
+            now = self.context.next_time()
+            for rows in self._rows:
+                rows.expire(now)
+            self._whole(block[begin : begin + size], index)
         self.flush()
 
-    def _row(self, index: int, row: Tuple, kind: int, joins: bool) -> None:
-        """Handle a row; ``joins``: whether its key equals others, which one with a NULL does not."""
-        state, adds = self._states[index], is_accumulate(kind)
-        unique = self._unique[index]
-        name = hashable(row) if unique is None else hashable([row[place] for place in unique])
-        before: Entry | None = state.get(name)
-        if not adds:
-            if before is None:
-                self._unknown.inc()
-                self.context.warn(
-                    "unknown retraction", "a row was taken back that a join does not have; it is ignored."
-                )
-                return
-            if before[1] > 1:
-                state.put(name, [before[0], before[1] - 1])
+    def _whole(self, block: TableBlock, index: int) -> None:
+        batch = pa.RecordBatch.from_arrays(block.batch.columns, schema=self._schemas[index].arrow)
+        keyed, adds = KeyedRows(batch, self._keys[index]), additions(block)
+        groups: Array = keyed.groups.of_records()
+        for place in self._keys[index]:
+            if batch.column(place).null_count:  # it equals nothing
+                groups = np.where(batch.column(place).is_null().to_numpy(zero_copy_only=False), -1, groups)
+        outer = index > 0 and self._kinds[index] is JoinType.LEFT
+        self._found = [rows.find(keyed) if place != index or outer else None for place, rows in enumerate(self._rows)]
+        rows, of_prefix, prefixes, before = np.arange(len(block)), np.arange(len(block)), list[pa.Array](), None
+        if index:
+            owner: Array = np.arange(len(keyed.groups.slots))
+            for depth in range(index):
+                at, prefixes = self._extended(owner, prefixes, depth)
+                owner = owner.take(at)
+            own = partial(columns_of, batch)
+            parts = [(rows[:0], rows[:0])]
+            for probed, places in JoinIndex(owner).find(groups).pairs(_PAIRS):
+                fit = self._fitting(taken(prefixes, places), own(probed), index)
+                parts.append((probed.take(fit), places.take(fit)))
+            rows, of_prefix = (np.concatenate(each) for each in zip(*parts, strict=True))
+            if outer:
+                before = np.bincount(self._partners(owner, prefixes, index)[0], minlength=len(owner))
+        unknown = self._rows[index].change(keyed, batch, adds, None)
+        if unknown:
+            self._unknown.inc(len(unknown))
+            self.context.warn("unknown retraction", "a row was taken back that a join does not have; it is ignored.")
+            left = ~np.isin(rows, unknown)
+            rows, of_prefix = rows[left], of_prefix[left]
+        comes = np.ones(len(rows), np.bool_) if adds is None else adds.take(rows)
+        alone = np.zeros(len(rows), np.bool_)
+        if before is not None and len(rows):
+            alone = self._alone(of_prefix, comes, before)
+        kinds = np.zeros(len(block), np.int8) if block.kinds is None else block.kinds
+        # of each combination: the pad that goes before it, itself, the pad that comes behind it
+        which = np.flatnonzero(np.stack((alone & comes, np.ones_like(alone), alone & ~comes), 1).ravel())
+        for begin in range(0, len(which), _PAIRS):
+            some, part = which[begin : begin + _PAIRS] // 3, which[begin : begin + _PAIRS] % 3
+            mine = rows.take(some)
+            marks = np.where((alone & comes).take(some), INSERT, kinds.take(mine))
+            marks = np.where(part == 1, marks, np.where(part == 0, DELETE, INSERT))
+            columns = taken(prefixes, of_prefix.take(some))
+            columns += padded_columns(partial(columns_of, batch), np.where(part == 1, mine, -1))
+            self._emit(groups.take(mine), columns, marks, index)
+
+    @staticmethod
+    def _alone(of_prefix: Array, comes: Array, before: Array) -> Array:
+        """Say which rows are the first or the last partner of their prefix, that had so many ``before``."""
+        groups = Groups(of_prefix, len(before))
+        changes = np.where(comes, 1, -1).take(groups.order)
+        changes[groups.begins] += before.take(groups.slots)
+        return groups.back(running_sum(changes, groups)) == comes
+
+    def _emit(self, owner: Array, columns: Columns, kinds: Array, index: int) -> None:
+        """Emit prefixes with the rows of the relations behind them; ``owner`` has the numbers of their keys, -1: of none."""
+        for depth in range(index + 1, len(self._rows)):
+            at, columns = self._extended(owner, columns, depth)
+            owner, kinds = owner.take(at), kinds.take(at)
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
+        self.emit(TableBlock(batch, kinds.astype(np.int8) if kinds.any() else None))
+
+    def _extended(self, owner: Array, columns: Columns, depth: int) -> tuple[Array, Columns]:
+        """Return prefixes with the rows of the next relation, and which prefix each has."""
+        at, places = self._partners(owner, columns, depth)
+        if depth and self._kinds[depth] is JoinType.LEFT:
+            alone = np.ones(len(owner), np.bool_)
+            alone[at] = False
+            at = np.concatenate((at, np.flatnonzero(alone)))
+            order = np.argsort(at, kind="stable")
+            places = np.append(places, np.full(len(at) - len(places), -1)).take(order)
+            at = at.take(order)
+        return at, taken(columns, at) + padded_columns(self._rows[depth].columns, places)
+
+    def _partners(self, owner: Array, columns: Columns, depth: int) -> tuple[Array, Array]:
+        """Return which prefixes meet which rows of the next relation."""
+        found = self._found[depth]
+        assert found is not None
+        ends = np.append(np.cumsum(found[0]), 0)  # who has no key has the last of them
+        firsts = ends - np.append(found[0], 0)
+        parts = [(ends[:0], ends[:0])]
+        for at, places in Partners(found[1], firsts.take(owner), ends.take(owner)).pairs(_PAIRS):
+            fit = self._fitting(taken(columns, at), self._rows[depth].columns(places), depth)
+            parts.append((at.take(fit), places.take(fit)))
+        rows, places = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return rows, places
+
+    def _fitting(self, prefixes: Columns, rows: Columns, depth: int) -> Array:
+        """Return which prefixes and rows fulfil what a join says beside the key."""
+        count = len(rows[0])
+        fit = np.ones(count, np.bool_)
+        for left, right in ((prefixes[left], rows[right]) for left, right in self._pairs[depth]):
+            if left.type == right.type:
+                codes, _ = codes_of(pa.concat_arrays([left, right]))
+                equal = codes[:count] == codes[count:]
             else:
-                state.remove(name)
-        self._combined(index, row, kind, joins)
-        if adds:
-            state.put(name, [row, 1 if before is None or unique is not None else before[1] + 1])
+                values = (map(hashable, plain_values(column)) for column in (left, right))
+                equal = np.fromiter(map(eq, *values), np.bool_, count)
+            fit &= equal & left.is_valid().to_numpy(zero_copy_only=False)
+        masked = self._masks[depth]
+        if masked is not None and count:
+            kept, schema = masked
+            mask = kept.mask(pa.RecordBatch.from_arrays(prefixes + rows, schema=schema.arrow))
+            fit &= mask.to_numpy(zero_copy_only=False)
+        return np.flatnonzero(fit)
 
-    def _combined(self, index: int, row: Tuple, kind: int, joins: bool) -> None:
-        """Emit the combinations that come or go with a row, which its relation does not have now."""
-        if index and not joins:
-            return
-        adds, outer = is_accumulate(kind), index > 0 and self._kinds[index] is JoinType.LEFT
-        for prefix in self._combinations((), 0, index, joins):
-            if index and not self._matching(index, prefix, [row])[0]:
-                continue
-            alone = outer and not self._partners(index, prefix, joins)
-            if alone and adds:
-                self._emit((*prefix, *self._pads[index]), index, DELETE, joins)
-            self._emit((*prefix, *row), index, INSERT if alone and adds else kind, joins)
-            if alone and not adds:
-                self._emit((*prefix, *self._pads[index]), index, INSERT, joins)
 
-    def _emit(self, prefix: Tuple, index: int, kind: int, joins: bool) -> None:
-        for combination in self._combinations(prefix, index + 1, self._count, joins):
-            self.collect(combination, kind)
-
-    def _combinations(self, prefix: Tuple, depth: int, end: int, joins: bool) -> Iterator[Tuple]:
-        """Yield a prefix extended by the relations from ``depth`` to ``end``."""
-        if depth == end:
-            yield prefix
-            return
-        found = self._partners(depth, prefix, joins)
-        for row, count in found:
-            for _ in range(count):
-                yield from self._combinations((*prefix, *row), depth + 1, end, joins)
-        if not found and depth and self._kinds[depth] is JoinType.LEFT:
-            yield from self._combinations((*prefix, *self._pads[depth]), depth + 1, end, joins)
-
-    def _partners(self, depth: int, prefix: Tuple, joins: bool) -> list[Entry]:
-        """Return the rows of a relation that a prefix is joined with, and how often each is there."""
-        if depth and not joins:
-            return []
-        entries: list[Entry] = list(self._states[depth].values())
-        if not depth or not entries:
-            return entries
-        mask = self._matching(depth, prefix, [row for row, _ in entries])
-        return [entry for entry, matches in zip(entries, mask, strict=True) if matches]
-
-    def _matching(self, depth: int, prefix: Tuple, rows: Sequence[Tuple]) -> list[bool]:
-        """Return which rows of a relation a prefix is joined with, beside the key."""
-        pairs = self._pairs[depth]
-        found = [True] * len(rows)
-        if pairs:
-            wanted = [hashable(prefix[left]) for left, _ in pairs]
-            if None in wanted:
-                return [False] * len(rows)
-            found = [
-                all(hashable(row[right]) == one for (_, right), one in zip(pairs, wanted, strict=True)) for row in rows
-            ]
-        predicate, masked = self._predicates[depth], self._masks[depth]
-        if predicate is not None:
-            return [is_equal and predicate(prefix, row) for is_equal, row in zip(found, rows, strict=True)]
-        if masked is not None:
-            expressions, schema = masked
-            mask = expressions.mask(schema.batch([(*prefix, *row) for row in rows])).to_pylist()
-            return [is_equal and fulfils for is_equal, fulfils in zip(found, mask, strict=True)]
-        return found
+def taken(columns: Columns, places: Array) -> Columns:
+    """Return columns of some rows."""
+    at = pa.array(places)
+    return [column.take(at) for column in columns]

@@ -95,9 +95,9 @@ class TableIntervalJoin(JoinBase, TimedOperator):
         size = FROM_FILES if self.in_files else len(block)
         for begin in range(0, len(block), size or 1):
             some = slice(begin, begin + size)
-            self._join(block[some].batch, times[some], index)
+            self._join(block[some].batch, times[some], self.current_watermark if self.rowtime else now, index)
 
-    def _join(self, batch: pa.RecordBatch, times: Array, index: int) -> None:
+    def _join(self, batch: pa.RecordBatch, times: Array, reached: int, index: int) -> None:
         there = self.joinable(batch, index)
         if there is not None:
             if self.is_outer(index):
@@ -119,7 +119,7 @@ class TableIntervalJoin(JoinBase, TimedOperator):
             self.send(columns_of(batch, probed), others.columns(places), None, index)
             if self.is_outer(1 - index):
                 others.had_partners(places)
-        waits = (self.reached() < high) & (low <= high)
+        waits = (reached < high) & (low <= high)
         if waits.all():
             self._rows[index].add(rows, batch, met, times)
             return
