@@ -142,7 +142,7 @@ class StateWatch:
         self._rows = _Cost()
         self._trials = _Trials()
         self._left = 0
-        """How many blocks of a trial are left."""
+        """Number of remaining blocks of a trial."""
         self.in_rows = False
         """True if blocks go record by record, because that costs less, or to learn what it costs."""
 

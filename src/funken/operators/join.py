@@ -34,7 +34,7 @@ from funken.types.callables import S
 
 _BUFFERS = (MapStateDescriptor("_interval_join.left"), MapStateDescriptor("_interval_join.right"))
 _FLUSH = 4096
-"""How many pairs are held back at most: a block may make many more than it has records."""
+"""Maximal number of pairs that are held back: a block may make many more than it has records."""
 
 Buckets = dict[int, list[Any]]
 """The records of one side and key, by timestamp."""
@@ -251,11 +251,11 @@ class TaggedUnion(NamedTuple):
     key: Any
 
     def is_one(self) -> bool:
-        """Return whether the record is of the first stream."""
+        """Return True if the record is of the first stream."""
         return self.input == 1
 
     def is_two(self) -> bool:
-        """Return whether the record is of the second stream."""
+        """Return True if the record is of the second stream."""
         return self.input == 2
 
     def get_one(self) -> Any:

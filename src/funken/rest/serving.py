@@ -19,7 +19,7 @@ _NEEDED = ("starlette", "uvicorn")
 
 
 def available() -> bool:
-    """Whether the packages of the extra are there."""
+    """Return True if the packages of the extra are installed."""
     return all(importlib.util.find_spec(name) is not None for name in _NEEDED)
 
 

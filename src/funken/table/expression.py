@@ -406,7 +406,7 @@ class Expression:
         return _template("ifThenElse", "CASE WHEN {0} THEN {1} ELSE {2} END", self, if_true, if_false)
 
     def in_(self, first_element_or_table: Any, *remaining_elements: Any) -> Expression:
-        """Whether the value is among others, or in the only column of a table."""
+        """Return True for a value that is among others, or in the only column of a table."""
         if not isinstance(first_element_or_table, Expression) and hasattr(first_element_or_table, "plan"):
             table = first_element_or_table
             return Expression(lambda r: f"({self.sql(r)} IN (SELECT * FROM {r.table(table)}))", f"in({self}, table)")

@@ -42,14 +42,14 @@ from funken.state.delta_tables import DeltaTable
 
 _FEWEST = 64
 _AT_ONCE = 1024
-"""How many records, or lists, are made of columns at a time."""
+"""Number of records, or lists, that are made of columns at a time."""
 _FEWEST_RECORDS = 4096
 """So many records a list pane has at least before some leave."""
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """What a block adds to one leaf of the contents.
+    """The contribution of a block to one field of the contents.
 
     Of a key's first record that is ``own``, the leaf of the record itself; if that is ``None``, the contents are there
     before it, and are ``beginning``.

@@ -42,10 +42,10 @@ class ColumnsDiffer(FunkenError):
 
 
 class Tracing(Protocol):
-    """What was read of a function."""
+    """The traced form of a function."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
-        """Whether it still is what the function does."""
+        """Return True if the function is as it was when it was traced."""
         ...
 
 
@@ -60,7 +60,7 @@ class TracedFunction:
         """Why it is disabled."""
 
     def ready(self) -> bool:
-        """Whether the expression still is what the function computes."""
+        """Return True if the function is as it was when it was traced; else disable it for good."""
         if not self._given_up and not self._traced.holds(self._call.target, self._call.method):
             self._given_up = True
             self.why = "the function, or what it uses, has changed"
@@ -205,11 +205,11 @@ class BlockGate:
         self.closed = ""
         """Why no block is computed."""
         self.returns = 0
-        """How often what was in arrays has gone back, other than by choice."""
+        """Number of times that state has left the arrays, other than by choice."""
         self._again = 0
         self._has_left = False
         self.wait = 0
-        """How many records go to the functions before arrays are tried again."""
+        """Number of records that go to the functions before arrays are tried again."""
         #: how many were computed since the last time
         self._computed = 0
 

@@ -177,7 +177,7 @@ class ArraySessions(KeyedWindowArrays):
 
 
 class FoldedSessions:
-    """What sessions keep of their records, in columns of this ``schema``: one value per field."""
+    """Contents of sessions, in columns of this ``schema``: one value per field."""
 
     def __init__(self, arrays: ArraySessions) -> None:
         self._arrays = arrays

@@ -69,7 +69,7 @@ class ColumnarSource(SourceSpec):
 
 
 class OnColumns:
-    """What a spec adds to the one that it replaces: ``logic`` takes columns, and has no generated loop."""
+    """The base of specs on columns: ``logic`` takes columns, and has no generated loop."""
 
     logic: ClassVar[str]
 
@@ -128,7 +128,7 @@ class ColumnarMaybeMap(OnColumns, Map):
 
 @dataclass(frozen=True)
 class ColumnarProcess(OnColumns, Process):
-    """What a process function gives for (record, timestamp), also to side outputs; ``schema`` is that of the main output."""
+    """A process function of (record, timestamp), also with side outputs; ``schema`` is that of the main output."""
 
     logic = "columnar.stateless:ColumnarElementLogic"
     traced: TracedFlatMap = _NO_RESULTS
@@ -175,14 +175,14 @@ class ColumnarWindow(WindowSpec):
     folds: tuple[Fold, ...] = ()
     schema: Type = INT
     aggregate: Aggregate | None = None
-    """How the contents begin; ``None``: with the first record."""
+    """The initial contents; ``None``: the first record."""
     results: Type | None = None
     """The schema of results that go on as columns; ``None``: they go on as records."""
     given: TracedFlatMap | None = None
-    """What the window function gives for (key, result, window), if its results go on as columns."""
+    """The results of the window function for (key, result, window), if they go on as columns."""
     key_schema: Type = INT
     gap: tuple[UserFunction, Traced] | None = None
-    """What says after each record how long a session stays open; ``None``: the gap is fixed, or there are no sessions."""
+    """The gap of a session after each record; ``None``: it is fixed, or there are no sessions."""
 
     @property
     def traits(self) -> OperatorTraits:
@@ -196,7 +196,7 @@ class ColumnarWindow(WindowSpec):
 
     @property
     def lists(self) -> bool:
-        """Whether windows keep lists of records."""
+        """True if windows keep lists of records."""
         return self.aggregate is not None and self.aggregate.listed is not None
 
     def arrays(self, driver: WindowDriver) -> Any:
@@ -218,7 +218,7 @@ class ColumnarSink(OnColumns, WriterSink):
 
 
 class BatchResult(enum.Enum):
-    """What a function over whole blocks returns."""
+    """The result of a function over whole blocks."""
 
     MAP = "a value for each record"
     FILTER = "a mask"
@@ -233,9 +233,9 @@ class VectorizedCall:
     result: BatchResult
     batch_format: BatchFormat
     schema: Type | None = None
-    """What is declared of the results; ``None``: nothing."""
+    """The declared type of the results; ``None``: there is none."""
     gives_columns: bool = False
-    """Whether results go on as columns; a filter's do if it is given columns."""
+    """True if results go on as columns; a filter's do if its input is columns."""
 
     @property
     def traits(self) -> OperatorTraits:
@@ -286,7 +286,7 @@ class StatesOnColumns:
 
 @dataclass(frozen=True)
 class _TakesBlocks(OnColumns):
-    """What these specs have besides."""
+    """The base of specs of keyed functions on columns."""
 
     on_columns: StatesOnColumns = StatesOnColumns()
 

@@ -51,7 +51,7 @@ class WindowArrays:
     """Base of the windows over columns: the way of a block into the arrays, and of results out of them."""
 
     gives_at_once = False
-    """Whether blocks give results, so that what they cost says which way is cheaper."""
+    """True if blocks have results, so that their costs decide which way is cheaper."""
 
     def __init__(self, driver: WindowDriver, spec: ColumnarWindow, partials: bool = False) -> None:
         self.driver = driver

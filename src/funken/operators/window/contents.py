@@ -75,7 +75,7 @@ class ReduceLoops:
         self._loops: dict[tuple[int, tuple[int, ...]], Loop | None] = {}
 
     def takes(self, panes: int, form: tuple[int, ...] = ()) -> bool:
-        """Whether there is a loop for so many panes at once and tuples of such a form."""
+        """Return True if there is a loop for so many panes at once and tuples of such a form."""
         return self._loop(panes, form) is not None
 
     def collect(
@@ -152,11 +152,11 @@ class Contents:
     """The declared half: ``Elements``, ``Reduced`` or ``Aggregated``."""
 
     many: ClassVar[bool] = False
-    """Whether the window function gets the records themselves, not one result."""
+    """True if the window function gets the records themselves, not one result."""
 
     @property
     def mergeable(self) -> bool:
-        """Whether the contents of two windows can become one."""
+        """True if the contents of two windows can become one."""
         return True
 
     def build(self) -> ContentsLogic:
@@ -182,7 +182,7 @@ class Elements(Contents):
 
 @dataclass(frozen=True)
 class _OfFunction(Contents):
-    """What a function makes of the records."""
+    """The result of a function over the records."""
 
     function: UserFunction
 
@@ -282,7 +282,7 @@ class Aggregated(_OfFunction):
 
     @property
     def mergeable(self) -> bool:
-        """Whether the function has ``merge``."""
+        """True if the function has ``merge``."""
         return callable(getattr(self.function.target, "merge", None))
 
     def calls(self) -> tuple[LoopCall, ...]:
@@ -350,7 +350,7 @@ ContentsLogic = _ElementsLogic | _ReducedLogic | _AggregatedLogic
 
 
 class CallStyle(enum.Enum):
-    """How a window function is called."""
+    """The calling convention of a window function."""
 
     PROCESS = "process(key, context, elements)"
     APPLY = "apply(key, window, elements)"

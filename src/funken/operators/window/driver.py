@@ -218,7 +218,7 @@ class WindowDriver(Operator):
         self.output.watermark(watermark)
 
     def next_tick(self) -> int | None:
-        """When the next processing-time window is over: a timer for ms *t* is due when *t* has passed, as in Flink."""
+        """Return the end of the next processing-time window: a timer for ms *t* is due when *t* has passed, as in Flink."""
         due = self.windows.next_time()
         return None if due is None or self.context.batch else due + 1
 
@@ -240,7 +240,7 @@ class WindowDriver(Operator):
 
 
 _FLUSH = 16_384
-"""How many results are held back at most before they are emitted (between windows)."""
+"""Maximal number of results that are held back before they are emitted (between windows)."""
 
 
 class AlignedWindows(Windows):
@@ -557,7 +557,7 @@ class SessionWindows(Windows):
         #: a heap of ends, of each the session, its number and its key
         self.ends: list[tuple[int, int, Any, OpenSession]] = []
         self.opened = 0
-        """How many sessions were opened so far: of sessions that end together, the one that was opened first fires first."""
+        """Number of sessions opened so far: of sessions that end together, the one that was opened first fires first."""
 
     def setup(self) -> None:
         """Register the table."""

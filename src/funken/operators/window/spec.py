@@ -69,7 +69,7 @@ _SESSIONS = (EventTimeSessionWindows, DynamicEventTimeSessionWindows)
 
 
 class Strategy(enum.Enum):
-    """Which logic runs a window; ``explain()`` prints it."""
+    """The logic that runs a window; ``explain()`` prints it."""
 
     GENERAL = "general"
     ALIGNED = "aligned"
@@ -140,7 +140,7 @@ class WindowSpec:
 
     @property
     def strategy(self) -> Strategy:
-        """Which logic runs this window."""
+        """The logic that runs this window."""
         if self.general:
             return Strategy.GENERAL
         if self._tumbling_count() or self._sliding_count():
@@ -204,7 +204,7 @@ class WindowSpec:
         return None
 
     def _at_the_end(self) -> bool:
-        """Whether every window fires once, at its end, and takes no record after that."""
+        """Return True if every window fires once, at its end, and takes no record after that."""
         trigger = self.chosen_trigger()
         if type(trigger) is PurgingTrigger:
             trigger = trigger.nested_trigger

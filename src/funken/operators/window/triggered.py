@@ -138,7 +138,7 @@ class TriggeredWindows(Windows):
 
     @property
     def count(self) -> int:
-        """How many records a count trigger waits for."""
+        """Number of records that a count trigger waits for."""
         trigger: Any = self._trigger.nested_trigger if isinstance(self._trigger, PurgingTrigger) else self._trigger
         count: int = trigger.window_size
         return count

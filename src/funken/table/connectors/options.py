@@ -64,7 +64,7 @@ class ConnectorOption:
         return self.default is _REQUIRED
 
     def matches(self, key: str) -> bool:
-        """Whether a key is this option's; ``prefix.*`` is a pattern.
+        """Return True if a key is this option's; ``prefix.*`` is a pattern.
 
         >>> ConnectorOption("properties.*", default=None).matches("properties.group.id")
         True

@@ -135,7 +135,7 @@ def _group(
 
 
 def _of_one_distinct(calls: Sequence[AggregateCall], below: ExecNode) -> bool:
-    """Whether all calls are of the different values of the same columns, which groups tell apart as the calls do."""
+    """Return True if all calls are of the distinct values of the same columns, which groups tell apart as the calls do."""
     first = calls[0] if calls else None
     if first is None or not first.args:
         return False

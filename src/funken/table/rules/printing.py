@@ -177,7 +177,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _calls_python(node: ExecNode) -> bool:
-    """Whether an operator calls functions of the program: Flink has operators of their own for them."""
+    """Return True if an operator calls functions of the program: Flink has operators of their own for them."""
     if isinstance(node, nodes.ExecCalc):
         parts = [*node.expressions, *([] if node.condition is None else [node.condition])]
         return any(isinstance(each, Call) and each.handle is not None for part in parts for each in walk(part))

@@ -345,7 +345,7 @@ class PartialCalls:
 
     @staticmethod
     def serve(calls: Sequence[AggregateCall], schema: BlockSchema, retracts: bool) -> bool:
-        """Whether these calls have accumulators that are columns."""
+        """Return True if these calls have accumulators that are columns."""
         running = [call for call in calls if not _is_of_decimals(call, schema)]
         if len(running) < len(calls) and retracts:
             return False
@@ -381,7 +381,7 @@ class PartialCalls:
 
 
 def _is_of_decimals(call: AggregateCall, schema: BlockSchema) -> bool:
-    """Whether a call is a sum or an extreme of DECIMALs."""
+    """Return True if a call is a sum or an extreme of DECIMALs."""
     if call.definition is not None or call.order or call.function not in (*SUMS, "MIN", "MAX"):
         return False
     return isinstance(schema.types[call.args[0]], DecimalType)

@@ -50,7 +50,7 @@ _NEVER = 1 << 62
 
 
 class RowNames:
-    """What distinguishes the rows of a key: a unique key, or all of the row.
+    """Names that distinguish the rows of a key: a unique key, or all of the row.
 
     >>> from funken.expr.sql.types import BigIntType, VarCharType
     >>> schema = BlockSchema(["k", "n"], [VarCharType(9), BigIntType()])

@@ -40,7 +40,7 @@ Near = Callable[[Array, Array], Array]
 
 
 class JoinBase(KeyedTableOperator):
-    """What joins by keys have in common."""
+    """The base of joins by keys."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class JoinBase(KeyedTableOperator):
         )
 
     def is_outer(self, index: int) -> bool:
-        """Whether rows of a side are padded if they have no partner."""
+        """Return True if rows of a side are padded if they have no partner."""
         return self._kind.pads_right if index == 0 else self._kind.pads_left
 
 

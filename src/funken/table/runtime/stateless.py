@@ -144,12 +144,12 @@ def open_functions(node: Node, context: OperatorContext) -> None:
 
 
 def is_async(node: Node) -> bool:
-    """Whether an expression is the call of an asynchronous function."""
+    """Return True if an expression is the call of an asynchronous function."""
     return isinstance(node, Call) and getattr(node.handle, "kind", "") == "scalar" and hasattr(node.handle, "retries")
 
 
 def has_async(node: Node | None) -> bool:
-    """Whether an expression has a call of an asynchronous function in it."""
+    """Return True if an expression has a call of an asynchronous function in it."""
     return node is not None and any(map(is_async, walk(node)))
 
 

@@ -39,7 +39,7 @@ _EARLY, _LATE, _CLEAN = "early", "late", "clean"
 
 
 class _Contents:
-    """What is known of a window: how many rows, accumulators, whether it has fired, and what was emitted last."""
+    """The contents of a window: number of rows, accumulators, fired or not, and the last emitted row."""
 
     __slots__ = ("accumulators", "count", "emitted", "fired", "group")
 

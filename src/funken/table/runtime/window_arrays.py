@@ -32,10 +32,10 @@ _NEVER = 1 << 62
 
 
 class PaneContents:
-    """What batches keep besides key and mark."""
+    """The contents of batches besides key and mark."""
 
     width: int
-    """How many columns the key has."""
+    """Number of columns of the key."""
 
     def merge(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows of one window with what need not be kept apart put together."""

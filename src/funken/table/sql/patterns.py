@@ -272,7 +272,7 @@ class _Expressions:
     # ---- what was found
 
     def _compiles(self, text: str, node: Node, own: str = "") -> bool:
-        """Whether the compiler of patterns has forms for an expression, and its numbers are those of SQL."""
+        """Return True if the compiler of patterns has forms for an expression, and its numbers are those of SQL."""
         if _mixes_decimals(node):
             return False
         compiler = import_module("funken.cep.sql_expressions").Compiler  # a room above
@@ -347,7 +347,7 @@ def _parts(tree: Any) -> list[Any]:
 
 
 def _mixes_decimals(node: Any) -> bool:
-    """Whether arithmetic is of DECIMAL and a number with a fraction, which the compiler of patterns takes for a float."""
+    """Return True for arithmetic of DECIMAL and a number with a fraction, which the compiler of patterns takes for a float."""
     if isinstance(node, Call) and isinstance(node.type, DecimalType) and node.function in {"+", "-", "*", "/", "%"}:
         leaves = [each for each in walk(node) if not getattr(each, "children", ())]
         decimals = [leaf for leaf in leaves if isinstance(leaf.type, DecimalType)]
