@@ -110,13 +110,13 @@ _QUESTION = re.compile(r"(?:What|Which|Whether|How|Where|Who|When)\b")
 
 
 def questions(source: str) -> Iterator[tuple[int, str]]:
-    r"""Yield docstrings of classes and functions that begin with a clause: no noun phrase, and no imperative.
+    r"""Yield docstrings that begin with a clause: no noun phrase, and no imperative.
 
     >>> list(questions("class A:\n    'What is read.'\n\n    def f(self):\n        'Return it.'\n"))
     [(2, 'What is read.')]
     """
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = (ast.get_docstring(node) or "").partition("\n")[0]
             if _QUESTION.match(first):
                 yield node.body[0].lineno, first

@@ -1,4 +1,4 @@
-"""``funken options``, ``funken version`` and ``funken completion``: what can be set, and what Funken runs on."""
+"""``funken options``, ``funken version`` and ``funken completion``: options, versions, and completion of shells."""
 
 from __future__ import annotations
 

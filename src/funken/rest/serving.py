@@ -1,4 +1,4 @@
-"""Which jobs are served: this is all that a job without a server loads of the REST API."""
+"""The served jobs: the only part of the REST API that a job without a server loads."""
 
 from __future__ import annotations
 

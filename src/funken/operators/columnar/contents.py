@@ -1,4 +1,4 @@
-"""What windows and running aggregates keep in columns: values, or lists of records, by the *slot* of a key.
+"""Contents of windows and running aggregates in columns: values, or lists of records, by the *slot* of a key.
 
 ``KeyedArrays`` has one array per field: what records are folded to. ``ListPane`` keeps the lists of one window that is closed as
 a whole: records are put behind each other as they come, and those that no list keeps leave when there are twice as many as were

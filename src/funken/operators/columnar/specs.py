@@ -1,4 +1,4 @@
-"""The specs of operators that work on columns: each is the spec it replaces, and what was traced of its functions.
+"""The specs of operators on columns: each is the spec that it replaces, and its traced functions.
 
 ``plan/rules/vectorize.py`` makes them, where the result is provably the same. Such an operator takes columns and lists alike:
 lists, and blocks that the kernels cannot compute, go through the record path it is derived from. The logic is imported by

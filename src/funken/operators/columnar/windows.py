@@ -1,4 +1,4 @@
-"""Windows over columns: what all of them share, and aligned windows, whose panes have one array per field of the contents.
+"""Windows over columns: their common part, and aligned windows, whose panes have one array per field of the contents.
 
 A pane is in arrays while only columns come for it (``contents.py``), and becomes dicts, as in ``operators/window/driver.py``,
 when records come; when it fires without columns as results, and in a snapshot, it is a dict: a snapshot of one path is one of

@@ -1,4 +1,4 @@
-"""Windows: one driver, kinds of windows, and what they keep. The plan chooses a faster kind where the result is the same.
+"""Windows: one driver, logics, and contents. The plan chooses a faster logic where the result is the same.
 
 May import ``operators``, ``windowing``, ``state`` and what is below.
 """

@@ -1,4 +1,4 @@
-"""What a window keeps of its records: all of them, or what they were reduced or aggregated to.
+"""Contents of windows: all records, or their reduced or aggregated value.
 
 A *pane* is the contents of one window by key: a dict from key to what is stored, while the window is open in two layers
 (``state/delta_tables.py``). What is stored is never ``None``; where a user's function makes it ``None``, the next record starts

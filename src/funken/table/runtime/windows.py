@@ -1,4 +1,4 @@
-"""Which windows a time falls into, in the wall time of a zone.
+"""The windows of a time, in the wall time of a zone.
 
 Times and borders are milliseconds of *local* time, as if it were UTC. For a TIMESTAMP column that is the value itself, for
 TIMESTAMP_LTZ and processing time the wall time of the session's zone: a day begins at local midnight, and is 23 or 25 hours

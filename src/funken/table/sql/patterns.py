@@ -1,4 +1,4 @@
-"""MATCH_RECOGNIZE in FROM: the columns of its result, and what of its expressions SQL evaluates.
+"""MATCH_RECOGNIZE in FROM: the columns of its result, and the expressions that SQL evaluates.
 
 The pattern is compiled by ``cep``, from the text of the clause, with the expressions that it has forms for: comparisons,
 arithmetic, and what FIRST, LAST, PREV and aggregates find. All else is SQL's: of a measure, a projection over what was found; of
