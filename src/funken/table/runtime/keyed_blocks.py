@@ -269,13 +269,27 @@ def _comparable(value: Any) -> Any:
     return value
 
 
-def sort_key(order: Sequence[SortKey]) -> Callable[[Tuple], Tuple]:
-    """Return what gives the sort key of a row.
+_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"})
+"""Types whose plain values are whole numbers."""
+
+
+def sort_key(order: Sequence[SortKey], types: Sequence[Any] = ()) -> Callable[[Tuple], Tuple]:
+    """Return what gives the sort key of a row; faster if the types of its columns are known, and are numbers or times.
 
     >>> rows = [(2, "a"), (None, "b"), (3, "c")]
     >>> sorted(rows, key=sort_key([SortKey(0, ascending=False, nulls_first=False)]))
     [(3, 'c'), (2, 'a'), (None, 'b')]
     """
+    if types and all(types[key.index].root in _NUMBERS for key in order):
+        # The text is made of the fixed parts below and of numbers.
+        missing = ["-inf" if key.nulls_first else "inf" for key in order]
+        values = [f"{'' if key.ascending else '-'}row[{key.index}]" for key in order]
+        parts = [
+            f"({null} if row[{key.index}] is None else {value}),"
+            for key, null, value in zip(order, missing, values, strict=True)
+        ]
+        made: Callable[[Tuple], Tuple] = eval(f"lambda row: ({''.join(parts)})", {"inf": math.inf})
+        return made
 
     def key_of(row: Tuple) -> Tuple:
         found: list[Any] = []
