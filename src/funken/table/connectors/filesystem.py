@@ -1,6 +1,7 @@
 """``'connector' = 'filesystem'``: a folder of files as a table, with a folder ``key=value`` per partition.
 
-Parquet and ORC are read as columns, and of those only the ones that a query needs. Other formats are read row by row.
+Parquet and ORC are read as columns, and of those only the ones that a query needs; JSON becomes columns a piece of lines at a
+time. Other formats are read row by row. All are written block by block.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import IO, Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import CommitterContext, ConnectorContext
@@ -720,7 +722,8 @@ class Folders:
         if not self.keys:
             return [("", of_files)]
         known = {name: (block.batch.column(place), type_) for name, place, type_ in self.columns}
-        table = pa.table([*(known[key][0] for key in self.keys), pa.array(range(len(block)))], [*self.keys, ""])
+        numbers = pc.subtract(pc.cumulative_sum(pa.repeat(1, len(block))), 1)
+        table = pa.table([*(known[key][0] for key in self.keys), numbers], [*self.keys, ""])
         groups = table.group_by(list(self.keys), use_threads=False).aggregate([("", "list")]).combine_chunks()
         rows, texts = groups.column("_list").chunk(0), []
         for key in self.keys:
