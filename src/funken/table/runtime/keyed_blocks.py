@@ -269,27 +269,13 @@ def _comparable(value: Any) -> Any:
     return value
 
 
-_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"})
-"""Types whose plain values are whole numbers."""
-
-
-def sort_key(order: Sequence[SortKey], types: Sequence[Any] = ()) -> Callable[[Tuple], Tuple]:
-    """Return what gives the sort key of a row; faster if the types of its columns are known, and are numbers or times.
+def sort_key(order: Sequence[SortKey]) -> Callable[[Tuple], Tuple]:
+    """Return what gives the sort key of a row.
 
     >>> rows = [(2, "a"), (None, "b"), (3, "c")]
     >>> sorted(rows, key=sort_key([SortKey(0, ascending=False, nulls_first=False)]))
     [(3, 'c'), (2, 'a'), (None, 'b')]
     """
-    if types and all(types[key.index].root in _NUMBERS for key in order):
-        # The text is made of the fixed parts below and of numbers.
-        missing = ["-inf" if key.nulls_first else "inf" for key in order]
-        values = [f"{'' if key.ascending else '-'}row[{key.index}]" for key in order]
-        parts = [
-            f"({null} if row[{key.index}] is None else {value}),"
-            for key, null, value in zip(order, missing, values, strict=True)
-        ]
-        made: Callable[[Tuple], Tuple] = eval(f"lambda row: ({''.join(parts)})", {"inf": math.inf})
-        return made
 
     def key_of(row: Tuple) -> Tuple:
         found: list[Any] = []
@@ -305,6 +291,31 @@ def sort_key(order: Sequence[SortKey], types: Sequence[Any] = ()) -> Callable[[T
         return tuple(found)
 
     return key_of
+
+
+_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"})
+"""Types whose plain values are whole numbers."""
+
+
+def typed_sort_key(order: Sequence[SortKey], types: Sequence[Any]) -> Callable[[Tuple], Tuple]:
+    """Return ``sort_key`` for rows of known types; of numbers and times its keys are made and compared in less time.
+
+    >>> from funken.expr.sql.types import BigIntType
+    >>> key_of = typed_sort_key([SortKey(0, ascending=False, nulls_first=True)], [BigIntType()])
+    >>> sorted([(2,), (None,), (3,)], key=key_of)
+    [(None,), (3,), (2,)]
+    """
+    if any(types[key.index].root not in _NUMBERS for key in order):
+        return sort_key(order)
+    missing = ["-inf" if key.nulls_first else "inf" for key in order]
+    values = [f"{'' if key.ascending else '-'}row[{key.index}]" for key in order]
+    parts = [
+        f"({null} if row[{key.index}] is None else {value}),"
+        for key, null, value in zip(order, missing, values, strict=True)
+    ]
+    # The text is made of the fixed parts above and of numbers.
+    made: Callable[[Tuple], Tuple] = eval(f"lambda row: ({''.join(parts)})", {"inf": math.inf})
+    return made
 
 
 def places_of(columns: Sequence[pa.Array], order: Sequence[SortKey]) -> Any:

@@ -19,7 +19,7 @@ from funken.columnar.keyed.groups import running_most
 from funken.table.logical import SortKey
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.exchange import hashable
-from funken.table.runtime.keyed_blocks import KeyedRows, places_of, sort_key
+from funken.table.runtime.keyed_blocks import KeyedRows, places_of, typed_sort_key
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
 
 Tuple = tuple[Any, ...]
@@ -146,7 +146,7 @@ class Rank(KeyedTableOperator):
     def open(self) -> None:
         """Open the state."""
         self._state = self.value_state("rows", self._ttl)
-        self._key_of = sort_key(self._order, self.inputs[0].types)
+        self._key_of = typed_sort_key(self._order, self.inputs[0].types)
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
         #: the sort keys of rows as they were stored last, so that they need not be made again
         self._sort_keys: dict[Any, tuple[list[Tuple], list[Any]]] = {}
@@ -431,7 +431,7 @@ class TemporalSort(KeyedTableOperator):
         """Open the state."""
         self._waiting = self.map_state("waiting")
         self._last = self.value_state("last")
-        self._key_of = sort_key(self._order[1:], self.inputs[0].types)
+        self._key_of = typed_sort_key(self._order[1:], self.inputs[0].types)
         self._late = self.context.metrics.counter("numLateRecordsDropped")
 
     def block(self, block: TableBlock) -> None:
