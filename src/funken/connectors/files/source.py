@@ -212,7 +212,7 @@ class FileSource(Source):
 
     @property
     def makes_blocks(self) -> bool:
-        """Whether the format does.
+        """Return True if the format makes blocks.
 
         >>> from funken.connectors import JsonSchema
         >>> from funken.connectors.files.line_files import LineFormat

@@ -98,7 +98,7 @@ class FolderSink(Sink):
 
     @property
     def marks(self) -> bool:
-        """Whether folders are marked."""
+        """Return True if folders are marked."""
         return self.replaced is not None or self.success_file is not None
 
     def check(self) -> None:
@@ -432,7 +432,7 @@ class TableFiles(FileFormat):
 
     @property
     def makes_blocks(self) -> bool:  # type: ignore[override]
-        """Whether the format does."""
+        """Return True if the format makes blocks."""
         return self.inner.makes_blocks
 
     def counts(self, split: FileSplit) -> str:
@@ -869,13 +869,13 @@ class FilesSink(SinkTable):
 
     @property
     def block_parallelism(self) -> int | None:  # type: ignore[override]
-        """How many subtasks write."""
+        """Return the number of subtasks that write."""
         parallelism: int | None = self._options["sink.parallelism"]
         return parallelism
 
     @property
     def block_sink(self) -> Sink:
-        """What writes the files."""
+        """Return the sink of the files."""
         context, options = self._context, self._options
         data = tuple((name, type_) for name, type_ in context.columns if name not in context.partition_keys)
         rolling = RollingPolicy(

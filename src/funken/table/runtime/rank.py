@@ -48,7 +48,7 @@ class _Partition:
 
 
 class _Moves:
-    """What a block changes in partitions that show positions: rows by their number in the block, or among those from before it.
+    """The changes of a block in partitions that show positions: rows by their number in the block, or among those from before it.
 
     The numbers of these are negative. A row that moves through many positions is an int each time, and made columns at the end.
     """
