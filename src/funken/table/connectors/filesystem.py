@@ -645,8 +645,8 @@ class FilesScan(ScanTable):
         ]
 
     def selected(self, names: Sequence[str]) -> ScanTable | None:
-        """Return a scan of some columns of Parquet or ORC."""
-        if self._options["format"] not in ("parquet", "orc") or not set(names) <= set(self._context.names):
+        """Return a scan of some columns of Parquet, ORC or JSON, where they are found by their names."""
+        if self._options["format"] not in ("parquet", "orc", "json") or not set(names) <= set(self._context.names):
             return None
         return self._like(names)
 
@@ -654,6 +654,8 @@ class FilesScan(ScanTable):
         context, options = self._context, self._options
         kind = options["format"]
         data = tuple((name, type_) for name, type_ in context.columns if name not in context.partition_keys)
+        if kind == "json":
+            data = tuple(each for each in data if each[0] in self._names)
         partitions = tuple((name, type_) for name, type_ in context.columns if name in context.partition_keys)
         read = tuple(name for name, _ in data if name in self._names)
         csv = None
