@@ -136,7 +136,7 @@ class DeserializationSchema:
 
     @property
     def makes_blocks(self) -> bool:
-        """True if readers make blocks of a form of its own, for any program, by ``lines_to_blocks``."""
+        """Return True if readers make blocks of a form of its own, for any program, by ``lines_to_blocks``."""
         return False
 
     def lines_to_blocks(self) -> Callable[[bytes], Block | None]:

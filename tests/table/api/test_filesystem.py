@@ -379,3 +379,34 @@ def test_rows_of_a_block_go_to_their_folders_in_order(name, more, tmp_path):
         [path] = (tmp_path / "dt=mon" / "h=0").glob("part-*")
         numbers = [int(line.split(",")[0]) for line in path.read_text().splitlines()]
         assert numbers == sorted(numbers)
+
+
+def test_documents_of_a_stopped_job_go_on_where_they_were(tmp_path, monkeypatch):
+    from funken.connectors.base import NEED_SPLITS, ConnectorContext
+    from funken.connectors.files.source import FileSource
+    from funken.table.connectors.formats import JsonRows
+
+    (tmp_path / "dt=mon").mkdir()
+    lines = [f'{{"n": {n}}}' for n in range(5000)]
+    (tmp_path / "dt=mon" / "a").write_text("\n".join(lines))
+    options = {"connector": "filesystem", "path": str(tmp_path), "format": "json"}
+    columns = (("dt", parse_type("STRING")), ("n", parse_type("INT")))
+    scan = scan_table(TableContext("t", columns, partition_keys=("dt",), options=options))
+    monkeypatch.setattr(JsonRows, "deserialize_all", None)  # not one by one
+    source = FileSource.for_format(scan._files(), str(tmp_path)).build()
+    splits = source.enumerator(1)
+    splits.start()
+    given = splits.next_splits(0)
+    found = []
+    for limit in (1000, 10_000):
+        reader = source.reader(ConnectorContext("in", 0, 1))
+        reader.add_splits(given)
+        while (batch := reader.poll(limit, 0)) is not NEED_SPLITS:
+            found += zip(*batch.values.batch.to_pydict().values(), strict=True)
+            if limit == 1000:
+                break
+        given = reader.snapshot_state(1)
+        reader.close()
+
+    assert source.makes_blocks
+    assert found == [("mon", n) for n in range(5000)]

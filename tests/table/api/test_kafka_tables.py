@@ -210,3 +210,15 @@ def test_messages_that_make_no_block_are_read_one_by_one(broker, tables):
     """,
     )
     assert [count for _, count in found] == [2, 8, 10, 10]
+
+
+def test_messages_become_a_block_without_rows(broker, tables, monkeypatch):
+    from funken.table.connectors.formats import JsonRows
+
+    for number in range(100):
+        broker.producer.produce("blocks", f'{{"id": {number}, "name": "n{number}"}}', partition=0)
+    broker.producer.flush()
+    monkeypatch.setattr(JsonRows, "deserialize_all", None)
+    tables.execute_sql(f"CREATE TABLE t (id BIGINT, name STRING) WITH ({topic(broker, 'blocks')})")
+
+    assert rows(tables, "SELECT name, id FROM t WHERE id > 97") == [("+I", "n98", 98), ("+I", "n99", 99)]

@@ -419,7 +419,7 @@ class LineFormat(FileFormat):
 
     @property
     def makes_blocks(self) -> bool:  # type: ignore[override]
-        """True if the schema makes blocks of a form of its own."""
+        """Return True if the schema makes blocks."""
         return self.schema.makes_blocks
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:

@@ -212,7 +212,7 @@ class FileSource(Source):
 
     @property
     def makes_blocks(self) -> bool:
-        """True if the format makes blocks of a form of its own.
+        """Return True if the format makes blocks.
 
         >>> from funken.connectors import JsonSchema
         >>> from funken.connectors.files.line_files import LineFormat

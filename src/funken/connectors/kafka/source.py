@@ -110,7 +110,7 @@ class KafkaSource(Source):
 
     @property
     def makes_blocks(self) -> bool:
-        """True if the deserializer makes blocks of a form of its own."""
+        """Return True if the deserializer makes blocks."""
         return self.deserializer.makes_blocks  # type: ignore[no-any-return]
 
     def record_schema(self) -> Type:

@@ -1,6 +1,7 @@
 """``'connector' = 'filesystem'``: a folder of files as a table, with a folder ``key=value`` per partition.
 
-Parquet and ORC are read as columns, and of those only the ones that a query needs. Other formats are read row by row.
+Parquet and ORC are read as columns, and of those only the ones that a query needs; JSON becomes columns a piece of lines at a
+time. Other formats are read row by row. All are written block by block.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import IO, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import CommitterContext, ConnectorContext
@@ -99,7 +101,7 @@ class FolderSink(Sink):
 
     @property
     def marks(self) -> bool:
-        """True if folders are marked."""
+        """Return True if folders are marked."""
         return self.replaced is not None or self.success_file is not None
 
     def check(self) -> None:
@@ -484,7 +486,7 @@ class TableFiles(FileFormat):
 
     @property
     def makes_blocks(self) -> bool:  # type: ignore[override]
-        """True if the format makes blocks of a form of its own."""
+        """Return True if the format makes blocks."""
         return self.inner.makes_blocks
 
     def counts(self, split: FileSplit) -> str:
@@ -696,8 +698,8 @@ class FilesScan(ScanTable):
         ]
 
     def selected(self, names: Sequence[str]) -> ScanTable | None:
-        """Return a scan of some columns of Parquet or ORC."""
-        if self._options["format"] not in ("parquet", "orc") or not set(names) <= set(self._context.names):
+        """Return a scan of some columns of Parquet, ORC or JSON, where they are found by their names."""
+        if self._options["format"] not in ("parquet", "orc", "json") or not set(names) <= set(self._context.names):
             return None
         return self._like(names)
 
@@ -715,6 +717,8 @@ class FilesScan(ScanTable):
         context, options = self._context, self._options
         kind = options["format"]
         data = tuple((name, type_) for name, type_ in context.columns if name not in context.partition_keys)
+        if kind == "json":
+            data = tuple(each for each in data if each[0] in self._names)
         partitions = tuple((name, type_) for name, type_ in context.columns if name in context.partition_keys)
         read = tuple(name for name, _ in data if name in self._names)
         csv = None
@@ -785,7 +789,8 @@ class Folders:
         if not self.keys:
             return [("", of_files)]
         known = {name: (block.batch.column(place), type_) for name, place, type_ in self.columns}
-        table = pa.table([*(known[key][0] for key in self.keys), pa.array(range(len(block)))], [*self.keys, ""])
+        numbers = pc.subtract(pc.cumulative_sum(pa.repeat(1, len(block))), 1)
+        table = pa.table([*(known[key][0] for key in self.keys), numbers], [*self.keys, ""])
         groups = table.group_by(list(self.keys), use_threads=False).aggregate([("", "list")]).combine_chunks()
         rows, texts = groups.column("_list").chunk(0), []
         for key in self.keys:
@@ -931,13 +936,13 @@ class FilesSink(SinkTable):
 
     @property
     def block_parallelism(self) -> int | None:  # type: ignore[override]
-        """Number of subtasks that write."""
+        """Return the number of subtasks that write."""
         parallelism: int | None = self._options["sink.parallelism"]
         return parallelism
 
     @property
     def block_sink(self) -> Sink:
-        """The sink that writes the files."""
+        """Return the sink of the files."""
         context, options = self._context, self._options
         data = tuple((name, type_) for name, type_ in context.columns if name not in context.partition_keys)
         rolling = RollingPolicy(

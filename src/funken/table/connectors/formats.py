@@ -135,7 +135,7 @@ class JsonRows(DeserializationSchema, SerializationSchema):
 
     @property
     def makes_blocks(self) -> bool:
-        """True if the parser can look for all fields."""
+        """Return True if the parser can look for all fields."""
         return bool(self.columns) and all(PLAIN_NAME.fullmatch(name) for name, _ in self.columns)
 
     def lines_to_blocks(self) -> Callable[[bytes], Block | None]:

@@ -292,6 +292,31 @@ def sort_key(order: Sequence[SortKey]) -> Callable[[Tuple], Tuple]:
     return key_of
 
 
+_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"})
+"""Types whose plain values are whole numbers."""
+
+
+def typed_sort_key(order: Sequence[SortKey], types: Sequence[Any]) -> Callable[[Tuple], Tuple]:
+    """Return ``sort_key`` for rows of known types; of numbers and times its keys are made and compared in less time.
+
+    >>> from funken.expr.sql.types import BigIntType
+    >>> key_of = typed_sort_key([SortKey(0, ascending=False, nulls_first=True)], [BigIntType()])
+    >>> sorted([(2,), (None,), (3,)], key=key_of)
+    [(None,), (3,), (2,)]
+    """
+    if any(types[key.index].root not in _NUMBERS for key in order):
+        return sort_key(order)
+    missing = ["-inf" if key.nulls_first else "inf" for key in order]
+    values = [f"{'' if key.ascending else '-'}row[{key.index}]" for key in order]
+    parts = [
+        f"({null} if row[{key.index}] is None else {value}),"
+        for key, null, value in zip(order, missing, values, strict=True)
+    ]
+    # The text is made of the fixed parts above and of numbers.
+    made: Callable[[Tuple], Tuple] = eval(f"lambda row: ({''.join(parts)})", {"inf": math.inf})
+    return made
+
+
 def places_of(columns: Sequence[pa.Array], order: Sequence[SortKey]) -> Any:
     """Return the place of each row in the order of some columns of numbers, times or texts; equal rows have one place.
 

@@ -19,7 +19,7 @@ from funken.columnar.keyed.groups import running_most
 from funken.table.logical import SortKey
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.exchange import hashable
-from funken.table.runtime.keyed_blocks import KeyedRows, places_of, sort_key
+from funken.table.runtime.keyed_blocks import KeyedRows, places_of, typed_sort_key
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
 
 Tuple = tuple[Any, ...]
@@ -33,29 +33,33 @@ _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _ORDERED = _WHOLE | {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "CHAR", "VARCHAR"}
 """Types whose values Arrow orders as ``sort_key`` does."""
 _MOST = (1 << 63) - 1
+_NOTHING = _MOST
+"""The number of no row: the place was empty."""
 
 
 class _Partition:
-    """The rows of a partition, their sort keys, and what ``_Moves`` knows them by, in order."""
+    """The rows of a partition, their sort keys, and what ``_Moves`` knows them by, in order; ``ties``: keys may be equal."""
 
-    __slots__ = ("end", "keys", "numbers", "rows")
+    __slots__ = ("end", "keys", "numbers", "rows", "ties")
 
     def __init__(self, rows: list[Tuple], keys: list[Any], end: int | None, numbers: Sequence[int] = ()) -> None:
         self.rows, self.keys, self.end, self.numbers = rows, keys, end, list(numbers)
+        self.ties = any(map(eq, keys, keys[1:]))
 
 
 class _Moves:
-    """The changes of a block in partitions with positions: rows by their number in the block, or among earlier ones.
+    """The changes of a block in partitions that show positions: rows by their number in the block, or among those from before it.
 
     The numbers of these are negative. A row that moves through many positions is an int each time, and made columns at the end.
     """
 
     def __init__(self, start: int, before: bool) -> None:
-        self._start, self._before = start, before
+        self._first, self._before = start - 1, before
         self.stored: list[Tuple] = []
-        self._rows: list[int] = []
+        #: of each change the row that came to a place, and the one that went
+        self._came: list[int] = []
+        self._went: list[int] = []
         self._places: list[int] = []
-        self._kinds: list[int] = []
         self._all_places: list[int] = []
 
     def load(self, rows: list[Tuple]) -> Sequence[int]:
@@ -67,65 +71,55 @@ class _Moves:
     def add(self, part: _Partition, place: int, row: Tuple, key: Any, number: int) -> None:
         """Let a row come in at a place, which moves those behind it by one; the last may leave."""
         rows, keys, numbers, end = part.rows, part.keys, part.numbers, part.end
+        if place and keys[place - 1] == key:
+            part.ties = True
         rows.insert(place, row)
         keys.insert(place, key)
         numbers.insert(place, number)
         assert end is not None
-        last, first = len(rows) - 1, max(place, self._start - 1)
-        until = min(last, end)
-        if until > first:
-            self._move(rows, keys, numbers, first, until)
-        if first <= last < end:
-            self._rows.append(numbers[last])
-            self._places.append(last + 1)
-            self._kinds.append(INSERT)
-        del rows[end:], keys[end:], numbers[end:]
-
-    def _move(self, rows: list[Tuple], keys: list[Any], numbers: list[int], first: int, until: int) -> None:
-        """Let each row from a position on take the place of the next."""
-        at = range(first, until)
-        if any(map(eq, keys[first:until], keys[first + 1 : until + 1])):  # where equal rows are, nothing changes
-            at = [each for each in at if rows[each] != rows[each + 1]]  # type: ignore[assignment]
-            came, went, places = (
-                [numbers[each] for each in at],
-                [numbers[each + 1] for each in at],
-                [each + 1 for each in at],
-            )
-        else:
-            came, went, places = (
-                numbers[first:until],
-                numbers[first + 1 : until + 1],
-                self._positions(until)[first:until],
-            )
-        if not self._before:
-            self._rows += came
-            self._places += places
-            self._kinds += [UPDATE_AFTER] * len(came)
-            return
-        count = len(came)
-        both, twice = [0] * (2 * count), [0] * (2 * count)
-        both[::2], both[1::2] = went, came
-        twice[::2] = twice[1::2] = places
-        self._rows += both
-        self._places += twice
-        self._kinds += [UPDATE_BEFORE, UPDATE_AFTER] * count
-
-    def _positions(self, until: int) -> list[int]:
-        if len(self._all_places) < until:
-            self._all_places = list(range(1, 2 * until + 1))
-        return self._all_places
+        size, first = len(rows), place if place >= self._first else self._first
+        stop = size if size <= end else end
+        if first < stop:
+            went = numbers[first + 1 : stop + 1]
+            if size <= end:
+                went.append(_NOTHING)
+            if part.ties:  # where equal rows are, nothing changes
+                at = [each for each in range(first, stop) if each + 1 == size or rows[each] != rows[each + 1]]
+                self._came += [numbers[each] for each in at]
+                self._went += [went[each - first] for each in at]
+                self._places += [each + 1 for each in at]
+            else:
+                self._came += numbers[first:stop]
+                self._went += went
+                if len(self._all_places) < stop:
+                    self._all_places = list(range(1, 2 * stop + 1))
+                self._places += self._all_places[first:stop]
+        if size > end:
+            del rows[end:], keys[end:], numbers[end:]
 
     def changes(self, batch: pa.RecordBatch, schema: BlockSchema, output: BlockSchema) -> Iterator[TableBlock]:
         """Yield the changes, with the rows of the block."""
         every = pa.concat_batches([schema.batch(self.stored), batch]) if self.stored else batch
-        for begin in range(0, len(self._rows), _AT_ONCE):
+        for begin in range(0, len(self._came), _AT_ONCE):
             part = slice(begin, begin + _AT_ONCE)
-            numbers = np.array(self._rows[part], np.int64)
+            came, went, places = (np.array(of[part], np.int64) for of in (self._came, self._went, self._places))
+            fresh = went == _NOTHING
+            wanted = np.stack((~fresh & self._before, np.ones(len(came), np.bool_)), 1).ravel()
+            numbers = np.stack((went, came), 1).ravel()[wanted]
             at = pa.array(np.where(numbers < 0, -numbers - 1, numbers + len(self.stored)))
-            places = pa.array(self._places[part], pa.int64()).cast(output.arrow.field(len(schema)).type)
-            made = pa.RecordBatch.from_arrays([*every.take(at).columns, places], schema=output.arrow)
-            kinds = np.array(self._kinds[part], np.int8)
-            yield TableBlock(made, kinds if kinds.any() else None)
+            shown = pa.array(np.repeat(places, 2)[wanted]).cast(output.arrow.field(len(schema)).type)
+            made = pa.RecordBatch.from_arrays([*every.take(at).columns, shown], schema=output.arrow)
+            yield TableBlock(made, _kinds_of(fresh, wanted))
+
+
+def _kinds_of(fresh: Any, wanted: Any) -> Any:
+    """Return the kinds of rows that came, each behind the one whose place it takes, of those that are wanted.
+
+    ``fresh``: it takes the place of none.
+    """
+    after = np.where(fresh, INSERT, UPDATE_AFTER)
+    marks = np.stack((np.full(len(fresh), UPDATE_BEFORE), after), 1).ravel()[wanted].astype(np.int8)
+    return marks if marks.any() else None
 
 
 class Rank(KeyedTableOperator):
@@ -152,7 +146,7 @@ class Rank(KeyedTableOperator):
     def open(self) -> None:
         """Open the state."""
         self._state = self.value_state("rows", self._ttl)
-        self._key_of = sort_key(self._order)
+        self._key_of = typed_sort_key(self._order, self.inputs[0].types)
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
         #: the sort keys of rows as they were stored last, so that they need not be made again
         self._sort_keys: dict[Any, tuple[list[Tuple], list[Any]]] = {}
@@ -276,13 +270,11 @@ class Rank(KeyedTableOperator):
             replaced = replaced - count
         wanted = np.stack((there & self._before, np.ones(len(came), np.bool_)), 1).ravel()
         rows = np.stack((replaced, came), 1).ravel()[wanted]
-        kinds = np.stack((np.full(len(came), UPDATE_BEFORE), np.where(there, UPDATE_AFTER, INSERT)), 1).ravel()
-        marks = kinds[wanted].astype(np.int8)
         columns = batch.take(pa.array(rows)).columns
         if self._number:
             columns.append(pa.array(np.ones(len(rows), np.int64)).cast(self.schema.arrow.field(len(columns)).type))
         made = pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow)
-        self.emit(TableBlock(made, marks if marks.any() else None))
+        self.emit(TableBlock(made, _kinds_of(~there, wanted)))
 
     def _load(self, row: Tuple) -> _Partition:
         stored = self._state.value()
@@ -439,7 +431,7 @@ class TemporalSort(KeyedTableOperator):
         """Open the state."""
         self._waiting = self.map_state("waiting")
         self._last = self.value_state("last")
-        self._key_of = sort_key(self._order[1:])
+        self._key_of = typed_sort_key(self._order[1:], self.inputs[0].types)
         self._late = self.context.metrics.counter("numLateRecordsDropped")
 
     def block(self, block: TableBlock) -> None:
