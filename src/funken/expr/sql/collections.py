@@ -34,6 +34,7 @@ from funken.expr.sql.types import (
     StructuredType,
     VariantType,
     common_type,
+    first_real_type,
     is_text,
 )
 from funken.expr.sql.values import key_of
@@ -47,7 +48,7 @@ Inferred = tuple[Sequence[Node], LogicalType]
 
 
 def _common(name: str, nodes: Sequence[Node]) -> LogicalType:
-    found = common_type([each.type for each in nodes])
+    found = first_real_type([each.type for each in nodes])
     if found is None:
         raise refuse(name, nodes, (), "Parameters must be of the same type: there is no common type.")
     return found
@@ -242,7 +243,8 @@ def _with_element(name: str, widens: bool) -> Any:
         if widens:
             inner = array.type.element
             inner = inner.as_nullable(inner.nullable or value.type.nullable)
-            type_ = ArrayType(inner, nullable=array.type.nullable)
+            widened = inner.nullable and not array.type.element.nullable
+            type_ = ArrayType(inner, nullable=array.type.nullable or widened)
             return [cast(array, type_), cast(value, inner)], type_
         return [array, cast(value, array.type.element.as_nullable())], array.type
 

@@ -15,6 +15,7 @@ from funken.expr.sql.types import (
     NullType,
     arrow_type,
     common_type,
+    first_real_type,
     is_text,
 )
 from funken.expr.sql.values import broadcast, is_scalar
@@ -103,7 +104,7 @@ def _arm(node: Node, wanted: Any, evaluator: Any) -> Any:
 
 
 def _of_common_type(name: str, args: Sequence[Node], values: Sequence[int]) -> tuple[list[Node], LogicalType]:
-    type_ = common_type([args[at].type for at in values])
+    type_ = (first_real_type if name == "CASE" else common_type)([args[at].type for at in values])
     if type_ is None:
         types = ", ".join(str(args[at].type) for at in values)
         raise refuse(name, args, (), f"Could not find a common type for arguments: {types}. Illegal mixing of types.")

@@ -101,14 +101,13 @@ class JsonPath:
 
     def find(self, document: Any) -> Any:
         """Return what is at the path: a value, or a list if the path names many; nothing raises ``MissingPath``."""
-        found = [document]
+        found, one = [document], True
         for kind, detail in self.steps:
             found = [each for value in found for each in _step(kind, detail, value)]
-        if not self.definite:
-            return found
-        if not found:
-            raise MissingPath("No results for path: the document has nothing at it")
-        return found[0]
+            one = one and kind in {"name", "index"}
+            if not found and one and (self.definite or not self.lax):
+                raise MissingPath("No results for path: the document has nothing at it")
+        return found[0] if self.definite else found
 
 
 def _children(value: Any) -> list[Any]:
@@ -371,7 +370,7 @@ def _json_exists(call: Call, evaluator: Any) -> Callable[..., Any]:
     def exists(document: str, path: str) -> bool | None:
         try:
             found, _ = _read(document, path)
-            return found is not None and found != [] if not json_path(path).definite else found is not None
+            return found is not None
         except EvaluationError as error:
             if on_error == "ERROR":
                 raise error from None
@@ -542,9 +541,9 @@ def _scalar_writer(type_: LogicalType) -> Callable[[Any], str] | None:
         case TimeOfDayType():
             return lambda value: json_text(time_text(value, precision))
         case TimestampType():
-            return lambda value: json_text(timestamp_text(value, precision).replace(" ", "T"))
+            return lambda value: json_text(timestamp_text(value, 0).replace(" ", "T"))
         case LocalZonedTimestampType():
-            return lambda value: json_text(timestamp_text(value, precision).replace(" ", "T") + "Z")
+            return lambda value: json_text(timestamp_text(value, 0).replace(" ", "T") + "Z")
         case VariantType():
             return variant_json
         case ArrayType() | MapType() | MultisetType() | RowType():

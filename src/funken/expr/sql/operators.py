@@ -28,6 +28,7 @@ from funken.expr.sql.types import (
     arrow_type,
     common_type,
     decimal_of,
+    first_real_type,
     is_numeric,
     is_text,
     is_timestamp,
@@ -83,7 +84,7 @@ def number_result(name: str, one: LogicalType, other: LogicalType) -> LogicalTyp
         return common_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
     if isinstance(one, IntegralType | DecimalType) and isinstance(other, IntegralType | DecimalType):
         return decimal_result(name, one, other)
-    return common_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
+    return first_real_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
 
 
 def _is_moment(type_: LogicalType) -> bool:
@@ -408,6 +409,8 @@ def _nested(type_: LogicalType) -> bool:
 
 
 def _same_values(name: str, type_: LogicalType) -> Callable[[Any, Any], bool | None]:
+    if isinstance(type_, ArrayType):  # an element that is NULL equals none
+        return lambda a, b: (None not in a and key_of(a, type_) == key_of(b, type_)) is (name == "=")
     if name == "=":
         return lambda a, b: key_of(a, type_) == key_of(b, type_)
     if name == "<>":
