@@ -785,7 +785,8 @@ class _JsonArrayAggregate(OrderedValues):
 _AGGREGATED = VarCharType(2000, nullable=False)
 
 
-def _fixed(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
+def _aggregated(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
+    _check_values("JSON_OBJECTAGG" if len(args) > 1 else "JSON_ARRAYAGG", args[-1:])
     return _AGGREGATED
 
 
@@ -793,7 +794,7 @@ _AGGREGATES: list[AggregateRule] = [
     AggregateRule(
         "JSON_OBJECTAGG",
         ("JSON_OBJECTAGG([KEY] <CHARACTER_STRING> VALUE <ANY> [{ NULL | ABSENT } ON NULL])",),
-        infer("JSON_OBJECTAGG", ["text any"], _fixed),
+        infer("JSON_OBJECTAGG", ["text any"], _aggregated),
         lambda types, options, result: _JsonObjectAggregate(types[1], options.get("on_null") == "ABSENT"),
         "The JSON object of keys and values.",
         (("JSON_OBJECTAGG(KEY CAST(x AS STRING) VALUE x)", '{"1":1,"2":2,"3":3}'),),
@@ -801,7 +802,7 @@ _AGGREGATES: list[AggregateRule] = [
     AggregateRule(
         "JSON_ARRAYAGG",
         ("JSON_ARRAYAGG(<ANY> [{ NULL | ABSENT } ON NULL])",),
-        infer("JSON_ARRAYAGG", ["any"], _fixed),
+        infer("JSON_ARRAYAGG", ["any"], _aggregated),
         lambda types, options, result: _JsonArrayAggregate(types[0], options.get("on_null", "ABSENT") == "ABSENT"),
         "The JSON array of the values.",
         (("JSON_ARRAYAGG(x)", "[1,2,3]"),),
