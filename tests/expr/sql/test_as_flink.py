@@ -13,6 +13,7 @@ from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.types import STRING, parse_type
 from funken.expr.sql.values import from_internal
 from funken.table.catalog import CatalogManager
+from funken.table.constants import fold
 from funken.table.sql.binder import Binder
 
 COLUMNS = {
@@ -78,6 +79,7 @@ CONSTANTS = [
     ("ARRAY_APPEND(ARRAY[1], CAST(NULL AS INT))", "ARRAY<INT>", "[1, NULL]"),
     ("TRY_CAST('2021-03-04T12:34:56' AS TIMESTAMP(3))", "TIMESTAMP(3)", "NULL"),
     ("TRY_CAST('2021-03-04T12:34:56' AS DATE)", "DATE", "NULL"),
+    ("JSON_ARRAY(JSON_OBJECT('k' VALUE JSON_ARRAY(1, 'a')), JSON('[2]'))", None, '[{"k":[1,"a"]},[2]]'),
     ("JSON_OBJECT('k' VALUE 1E7)", None, '{"k":1.0E+7}'),
 ]
 OF_COLUMNS = [
@@ -157,6 +159,7 @@ def test_a_constant(sql, type_, text):
     node = bound(sql)
 
     assert texts(node, block([0])) == [text]
+    assert texts(fold(node, "UTC"), block([0])) == [text]  # as while a statement is planned
     assert type_ is None or str(node.type) == type_
 
 

@@ -590,12 +590,13 @@ def _object(pairs: Sequence[tuple[str, str]]) -> str:
     return "{" + ",".join(f"{json_text(key)}:{text}" for key, text in sorted(dict(pairs).items())) + "}"
 
 
-_RAW = {"JSON", "JSON_OBJECT", "JSON_ARRAY", "JSON_OBJECTAGG", "JSON_ARRAYAGG"}
+RAW = {"JSON", "JSON_OBJECT", "JSON_ARRAY", "JSON_OBJECTAGG", "JSON_ARRAYAGG"}
+"""Functions whose texts are parts of a document inside of another of them."""
 
 
 def _part_writer(node: Node, zone: Any) -> Callable[[Any], str]:
     """Return the writer of an argument; what is JSON already is embedded."""
-    if isinstance(node, Call) and node.function in _RAW:
+    if isinstance(node, Call) and node.function in RAW:
         return lambda value: "null" if value is None else value
     return json_writer(node.type, zone)
 
