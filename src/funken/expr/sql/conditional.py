@@ -8,14 +8,13 @@ from typing import Any
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import FunctionRule, Nulls
 from funken.expr.sql.calls import cast, function, nullable_of, of_columns, refuse
-from funken.expr.sql.operators import comparison_type
+from funken.expr.sql.operators import comparison_type, first_real_type
 from funken.expr.sql.types import (
     BooleanType,
     LogicalType,
     NullType,
     arrow_type,
     common_type,
-    first_real_type,
     is_text,
 )
 from funken.expr.sql.values import broadcast, is_scalar

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
@@ -16,6 +16,7 @@ from funken.expr.sql.types import (
     DayTimeIntervalType,
     DecimalType,
     DoubleType,
+    FloatType,
     IntegralType,
     LogicalType,
     MapType,
@@ -28,7 +29,6 @@ from funken.expr.sql.types import (
     arrow_type,
     common_type,
     decimal_of,
-    first_real_type,
     is_numeric,
     is_text,
     is_timestamp,
@@ -76,6 +76,20 @@ def decimal_result(name: str, one: LogicalType, other: LogicalType) -> DecimalTy
         return adjusted_decimal(p1 - s1 + s2 + scale, scale)
     scale, whole = max(s1, s2), (min if name == "%" else max)(p1 - s1, p2 - s2)
     return adjusted_decimal(whole + scale + (0 if name == "%" else 1), scale)
+
+
+def first_real_type(types: Iterable[LogicalType]) -> LogicalType | None:
+    """Return the common type of CASE, collections and arithmetic: of FLOAT and DOUBLE it is the one that comes first.
+
+    >>> first_real_type([FloatType(), DoubleType()]), first_real_type([DoubleType(), FloatType()])
+    (FLOAT, DOUBLE)
+    """
+    given = [*types]
+    found = common_type(given)
+    reals = [each for each in given if isinstance(each, FloatType | DoubleType)]
+    if isinstance(found, DoubleType) and reals and not any(isinstance(each, DecimalType) for each in given):
+        return reals[0].as_nullable(found.nullable)
+    return found
 
 
 def number_result(name: str, one: LogicalType, other: LogicalType) -> LogicalType:

@@ -132,26 +132,6 @@ def regular_expression(pattern: str) -> re.Pattern[str]:
         raise EvaluationError(f"the regular expression '{pattern}' is wrong: {error}") from None
 
 
-def java_split(pattern: str, text: str, most: int = 0) -> list[str]:
-    """Return the parts of a text as ``String.split`` does: no empty part before the first character; of all, none at the end.
-
-    >>> java_split("", "ab"), java_split(",", "a,b,,"), java_split("", "a", 1)
-    (['a', 'b'], ['a', 'b'], ['a', ''])
-    """
-    found, at = [], 0
-    for match in regular_expression(pattern).finditer(text):
-        if not match.end() or (most and len(found) == most):
-            continue
-        if match.start() == match.end() == len(text) and not most:
-            break
-        found.append(text[at : match.start()])
-        at = match.end()
-    found.append(text[at:])
-    while not most and len(found) > 1 and not found[-1]:
-        found.pop()
-    return found
-
-
 def valid_expression(pattern: str) -> re.Pattern[str] | None:
     """Return a compiled pattern, ``None`` if it is wrong."""
     try:

@@ -885,20 +885,6 @@ def common_type(types: Iterable[LogicalType]) -> LogicalType | None:
     return found
 
 
-def first_real_type(types: Iterable[LogicalType]) -> LogicalType | None:
-    """Return the common type of CASE, collections and arithmetic: of FLOAT and DOUBLE it is the one that comes first.
-
-    >>> first_real_type([parse_type("INT"), parse_type("FLOAT"), parse_type("DOUBLE")])
-    FLOAT
-    """
-    given = [*types]
-    found = common_type(given)
-    reals = [each for each in given if isinstance(each, FloatType | DoubleType)]
-    if isinstance(found, DoubleType) and reals and not any(isinstance(each, DecimalType) for each in given):
-        return reals[0].as_nullable(found.nullable)
-    return found
-
-
 # -- Arrow
 
 
