@@ -473,7 +473,8 @@ def split_as_java(pattern: str, text: str, most: int = 0) -> list[str]:
     >>> split_as_java("", "ab"), split_as_java(",", "a,b,,"), split_as_java("", "a", 1)
     (['a', 'b'], ['a', 'b'], ['a', ''])
     """
-    found, at = [], 0
+    found: list[str] = []
+    at = 0
     for match in regular_expression(pattern).finditer(text):
         if not match.end() or (most and len(found) == most):
             continue
