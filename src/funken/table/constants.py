@@ -7,6 +7,7 @@ from funken.expr.evaluate import EvaluationContext, evaluate
 from funken.expr.ir import Call, Literal, Node, rewrite, walk
 from funken.expr.rules import Determinism, FunctionRule
 from funken.expr.sql.functions import FUNCTIONS
+from funken.expr.sql.json_functions import RAW
 from funken.expr.sql.values import to_internal
 
 
@@ -20,6 +21,8 @@ def fold(node: Node, zone: str) -> Node:
 
 def _folded(node: Node, zone: str) -> Node:
     if not isinstance(node, Call) or node.handle is not None or not all(isinstance(arg, Literal) for arg in node.args):
+        return node
+    if node.function in RAW:  # as a text it would be no part of the document around it
         return node
     return _evaluated(node, zone)
 

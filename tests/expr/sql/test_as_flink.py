@@ -13,6 +13,7 @@ from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.types import STRING, parse_type
 from funken.expr.sql.values import from_internal
 from funken.table.catalog import CatalogManager
+from funken.table.constants import fold
 from funken.table.sql.binder import Binder
 
 COLUMNS = {
@@ -61,6 +62,24 @@ CONSTANTS = [
     ("ARRAY_APPEND(ARRAY['a'], 'xyz')", "ARRAY<CHAR(1) NOT NULL> NOT NULL", "[a, x]"),
     ("STR_TO_MAP('ab', '', '')", None, "{a=, b=}"),
     ("IF(CAST(NULL AS BOOLEAN), 7, 3)", "INT", "3"),
+    ("DATE '2021-03-04' - INTERVAL '30' MINUTE", "DATE NOT NULL", "2021-03-04"),
+    ("DATE '2021-03-04' - INTERVAL '25' HOUR", "DATE NOT NULL", "2021-03-03"),
+    ("ASCII('\u00e9')", "INT NOT NULL", "-61"),
+    ("INSTR('foo', 'o', 0)", "INT NOT NULL", "0"),
+    (
+        "PRINTF('%h %x %o', CAST(-128 AS TINYINT), CAST(-128 AS TINYINT), CAST(-1 AS BIGINT))",
+        None,
+        "ffffff80 80 1" + "7" * 21,
+    ),
+    ("FROM_UNIXTIME(0, 'u')", None, "4"),
+    ("JSON_STRING(TIMESTAMP '2021-03-04 12:34:56.500')", None, '"2021-03-04T12:34:56.5"'),
+    ("JSON_STRING(CAST('2021-03-04 12:34:56' AS TIMESTAMP_LTZ(3)))", None, '"2021-03-04T12:34:56Z"'),
+    ("JSON_EXISTS('{\"a\": 1}', '$[*].b')", None, "TRUE"),
+    ("JSON_EXISTS('{\"a\": 1}', '$.b[*]')", None, "FALSE"),
+    ("ARRAY_APPEND(ARRAY[1], CAST(NULL AS INT))", "ARRAY<INT>", "[1, NULL]"),
+    ("TRY_CAST('2021-03-04T12:34:56' AS TIMESTAMP(3))", "TIMESTAMP(3)", "NULL"),
+    ("TRY_CAST('2021-03-04T12:34:56' AS DATE)", "DATE", "NULL"),
+    ("JSON_ARRAY(JSON_OBJECT('k' VALUE JSON_ARRAY(1, 'a')), JSON('[2]'))", None, '[{"k":[1,"a"]},[2]]'),
     ("JSON_OBJECT('k' VALUE 1E7)", None, '{"k":1.0E+7}'),
 ]
 OF_COLUMNS = [
@@ -86,16 +105,30 @@ OF_COLUMNS = [
         ["12345678901234567890.123456789012345678", "1.500000000000000000", "NULL", "0.000000000000000000"],
     ),
     ("MAP_ENTRIES(m)", "ARRAY<ROW<`key` STRING, `value` INT>>", ["[(a, 1)]", "[]", "NULL", "[(b, NULL)]"]),
+    ("f + d", "FLOAT", ["1.0000002E7", "NaN", "NULL", "1.0E10"]),
+    ("d + f", "DOUBLE", ["1.00000015E7", "NaN", "NULL", "1.00000000001E10"]),
+    ("CASE WHEN b THEN f ELSE d END", "FLOAT", ["1.5", "NaN", "NULL", "1.0E10"]),
+    ("ARRAY[f, d]", "ARRAY<FLOAT> NOT NULL", ["[1.5, 1.0E7]", "[-0.0, NaN]", "[NULL, NULL]", "[1.0E10, 0.1]"]),
+    ("COALESCE(f, d)", "DOUBLE", ["1.5", "-0.0", "NULL", "1.0E10"]),
+    ("IS_DIGIT(i)", "BOOLEAN NOT NULL", ["TRUE"] * 4),
+    ("IS_DECIMAL(s)", "BOOLEAN NOT NULL", ["FALSE"] * 4),
+    ("sa = ARRAY[CAST(NULL AS STRING)]", "BOOLEAN", ["FALSE", "FALSE", "NULL", "FALSE"]),
+    ("DATE_FORMAT(at, 'yyyy')", "STRING", ["2021", "NULL", "NULL", "NULL"]),
     ("IF(b, 1, 2)", "INT", ["1", "2", "2", "1"]),
 ]
 REFUSED = [
     ("ARRAY_APPEND(ARRAY[1], CAST(1 AS BIGINT))", "Invalid input arguments"),
     ("ARRAY_PREPEND(ARRAY[1], 1.5)", "Invalid input arguments"),
+    ("IS_DIGIT(b)", "Invalid"),
     ("ELEMENT(NULL)", "Invalid"),
     ("ARRAY_MIN(NULL)", "Invalid"),
     ("TO_DATE(day) BETWEEN INTERVAL '1' MONTH AND TO_DATE(day)", "Cannot apply"),
 ]
-FAILING = [("FROM_BASE64('a:b')", "base 64"), ("FROM_UNIXTIME(0, 'VV')", "Illegal pattern character 'V'")]
+FAILING = [
+    ("INSTR('foo', 'o', 1, 0)", "occurrences"),
+    ("FROM_BASE64('a:b')", "base 64"),
+    ("FROM_UNIXTIME(0, 'VV')", "Illegal pattern character 'V'"),
+]
 
 
 def column(values, type_):
@@ -126,6 +159,7 @@ def test_a_constant(sql, type_, text):
     node = bound(sql)
 
     assert texts(node, block([0])) == [text]
+    assert texts(fold(node, "UTC"), block([0])) == [text]  # as while a statement is planned
     assert type_ is None or str(node.type) == type_
 
 

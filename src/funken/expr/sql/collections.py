@@ -18,7 +18,8 @@ from funken.expr.sql.calls import (
     per_value,
     refuse,
 )
-from funken.expr.sql.strings import java_split
+from funken.expr.sql.operators import first_real_type
+from funken.expr.sql.strings import regular_expression
 from funken.expr.sql.types import (
     STRING,
     ArrayType,
@@ -47,7 +48,7 @@ Inferred = tuple[Sequence[Node], LogicalType]
 
 
 def _common(name: str, nodes: Sequence[Node]) -> LogicalType:
-    found = common_type([each.type for each in nodes])
+    found = first_real_type([each.type for each in nodes])
     if found is None:
         raise refuse(name, nodes, (), "Parameters must be of the same type: there is no common type.")
     return found
@@ -242,7 +243,8 @@ def _with_element(name: str, widens: bool) -> Any:
         if widens:
             inner = array.type.element
             inner = inner.as_nullable(inner.nullable or value.type.nullable)
-            type_ = ArrayType(inner, nullable=array.type.nullable)
+            widened = inner.nullable and not array.type.element.nullable
+            type_ = ArrayType(inner, nullable=array.type.nullable or widened)
             return [cast(array, type_), cast(value, inner)], type_
         return [array, cast(value, array.type.element.as_nullable())], array.type
 
@@ -465,11 +467,32 @@ def _map_union(call: Call, evaluator: Any) -> Callable[..., Any]:
     return united
 
 
+def split_as_java(pattern: str, text: str, most: int = 0) -> list[str]:
+    """Return the parts of a text as ``String.split`` does: no empty part before the first character; of all, none at the end.
+
+    >>> split_as_java("", "ab"), split_as_java(",", "a,b,,"), split_as_java("", "a", 1)
+    (['a', 'b'], ['a', 'b'], ['a', ''])
+    """
+    found: list[str] = []
+    at = 0
+    for match in regular_expression(pattern).finditer(text):
+        if not match.end() or (most and len(found) == most):
+            continue
+        if match.start() == match.end() == len(text) and not most:
+            break
+        found.append(text[at : match.start()])
+        at = match.end()
+    found.append(text[at:])
+    while not most and len(found) > 1 and not found[-1]:
+        found.pop()
+    return found
+
+
 def _str_to_map(text: str, entries: str = ",", parts: str = "=") -> list[tuple[str, Any]]:
     found: dict[str, Any] = {}
     if text:
-        for each in java_split(entries, text):
-            key, *value = java_split(parts, each, 1)
+        for each in split_as_java(entries, text):
+            key, *value = split_as_java(parts, each, 1)
             found[key] = value[0] if value else None
     return list(found.items())
 

@@ -12,7 +12,14 @@ from typing import Any
 
 from funken.expr.rules import EvaluationError
 from funken.expr.sql.texts import DAY_NS, timestamp_text
-from funken.expr.sql.types import DecimalType, FloatType, LocalZonedTimestampType, LogicalType, TimestampType
+from funken.expr.sql.types import (
+    DecimalType,
+    FloatType,
+    IntegralType,
+    LocalZonedTimestampType,
+    LogicalType,
+    TimestampType,
+)
 from funken.expr.sql.values import days_of, shortest_single
 
 _FIRST = datetime.date(1970, 1, 1).toordinal()
@@ -139,7 +146,7 @@ def _parts(pattern: str) -> tuple[tuple[str, str, int], ...]:
     return tuple(found)
 
 
-def format_time(nanos: int, pattern: str, zone: Any = None) -> str:
+def format_time(nanos: int, pattern: str, zone: Any = None, writers: Any = _WRITERS) -> str:
     """Return a local time in a format.
 
     >>> format_time(0, "yyyy-MM-dd'T'HH:mm:ss.SSS EEE")
@@ -147,12 +154,16 @@ def format_time(nanos: int, pattern: str, zone: Any = None) -> str:
     """
     moment = PrintableMoment(nanos, zone)
     return "".join(
-        _WRITERS[text](moment, width) if kind == "letter" else text if kind == "text" else ""
+        writers[text](moment, width) if kind == "letter" else text if kind == "text" else ""
         for kind, text, width in _parts(pattern)
     )
 
 
 _SIMPLE = set("GyYMLwWDdFEuaHkKhmsSzZX")
+_SIMPLE_WRITERS = _WRITERS | {
+    "u": _number(lambda moment: moment.date.isoweekday()),
+    "S": _number(lambda moment: moment.nano // 10**6),
+}
 
 
 def format_simply(nanos: int, pattern: str, zone: Any = None) -> str:
@@ -160,7 +171,7 @@ def format_simply(nanos: int, pattern: str, zone: Any = None) -> str:
     for kind, letter, _ in _parts(pattern):
         if kind == "letter" and letter not in _SIMPLE:
             raise EvaluationError(f"Illegal pattern character '{letter}' in the format '{pattern}'")
-    return format_time(nanos, pattern, zone)
+    return format_time(nanos, pattern, zone, _SIMPLE_WRITERS)
 
 
 _NAMES = {
@@ -344,10 +355,23 @@ def java_value(type_: LogicalType) -> Callable[[Any], Any]:
             return lambda value: _iso(timestamp_text(value, 9))
         case FloatType():
             return lambda value: float(shortest_single(value)) if math.isfinite(value) else value
+        case IntegralType(bits=bits):
+            return lambda value: _Whole(value, bits)
         case DecimalType():  # an object of Flink's, which is no number to a format
             return str
         case _:
             return lambda value: value
+
+
+class _Whole(int):
+    """An integer of so many bits, which matter where a negative one is written to base 8 or 16."""
+
+    bits: int
+
+    def __new__(cls, value: int, bits: int) -> _Whole:
+        made = super().__new__(cls, value)
+        made.bits = bits
+        return made
 
 
 def _iso(text: str) -> str:
@@ -377,12 +401,16 @@ def _number_text(kind: str, flags: str, width: int, precision: int | None, value
         return value[:1] if kind == "c" and isinstance(value, str) else None
     if kind == "c":
         return chr(value) if isinstance(value, int) else None
+    if kind == "h":  # the hash code
+        folded = value ^ (value >> 32) if isinstance(value, _Whole) and value.bits > 32 else value
+        return format(folded & 0xFFFFFFFF, "x") if isinstance(value, _Whole) else None
     if kind in "dxo":
-        if not isinstance(value, int):
+        if not isinstance(value, _Whole):
             return None
         if kind == "d":
             return format(value, f"{sign}{zero}{group}d")
-        return format(value if value >= 0 else value + (1 << 32), f"{'#' if '#' in flags else ''}{zero}{kind}")
+        unsigned = int(value) & ((1 << value.bits) - 1)
+        return format(unsigned, f"{'#' if '#' in flags else ''}{zero}{kind}")
     if kind in "feg" and isinstance(value, float):
         digits = 6 if precision is None else precision
         return format(value, f"{sign}{zero}{group}.{digits}{kind}")

@@ -100,15 +100,14 @@ class JsonPath:
     definite: bool
 
     def find(self, document: Any) -> Any:
-        """Return the match at the path: a value, or a list if the path names many; no match raises ``MissingPath``."""
-        found = [document]
+        """Return what is at the path: a value, or a list if the path names many; nothing raises ``MissingPath``."""
+        found, one = [document], True
         for kind, detail in self.steps:
             found = [each for value in found for each in _step(kind, detail, value)]
-        if not self.definite:
-            return found
-        if not found:
-            raise MissingPath("No results for path: the document has nothing at it")
-        return found[0]
+            one = one and kind in {"name", "index"}
+            if not found and one and (self.definite or not self.lax):
+                raise MissingPath("No results for path: the document has nothing at it")
+        return found[0] if self.definite else found
 
 
 def _children(value: Any) -> list[Any]:
@@ -371,7 +370,7 @@ def _json_exists(call: Call, evaluator: Any) -> Callable[..., Any]:
     def exists(document: str, path: str) -> bool | None:
         try:
             found, _ = _read(document, path)
-            return found is not None and found != [] if not json_path(path).definite else found is not None
+            return found is not None
         except EvaluationError as error:
             if on_error == "ERROR":
                 raise error from None
@@ -542,9 +541,9 @@ def _scalar_writer(type_: LogicalType) -> Callable[[Any], str] | None:
         case TimeOfDayType():
             return lambda value: json_text(time_text(value, precision))
         case TimestampType():
-            return lambda value: json_text(timestamp_text(value, precision).replace(" ", "T"))
+            return lambda value: json_text(timestamp_text(value, 0).replace(" ", "T"))
         case LocalZonedTimestampType():
-            return lambda value: json_text(timestamp_text(value, precision).replace(" ", "T") + "Z")
+            return lambda value: json_text(timestamp_text(value, 0).replace(" ", "T") + "Z")
         case VariantType():
             return variant_json
         case ArrayType() | MapType() | MultisetType() | RowType():
@@ -591,12 +590,13 @@ def _object(pairs: Sequence[tuple[str, str]]) -> str:
     return "{" + ",".join(f"{json_text(key)}:{text}" for key, text in sorted(dict(pairs).items())) + "}"
 
 
-_RAW = {"JSON", "JSON_OBJECT", "JSON_ARRAY", "JSON_OBJECTAGG", "JSON_ARRAYAGG"}
+RAW = {"JSON", "JSON_OBJECT", "JSON_ARRAY", "JSON_OBJECTAGG", "JSON_ARRAYAGG"}
+"""Functions whose texts are parts of a document inside of another of them."""
 
 
 def _part_writer(node: Node, zone: Any) -> Callable[[Any], str]:
-    """Return the writer of an argument; JSON text is embedded."""
-    if isinstance(node, Call) and node.function in _RAW:
+    """Return the writer of an argument; what is JSON already is embedded."""
+    if isinstance(node, Call) and node.function in RAW:
         return lambda value: "null" if value is None else value
     return json_writer(node.type, zone)
 
@@ -786,7 +786,8 @@ class _JsonArrayAggregate(OrderedValues):
 _AGGREGATED = VarCharType(2000, nullable=False)
 
 
-def _fixed(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
+def _aggregated(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
+    _check_values("JSON_OBJECTAGG" if len(args) > 1 else "JSON_ARRAYAGG", args[-1:])
     return _AGGREGATED
 
 
@@ -794,7 +795,7 @@ _AGGREGATES: list[AggregateRule] = [
     AggregateRule(
         "JSON_OBJECTAGG",
         ("JSON_OBJECTAGG([KEY] <CHARACTER_STRING> VALUE <ANY> [{ NULL | ABSENT } ON NULL])",),
-        infer("JSON_OBJECTAGG", ["text any"], _fixed),
+        infer("JSON_OBJECTAGG", ["text any"], _aggregated),
         lambda types, options, result: _JsonObjectAggregate(types[1], options.get("on_null") == "ABSENT"),
         "The JSON object of keys and values.",
         (("JSON_OBJECTAGG(KEY CAST(x AS STRING) VALUE x)", '{"1":1,"2":2,"3":3}'),),
@@ -802,7 +803,7 @@ _AGGREGATES: list[AggregateRule] = [
     AggregateRule(
         "JSON_ARRAYAGG",
         ("JSON_ARRAYAGG(<ANY> [{ NULL | ABSENT } ON NULL])",),
-        infer("JSON_ARRAYAGG", ["any"], _fixed),
+        infer("JSON_ARRAYAGG", ["any"], _aggregated),
         lambda types, options, result: _JsonArrayAggregate(types[0], options.get("on_null", "ABSENT") == "ABSENT"),
         "The JSON array of the values.",
         (("JSON_ARRAYAGG(x)", "[1,2,3]"),),

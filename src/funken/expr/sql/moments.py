@@ -59,7 +59,7 @@ def plus_interval(sign: int, moment: LogicalType, interval: LogicalType, result:
         return later
     if isinstance(moment, DateType):
         if isinstance(result, DateType):
-            return lambda days, millis: (days * DAY_MS + sign * millis) // DAY_MS
+            return lambda days, millis: days + sign * int(millis / DAY_MS)
         return lambda days, millis: days * DAY_NS + sign * millis * 10**6
     if isinstance(moment, TimeOfDayType):
         return lambda millis, span: (millis + sign * span) % DAY_MS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
@@ -16,6 +16,7 @@ from funken.expr.sql.types import (
     DayTimeIntervalType,
     DecimalType,
     DoubleType,
+    FloatType,
     IntegralType,
     LogicalType,
     MapType,
@@ -77,13 +78,27 @@ def decimal_result(name: str, one: LogicalType, other: LogicalType) -> DecimalTy
     return adjusted_decimal(whole + scale + (0 if name == "%" else 1), scale)
 
 
+def first_real_type(types: Iterable[LogicalType]) -> LogicalType | None:
+    """Return the common type of CASE, collections and arithmetic: of FLOAT and DOUBLE it is the one that comes first.
+
+    >>> first_real_type([FloatType(), DoubleType()]), first_real_type([DoubleType(), FloatType()])
+    (FLOAT, DOUBLE)
+    """
+    given = [*types]
+    found = common_type(given)
+    reals = [each for each in given if isinstance(each, FloatType | DoubleType)]
+    if isinstance(found, DoubleType) and reals and not any(isinstance(each, DecimalType) for each in given):
+        return reals[0].as_nullable(found.nullable)
+    return found
+
+
 def number_result(name: str, one: LogicalType, other: LogicalType) -> LogicalType:
     """Return the type of an operation on two numbers."""
     if isinstance(one, IntegralType) and isinstance(other, IntegralType):
         return common_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
     if isinstance(one, IntegralType | DecimalType) and isinstance(other, IntegralType | DecimalType):
         return decimal_result(name, one, other)
-    return common_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
+    return first_real_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
 
 
 def _is_moment(type_: LogicalType) -> bool:
@@ -420,6 +435,8 @@ def _nested(type_: LogicalType) -> bool:
 
 
 def _same_values(name: str, type_: LogicalType) -> Callable[[Any, Any], bool | None]:
+    if isinstance(type_, ArrayType):  # an element that is NULL equals none
+        return lambda a, b: (None not in a and key_of(a, type_) == key_of(b, type_)) is (name == "=")
     if name == "=":
         return lambda a, b: key_of(a, type_) == key_of(b, type_)
     if name == "<>":

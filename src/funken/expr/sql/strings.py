@@ -18,6 +18,7 @@ from funken.expr.sql.types import (
     BinaryType,
     CharType,
     LogicalType,
+    NumericType,
     SizedType,
     VarBinaryType,
     VarCharType,
@@ -129,26 +130,6 @@ def regular_expression(pattern: str) -> re.Pattern[str]:
         return re.compile(python_pattern(pattern), re.ASCII if pattern.isascii() else 0)
     except (re.error, ValueError, OverflowError) as error:
         raise EvaluationError(f"the regular expression '{pattern}' is wrong: {error}") from None
-
-
-def java_split(pattern: str, text: str, most: int = 0) -> list[str]:
-    """Return the parts of a text as ``String.split`` does: no empty part before the first character; of all, none at the end.
-
-    >>> java_split("", "ab"), java_split(",", "a,b,,"), java_split("", "a", 1)
-    (['a', 'b'], ['a', 'b'], ['a', ''])
-    """
-    found, at = [], 0
-    for match in regular_expression(pattern).finditer(text):
-        if not match.end() or (most and len(found) == most):
-            continue
-        if match.start() == match.end() == len(text) and not most:
-            break
-        found.append(text[at : match.start()])
-        at = match.end()
-    found.append(text[at:])
-    while not most and len(found) > 1 and not found[-1]:
-        found.pop()
-    return found
 
 
 def valid_expression(pattern: str) -> re.Pattern[str] | None:
@@ -399,10 +380,12 @@ def _concat_ws(separator: str | None, *parts: str | None) -> str | None:
 def _instr(text: str, part: str, start: int = 1, occurrence: int = 1) -> int:
     """Return the position of an occurrence, from 1; a negative start searches from the end."""
     if occurrence < 1:
+        raise EvaluationError(f"INSTR counts occurrences from 1, but it was asked for number {occurrence}")
+    if start == 0:
         return 0
     if not part:
-        return 1 if start >= 0 else len(text) + 1
-    if start >= 0:
+        return 1 if start > 0 else len(text) + 1
+    if start > 0:
         at = start - 1
         for _ in range(occurrence):
             at = text.find(part, max(at, 0))
@@ -552,7 +535,8 @@ def _from_base64(value: Any) -> str:
 
 
 def _ascii(text: str) -> int:
-    return text.encode()[0] if text else 0
+    first = text.encode()[0] if text else 0
+    return first - 256 if first > 127 else first
 
 
 def _chr(value: int) -> str:
@@ -576,18 +560,23 @@ def _printf(call: Call, evaluator: Any) -> Callable[..., Any]:
     return filled
 
 
-def _is_decimal(text: Any) -> bool:
-    if text is None:
-        return False
-    return not isinstance(text, str) or re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", text) is not None
+def _of_text_or_number(check: Callable[[str], bool]) -> Any:
+    """Return the kernel of a check of texts: a number of SQL always passes it, NULL as a text never."""
+
+    def make(call: Call, evaluator: Any) -> Callable[..., bool]:
+        if isinstance(call.args[0].type, NumericType):
+            return lambda _: True
+        return lambda text: text is not None and check(text)
+
+    return bound(make, C)
+
+
+def _is_decimal(text: str) -> bool:
+    return re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", text) is not None
 
 
 def _is_alpha(text: Any) -> bool:
     return isinstance(text, str) and text.isalpha()
-
-
-def _is_digit(text: Any) -> bool:
-    return text is not None and (text.isdigit() if isinstance(text, str) else True)
 
 
 def _length(call: Call, arguments: list[Any], evaluator: Any) -> Any:
@@ -822,6 +811,7 @@ _SEARCHES: list[FunctionRule] = [
         _instr,
         "The position of an occurrence of a part; a negative start searches backwards.",
         ("INSTR('Corporate Floor', 'or', 3, 2)", "14"),
+        raises=True,
     ),
     _row(
         "STARTSWITH",
@@ -922,18 +912,18 @@ _EXPRESSIONS: list[FunctionRule] = [
     ),
     _row(
         "IS_DECIMAL",
-        "any",
+        "text|number",
         "BOOLEAN!",
-        per_value(_is_decimal, C),
+        _of_text_or_number(_is_decimal),
         "Whether the text is a number.",
         ("IS_DECIMAL('1.5')", "TRUE"),
         nulls=C,
     ),
     _row(
         "IS_DIGIT",
-        "any",
+        "text|number",
         "BOOLEAN!",
-        per_value(_is_digit, C),
+        _of_text_or_number(str.isdigit),
         "Whether the text has digits only.",
         ("IS_DIGIT('15')", "TRUE"),
         nulls=C,

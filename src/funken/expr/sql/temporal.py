@@ -319,7 +319,7 @@ def _cut(text: str, pattern: str) -> tuple[int, datetime.timedelta | None] | Non
 def _of_jdbc(text: str) -> tuple[int, None] | None:
     """Return a timestamp or a date as JDBC writes them, which are read whatever the format is."""
     try:
-        return None if "T" in text else (read_timestamp(text), None)
+        return read_timestamp(text), None
     except EvaluationError:
         return None
 
@@ -453,10 +453,8 @@ def _date_format(call: Call, evaluator: Any) -> Callable[..., Any]:
     if is_text(type_):
 
         def of_text(text: str, pattern: str, *_: Any) -> str | None:
-            try:
-                return format_time(read_timestamp(text), pattern)
-            except EvaluationError:
-                return None
+            found = parse_leniently(text, DEFAULT_FORMAT)
+            return None if found is None else format_simply(found[0], pattern)
 
         return of_text
     local = _local(type_, evaluator)

@@ -302,7 +302,7 @@ def sized_bytes(data: bytes, type_: SizedType) -> bytes:
 _TRUE, _FALSE = {"t", "true", "y", "yes", "1"}, {"f", "false", "n", "no", "0"}
 _WHOLE = re.compile(r"([+-]?\d*)(?:\.(\d*))?")
 _JAVA_FLOAT = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?)")
-_STAMP = re.compile(r"([+-]?\d{4,9})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?")
+_STAMP = re.compile(r"([+-]?\d{4,9})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?")
 _CLOCK = re.compile(r"\s*(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d+))?)?)?\s*")
 
 
@@ -353,7 +353,6 @@ def read_decimal(text: str) -> Decimal:
 def read_date(text: str) -> int:
     """Return the days of ``2020-1-31``; a time of day behind it is ignored."""
     body = text.split(" ", maxsplit=1)[0] if text.find(" ") > 0 else text
-    body = body.split("T")[0] if "T" in body else body
     parts = [part.strip() for part in body.split("-")]
     if 1 <= len(parts) <= 3 and all(part.isdigit() for part in parts):
         try:
