@@ -37,7 +37,7 @@ else:
         return made if cls is None else made(cls)
 
 
-__all__ = ["dataclass"]
+__all__ = ["complete", "dataclass"]
 
 
 class _Factory:
@@ -52,6 +52,15 @@ _MISSING = dataclasses.MISSING
 _set = object.__setattr__
 
 
+_pending: list[_Lazy] = []
+
+
+def complete() -> None:
+    """Make all that is left of the classes so far: for a process whose forks would each do so."""
+    while _pending:
+        _pending.pop().complete()
+
+
 class _Lazy:
     """An attribute of a class that is made when it is first read: few of the classes that a job imports are used."""
 
@@ -59,6 +68,12 @@ class _Lazy:
 
     def __init__(self, cls: type, name: str, make: Callable[[], Any]) -> None:
         self._cls, self._name, self._make = cls, name, make
+        _pending.append(self)
+
+    def complete(self) -> None:
+        """Make the attribute now, unless that is done."""
+        if self._cls.__dict__.get(self._name) is self:
+            setattr(self._cls, self._name, self._make())
 
     def __get__(self, item: Any, owner: type) -> Any:
         made = self._make()
