@@ -147,3 +147,11 @@ def test_the_command_is_run_as_a_file_too_as_spark_submit_does(tmp_path, way):
         check=False,
     )  # fmt: skip
     assert done.returncode == 0 and done.stdout.startswith("funken, version "), done.stderr
+
+
+def test_garbage_is_collected_again_once_a_command_is_imported():
+    import gc
+
+    assert gc.isenabled()
+    main.get_command(None, "sql")
+    assert gc.isenabled()
