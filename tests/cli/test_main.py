@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 import subprocess
@@ -150,8 +151,6 @@ def test_the_command_is_run_as_a_file_too_as_spark_submit_does(tmp_path, way):
 
 
 def test_garbage_is_collected_again_once_a_command_is_imported():
-    import gc
-
     assert gc.isenabled()
     main.get_command(None, "sql")
     assert gc.isenabled()

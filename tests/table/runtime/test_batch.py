@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from funken.expr.ir import Call, InputRef
+from funken.expr.sql.decimals import of_unscaled, unscaled
 from funken.expr.sql.types import BigIntType, BooleanType, DecimalType, VarCharType
 from funken.table.logical import AggregateCall, JoinType, SortKey
 from funken.table.runtime.batch import BatchGroupAggregate, BatchJoin, BatchRank
 from funken.table.runtime.block import BlockSchema
-from funken.expr.sql.decimals import of_unscaled, unscaled
 from funken.table.runtime.group import GroupAggregate
 from funken.table.runtime.joins import RegularJoin
 from tests.table.runtime.changelogs import Run, materialized, schema
