@@ -10,7 +10,7 @@ from dataclasses import field
 
 import pytest
 
-from funken.dataclass import dataclass
+from funken.dataclass import complete, dataclass
 
 OPTIONS = [
     {"frozen": frozen, "slots": slots, "eq": eq, "repr": shown, "kw_only": kw_only}
@@ -196,3 +196,16 @@ def test_a_class_that_can_change_does_not_derive_from_a_frozen_one():
         @dataclass
         class Derived(Point):
             z: int = 3
+
+
+def test_what_is_left_of_a_class_can_be_made_at_once():
+    @dataclass
+    class Pair:
+        one: int
+        other: int = 2
+
+    assert not inspect.isfunction(vars(Pair)["__init__"])
+    complete()
+    assert inspect.isfunction(vars(Pair)["__init__"])
+    assert vars(Pair)["__match_args__"] == ("one", "other")
+    assert Pair(1) == Pair(1, 2)

@@ -37,7 +37,7 @@ else:
         return made if cls is None else made(cls)
 
 
-__all__ = ["dataclass"]
+__all__ = ["complete", "dataclass"]
 
 
 class _Factory:
@@ -52,6 +52,15 @@ _MISSING = dataclasses.MISSING
 _set = object.__setattr__
 
 
+_pending: list[_Lazy] = []
+
+
+def complete() -> None:
+    """Make all that is left of the classes so far: for a process whose forks would each do so."""
+    while _pending:
+        _pending.pop().complete()
+
+
 class _Lazy:
     """An attribute of a class that is made when it is first read: few of the classes that a job imports are used."""
 
@@ -59,6 +68,12 @@ class _Lazy:
 
     def __init__(self, cls: type, name: str, make: Callable[[], Any]) -> None:
         self._cls, self._name, self._make = cls, name, make
+        _pending.append(self)
+
+    def complete(self) -> None:
+        """Make the attribute now, unless that is done."""
+        if self._cls.__dict__.get(self._name) is self:
+            setattr(self._cls, self._name, self._make())
 
     def __get__(self, item: Any, owner: type) -> Any:
         made = self._make()
@@ -93,13 +108,11 @@ def _made(cls: type, with_repr: bool, eq: bool, frozen: bool, slots: bool, kw_on
         methods["__repr__"] = _repr
     makers: dict[str, Callable[[], Any]] = {
         "__dataclass_fields__": lambda: _fields(cls, declared),
-        "__init__": lambda: _init(cls, dataclasses.fields(cls), frozen, slots),  # type: ignore[arg-type]
+        "__init__": lambda: _init(cls, dataclasses.fields(cls), frozen, slots),
     }
     if "__match_args__" not in defined:
         makers["__match_args__"] = lambda: tuple(
-            field.name
-            for field in dataclasses.fields(cls)  # type: ignore[arg-type]
-            if field.init and not field.kw_only
+            field.name for field in dataclasses.fields(cls) if field.init and not field.kw_only
         )
     methods |= {name: _Lazy(cls, name, make) for name, make in makers.items()}
     for name, method in methods.items():
@@ -174,8 +187,8 @@ def _with_slots(cls: type, declared: _Declared) -> type:
 @cache
 def _parameters(with_repr: bool, eq: bool, frozen: bool) -> Any:
     """Return what ``dataclasses`` keeps of the options of a class."""
-    made = dataclasses.dataclass(repr=with_repr, eq=eq, frozen=frozen)(type("_Made", (), {}))
-    return made.__dataclass_params__  # type: ignore[attr-defined]
+    made: Any = dataclasses.dataclass(repr=with_repr, eq=eq, frozen=frozen)(type("_Made", (), {}))
+    return made.__dataclass_params__
 
 
 def _init(cls: type, fields: tuple[dataclasses.Field[Any], ...], frozen: bool, slots: bool) -> Callable[..., None]:
@@ -220,7 +233,7 @@ def _init(cls: type, fields: tuple[dataclasses.Field[Any], ...], frozen: bool, s
 
 def _values(cls: type, wanted: Callable[[dataclasses.Field[Any]], bool]) -> Callable[[Any], tuple[Any, ...]]:
     """Return what reads some fields of an object; ``attrgetter`` gives a tuple for two names and more."""
-    names = [field.name for field in dataclasses.fields(cls) if wanted(field)]  # type: ignore[arg-type]
+    names = [field.name for field in dataclasses.fields(cls) if wanted(field)]
     if len(names) > 1:
         return attrgetter(*names)
     if not names:
@@ -230,6 +243,8 @@ def _values(cls: type, wanted: Callable[[dataclasses.Field[Any]], bool]) -> Call
 
 
 def _eq(cls: type) -> Callable[[Any, object], bool]:
+    values: Callable[[Any], tuple[Any, ...]] | None = None
+
     def __eq__(self: Any, other: object) -> bool:
         nonlocal values
         if other.__class__ is not self.__class__:
@@ -238,18 +253,18 @@ def _eq(cls: type) -> Callable[[Any, object], bool]:
             values = _values(cls, lambda field: field.compare)
         return values(self) == values(other)
 
-    values: Callable[[Any], tuple[Any, ...]] | None = None
     return __eq__
 
 
 def _hash(cls: type) -> Callable[[Any], int]:
+    values: Callable[[Any], tuple[Any, ...]] | None = None
+
     def __hash__(self: Any) -> int:
         nonlocal values
         if values is None:
             values = _values(cls, lambda field: field.compare if field.hash is None else field.hash)
         return hash(values(self))
 
-    values: Callable[[Any], tuple[Any, ...]] | None = None
     return __hash__
 
 

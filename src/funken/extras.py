@@ -120,7 +120,7 @@ class _Pandas:
 
     def refuse(self, arrow: Any) -> None:
         """Let both halves of pyarrow look for pandas, and not find it."""
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, self)
         _ = self._shim.have_pandas
         arrow.array([0], arrow.int8()).to_numpy()
         self._refused = None
@@ -133,7 +133,7 @@ class _Pandas:
             if self._refused == threading.get_ident():
                 raise ModuleNotFoundError("pandas is loaded where a program uses it", name=name)
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec: Any = find_spec(name)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module

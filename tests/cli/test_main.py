@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 import subprocess
@@ -147,3 +148,9 @@ def test_the_command_is_run_as_a_file_too_as_spark_submit_does(tmp_path, way):
         check=False,
     )  # fmt: skip
     assert done.returncode == 0 and done.stdout.startswith("funken, version "), done.stderr
+
+
+def test_garbage_is_collected_again_once_a_command_is_imported():
+    assert gc.isenabled()
+    main.get_command(None, "sql")
+    assert gc.isenabled()

@@ -5,6 +5,7 @@ A job's first record waits for every import: all commands together take some 15 
 
 from __future__ import annotations
 
+import gc
 import importlib
 from typing import Any
 
@@ -54,7 +55,13 @@ class CommandGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module, _, name = _COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
+        collects = gc.isenabled()
+        gc.disable()  # modules make no garbage: looking for it takes a tenth of their time
+        try:
+            command: click.Command = getattr(importlib.import_module(module), name)
+        finally:
+            if collects:
+                gc.enable()
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -272,7 +272,7 @@ def _named_tuple(cls: Any) -> tuple[str, tuple[str, ...]] | None:
 
 def _dataclass(cls: Any) -> tuple[str, tuple[str, ...]] | None:
     fields, own = dataclasses.fields(cls), vars(cls)
-    made: Any = own.get("__init__")
+    made: Any = cls.__init__ if "__init__" in own else None  # read as an attribute: Funken's own classes make it then
     plain: Any = object
     if (
         not fields

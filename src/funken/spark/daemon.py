@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from funken.dataclass import complete
 from funken.spark.warm.imports import PANDAS
 
 PRELOADED = (
@@ -78,6 +79,7 @@ def preload() -> None:
             del os.environ[_JEMALLOC]
             PANDAS.watch()
             os.register_at_fork(before=PANDAS.load)
+    complete()
     forget_archives()
     gc.collect()
     gc.freeze()

@@ -210,7 +210,8 @@ class _DecimalSum:
     """SUM and AVG of DECIMAL: an exact sum, and how many values are in it."""
 
     def __init__(self, call: AggregateCall, schema: BlockSchema) -> None:
-        self.args, self.filter, self.type = call.args, call.filter, call.type
+        self.args, self.filter = call.args, call.filter
+        self.type: Any = call.type
         self._average, self._zero = call.function == "AVG", call.function in ("SUM0", "$SUM0")
         self.scale: int = schema.types[call.args[0]].scale
         self.types = [pa.decimal256(76, self.scale), pa.int64()]
