@@ -261,7 +261,7 @@ class DataFrame:
     def drop_null(self, subset: Any = None) -> DataFrame:
         """Keep the rows without NULL, in all columns or in those of ``subset``."""
         columns = self.columns if subset is None else given.known(given.names(subset, "subset"), self.columns, "subset")
-        return self.filter(*(table_col(name).is_not_null for name in columns))  # type: ignore[attr-defined]
+        return self.filter(*(table_col(name).is_not_null for name in columns))
 
     def fill_null(self, value: Any, subset: Any = None) -> DataFrame:
         """Replace NULL by a value, in the columns of ``subset``; or by the values of a dict, by column."""

@@ -234,7 +234,7 @@ def _check(value: Any, type_: LogicalType, place: str, element: Any) -> None:
 def held_table(env: TableEnvironment, elements: Iterable[Any], schema: Any, verify: bool) -> LogicalNode:
     """Return the plan of rows that a program holds."""
     found = list(elements)
-    columns: list[tuple[str, Any]] = _named_types(found, schema)  # type: ignore[assignment]
+    columns: list[tuple[str, Any]] = _named_types(found, schema)
     owns = [(place, type_) for place, (_, type_) in enumerate(columns) if hasattr(type_, "to_sql_type")]
     if owns:  # types of the program, whose values are kept as those of another type
         columns = [(name, type_.sql_type() if hasattr(type_, "to_sql_type") else type_) for name, type_ in columns]

@@ -172,7 +172,9 @@ def test_ranks_are_positions_in_order(order, start, end, partition):
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_join_with_an_empty_side(kind, side):
     output = SIDE if kind in (JoinType.SEMI, JoinType.ANTI) else BOTH
-    batch, stream = (Run(logic, [SIDE, SIDE], output, kind=kind, keys=((0,), (0,))) for logic in (BatchJoin, RegularJoin))
+    batch, stream = (
+        Run(logic, [SIDE, SIDE], output, kind=kind, keys=((0,), (0,))) for logic in (BatchJoin, RegularJoin)
+    )
     for run in (batch, stream):
         run.feed("+I(a,1) +I(N,2)", side)
 

@@ -74,7 +74,7 @@ class RowtimeWatermarks(WatermarkGenerator):
         zone = parameters.get("time_zone", "UTC")
         self._context = EvaluationContext(FUNCTIONS, zone, lambda: 0, lambda: None, parameters)
 
-    def on_values(self, values: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    def on_values(self, values: Sequence[Any] | TableBlock) -> Iterator[tuple[int, int]]:
         """See the rows of a block; yield the watermarks, as numbers of rows before them and values."""
         spec = self._spec
         if isinstance(values, TableBlock):
