@@ -68,7 +68,7 @@ def match_recognize(
     >>> found.execute_and_collect(limit=9)
     [Row(symbol='ACME', top=13, bottom=11, since=5)]
     """
-    clause = _Clause(query, _Columns(columns), functions or {})
+    clause = _Clause(query, _Columns(columns), functions)
     keyed = stream.key_by(_Key(clause.partition, clause.column)) if clause.partition else stream
     measures = clause.measures()
     by_clock = clause.processing_time or processing_time
@@ -176,9 +176,9 @@ class _Measures(PatternProcessFunction):
 class _Clause:
     """A parsed MATCH_RECOGNIZE clause."""
 
-    def __init__(self, query: str, column: _Columns, functions: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(self, query: str, column: _Columns, functions: Mapping[str, Callable[..., Any]] | None = None) -> None:
         self.column = column
-        self.functions = functions
+        self.functions = functions or {}
         self.within, subsets, parsed = _parsed(query)
         self.parsed: dict[str, Any] = parsed.args
         self.shown = self.parsed["pattern"].name if self.parsed.get("pattern") else ""

@@ -156,9 +156,11 @@ class StateWatch:
             self.in_rows = by_rows is None
         elif self._left:  # of a trial, whose first block has to bring the state back
             self._left -= 1
+        elif self.in_rows and on_columns <= by_rows:
+            self.in_rows = False
         elif self.in_rows:
-            self.in_rows = on_columns > by_rows and not self._trials.due()
-            self._left = 0 if self.in_rows else _FIRST
+            if self._trials.due():
+                self.in_rows, self._left = False, _FIRST
         else:
             self.in_rows = on_columns > by_rows * _MARGIN
             if not self.in_rows:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import base64
 import json
+import pickle
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-
 from funken.errors import CheckpointIncompatible, InvalidProgram
+from funken.io.shapes import dumps_by_value
 from funken.table.logical import LogicalSink, LogicalStream, walk
 
 if TYPE_CHECKING:
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from funken.table.result import TableResult
 
 VERSION = 1
+
+
+def _not_kept(error: Exception) -> InvalidProgram:
+    return InvalidProgram(
+        f"compile_plan() cannot keep a function or value of the program ({error}). Make it in the function's open()."
+    )
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,7 @@ class CompiledPlan:
                 "compile_plan() cannot keep a table that reads a DataStream: the stream belongs to this program. Compile a table "
                 "that reads connectors, or execute the pipeline."
             )
-        pickled = base64.b64encode(cloudpickle.dumps(sink)).decode()
+        pickled = base64.b64encode(dumps_by_value(sink, _not_kept)).decode()
         return CompiledPlan(environment, (), {}, _operators(environment, [sink]), pickled)
 
     @staticmethod
@@ -194,7 +200,7 @@ class CompiledPlan:
         from funken.table.execution import sinks_of  # noqa: PLC0415 - loads the parser
 
         if self.pickled:
-            return [cloudpickle.loads(base64.b64decode(self.pickled))]
+            return [pickle.loads(base64.b64decode(self.pickled))]
         environment = self._environment
         for path, text in self.tables.items():
             if environment.catalogs.find("table", json.loads(path)) is None:

@@ -323,7 +323,7 @@ def test_a_block_of_documents_has_the_rows_that_they_have_one_by_one(rules):
             expected = None
         block = rows.lines_to_blocks()(b"\n".join(lines))
         if block is not None:
-            from funken.table.connectors.filesystem import schema_of
+            from funken.table.connectors.folders import schema_of
 
             schema = schema_of(columns)
             assert list(map(tuple, schema.rows(block))) == list(map(tuple, schema.rows(schema.of_rows(expected))))
@@ -335,7 +335,7 @@ def test_a_block_of_documents_has_the_rows_that_they_have_one_by_one(rules):
 
 @pytest.mark.parametrize("name", ["json", "csv"])
 def test_lines_of_a_block_are_those_of_its_rows(name):
-    from funken.table.connectors.filesystem import schema_of
+    from funken.table.connectors.folders import schema_of
     from funken.table.connectors.formats import CsvTableRows, JsonRows
     from funken.table.connectors.json_values import JsonRules
 
