@@ -215,6 +215,7 @@ _ESCAPED = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^]")
 def partition_text(value: Any, type_: LogicalType | None = None) -> str:
     """Return the text of a value in the name of a folder: Java's, and what separates names is escaped.
 
+    >>> import datetime
     >>> partition_text(True), partition_text(datetime.datetime(2024, 2, 3, 4, 5)), partition_text("é/%")
     ('true', '2024-02-03T04%3A05', 'é%2F%25')
     """
