@@ -39,6 +39,9 @@ TYPES = {
 DATABASE_TYPES = {**TYPES, "STRING": "VARCHAR", "INTS": "INT[]"}
 DAY = datetime.date(2024, 2, 27)
 
+OF_NOTHING = "{{| HAVING COUNT(*) > 0}}"
+"""Behind aggregates without a key: of no rows, streams have no result, and batches have one."""
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -493,7 +496,7 @@ class Queries:
         if not keys:  # no rows: no result in a stream, one in a database
             having.append("{{TRUE|COUNT(*) > 0}}" if having else "")
         if having == [""]:
-            query += "{{| HAVING COUNT(*) > 0}}"
+            query += OF_NOTHING
         elif having:
             query += f" HAVING {' AND '.join(having)}"
         return query, [*keys, *((alias, kind) for _, kind, alias in calls)]
@@ -512,7 +515,7 @@ class Queries:
         shown = ", ".join(
             [listed, f"GROUPING({names[0]}) AS {mark}", *(f"{each} AS {alias}" for each, _, alias in calls)]
         )
-        query = f"SELECT {shown} FROM ({text}) AS {self._name()} GROUP BY {by}{{{{| HAVING COUNT(*) > 0}}}}"
+        query = f"SELECT {shown} FROM ({text}) AS {self._name()} GROUP BY {by}{{{{| HAVING COUNT(*) >= 1}}}}"
         return query, [*keys, (mark, "INT"), *((alias, kind) for _, kind, alias in calls)]
 
     def _pair(self, left: list[Column], right: list[Column]) -> tuple[str, str] | None:
@@ -598,7 +601,7 @@ class Queries:
         if pair is not None and rng.random() < 0.5:
             inner = f"(SELECT {call} FROM ({right}) AS {name} WHERE {pair[1]} = {pair[0]})"
         else:  # no rows: no result in a stream, so NULL
-            inner = f"(SELECT {call} FROM ({right}) AS {name}{{{{| HAVING COUNT(*) > 0}}}})"
+            inner = f"(SELECT {call} FROM ({right}) AS {name}{OF_NOTHING})"
         if kind == "INT" and rng.random() < 0.4:
             return (
                 f"{self._select(left, columns)} WHERE {self._number(columns, 1)} {rng.choice(['<', '>=', '='])} {inner}",
