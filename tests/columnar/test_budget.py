@@ -1,6 +1,7 @@
 # ruff: noqa: E501, PLW0108 - tables of source, a shape a line
 """Reading a function ends soon, whatever it is: the work is bounded, and a refusal says so."""
 
+import gc
 import time
 
 import pytest
@@ -42,9 +43,17 @@ SHAPES = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def without_collections():
+    """A collection of all that earlier tests left takes as long as a reading may."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("size", [3, 9, 14])
-def test_reading_is_bounded(shape, size):
+def test_reading_is_bounded(shape, size, without_collections):
     function, schema = source_of(SHAPES[shape](size)), fields(size)
     for read in (lambda: trace(function, None, 1, True, schema), lambda: trace_flat_map(function, None, schema)):
         begin = time.process_time()
