@@ -9,7 +9,7 @@ A block meets the other side at once, as columns (``join_rows.py``): of state in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,19 @@ _NAMES = ("left", "right")
 _NONE = np.empty(0, np.int64)
 Near = Callable[[Array, Array], Array]
 """Says of pairs of a row of a block and one of the other side whether they may meet."""
+
+
+def pieces(operator: KeyedTableOperator, block: TableBlock, sides: Iterable[Any]) -> Iterator[TableBlock]:
+    """Yield a block in pieces, and let expired rows of the sides go before each.
+
+    With state in files a piece is short: the rows that it meets are in memory at a time.
+    """
+    size = FROM_FILES if operator.in_files else len(block)
+    for begin in range(0, len(block), size or 1):
+        now = operator.context.next_time()
+        for rows in sides:
+            rows.expire(now)
+        yield block[begin : begin + size]
 
 
 class JoinBase(KeyedTableOperator):
@@ -177,13 +190,9 @@ class RegularJoin(JoinBase):
             self._rows = [StoredJoinRows(*self._rows_of(at), self.store, state) for at, state in enumerate(states)]
 
     def side(self, block: TableBlock, index: int) -> None:
-        """Handle the rows of a block; of state in files, what few of them meet is in memory at a time."""
-        size = FROM_FILES if self.in_files else len(block)
-        for begin in range(0, len(block), size or 1):
-            now = self.context.next_time()
-            for rows in self._rows:
-                rows.expire(now)
-            self._whole(block[begin : begin + size], index)
+        """Join the rows of a block."""
+        for some in pieces(self, block, self._rows):
+            self._whole(some, index)
 
     def _whole(self, block: TableBlock, index: int) -> None:
         there = self.joinable(block.batch, index)

@@ -23,7 +23,7 @@ from funken.table.logical import JoinType
 from funken.table.runtime.block import DELETE, INSERT, BlockSchema, TableBlock, plain_values
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.join_rows import JoinRows, StoredJoinRows
-from funken.table.runtime.joins import FROM_FILES, additions, columns_of, padded_columns
+from funken.table.runtime.joins import additions, columns_of, padded_columns, pieces
 from funken.table.runtime.keyed_blocks import KeyedRows, codes_of
 from funken.table.runtime.operator import KeyedTableOperator
 from funken.table.runtime.stateless import Expressions
@@ -90,12 +90,8 @@ class MultiJoin(KeyedTableOperator):
         index = int(name.partition(":")[0])
         if not isinstance(block, TableBlock):
             block = self._schemas[index].of_rows(block.rows()[0])
-        size = FROM_FILES if self.in_files else len(block)
-        for begin in range(0, len(block), size or 1):
-            now = self.context.next_time()
-            for rows in self._rows:
-                rows.expire(now)
-            self._whole(block[begin : begin + size], index)
+        for some in pieces(self, block, self._rows):
+            self._whole(some, index)
         self.flush()
 
     def _whole(self, block: TableBlock, index: int) -> None:
