@@ -46,7 +46,7 @@ def test_names_come_from_the_modules_that_import_them():
     assert issubclass(Count, KeyedProcessFunction)
     assert TumblingEventTimeWindows.of(Time.seconds(5)).size == 5000
     assert ValueStateDescriptor("x", None).get_name() == "x"
-    with pytest.raises(ImportError, match="cannot import name 'Tim'"):
+    with pytest.raises(ImportError, match="Did you mean 'pyflink.datastream.window.Time'"):
         from pyflink.datastream.window import Tim  # noqa: F401
 
 

@@ -11,7 +11,17 @@ from funken import config
 from funken.api import environment as native
 from funken.api.options import RuntimeExecutionMode
 from funken.api.streams.family import missing
-from funken.compat.pyflink.adoption import JVM, JavaAttribute, adopt, adopting, refuse, removed, without_effect
+from funken.compat.pyflink.adoption import (
+    JVM,
+    JavaAttribute,
+    JavaObject,
+    adopt,
+    adopting,
+    refuse,
+    removed,
+    without_effect,
+    without_java,
+)
 from funken.compat.pyflink.backends import (
     EmbeddedRocksDBStateBackend,
     FsStateBackend,
@@ -30,12 +40,15 @@ from funken.connectors.base import Source
 from funken.connectors.files.file_format import FileFormat
 from funken.connectors.files.line_files import StreamFormat
 from funken.connectors.files.source import FileSource
+from funken.connectors.sockets import SocketSource
 from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike
 from funken.plan.physical import PhysicalPlan
 from funken.timing.watermarks import WatermarkStrategy
+from funken.types.info import Types
 
 _MOST_KEY_GROUPS = 32_768
+_INSTEAD = "Use the environment's methods; lines of a socket come by funken.SocketSource(host, port)."
 
 
 @adopting(native.StreamExecutionEnvironment)
@@ -77,10 +90,21 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return environment
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_j_stream_execution_environment":
+            calls = {
+                "getConfiguration": lambda: self._configuration,
+                "getParallelism": self.get_parallelism,
+                "setParallelism": self.set_parallelism,
+                "socketTextStream": self._lines_of_a_socket,
+            }
+            return JavaObject(f"StreamExecutionEnvironment.{name}", calls, _INSTEAD)
         if name.startswith("_j_"):
-            instead = "Use the environment's methods; lines of a socket come by funken.SocketSource(host, port)."
-            raise JavaAttribute(f"StreamExecutionEnvironment.{name} cannot work: {JVM}. {instead}")
+            raise JavaAttribute(f"StreamExecutionEnvironment.{name} cannot work: {JVM}. {_INSTEAD}")
         raise AttributeError(missing(type(self), name), name=name, obj=self)
+
+    def _lines_of_a_socket(self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream:
+        without_java("socketTextStream()", "env.from_source(funken.SocketSource(host, port))")
+        return self.add_source(SocketSource(hostname, port, delimiter, max_retry), "Socket Stream", Types.STRING())
 
     # ---- sources
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from funken.api.streams.settings import typed
-from funken.compat.pyflink.adoption import adopt, adopting, removed
+from funken.compat.pyflink.adoption import JavaObject, adopt, adopting, removed
 from funken.compat.pyflink.catalogs import Catalog, ObjectIdentifier
 from funken.compat.pyflink.dependencies import Dependencies
 from funken.compat.pyflink.environment import RuntimeExecutionMode, StreamExecutionEnvironment
@@ -42,6 +42,12 @@ class TableConfig(native_config.TableConfig):
 
     def __init__(self, configuration: Any = None) -> None:
         super().__init__(Configuration() if configuration is None else configuration)
+
+    def option(self, key: str) -> Any:
+        """Return an option's value; a query may have other keys than its sink, as until PyFlink 2.2, unless set otherwise."""
+        if key == "table.exec.sink.require-on-conflict" and self._given(key) is None:
+            return False
+        return super().option(key)
 
     @staticmethod
     def get_default() -> TableConfig:
@@ -118,6 +124,17 @@ class TableEnvironment(native.TableEnvironment):
             return StreamTableEnvironment.create(environment_settings, *older)
         settings = native._settings(environment_settings)
         return TableEnvironment(StreamExecutionEnvironment.get_execution_environment(), settings)
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_j_tenv":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        instead = "Use the methods of the table environment, and env.set_parallelism(...)."
+        place = f"{type(self).__name__}.{name}"
+        exec_env = JavaObject(
+            f"{place}.getPlanner().getExecEnv()", {"setParallelism": self.stream_environment.set_parallelism}, instead
+        )
+        planner = JavaObject(f"{place}.getPlanner()", {"getExecEnv": lambda: exec_env}, instead)
+        return JavaObject(place, {"getPlanner": lambda: planner}, instead)
 
     def get_catalog(self, catalog_name: str) -> Catalog | None:  # type: ignore[override]
         """Return a catalog by name; ``None`` if there is none."""
@@ -478,21 +495,27 @@ def _table(given: Any) -> Table:
     return found
 
 
-def _one(given: Any) -> Any:
+def _registered(table: tables.Table) -> Callable[[str], bool]:
+    """Return a predicate of the names of functions that are registered where a table is."""
+    catalogs = table._environment.catalogs
+    return lambda name: catalogs.function([name]) is not None
+
+
+def _one(given: Any, table: tables.Table) -> Any:
     """Return an expression that may be given as a text."""
     if not isinstance(given, str):
         return given
     removed(f"an expression as a text, {given!r},", "use expressions, such as col('a') > 1.")
-    return expression_of(given)
+    return expression_of(given, _registered(table))
 
 
-def _several(given: Sequence[Any], names: Sequence[str]) -> list[Any]:
-    """Return expressions; a text that is no name of a column may hold several."""
+def _several(given: Sequence[Any], table: tables.Table, names: Sequence[str] | None = None) -> list[Any]:
+    """Return expressions; a text that is no name, by default of a column, may hold several."""
     found: list[Any] = []
     for each in given:
-        if isinstance(each, str) and each not in names:
+        if isinstance(each, str) and each not in (table.names if names is None else names):
             removed(f"expressions as a text, {each!r},", "use expressions, such as col('a').")
-            found += expressions_of(each)
+            found += expressions_of(each, _registered(table))
         else:
             found.append(each)
     return found
@@ -504,7 +527,7 @@ class Table(tables.Table):
 
     def select(self, *fields: Any) -> Table:
         """Compute columns."""
-        return _table(super().select(*_several(fields, self.names)))
+        return _table(super().select(*_several(fields, self)))
 
     def get_schema(self) -> TableSchema:  # type: ignore[override]
         """Return the columns as the older class; ``get_resolved_schema()`` has taken its place."""
@@ -517,58 +540,58 @@ class Table(tables.Table):
 
     def filter(self, predicate: Any) -> Table:
         """Keep the rows for which a condition is TRUE."""
-        return _table(super().filter(_one(predicate)))
+        return _table(super().filter(_one(predicate, self)))
 
     where = filter
 
     def group_by(self, *fields: Any) -> GroupedTable:
         """Group rows by columns."""
-        found: GroupedTable = adopt(super().group_by(*_several(fields, self.names)))
+        found: GroupedTable = adopt(super().group_by(*_several(fields, self)))
         return found
 
     def order_by(self, *fields: Any) -> Table:
         """Sort."""
-        return _table(super().order_by(*_several(fields, self.names)))
+        return _table(super().order_by(*_several(fields, self)))
 
     def join(self, right: Any, join_predicate: Any = None) -> Table:
         """Join with another table."""
-        return _table(super().join(right, _one(join_predicate)))
+        return _table(super().join(right, _one(join_predicate, self)))
 
     def left_outer_join(self, right: Any, join_predicate: Any = True) -> Table:
         """Join with another table, and keep rows of this one without a partner."""
-        return _table(super().left_outer_join(right, _one(join_predicate)))
+        return _table(super().left_outer_join(right, _one(join_predicate, self)))
 
     def right_outer_join(self, right: Any, join_predicate: Any) -> Table:
         """Join with another table, and keep its rows without a partner."""
-        return _table(super().right_outer_join(right, _one(join_predicate)))
+        return _table(super().right_outer_join(right, _one(join_predicate, self)))
 
     def full_outer_join(self, right: Any, join_predicate: Any) -> Table:
         """Join with another table, and keep rows of both without a partner."""
-        return _table(super().full_outer_join(right, _one(join_predicate)))
+        return _table(super().full_outer_join(right, _one(join_predicate, self)))
 
     def join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
         """Join each row with the rows of a table function."""
-        return _table(super().join_lateral(_one(table_function_call), _one(join_predicate)))
+        return _table(super().join_lateral(_one(table_function_call, self), _one(join_predicate, self)))
 
     def left_outer_join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
         """Join each row with the rows of a table function; keep rows without any."""
-        return _table(super().left_outer_join_lateral(_one(table_function_call), _one(join_predicate)))
+        return _table(super().left_outer_join_lateral(_one(table_function_call, self), _one(join_predicate, self)))
 
     def add_columns(self, *fields: Any) -> Table:
         """Add columns."""
-        return _table(super().add_columns(*_several(fields, self.names)))
+        return _table(super().add_columns(*_several(fields, self)))
 
     def add_or_replace_columns(self, *fields: Any) -> Table:
         """Add columns, or replace those of the same name."""
-        return _table(super().add_or_replace_columns(*_several(fields, self.names)))
+        return _table(super().add_or_replace_columns(*_several(fields, self)))
 
     def rename_columns(self, *fields: Any) -> Table:
         """Rename columns."""
-        return _table(super().rename_columns(*_several(fields, self.names)))
+        return _table(super().rename_columns(*_several(fields, self)))
 
     def drop_columns(self, *fields: Any) -> Table:
         """Drop columns."""
-        return _table(super().drop_columns(*_several(fields, self.names)))
+        return _table(super().drop_columns(*_several(fields, self)))
 
 
 @adopting(tables.GroupedTable)
@@ -577,7 +600,7 @@ class GroupedTable(tables.GroupedTable):
 
     def select(self, *fields: Any) -> Table:
         """Compute columns of each group."""
-        return _table(super().select(*_several(fields, self._table.names)))
+        return _table(super().select(*_several(fields, self._table)))
 
 
 @adopting(tables.AggregatedTable)
@@ -586,7 +609,7 @@ class AggregatedTable(tables.AggregatedTable):
 
     def select(self, *fields: Any) -> Table:
         """Choose columns."""
-        return _table(super().select(*_several(fields, ())))
+        return _table(super().select(*_several(fields, self._grouped._table, ())))
 
 
 @adopting(tables.FlatAggregateTable)
@@ -595,7 +618,7 @@ class FlatAggregateTable(tables.FlatAggregateTable):
 
     def select(self, *fields: Any) -> Table:
         """Choose columns."""
-        return _table(super().select(*_several(fields, ())))
+        return _table(super().select(*_several(fields, self._grouped._table, ())))
 
 
 @adopting(tables.GroupWindowedTable)
@@ -605,7 +628,7 @@ class GroupWindowedTable(tables.GroupWindowedTable):
     def group_by(self, *fields: Any) -> WindowGroupedTable:
         """Group rows by the window, and by columns."""
         names = [self._window.name, *self._table.names]
-        found: WindowGroupedTable = adopt(super().group_by(*_several(fields, names)))
+        found: WindowGroupedTable = adopt(super().group_by(*_several(fields, self._table, names)))
         return found
 
 
@@ -625,7 +648,7 @@ class OverWindowedTable(tables.OverWindowedTable):
 
     def select(self, *fields: Any) -> Table:
         """Compute columns."""
-        return _table(super().select(*_several(fields, self._table.names)))
+        return _table(super().select(*_several(fields, self._table)))
 
 
 # ---- windows, with sizes and columns as texts
