@@ -423,7 +423,7 @@ def make_file(factory: Any, context: Any, inputs: Inputs) -> None:
 
 _KNOWN = (
     "InvalidProgram", "InvalidTable", "NotInFunken", "NotAvailableYet", "InvalidConfiguration", "ImportError", "InvalidQuery",
-    "StateNotKeyed", "JavaAttribute", "ValueDoesNotFit",
+    "StateNotKeyed", "JavaAttribute", "ValueDoesNotFit", "InvalidStatement", "ModuleNotFoundError", "SinkNotWritable",
 )  # fmt: skip
 
 
@@ -438,15 +438,15 @@ def variable(name: str) -> str:
     return "localhost:9092" if re.search("BROKER|SERVER|BOOTSTRAP", name) else name.lower()
 
 
-def module_folders(root: Path, text: str) -> list[Path]:
-    """Return the folders of a repository from which a program is meant to import modules."""
-    found = [root]
+def module_folders(root: Path, folder: Path, text: str) -> list[Path]:
+    """Return the folders of a repository from which a program in one of them is meant to import: the nearest first."""
+    found: list[Path] = []
     for name in dict.fromkeys(re.findall(r"^\s*(?:from|import) (\w+)", text, re.MULTILINE)):
         if name != "pyflink" and importlib.util.find_spec(name) is None:
             found += [
                 path.parent for path in (*root.rglob(f"{name}.py"), *root.rglob(name)) if path.suffix or path.is_dir()
             ]
-    return found
+    return [root, *sorted(found, key=lambda each: len(Path(os.path.relpath(each, folder)).parts))]
 
 
 def child(program: Program, folder: Path, text: str, guess: Guess) -> None:
@@ -474,7 +474,7 @@ def child(program: Program, folder: Path, text: str, guess: Guess) -> None:
             raise
 
     command.run_script = watched
-    sys.path.extend(map(str, module_folders(copy, text)))
+    sys.path.extend(map(str, module_folders(copy, script.parent, text)))
     for name in _REQUIRED.findall(text):
         os.environ.setdefault(name, variable(name))
     os.environ.setdefault("IS_LOCAL", "true")  # the examples of Amazon's service read their properties from a file then
@@ -553,7 +553,7 @@ def _wait(pid: int, limit: float) -> int | None:
 _OWN = {
     "SyntaxError", "IndentationError", "TabError", "NameError", "UnboundLocalError", "FileNotFoundError", "KeyError",
     "NotADirectoryError", "ConnectionRefusedError", "UnicodeDecodeError", "ZeroDivisionError", "JSONDecodeError", "IndexError",
-    "gaierror", "ValueError",
+    "gaierror", "ValueError", "TemplateNotFound",
 }  # fmt: skip
 _ELSEWHERE_MISSING = {"CalledProcessError", "ConnectionError", "NewConnectionError"}
 """What is raised where a service or a command of the program is not there."""
@@ -561,6 +561,18 @@ _SAYS_WHAT = re.compile(
     r"\b(Use|use|Call|call|Return|Write|write|Install|install|Set|Register|Available|available|there (is|are)|instead|Rename|"
     r"Read|needs)\b"
 )
+
+
+_SURFACES = Path(__file__).parents[1] / "tests" / "compat"
+
+
+def _names_nothing(name: str, message: str) -> bool:
+    """Return True if a program asks an object for a name that PyFlink has nowhere, or imports from a package without one."""
+    attribute = re.search(r"has no attribute '(\w+)'", message)
+    if name == "AttributeError" and attribute is not None and not attribute[1].startswith("_j_"):
+        surfaces = (_SURFACES / file for file in ("pyflink_surface.json", "pyflink_1_surface.json"))
+        return "'NoneType'" in message or not any(f'"{attribute[1]}"' in file.read_text() for file in surfaces)
+    return "attempted relative import" in message or (name == "TypeError" and "NoneType" in message)
 
 
 def verdict(ended: int | None, error: Any, said: str, folder: str) -> tuple[str, str]:
@@ -584,6 +596,8 @@ def verdict(ended: int | None, error: Any, said: str, folder: str) -> tuple[str,
     if any(kind in _ELSEWHERE_MISSING for kind, _ in chain):
         return BROKEN, why
     in_program = "/copy/" in error["where"]
+    if in_program and _names_nothing(name, message):
+        return BROKEN, why
     if name in _OWN and (in_program or name.endswith(("SyntaxError", "IndentationError", "TabError"))):
         return BROKEN, why
     inner = next((f"{kind}: {text}" for kind, text in reversed(chain) if kind != "JobExecutionError"), why)

@@ -32,7 +32,7 @@ def test_descriptors_sinks_and_execute(t_env, tmp_path):
     from pyflink.table.udf import udf
 
     source, first, second = tmp_path / "in.csv", tmp_path / "first", tmp_path / "second"
-    source.write_text("a|1\nb|2\na|3\n")
+    source.write_text("a, b|1\nb|2\na, b|3\n")
     schema = Schema().field("word", DataTypes.STRING()).field("n", DataTypes.INT())
     t_env.connect(FileSystem().path(str(source))).with_format(OldCsv().field_delimiter("|")).with_schema(
         schema
@@ -47,8 +47,8 @@ def test_descriptors_sinks_and_execute(t_env, tmp_path):
     t_env.sql_update("INSERT INTO second SELECT word, CAST(n AS BIGINT) FROM words")
     assert not first.exists()
     assert t_env.execute("both") is not None
-    assert written(first) == ["A,30", "B,20"]
-    assert written(second) == ["a,1", "a,3", "b,2"]
+    assert written(first) == ["A, B,30", "B,20"]  # Flink's older CSV has no quotes
+    assert written(second) == ["a, b,1", "a, b,3", "b,2"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -16,6 +16,7 @@ from funken.compat.pyflink.older_tables import ConnectTableDescriptor, TableSche
 from funken.compat.pyflink.settings import Configuration
 from funken.config import default_configuration
 from funken.dataclass import dataclass
+from funken.io.durations import duration_ms
 from funken.table import config as native_config
 from funken.table import environment as native
 from funken.table import result as results
@@ -48,6 +49,11 @@ class TableConfig(native_config.TableConfig):
         if key == "table.exec.sink.require-on-conflict" and self._given(key) is None:
             return False
         return super().option(key)
+
+    def set_idle_state_retention_time(self, min_time: Any, max_time: Any = None) -> TableConfig:
+        """Set the lifetime of unchanged state: the shorter of two times; gone since PyFlink 1.14."""
+        removed("set_idle_state_retention_time()", "use set_idle_state_retention().")
+        return self.set("table.exec.state.ttl", duration_ms(min_time))  # type: ignore[return-value]
 
     @staticmethod
     def get_default() -> TableConfig:
