@@ -29,6 +29,7 @@ from funken.compat.pyflink.backends import (
     MemoryStateBackend,
 )
 from funken.compat.pyflink.dependencies import ComesBack, Dependencies, shipped
+from funken.compat.pyflink.formats import produced_type
 from funken.compat.pyflink.jars import stand_in
 from funken.compat.pyflink.jobs import JobClient, JobExecutionResult
 from funken.compat.pyflink.plan_json import flink_json
@@ -107,6 +108,14 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return self.add_source(SocketSource(hostname, port, delimiter, max_retry), "Socket Stream", Types.STRING())
 
     # ---- sources
+
+    def from_source(
+        self, source: Any, watermark_strategy: Any = None, source_name: str = "source", type_info: Any = None
+    ) -> DataStream:
+        """Read a source; without a type the records have that of the schema which reads them."""
+        if type_info is None:
+            type_info = produced_type(getattr(source, "deserializer", getattr(source, "deserialization_schema", None)))
+        return adopt(super().from_source(source, watermark_strategy, source_name, type_info))  # type: ignore[no-any-return]
 
     def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
         """Read a source of Funken's, or one of PyFlink 1.x that stands for one, without watermarks."""

@@ -216,7 +216,9 @@ class PyFlinkFinder(MetaPathFinder, Loader):
             raise ImportError(f"{fullname} cannot be imported: {why}", name=fullname)
         if sources(fullname) is None:
             what = f"No module named {fullname!r}: {_absence(fullname)}"
-            raise ModuleNotFoundError(what, name=fullname.rpartition(".")[2])  # Python hides an error with the full name
+            raise ModuleNotFoundError(
+                what, name=fullname.rpartition(".")[2]
+            )  # Python hides an error with the full name
         return ModuleSpec(fullname, self, origin="funken.compat.pyflink", is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
