@@ -17,13 +17,8 @@ from funken.columnar.keyed.groups import Combiner, joined_alike
 from funken.columnar.keyed.keys import KeyTargets, key_of
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction
-from funken.plan.columnar_edges import (
-    ColumnarForward,
-    ColumnarGlobal,
-    ColumnarHash,
-    ColumnarRebalance,
-    ColumnarRescale,
-)
+from funken.plan.columnar_edges import ColumnarHash
+from funken.plan.nodes import Forward, Global, Rebalance, Rescale
 from funken.runtime.exchange.writers import EdgeWriter, HashWriter, OneTargetWriter, RebalanceWriter, RescaleWriter
 
 _FACTOR = 8
@@ -42,9 +37,10 @@ class ColumnsWriter(EdgeWriter):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        partitioning: Any = self.edge.partitioning
+        form = self.edge.partitioning.form
+        assert form is not None
         self._max_records = self._limit
-        self._factor = _TO_RECORDS if partitioning.to_records else _FACTOR
+        self._factor = _TO_RECORDS if form.to_records else _FACTOR
         if self._max_records == 1:  # nothing waits
             self._factor = 1
         self._blocks: list[list[Any]] = [[] for _ in range(self.targets)]
@@ -185,8 +181,7 @@ class ColumnarHashWriter(ColumnsWriter, HashWriter):
                 self._put(target, block.take(positions))
 
 
-COLUMNAR: dict[type, type[EdgeWriter]] = {
-    ColumnarHash: ColumnarHashWriter, ColumnarGlobal: ColumnarOneTargetWriter, ColumnarForward: ColumnarOneTargetWriter,
-    ColumnarRebalance: ColumnarRebalanceWriter, ColumnarRescale: ColumnarRescaleWriter,
+WRITERS: dict[type, type[EdgeWriter]] = {
+    ColumnarHash: ColumnarHashWriter, Global: ColumnarOneTargetWriter, Forward: ColumnarOneTargetWriter,
+    Rebalance: ColumnarRebalanceWriter, Rescale: ColumnarRescaleWriter,
 }  # fmt: skip
-"""The writers of the partitionings of columns."""

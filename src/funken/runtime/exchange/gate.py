@@ -601,18 +601,6 @@ class LoopGate(InputGate):
 # had come when it last took new input, so that a loop that never drains holds neither input nor barriers up.
 
 
-class FeedbackQueue(Protocol):
-    """A queue of blocks: first in, first out."""
-
-    def __len__(self) -> int: ...
-
-    def put(self, block: bytes) -> None:
-        """Append a block."""
-
-    def get(self) -> bytes:
-        """Remove and return the oldest block."""
-
-
 class FeedbackLane:
     """The feedback of one task; ``put`` may be called by any thread.
 
@@ -626,7 +614,7 @@ class FeedbackLane:
 
     __slots__ = ("_queue", "due")
 
-    def __init__(self, queue: FeedbackQueue) -> None:
+    def __init__(self, queue: SpillingQueue) -> None:
         self._queue = queue
         self.due = 0
         """Number of blocks that are taken before new input is."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from math import inf
 from typing import Any, TypeAlias
 
 from funken.columnar.block import Block, RowBlock, TupleBlock
 from funken.errors import InvalidProgram, KeyNotHashable
 from funken.operators.base import Timestamps, Values
-from funken.plan.nodes import Custom, Global, Hash
+from funken.plan.nodes import Broadcast, Custom, Forward, Global, Hash, Rebalance, Rescale, Shuffle
 from funken.plan.physical import Edge
 from funken.runtime.exchange.gate import BlockKind, encode_fields, encode_records, pack_header
 from funken.runtime.settings import PIECE_RECORDS
@@ -585,6 +586,23 @@ class HashWriter(EdgeWriter):
     def refused(self, error: KeyNotHashable) -> KeyNotHashable:
         """Return the error for a key that cannot be one, with the operator whose records it is of."""
         return KeyNotHashable(f"key_by after operator {self._operator!r}: {error}")
+
+
+WRITERS: dict[type, type[EdgeWriter]] = {
+    Hash: HashWriter, Rebalance: RebalanceWriter, Rescale: RescaleWriter, Forward: OneTargetWriter,
+    Global: OneTargetWriter, Shuffle: ShuffleWriter, Broadcast: BroadcastWriter, Custom: CustomWriter,
+}  # fmt: skip
+
+
+def writer_for(
+    edge: Edge, subtask: int, operator: str, send: Send, ingested_at: IngestionTime, records: int, size: int
+) -> EdgeWriter:
+    """Make the writer of an edge's partitioning; with a buffer timeout of 0, a block is full at one record."""
+    form = edge.partitioning.form
+    # By name: the writers of columns need NumPy, and those of tables are in a room above.
+    writers = WRITERS if form is None else import_module(form.writers).WRITERS
+    kind: type[EdgeWriter] = writers[type(edge.partitioning)]
+    return kind(edge, subtask, operator, send, ingested_at, 1 if edge.buffer_timeout == 0 else records, size)
 
 
 # ---- When partly filled blocks are flushed: by the buffer timeout of the operator that emits them, else the
