@@ -65,7 +65,8 @@ def _columnar(rows: type[Operator]) -> type[Columnar]:
 def columnar_map(spec: ColumnarMap) -> Operator:
     """Make the logic of a map, filter or flat_map: that for records, which has columns as well."""
     operator = spec.spec.build()
-    operator.__class__ = _columnar(type(operator))
+    rows: Any = type(operator)
+    operator.__class__ = _columnar(rows)
     assert isinstance(operator, Columnar)
     function, traced, schema = spec.spec.function, spec.traced, spec.schema
     if isinstance(traced, TracedFlatMap):

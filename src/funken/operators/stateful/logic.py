@@ -304,7 +304,8 @@ def _on_columns(rows: type[Operator]) -> type[_OnColumns]:
 def keyed_on_columns(spec: ColumnarKeyed) -> Operator:
     """Make the logic of a function with keyed state: that for records, with arrays in front of its tables."""
     operator = spec.spec.build()
-    operator.__class__ = _on_columns(type(operator))
+    rows: Any = type(operator)
+    operator.__class__ = _on_columns(rows)
     assert isinstance(operator, _OnColumns)
     operator._states = _States(operator, spec.on_columns, spec.spec.function)
     return operator

@@ -19,7 +19,7 @@ from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction
 from funken.plan.columnar_edges import ColumnarHash
 from funken.plan.nodes import Forward, Global, Rebalance, Rescale
-from funken.runtime.exchange.writers import EdgeWriter, HashWriter, OneTargetWriter, RebalanceWriter, RescaleWriter
+from funken.runtime.exchange.writers import EdgeWriter, HashWriter, RebalanceWriter
 
 _FACTOR = 8
 """A block of columns for columns holds so many times the records of a piece, if the bytes allow."""
@@ -118,15 +118,8 @@ class ColumnsWriter(EdgeWriter):
         super().flush()
 
 
-class ColumnarOneTargetWriter(ColumnsWriter, OneTargetWriter):
-    """Everything to one target."""
-
-    def _buffer(self, block: Any) -> None:
-        self._put(self._target, block)
-
-
 class ColumnarRebalanceWriter(ColumnsWriter, RebalanceWriter):
-    """Round robin, record by record."""
+    """Round robin, record by record, over the targets that this subtask reaches."""
 
     def _buffer(self, block: Any) -> None:
         width = len(self._chosen)
@@ -134,10 +127,6 @@ class ColumnarRebalanceWriter(ColumnsWriter, RebalanceWriter):
             part = block if width == 1 else block.take(np.arange(offset, block.length, width))
             self._put(self._chosen[(self._next + offset) % width], part)
         self._next = (self._next + block.length) % width
-
-
-class ColumnarRescaleWriter(ColumnarRebalanceWriter, RescaleWriter):
-    """Round robin over this subtask's share of the targets."""
 
 
 class ColumnarHashWriter(ColumnsWriter, HashWriter):
@@ -182,6 +171,6 @@ class ColumnarHashWriter(ColumnsWriter, HashWriter):
 
 
 WRITERS: dict[type, type[EdgeWriter]] = {
-    ColumnarHash: ColumnarHashWriter, Global: ColumnarOneTargetWriter, Forward: ColumnarOneTargetWriter,
-    Rebalance: ColumnarRebalanceWriter, Rescale: ColumnarRescaleWriter,
-}  # fmt: skip
+    ColumnarHash: ColumnarHashWriter,
+    **dict.fromkeys((Rebalance, Rescale, Forward, Global), ColumnarRebalanceWriter),
+}

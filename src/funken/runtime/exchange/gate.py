@@ -28,7 +28,7 @@ from funken.dataclass import dataclass
 from funken.errors import TransferCorrupted
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.shapes import dumps, record_not_picklable
-from funken.io.spill import ByteSpillSpace, SpillingQueue
+from funken.io.spill import SpillingQueue, SpillSpace
 from funken.runtime.settings import FeedbackSettings
 from funken.timing.instants import check_range
 
@@ -604,7 +604,7 @@ class LoopGate(InputGate):
 class FeedbackLane:
     """The feedback of one task; ``put`` may be called by any thread.
 
-    >>> lane = FeedbackLane(SpillingQueue(100, ByteSpillSpace(), "head"))
+    >>> lane = FeedbackLane(SpillingQueue(100, SpillSpace(), "head"))
     >>> lane.put(b"one")
     >>> lane.turn()  # new input was taken
     >>> lane.put(b"two")
@@ -622,7 +622,7 @@ class FeedbackLane:
     @staticmethod
     def of(settings: FeedbackSettings, head: str) -> FeedbackLane:
         """Make the lane of a task; ``head`` is the operator to name when the disk is full."""
-        space = ByteSpillSpace(settings.directories)
+        space = SpillSpace(settings.directories)
         space.remedy = f"raise {config.FEEDBACK_MEMORY.key}"
         return FeedbackLane(SpillingQueue(settings.memory, space, head))
 

@@ -170,12 +170,30 @@ class EdgeWriter:
 
 
 class RebalanceWriter(EdgeWriter):
-    """Round robin, record by record, from a start that differs between upstream subtasks."""
+    """Round robin, record by record, over the targets that this subtask reaches: all of them, its share, or one.
+
+    The start differs between upstream subtasks, if they reach all.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._next = self._subtask % self.targets
-        self._chosen: list[int] = list(range(self.targets))
+        up, down = self.edge.source_parallelism, self.targets
+        self._next = 0
+        match self.edge.partitioning:
+            case Global():
+                self._chosen = [0]
+            case Forward():
+                self._chosen = [self._subtask]
+            case Rescale() if up >= down:
+                self._chosen = [self._subtask * down // up]
+            case Rescale():
+                self._chosen = [t for t in range(down) if t * up // down == self._subtask]
+            case _:
+                self._chosen = list(range(down))
+                self._next = self._subtask % down
+
+    def _reachable(self) -> Sequence[int]:
+        return self._chosen
 
     def emit(self, values: Values, timestamps: Timestamps) -> None:
         """Deal a block out."""
@@ -184,45 +202,10 @@ class RebalanceWriter(EdgeWriter):
         width = len(chosen)
         for offset in range(min(width, len(values))):
             target = chosen[(self._next + offset) % width]
-            self._values[target].extend(values[offset::width])
+            self._values[target].extend(values if width == 1 else values[offset::width])
             if stamps is not None:
-                self._stamps[target].extend(stamps[offset::width])
+                self._stamps[target].extend(stamps if width == 1 else stamps[offset::width])
         self._next = (self._next + len(values)) % width
-        self._send_full()
-
-
-class RescaleWriter(RebalanceWriter):
-    """Round robin over this subtask's share of the targets."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        up, down = self.edge.source_parallelism, self.edge.target_parallelism
-        if up >= down:
-            self._chosen = [self._subtask * down // up]
-        else:
-            self._chosen = [t for t in range(down) if t * up // down == self._subtask]
-        self._next = 0
-
-    def _reachable(self) -> Sequence[int]:
-        return self._chosen
-
-
-class OneTargetWriter(EdgeWriter):
-    """Everything to one target: forward over stages, or global."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._target = 0 if isinstance(self.edge.partitioning, Global) else self._subtask
-
-    def _reachable(self) -> Sequence[int]:
-        return (self._target,)
-
-    def emit(self, values: Values, timestamps: Timestamps) -> None:
-        """Pass a block on."""
-        stamps = self._align(timestamps)
-        self._values[self._target].extend(values)
-        if stamps is not None:
-            self._stamps[self._target].extend(stamps)
         self._send_full()
 
 
@@ -589,9 +572,8 @@ class HashWriter(EdgeWriter):
 
 
 WRITERS: dict[type, type[EdgeWriter]] = {
-    Hash: HashWriter, Rebalance: RebalanceWriter, Rescale: RescaleWriter, Forward: OneTargetWriter,
-    Global: OneTargetWriter, Shuffle: ShuffleWriter, Broadcast: BroadcastWriter, Custom: CustomWriter,
-}  # fmt: skip
+    Hash: HashWriter, Shuffle: ShuffleWriter, Broadcast: BroadcastWriter, Custom: CustomWriter
+} | dict.fromkeys((Rebalance, Rescale, Forward, Global), RebalanceWriter)  # fmt: skip
 
 
 def writer_for(

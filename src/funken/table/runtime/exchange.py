@@ -18,11 +18,7 @@ from funken.columnar.keyed.keys import KeyOwners, combined, hashes, hashes_of
 from funken.dataclass import dataclass
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import BlockForm, Forward, Global, Hash, Rebalance
-from funken.runtime.exchange.columnar_writer import (
-    ColumnarOneTargetWriter,
-    ColumnarRebalanceWriter,
-    ColumnsWriter,
-)
+from funken.runtime.exchange.columnar_writer import ColumnarRebalanceWriter, ColumnsWriter
 from funken.runtime.exchange.gate import ITSELF
 from funken.runtime.exchange.writers import HashWriter
 from funken.state.keys.normal import normal_key
@@ -122,12 +118,8 @@ class _TableForm(ColumnsWriter):
         return block, _TAG + pickle.dumps(block, 5)
 
 
-class TableOneTargetWriter(_TableForm, ColumnarOneTargetWriter):
-    """Everything to one target."""
-
-
 class TableRebalanceWriter(_TableForm, ColumnarRebalanceWriter):
-    """Round robin, row by row."""
+    """Round robin, row by row, or everything to one target."""
 
 
 class TableHashWriter(_TableForm, HashWriter):
@@ -148,6 +140,6 @@ class TableHashWriter(_TableForm, HashWriter):
 
 
 WRITERS: dict[type, type[ColumnsWriter]] = {
-    TableHash: TableHashWriter, Forward: TableOneTargetWriter, Global: TableOneTargetWriter,
-    Rebalance: TableRebalanceWriter,
-}  # fmt: skip
+    TableHash: TableHashWriter,
+    **dict.fromkeys((Rebalance, Forward, Global), TableRebalanceWriter),
+}
