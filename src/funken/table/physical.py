@@ -46,7 +46,7 @@ from funken.table.rules.printing import Notation, Printer
 from funken.table.rules.properties import gives_rows
 from funken.table.runtime import stateless
 from funken.table.runtime.block import BlockSchema
-from funken.table.runtime.exchange import TableForward, TableGlobal, TableRebalance, table_hash
+from funken.table.runtime.exchange import TABLE_FORWARD, TABLE_GLOBAL, TABLE_REBALANCE, table_hash
 from funken.table.runtime.operator import TableOperator, TableSpec
 from funken.table.runtime.sink import ConstraintRules, Enforce, FinalRows, Sort, TableSink
 from funken.table.runtime.stateless import has_async
@@ -217,7 +217,7 @@ class Translation:
         spread: list[NodeInput] = []
         for index, built in enumerate(inputs):
             for given in built.inputs:
-                how = given.partitioning or (TableForward() if built.parallelism == parallelism else TableGlobal())
+                how = given.partitioning or (TABLE_FORWARD if built.parallelism == parallelism else TABLE_GLOBAL)
                 spread.append(NodeInput(given.upstream, how, index if len(inputs) > 1 else 0, given.side))
         spec = TableSpec(logic, tuple(built.schema for built in inputs), output, arguments)
         name = part or type(node).__name__.removeprefix("Exec")
@@ -406,7 +406,7 @@ def _waited(
     name = f"Async{type(node).__name__.removeprefix('Exec')}"
     added = self.env.graph.add(
         name=name, kind=f"table {name}", spec=wait,
-        inputs=tuple(replace(each, partitioning=each.partitioning or TableForward()) for each in rows.inputs),
+        inputs=tuple(replace(each, partitioning=each.partitioning or TABLE_FORWARD) for each in rows.inputs),
         uid=self._unique(uid), parallelism=rows.parallelism, description=line_of(node),
     )  # fmt: skip
     called = Built((NodeInput(added.id),), rows.parallelism, uid, result)
@@ -416,7 +416,7 @@ def _waited(
 def _exchange(self: Translation, node: nodes.ExecExchange) -> Built:
     below = self.of(node.input)
     if not node.keys:
-        return _spread(below, TableGlobal(), SINGLE)
+        return _spread(below, TABLE_GLOBAL, SINGLE)
     if below.parallelism == SINGLE and self.parallelism == SINGLE:
         return below
     return _spread(below, table_hash(node.keys, below.schema.arrow), self.parallelism)
@@ -440,7 +440,7 @@ def _union(self: Translation, node: nodes.ExecUnion) -> Built:
     inputs: list[NodeInput] = []
     for each in renamed:
         for given in each.inputs:
-            how = given.partitioning or (TableForward() if each.parallelism == parallelism else TableGlobal())
+            how = given.partitioning or (TABLE_FORWARD if each.parallelism == parallelism else TABLE_GLOBAL)
             inputs.append(NodeInput(given.upstream, how, 0, given.side))
     uid = self.uid_of(node, renamed)
     spec = TableSpec(stateless.Rename, (schema,), schema, {})
@@ -828,7 +828,7 @@ def _finished(self: Translation, node: ExecSink) -> Built:
     if self.batch and not node.input.mode.is_insert_only:
         key = tuple(node.key)
         built = self.add(
-            node, FinalRows, schema, _spread(built, TableGlobal(), SINGLE), keyed=True, part="final rows", keys=key
+            node, FinalRows, schema, _spread(built, TABLE_GLOBAL, SINGLE), keyed=True, part="final rows", keys=key
         )
     elif node.materialize:
         if built.parallelism != SINGLE:
@@ -918,9 +918,7 @@ def _block_sink(self: Translation, node: ExecSink, built: Built, writes: Any, ta
     assert node.table is not None
     parallelism = table.block_parallelism or built.parallelism
     how = (
-        TableForward()
-        if parallelism in (built.parallelism, built.parallelism or self.parallelism)
-        else TableRebalance()
+        TABLE_FORWARD if parallelism in (built.parallelism, built.parallelism or self.parallelism) else TABLE_REBALANCE
     )
     uid = self.uid_of(node, (built,), "sink")
     added = self.env.graph.add(
