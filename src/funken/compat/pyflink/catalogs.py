@@ -26,6 +26,7 @@ from funken.compat.pyflink.exceptions import (
     TableNotExistException,
     TableNotPartitionedException,
 )
+from funken.compat.pyflink.members import gets
 from funken.compat.pyflink.older_tables import TableSchema
 from funken.errors import InvalidProgram
 from funken.table import catalog as native
@@ -57,13 +58,8 @@ class ObjectPath:
             raise ValueError(f"{full_name!r} is no path of an object; write 'database.name'.")
         return ObjectPath(database, name)
 
-    def get_database_name(self) -> str:
-        """Return the database."""
-        return self._database
-
-    def get_object_name(self) -> str:
-        """Return the name of the object."""
-        return self._name
+    get_database_name = gets("_database", "Return the database.")
+    get_object_name = gets("_name", "Return the name of the object.")
 
     def get_full_name(self) -> str:
         """Return ``database.name``."""
@@ -100,9 +96,7 @@ class ObjectIdentifier(ObjectPath):
         """Return an identifier."""
         return ObjectIdentifier(catalog_name, database_name, object_name)
 
-    def get_catalog_name(self) -> str:
-        """Return the catalog."""
-        return self._catalog
+    get_catalog_name = gets("_catalog", "Return the catalog.")
 
     def to_object_path(self) -> ObjectPath:
         """Return the path in the catalog."""
@@ -142,21 +136,14 @@ class _Kept:
     comment: str | None
     properties: dict[str, str]
 
-    def get_comment(self) -> str | None:
-        """Return the comment."""
-        return self.comment
+    get_comment = gets("comment", "Return the comment.")
 
     def copy(self) -> Any:
         """Return a copy."""
         return copy.deepcopy(self)
 
-    def get_description(self) -> str | None:
-        """Return the comment."""
-        return self.comment
-
-    def get_detailed_description(self) -> str | None:
-        """Return the comment."""
-        return self.comment
+    get_description = gets("comment", "Return the comment.")
+    get_detailed_description = gets("comment", "Return the comment.")
 
 
 class CatalogDatabase(_Kept):
@@ -174,9 +161,7 @@ class CatalogDatabase(_Kept):
         """Return a database."""
         return CatalogDatabase(properties, comment)
 
-    def get_properties(self) -> dict[str, str]:
-        """Return the properties."""
-        return dict(self.properties)
+    get_properties = gets("properties", "Return the properties.", dict)
 
 
 class CatalogBaseTable(_Kept):
@@ -205,17 +190,13 @@ class CatalogBaseTable(_Kept):
         """Return a view."""
         return CatalogBaseTable(_schema(schema), properties, comment, (), expanded_query or original_query)
 
-    def get_options(self) -> dict[str, str]:
-        """Return the options."""
-        return dict(self.properties)
+    get_options = gets("properties", "Return the options.", dict)
 
     def get_unresolved_schema(self) -> Schema:
         """Return the columns."""
         return _schema(self.schema)
 
-    def is_partitioned(self) -> bool:
-        """Return True if there are partition keys."""
-        return bool(self.partition_keys)
+    is_partitioned = gets("partition_keys", "Return True if there are partition keys.", bool)
 
 
 class CatalogFunction(_Kept):
@@ -232,13 +213,8 @@ class CatalogFunction(_Kept):
             raise ValueError("function_language must be one of 'Python', 'Java' or 'Scala'")
         return CatalogFunction(class_name, function_language.upper())
 
-    def get_class_name(self) -> str:
-        """Return the name of the class or function with the code."""
-        return self.class_name
-
-    def get_function_language(self) -> str:
-        """Return the language."""
-        return self.language
+    get_class_name = gets("class_name", "Return the name of the class or function with the code.")
+    get_function_language = gets("language", "Return the language.")
 
     def get_options(self) -> dict[str, str]:
         """Return no options."""
@@ -262,9 +238,7 @@ class CatalogModel(_Kept):
         """Return a model."""
         return CatalogModel(input_schema, output_schema, options or {}, comment)
 
-    def get_options(self) -> dict[str, str]:
-        """Return the options."""
-        return dict(self.properties)
+    get_options = gets("properties", "Return the options.", dict)
 
 
 class CatalogPartition(_Kept):
@@ -278,9 +252,7 @@ class CatalogPartition(_Kept):
         """Return a partition."""
         return CatalogPartition(properties, comment)
 
-    def get_properties(self) -> dict[str, str]:
-        """Return the properties."""
-        return dict(self.properties)
+    get_properties = gets("properties", "Return the properties.", dict)
 
 
 class CatalogPartitionSpec:
@@ -289,9 +261,7 @@ class CatalogPartitionSpec:
     def __init__(self, partition_spec: Mapping[str, str]) -> None:
         self._spec = dict(partition_spec)
 
-    def get_partition_spec(self) -> dict[str, str]:
-        """Return the values by key."""
-        return dict(self._spec)
+    get_partition_spec = gets("_spec", "Return the values by key.", dict)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CatalogPartitionSpec) and self._spec == other._spec
@@ -329,9 +299,7 @@ class CatalogTableStatistics:
         """Return the size in bytes without compression."""
         return self._numbers[3]
 
-    def get_properties(self) -> dict[str, str]:
-        """Return the properties."""
-        return dict(self._properties)
+    get_properties = gets("_properties", "Return the properties.", dict)
 
     def copy(self) -> CatalogTableStatistics:
         """Return a copy."""
@@ -737,26 +705,12 @@ def _kept_model(model: CatalogModel) -> Any:
 
 
 __all__ = [
-    "Catalog",
-    "CatalogBaseTable",
-    "CatalogColumnStatistics",
-    "CatalogDatabase",
     "CatalogDescriptor",
-    "CatalogFunction",
-    "CatalogModel",
-    "CatalogPartition",
-    "CatalogPartitionSpec",
-    "CatalogTableStatistics",
     "Column",
     "ComputedColumn",
     "Constraint",
-    "HiveCatalog",
-    "JdbcCatalog",
     "MetadataColumn",
-    "ObjectIdentifier",
-    "ObjectPath",
     "PhysicalColumn",
-    "Procedure",
     "ResolvedSchema",
     "UniqueConstraint",
     "WatermarkSpec",
