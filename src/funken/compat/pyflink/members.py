@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from funken.compat.pyflink.adoption import refuse
@@ -70,6 +71,15 @@ def ignores(parameters: str, doc: str) -> Any:
     TypeError: missing a required argument: 'fan_speed'
     """
     return _method(parameters, lambda self, *_: self, doc)
+
+
+def replaces(field: str, parameter: str, doc: str, make: Callable[[Any], Any] | None = None) -> Any:
+    """Return a method of a data class that returns its object with another value of a field."""
+
+    def put(self: Any, value: Any) -> Any:
+        return replace(self, **{field: value if make is None else make(value)})
+
+    return _method(parameter, put, doc)
 
 
 def refuses(parameters: str, what: str, instead: str, doc: str) -> Any:

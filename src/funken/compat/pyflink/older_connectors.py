@@ -10,12 +10,11 @@ import enum
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from funken.compat.pyflink.connectors import in_place
-from funken.compat.pyflink.members import gets, ignores
+from funken.compat.pyflink.members import gets, ignores, replaces
 from funken.connectors.kafka import sink as kafka_sink
 from funken.connectors.kafka import source as kafka_source
 from funken.connectors.kafka.enumerator import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
@@ -25,7 +24,7 @@ from funken.connectors.sink import DeliveryGuarantee
 from funken.connectors.sql import EngineDatabase, SqlDatabase, SqliteDatabase, SqlSink
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
-from funken.io.durations import DurationLike, duration_ms
+from funken.io.durations import duration_ms
 
 # ---- Kafka
 
@@ -205,21 +204,10 @@ class JdbcConnectionOptions:
     user_name: str | None = None
     password: str | None = None
 
-    def with_url(self, url: str) -> JdbcConnectionOptions:
-        """Set the JDBC URL."""
-        return replace(self, url=url)
-
-    def with_driver_name(self, driver_name: str) -> JdbcConnectionOptions:
-        """Remember the driver's class; nothing uses it."""
-        return replace(self, driver_name=driver_name)
-
-    def with_user_name(self, user_name: str) -> JdbcConnectionOptions:
-        """Set the user."""
-        return replace(self, user_name=user_name)
-
-    def with_password(self, password: str) -> JdbcConnectionOptions:
-        """Set the password."""
-        return replace(self, password=password)
+    with_url = replaces("url", "url", "Set the JDBC URL.")
+    with_driver_name = replaces("driver_name", "driver_name", "Remember the driver's class; nothing uses it.")
+    with_user_name = replaces("user_name", "user_name", "Set the user.")
+    with_password = replaces("password", "password", "Set the password.")
 
     def build(self) -> JdbcConnectionOptions:
         """Return the options; raises ``InvalidConfiguration`` for a URL of no database that is known."""
@@ -284,18 +272,13 @@ class JdbcExecutionOptions:
         """Start to describe others."""
         return JdbcExecutionOptions.Builder()  # type: ignore[attr-defined]
 
-    def with_batch_size(self, size: int) -> JdbcExecutionOptions:
-        """Write at most so many rows in a transaction."""
-        return replace(self, batch_size=size)
-
-    def with_batch_interval_ms(self, interval_ms: DurationLike) -> JdbcExecutionOptions:
-        """Remember a time; rows do not wait."""
-        return replace(self, batch_interval_ms=duration_ms(interval_ms))
-
-    def with_max_retries(self, max_retries: int) -> JdbcExecutionOptions:
-        """Remember a number; transient errors are retried three times."""
-        return replace(self, max_retries=max_retries)
-
+    with_batch_size = replaces("batch_size", "size", "Write at most so many rows in a transaction.")
+    with_batch_interval_ms = replaces(
+        "batch_interval_ms", "interval_ms", "Remember a time; rows do not wait.", duration_ms
+    )
+    with_max_retries = replaces(
+        "max_retries", "max_retries", "Remember a number; transient errors are retried three times."
+    )
     build = ignores("", "Return the options.")
     get_batch_size = gets("batch_size", "Return the highest number of rows in a transaction.")
     get_batch_interval_ms = gets("batch_interval_ms", "Return the setting.")

@@ -185,6 +185,20 @@ class _Options(Descriptor):
         return self.to_properties()
 
 
+class _Named(_Options):
+    """A descriptor with properties of any name."""
+
+    def property(self, key: str, value: str) -> Any:
+        """Set a property."""
+        raise NotImplementedError
+
+    def properties(self, property_dict: Mapping[str, str]) -> Any:
+        """Set properties."""
+        for key, value in property_dict.items():
+            self.property(key, value)
+        return self
+
+
 class FileSystem(_Options):
     """Files."""
 
@@ -198,7 +212,7 @@ class FileSystem(_Options):
     path = sets("_properties.path", "path_str", "Set the path.")
 
 
-class Kafka(_Options):
+class Kafka(_Named):
     """A topic of Kafka."""
 
     name = "kafka"
@@ -225,29 +239,15 @@ class Kafka(_Options):
     version = ignores("version", "Accept and ignore: there is one client.")
     topic = sets("_properties.topic", "topic", "Set the topic.")
 
-    def properties(self, property_dict: Mapping[str, str]) -> Kafka:
-        """Set properties of the client."""
-        for key, value in property_dict.items():
-            self.property(key, value)
-        return self
-
     def property(self, key: str, value: str) -> Kafka:
         """Set a property of the client."""
         if key != "zookeeper.connect":
             self._properties[f"properties.{key}"] = str(value)
         return self
 
-    def start_from_earliest(self) -> Kafka:
-        """Begin with the oldest records."""
-        return self._start("earliest-offset")
-
-    def start_from_latest(self) -> Kafka:
-        """Begin with the records that come."""
-        return self._start("latest-offset")
-
-    def start_from_group_offsets(self) -> Kafka:
-        """Begin where the group stopped."""
-        return self._start("group-offsets")
+    start_from_earliest = puts("_properties.scan.startup.mode", "earliest-offset", "Begin with the oldest records.")
+    start_from_latest = puts("_properties.scan.startup.mode", "latest-offset", "Begin with the records that come.")
+    start_from_group_offsets = puts("_properties.scan.startup.mode", "group-offsets", "Begin where the group stopped.")
 
     def start_from_timestamp(self, timestamp: int) -> Kafka:
         """Begin with the records of a time (ms)."""
@@ -284,7 +284,7 @@ class Kafka(_Options):
         return found
 
 
-class CustomConnectorDescriptor(_Options):
+class CustomConnectorDescriptor(_Named):
     """Any connector by its name."""
 
     def __init__(self, type: str, version: int = 1, format_needed: bool = False) -> None:
@@ -297,14 +297,8 @@ class CustomConnectorDescriptor(_Options):
         self._properties[KEYS_BEFORE.get(named, named.removeprefix("connector."))] = value
         return self
 
-    def properties(self, property_dict: Mapping[str, str]) -> CustomConnectorDescriptor:
-        """Set options."""
-        for key, value in property_dict.items():
-            self.property(key, value)
-        return self
 
-
-class CustomFormatDescriptor(_Options):
+class CustomFormatDescriptor(_Named):
     """Any format by its name."""
 
     def __init__(self, type: str, version: int = 1) -> None:
@@ -314,12 +308,6 @@ class CustomFormatDescriptor(_Options):
     def property(self, key: str, value: str) -> CustomFormatDescriptor:
         """Set an option."""
         self._properties[re.sub(rf"^format\.({self.name}\.)?", "", key)] = value
-        return self
-
-    def properties(self, property_dict: Mapping[str, str]) -> CustomFormatDescriptor:
-        """Set options."""
-        for key, value in property_dict.items():
-            self.property(key, value)
         return self
 
 
