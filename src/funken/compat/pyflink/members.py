@@ -29,7 +29,7 @@ def sets(place: str, parameter: str, doc: str, make: Callable[[Any], Any] | None
         _put(self, place, value if make is None else make(value))
         return self
 
-    return _method(parameter, put, doc)
+    return method(parameter, put, doc)
 
 
 def puts(place: str, value: Any, doc: str) -> Any:
@@ -46,7 +46,7 @@ def puts(place: str, value: Any, doc: str) -> Any:
         _put(self, place, value)
         return self
 
-    return _method("", put, doc)
+    return method("", put, doc)
 
 
 def gets(attribute: str, doc: str, make: Callable[[Any], Any] | None = None) -> Any:
@@ -56,7 +56,7 @@ def gets(attribute: str, doc: str, make: Callable[[Any], Any] | None = None) -> 
         value = getattr(self, attribute)
         return value if make is None else make(value)
 
-    return _method("", get, doc)
+    return method("", get, doc)
 
 
 def ignores(parameters: str, doc: str) -> Any:
@@ -70,7 +70,7 @@ def ignores(parameters: str, doc: str) -> Any:
     ...
     TypeError: missing a required argument: 'fan_speed'
     """
-    return _method(parameters, lambda self, *_: self, doc)
+    return method(parameters, lambda self, *_: self, doc)
 
 
 def replaces(field: str, parameter: str, doc: str, make: Callable[[Any], Any] | None = None) -> Any:
@@ -79,12 +79,12 @@ def replaces(field: str, parameter: str, doc: str, make: Callable[[Any], Any] | 
     def put(self: Any, value: Any) -> Any:
         return replace(self, **{field: value if make is None else make(value)})
 
-    return _method(parameter, put, doc)
+    return method(parameter, put, doc)
 
 
 def refuses(parameters: str, what: str, instead: str, doc: str) -> Any:
     """Return a method that raises ``NotInFunken`` with the replacement."""
-    return _method(parameters, lambda self, *_: refuse(what, instead), doc)
+    return method(parameters, lambda self, *_: refuse(what, instead), doc)
 
 
 def _put(owner: Any, place: str, value: Any) -> None:
@@ -95,7 +95,8 @@ def _put(owner: Any, place: str, value: Any) -> None:
         setattr(owner, attribute, value)
 
 
-def _method(parameters: str, work: Callable[..., Any], doc: str) -> Any:
+def method(parameters: str, work: Callable[..., Any], doc: str) -> Any:
+    """Return a method with these parameters that does some work with its object and their values."""
     written = [each.partition("=") for each in f"self, {parameters}".split(", ") if each]
     signature = inspect.Signature(
         [
@@ -108,14 +109,14 @@ def _method(parameters: str, work: Callable[..., Any], doc: str) -> Any:
         ]
     )
 
-    def method(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return work(*bound.args)
 
-    method.__signature__ = signature  # type: ignore[attr-defined]
-    method.__doc__ = doc
-    return method
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__doc__ = doc
+    return call
 
 
 class Remembered:
