@@ -43,7 +43,7 @@ from funken.table.logical import (
 from funken.table.rules.conditions import conjunction, conjuncts
 from funken.table.rules.phases import checked_bundle
 from funken.table.rules.printing import Notation, Printer
-from funken.table.rules.properties import gives_rows
+from funken.table.rules.properties import gives_rows, hashed_by
 from funken.table.runtime import stateless
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import TableForward, TableGlobal, TableRebalance, table_hash
@@ -419,6 +419,8 @@ def _exchange(self: Translation, node: nodes.ExecExchange) -> Built:
         return _spread(below, TableGlobal(), SINGLE)
     if below.parallelism == SINGLE and self.parallelism == SINGLE:
         return below
+    if below.parallelism == self.parallelism and node.keys in hashed_by(node.input):
+        return below  # each row is where it would be sent
     return _spread(below, table_hash(node.keys, below.schema.arrow), self.parallelism)
 
 
