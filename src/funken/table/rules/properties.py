@@ -293,9 +293,7 @@ def hashed_by(node: ExecNode) -> frozenset[nodes.Keys]:
 
 def _moved(distributions: Iterable[nodes.Keys], places: Mapping[int, int]) -> frozenset[nodes.Keys]:
     """Return distributions by columns that are at other places, of those that are there."""
-    return frozenset(
-        tuple(places[key] for key in keys) for keys in distributions if all(key in places for key in keys)
-    )
+    return frozenset(tuple(places[key] for key in keys) for keys in distributions if all(key in places for key in keys))
 
 
 # ---- Estimates for EXPLAIN: how many rows an operator gives, and how many it and all below it take, if a table has
