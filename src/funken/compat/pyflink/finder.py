@@ -211,7 +211,7 @@ def _absence(name: str) -> str:
         return f"it is of PyFlink's insides, which call Flink's JVM. Use the public names of {module}."
     known = [*MODULES]
     if module in MODULES and not last.islower():
-        names = {public for each in passed_on(module) for public in importlib.import_module(each).__all__}
+        names = {public for each in passed_on(module) for public in public_names(each)}
         known = [f"{module}.{public}" for public in sorted(names)]
     top = "pyflink."
     near = get_close_matches(name.removeprefix(top), [each.removeprefix(top) for each in known], 1, 0.75)
