@@ -467,7 +467,9 @@ def child(program: Program, folder: Path, text: str, guess: Guess) -> None:
                 shown = shown.__cause__ or shown.__context__  # type: ignore[assignment]
             frames = traceback.extract_tb(error.__traceback__)
             sides = (
-                each.filename for each in reversed(frames) if re.search("/copy/|/funken/|pyflink_corpus", each.filename)
+                each.filename
+                for each in reversed(frames)
+                if each.name != "__getattr__" and re.search("/copy/|/funken/|pyflink_corpus", each.filename)
             )
             where = next(sides, "")  # the innermost frame of the program or of Funken
             (folder / "error.json").write_text(json.dumps({"chain": chain, "where": where}))
