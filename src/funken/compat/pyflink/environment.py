@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
 
     def __getattr__(self, name: str) -> Any:
         if name == "_j_stream_execution_environment":
-            calls = {
+            calls: dict[str, Callable[..., Any]] = {
                 "getConfiguration": lambda: self._configuration,
                 "getParallelism": self.get_parallelism,
                 "setParallelism": self.set_parallelism,
@@ -124,8 +125,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         if not isinstance(source_func, Source):
             raise TypeError(f"add_source() needs a source, but got {source_func!r}")
         strategy = WatermarkStrategy.no_watermarks()
-        stream: DataStream = self.from_source(source_func, strategy, source_name, type_info)  # type: ignore[assignment]
-        return stream
+        return self.from_source(source_func, strategy, source_name, type_info)
 
     def read_text_file(  # type: ignore[override]  # PyFlink 1.x calls the parameter so
         self, file_path: str, charset_name: str = "UTF-8"
