@@ -148,7 +148,7 @@ class Inputs:
         self.nested = re.findall(r"""\[['"](\w+)['"]\]\s*\[['"](\w+)['"]\]""", text)
         self.times = next(iter(re.findall(r"""strptime\([^,]+,\s*['"]([^'"]+)""", text)), "%Y-%m-%d %H:%M:%S")
         self.texts_are_json = "json.loads(" in text
-        self.delimiter = next(iter(re.findall(r"""split\(['"](.)['"]""", text)), " ")
+        self.delimiter = next(iter(re.findall(r"""split\(['"](.)['"]""", text)), ",")
         self.plain = None if "json" in text.lower() else str if "int(" in text else "name{} to be".format
 
     def rows(self, columns: Any) -> list[tuple[Any, ...]]:
