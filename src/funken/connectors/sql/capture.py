@@ -129,8 +129,7 @@ class LogStream:
         has_changes = hasattr(item, "changes")
         with self._room:
             if not has_changes and self._items and not hasattr(self._items[-1], "changes"):
-                self._items[-1] = item
-                return
+                self._items.pop()
             self._items.append(item)
             self._queued += len(getattr(item, "changes", ()))
         if has_changes or self.asks:
