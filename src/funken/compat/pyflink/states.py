@@ -8,7 +8,7 @@ from funken.compat.pyflink.functions import Subscriptable, subscriptable
 from funken.compat.pyflink.members import gets
 from funken.operators.base import OutputTag
 from funken.operators.process.two_inputs import ReadOnlyBroadcastState as NativeReadOnlyBroadcastState
-from funken.state import descriptors, handles, maps
+from funken.state import descriptors, handles
 from funken.state import descriptors as ttl_config
 from funken.state.descriptors import (
     ListStateDescriptor,
@@ -40,10 +40,10 @@ class AggregatingStateDescriptor(descriptors.AggregatingStateDescriptor):
 State = subscriptable(handles.State)
 ValueState = subscriptable(handles.ValueState)
 ListState = subscriptable(handles.ListState)
-MapState = subscriptable(maps.MapState)
+MapState = subscriptable(handles.MapState)
 ReducingState = subscriptable(handles.ReducingState)
 AggregatingState = subscriptable(handles.AggregatingState)
-BroadcastState = subscriptable(maps.MapState)
+BroadcastState = subscriptable(handles.MapState)
 ReadOnlyBroadcastState = subscriptable(NativeReadOnlyBroadcastState)
 
 
