@@ -7,7 +7,7 @@ from typing import Any
 from funken.compat.pyflink.functions import Subscriptable, context
 from funken.operators.base import OutputTag
 from funken.operators.process.two_inputs import ReadOnlyBroadcastState as NativeReadOnlyBroadcastState
-from funken.state import descriptors, handles, maps
+from funken.state import descriptors, handles
 from funken.state import descriptors as ttl_config
 from funken.state.descriptors import (
     ListStateDescriptor,
@@ -43,10 +43,10 @@ class AggregatingStateDescriptor(descriptors.AggregatingStateDescriptor):
 State = context(handles.State)
 ValueState = context(handles.ValueState)
 ListState = context(handles.ListState)
-MapState = context(maps.MapState)
+MapState = context(handles.MapState)
 ReducingState = context(handles.ReducingState)
 AggregatingState = context(handles.AggregatingState)
-BroadcastState = context(maps.MapState)
+BroadcastState = context(handles.MapState)
 ReadOnlyBroadcastState = context(NativeReadOnlyBroadcastState)
 
 

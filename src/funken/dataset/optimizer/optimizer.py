@@ -225,7 +225,7 @@ _BUILDS_SECOND = DriverStrategy.HYBRIDHASH_BUILD_SECOND_CACHED
 def iterations(outer: Enumeration, node: nodes.Iteration, inputs: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
     """Return the cheapest plan of an iteration over these plans of its inputs."""
     parallelism = node.parallelism or outer.parallelism
-    context = Context(node, parallelism, outer.estimates, outer.interests, outer)
+    context = Context(node, parallelism, outer.estimates, outer.interests, outer.weight_of, outer.weight)
     count = len(node.inputs)
     fixed = {id(static): [plan] for static, plan in zip(node.statics, inputs[count:], strict=True)}
     statics = [PlanChannel(plan, Ship.FORWARD) for plan in inputs[count:]]
@@ -281,7 +281,7 @@ def _plans(
             node.dynamic,
             weight,
         )
-        inside = Context(node, context.parallelism, context.estimates, wishes, inner)
+        inside = Context(node, context.parallelism, context.estimates, wishes, inner.weight_of, inner.weight)
         first = _brought(context, initial, key)
         for steps in _together(inner, roots):
             feedback = _back(inside, steps[0], key, "feedback")
