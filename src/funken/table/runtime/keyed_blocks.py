@@ -184,6 +184,21 @@ class KeyNumbers:
             found[new] = given
         return found
 
+    def number(self, key: Tuple, new: bool = False) -> int:
+        """Return the number of one key, -1 if it is not known; ``new``: it gets one then."""
+        plain: Any = key[0] if self._width == 1 else key
+        whole = self._table is not None and type(plain) is int
+        place = plain - self._low if whole else -1
+        found = int(self._table[place]) if 0 <= place < (len(self._table) if whole else 0) else -1
+        if not whole:
+            found = self._known.get(plain, -1)
+        if found < 0 and new:
+            found = len(self._keys)
+            if not whole:
+                self._leave_table()
+            self._add([plain], np.array([found]), np.array([plain]) if whole else None)
+        return found
+
     def some(self, numbers: Any) -> KeyNumbers:
         """Return some keys, which get new numbers."""
         found = KeyNumbers(self._width)
