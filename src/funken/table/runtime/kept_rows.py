@@ -128,6 +128,10 @@ class KeptRows:
     def __len__(self) -> int:
         return len(self._keys)
 
+    def stored_in(self, store: KeyedStateStore, state: Any) -> StoredKeptRows:
+        """Return the same for rows in value state."""
+        return StoredKeptRows(self._schema, self._keys.width, self._entry, self._parsed, store, state)
+
     # ---- blocks
 
     def slots(self, rows: KeyedRows) -> Array:
@@ -271,7 +275,7 @@ class StoredKeptRows(KeptRows):
 
     def slots(self, rows: KeyedRows) -> Array:
         """Return the slots of keys of a block, and forget the block before."""
-        super().__init__(self._schema, len(rows.keys[0]), self._entry, self._parsed)
+        super().__init__(self._schema, self._keys.width, self._entry, self._parsed)
         for key in rows.keys:
             self._store.current_key = key
             stored = self._state.value()
@@ -294,8 +298,7 @@ class KeepsRows(KeyedTableOperator):
         self, name: str, keys: Sequence[int], entry: Callable[[Tuple, int], Any], parsed: Callable[[Any], tuple[Tuple, int]]
     ) -> None:  # fmt: skip
         """Declare the state, in ``setup``: in columns, unless it is in files."""
-        self._rows_of: Any = self.inputs[0], len(keys), entry, parsed
-        self.kept = KeptRows(*self._rows_of)
+        self.kept = KeptRows(self.inputs[0], len(keys), entry, parsed)
         if not self.in_files:
             self.store.register(name, StateKind.VALUE, self.kept)
 
@@ -304,5 +307,5 @@ class KeepsRows(KeyedTableOperator):
         if not self.in_files:
             return KeptState(self.store, self.kept)
         state = self.value_state(name)
-        self.kept = StoredKeptRows(*self._rows_of, self.store, state)
+        self.kept = self.kept.stored_in(self.store, state)
         return state
