@@ -18,7 +18,25 @@ with t_env.execute_sql("SELECT * FROM orders").collect() as rows:
     found = list(rows)
 assert len(found) == 24 and all(row[0].startswith("item") for row in found), found
 """
+LINES = """
+import os
+from deep_module import WHERE
+from pyflink.common import SimpleStringSchema, WatermarkStrategy
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream.connectors.kafka import KafkaSource
+
+env = StreamExecutionEnvironment.get_execution_environment()
+source = KafkaSource.builder().set_bootstrap_servers(os.environ["MY_BROKERS"]).set_topics(WHERE)
+source = source.set_value_only_deserializer(SimpleStringSchema()).build()
+lines = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "lines")
+fifth = lines.process(lambda line, ctx: [(int(line.split(";")[5]), ctx.timestamp())])
+with fifth.execute_and_collect() as rows:
+    assert all(timestamp > 1_700_000_000_000 for _, timestamp in rows)
+"""
 PROGRAMS = {
+    "lines.py": LINES,
+    "src/lib/deep_module.py": "WHERE = 'orders'\n",
+    "never.py": "from pyflink.common import Types\n\nTypes.to_nothing()\nprint()\n",
     "topic.py": TOPIC.format(connector="kafka"),
     "unknown.py": TOPIC.format(connector="cassandra"),
     "module.py": "import no_such_module\nfrom pyflink.table import TableEnvironment\nTableEnvironment.create()\n",
@@ -30,6 +48,7 @@ def test_programs_are_run_over_stubs_and_told_apart(tmp_path):
     folder = tmp_path / "corpus" / "repository"
     folder.mkdir(parents=True)
     for name, text in PROGRAMS.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     report = tmp_path / "report.jsonl"
     command = [sys.executable, SCRIPT, tmp_path / "corpus", "--limit", "60", "--report", report]
@@ -38,7 +57,9 @@ def test_programs_are_run_over_stubs_and_told_apart(tmp_path):
     words = {each["name"]: each["word"] for each in map(json.loads, report.read_text().splitlines())}
     assert words == {
         "repository/topic.py": "ran",
+        "repository/lines.py": "ran",
+        "repository/never.py": "broken by itself",
         "repository/unknown.py": "stopped with a message",
         "repository/module.py": "broken by itself",
     }
-    assert "3 programs: 1 ran, 1 stopped with a message, 1 broken by itself, 0 failed, 0 hung" in done.stdout
+    assert "5 programs: 2 ran, 1 stopped with a message, 2 broken by itself, 0 failed, 0 hung" in done.stdout

@@ -1,8 +1,10 @@
 """``import pyflink``: what resolves, what is refused, and how it is said."""
 
 import importlib
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -122,10 +124,61 @@ def test_java_escape_hatches_fail_when_called(module, call, instead):
         call(importlib.import_module(module))
 
 
-def test_java_objects_behind_an_environment_are_missing(env):
-    assert not hasattr(env, "_j_stream_execution_environment")
-    with pytest.raises(JavaAttribute, match="There is no JVM"):
-        env._j_stream_execution_environment  # noqa: B018
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("from pyflink.common.serialization import SimpleStringEncoder", "Did you mean 'pyflink.*SimpleStringSchema'"),
+        ("from pyflink.datastream.checkpoint_mode import Mode", "Did you mean 'pyflink.datastream.checkpointing_mode'"),
+        ("from pyflink.table.types import _to_java_type", "Use the public names of pyflink.table.types"),
+        ("import pyflink.quite.elsewhere", "Use the names that Funken's guide to PyFlink lists"),
+    ],
+)
+def test_an_import_that_fails_names_what_is_near(line, message):
+    with pytest.raises(ImportError, match=f"Funken knows no such name.*{message}|insides.*{message}"):
+        exec(line, {})
+
+
+def test_modules_have_a_file():
+    import pyflink
+    import pyflink.datastream
+
+    assert Path(pyflink.__file__).is_file()
+    assert Path(pyflink.datastream.__file__).is_file()
+
+
+def test_java_objects_that_programs_call_have_these_methods(env):
+    from pyflink.common import Configuration
+    from pyflink.datastream import DataStream
+    from pyflink.table import StreamTableEnvironment
+    from pyflink.util.java_utils import get_j_env_configuration
+
+    with pytest.warns(DeprecationWarning, match=r"use env.get_configuration\(\)"):
+        options = Configuration(j_configuration=get_j_env_configuration(env._j_stream_execution_environment))
+    options.set_string("parallelism.default", "3")
+    assert env.get_parallelism() == 3
+    t_env = StreamTableEnvironment.create(env)
+    t_env._j_tenv.getPlanner().getExecEnv().setParallelism(1)
+    assert env.get_parallelism() == 1
+    with socket.create_server(("localhost", 0)) as server:
+        server.settimeout(10)
+        with pytest.warns(DeprecationWarning, match="SocketSource"):
+            lines = DataStream(env._j_stream_execution_environment.socketTextStream(*server.getsockname()[:2]))
+        with lines.map(lambda line: line.upper()).execute_and_collect() as results:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"to be\nor not\n")
+            assert list(results) == ["TO BE", "OR NOT"]
+
+
+def test_other_java_objects_are_missing(env):
+    from pyflink.table import StreamTableEnvironment
+
+    assert not hasattr(env, "_j_other")
+    assert not hasattr(env._j_stream_execution_environment, "addSource")
+    with pytest.raises(JavaAttribute, match=r"_j_tenv.getPlanner\(\).getParser cannot work: There is no JVM"):
+        StreamTableEnvironment.create(env)._j_tenv.getPlanner().getParser()
+    with pytest.raises(AttributeError, match="'StreamTableEnvironment' object has no attribute 'nonsense'"):
+        StreamTableEnvironment.create(env).nonsense  # noqa: B018
     with pytest.raises(NotInFunken, match="FileSource"):
         env.create_input(object())
 

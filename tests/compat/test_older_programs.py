@@ -4,7 +4,15 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from pyflink.common import Duration, RestartStrategies, Row, SimpleStringSchema, Types, WatermarkStrategy
+from pyflink.common import (
+    DeserializationSchema,
+    Duration,
+    RestartStrategies,
+    Row,
+    SimpleStringSchema,
+    Types,
+    WatermarkStrategy,
+)
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import (
     CheckpointConfig,
@@ -20,6 +28,8 @@ from pyflink.datastream.checkpoint_storage import FileSystemCheckpointStorage, J
 from pyflink.datastream.connectors import FlinkKafkaConsumer, FlinkKafkaProducer
 from pyflink.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
 from pyflink.datastream.connectors.kafka import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, Semantic
+from pyflink.datastream.formats.csv import CsvRowDeserializationSchema
+from pyflink.datastream.formats.json import JsonRowDeserializationSchema
 from pyflink.datastream.functions import IN, KEY, OUT, KeyedProcessFunction, ValueStateDescriptor
 from pyflink.datastream.window import Time, TumblingEventTimeWindows
 
@@ -46,7 +56,7 @@ def test_names_come_from_the_modules_that_import_them():
     assert issubclass(Count, KeyedProcessFunction)
     assert TumblingEventTimeWindows.of(Time.seconds(5)).size == 5000
     assert ValueStateDescriptor("x", None).get_name() == "x"
-    with pytest.raises(ImportError, match="cannot import name 'Tim'"):
+    with pytest.raises(ImportError, match="Did you mean 'pyflink.datastream.window.Time'"):
         from pyflink.datastream.window import Tim  # noqa: F401
 
 
@@ -169,6 +179,14 @@ def test_windows_go_by_the_time_of_the_environment(env):
 SERVERS = {"bootstrap.servers": "host:9092"}
 
 
+ITEMS = Types.ROW_NAMED(["item", "n"], [Types.STRING(), Types.INT()])
+
+
+class Plain(DeserializationSchema):
+    def deserialize(self, message):
+        return message
+
+
 def spec_of(env, name):
     return next(node.spec for node in env.graph if name in (node.name, node.kind))
 
@@ -194,6 +212,36 @@ def test_the_older_consumer_runs_as_a_source(env, properties, starting):
     assert (source.servers, source.subscription.topics, source.starting) == ("host:9092", ("orders",), starting)
     assert "key.deserializer" not in source.properties
     assert source.properties["client.rack"] == "r1"
+
+
+@pytest.mark.parametrize(
+    ("schema", "columns"),
+    [
+        (SimpleStringSchema(), ["f0 STRING"]),
+        (
+            JsonRowDeserializationSchema.builder().type_info(ITEMS).ignore_parse_errors().build(),
+            ["item STRING", "n INT"],
+        ),
+        (CsvRowDeserializationSchema.Builder(ITEMS).build(), ["item STRING", "n INT"]),
+        (Plain(), ["f0 RAW('object', ?)"]),
+    ],
+)
+@old
+def test_streams_of_a_topic_have_the_type_of_their_schema(env, schema, columns):
+    from pyflink.datastream.connectors.kafka import KafkaSource
+    from pyflink.table import StreamTableEnvironment
+
+    t_env = StreamTableEnvironment.create(env)
+    builder = KafkaSource.builder().set_bootstrap_servers("host:9092").set_topics("orders")
+    source = builder.set_value_only_deserializer(schema).build()
+    for stream in (
+        env.from_source(source, WatermarkStrategy.no_watermarks(), "orders"),
+        env.add_source(FlinkKafkaConsumer("orders", schema, SERVERS)),
+    ):
+        row_type = t_env.from_data_stream(stream).plan.row_type
+        assert [f"{name} {type_}" for name, type_ in zip(row_type.names, row_type.types, strict=True)] == columns
+    declared = env.from_source(source, WatermarkStrategy.no_watermarks(), "orders", Types.ROW([Types.STRING()]))
+    assert t_env.from_data_stream(declared).plan.row_type.names == ("f0",)
 
 
 @old

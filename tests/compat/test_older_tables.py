@@ -7,6 +7,7 @@ import pytest
 import funken.compat.pyflink  # noqa: F401 - makes `import pyflink` mean the layer
 from funken.compat.pyflink.older_expressions import expression_of, expressions_of
 from funken.errors import InvalidProgram, JobExecutionError
+from funken.table.catalog import InvalidTable
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_descriptors_sinks_and_execute(t_env, tmp_path):
     from pyflink.table.udf import udf
 
     source, first, second = tmp_path / "in.csv", tmp_path / "first", tmp_path / "second"
-    source.write_text("a|1\nb|2\na|3\n")
+    source.write_text("a, b|1\nb|2\na, b|3\n")
     schema = Schema().field("word", DataTypes.STRING()).field("n", DataTypes.INT())
     t_env.connect(FileSystem().path(str(source))).with_format(OldCsv().field_delimiter("|")).with_schema(
         schema
@@ -46,8 +47,8 @@ def test_descriptors_sinks_and_execute(t_env, tmp_path):
     t_env.sql_update("INSERT INTO second SELECT word, CAST(n AS BIGINT) FROM words")
     assert not first.exists()
     assert t_env.execute("both") is not None
-    assert written(first) == ["A,30", "B,20"]
-    assert written(second) == ["a,1", "a,3", "b,2"]
+    assert written(first) == ["A, B,30", "B,20"]  # Flink's older CSV has no quotes
+    assert written(second) == ["a, b,1", "a, b,3", "b,2"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -97,6 +98,32 @@ def test_groups_windows_and_joins_as_texts(t_env):
 )
 def test_expressions_as_texts(text, shown):
     assert str(expression_of(text)).replace("'it's'", "it's").replace("'x,y'", "x,y") == shown
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_rows_without_a_key_go_to_a_sink_with_one(t_env):
+    insert = "INSERT INTO kept SELECT n % 2, n FROM numbers"
+    t_env.execute_sql(
+        "CREATE TABLE kept (k BIGINT, n BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'values')"
+    )
+    t_env.create_temporary_view("numbers", t_env.from_elements([(1,), (2,), (3,)], ["n"]))
+    t_env.execute_sql(insert).wait()
+    t_env.get_config().set("table.exec.sink.require-on-conflict", "true")
+    with pytest.raises(InvalidTable, match="upsert key that differs"):
+        t_env.execute_sql(insert)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_registered_functions_go_before_those_of_flink(t_env):
+    from pyflink.table import DataTypes
+    from pyflink.table.udf import udf
+
+    t_env.register_function("split", udf(lambda a, b, c: f"{a}{b}{c}", result_type=DataTypes.STRING()))
+    t_env.register_function("upper", udf(lambda a: f"<{a}>", result_type=DataTypes.STRING()))
+    table = t_env.from_elements([("a", "b", "c")], ["x", "y", "z"])
+    for shown, wanted in (("split(x, y, z) as s", "abc"), ("x.upper()", "<a>"), ("lower(upper(x))", "<a>")):
+        with table.select(shown).execute().collect() as rows:
+            assert [tuple(row) for row in rows] == [(wanted,)]
 
 
 def test_a_text_that_is_no_expression_is_shown():

@@ -43,6 +43,7 @@ from funken.table.types import (
     is_text,
     logical_type,
 )
+from funken.table.values import named_parts
 from funken.types.info import (
     BasicType,
     BasicTypeInfo,
@@ -183,6 +184,8 @@ def _named_types(elements: Sequence[Any], schema: Any) -> list[tuple[str, Logica
 def _values_of(element: Any, names: Sequence[str] | None) -> list[Any]:
     if isinstance(element, Mapping):
         return [element.get(name) for name in (names or element)]
+    if isinstance(element, Row) and names:
+        return named_parts(element, names)
     if isinstance(element, Row | tuple | list):
         return list(element)
     return [element]
@@ -224,7 +227,8 @@ def _check(value: Any, type_: LogicalType, place: str, element: Any) -> None:
         for each in value:
             _check(each, type_.element, f"an element of {place}", element)
     elif isinstance(type_, RowType) and isinstance(value, list | tuple | Row) and len(value) == len(type_.fields):
-        for each, field in zip(value, type_.fields, strict=True):
+        values = named_parts(value, type_.names) if isinstance(value, Row) else value
+        for each, field in zip(values, type_.fields, strict=True):
             _check(each, field.type, f"field {field.name!r} of {place}", element)
 
 

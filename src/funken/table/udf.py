@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from funken.errors import InvalidProgram
+from funken.expr.ir import Literal, Node
 from funken.lazy import LoadedLater
 from funken.table.catalog import InvalidTable
 from funken.table.schema import as_type
@@ -464,10 +465,8 @@ class ScalarDefinition(FunctionDefinition):
         from funken.table.types import arrow_type  # noqa: PLC0415
 
         wanted = arrow_type(call.type)
-        if self.func_type == "arrow":
-            found = self._called()(*arrays)
-        else:
-            found = self._called()(*(_series(array, arg.type) for array, arg in zip(arrays, call.args, strict=True)))
+        args = arrays if self.func_type == "arrow" else map(_argument, arrays, call.args)
+        found = self._called()(*args)
         if type(found).__name__ == "DataFrame":
             found = pa.StructArray.from_arrays(
                 [
@@ -488,6 +487,13 @@ class ScalarDefinition(FunctionDefinition):
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()
         return found if found.type == wanted else found.cast(wanted)
+
+
+def _argument(array: Any, node: Node) -> Any:
+    """Return an argument for a function of pandas: a constant as it is, as in PyFlink, and anything else as a Series."""
+    if isinstance(node, Literal) and len(array):
+        return to_python(array[:1], node.type)[0]
+    return _series(array, node.type)
 
 
 def _series(array: Any, type_: LogicalType) -> Any:

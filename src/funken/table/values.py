@@ -161,11 +161,23 @@ def _nested_internal(value: Any, type_: LogicalType) -> Any:
             return bytes(value) if is_bytes(type_) else value
 
 
+def named_parts(row: Row, names: Sequence[str]) -> list[Any]:
+    """Return the values of a row for fields: by name if the row has all the names, otherwise by position.
+
+    >>> named_parts(Row(b=1, a="x"), ["a", "b"]), named_parts(Row("x", 1), ["a", "b"]), named_parts(Row(n=1), ["a"])
+    (['x', 1], ['x', 1], [1])
+    """
+    given = row._fields
+    if given is None or not set(names).issubset(given):
+        return [*row]
+    return row.get_fields_by_names(names)
+
+
 def _parts(value: Any, type_: RowType) -> Iterable[Any]:
     if isinstance(value, Mapping):
         return [value.get(name) for name in type_.names]
     if isinstance(value, Row):
-        return list(value)
+        return named_parts(value, type_.names)
     if isinstance(value, tuple | list):
         return value
     return [getattr(value, name) for name in type_.names]

@@ -409,6 +409,12 @@ def test_the_login_of_the_java_client_is_understood(module):
     ("properties", "message"),
     [
         ({"sasl.jaas.config": "x"}, "sasl.username"),
+        (
+            {"sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;"},
+            "no login with IAM: .*SASL/SCRAM",
+        ),
+        ({"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required;"}, "sasl.kerberos.keytab"),
+        ({"sasl.jaas.config": "x.OAuthBearerLoginModule required;"}, "sasl.oauthbearer.method"),
         ({"transactional.id": "x"}, "set_transactional_id_prefix"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "PLAIN, SCRAM-SHA-256"),
     ],

@@ -32,6 +32,30 @@ def test_a_function_of_rows_sees_names(table):
     assert rows(table.map(both.alias("p", "q")).select(col("q"))) == [(2,), (6,), (10,)]
 
 
+def test_a_function_of_pandas_gets_constants_as_they_are(table):
+    def tagged(numbers, tag, factor):
+        return numbers.map(lambda n: f"{tag}{n * {2: 20}[factor]}")
+
+    function = udf(tagged, result_type=DataTypes.STRING(), func_type="pandas")
+    assert rows(table.select(function(col("n"), "n=", 2))) == [("n=100",), ("n=20",), ("n=60",)]
+
+
+@pytest.mark.parametrize(
+    "as_row", [Row(y=2, x=1), {"y": 2, "x": 1}, Row(1, 2), (1, 2), Row(p=1, q=2), Row(z=3, y=2, x=1)]
+)
+def test_fields_of_rows_are_found_by_name_if_they_have_these_names(table, as_row):
+    assert rows(table.map(udf(lambda row: as_row, result_type=PAIR))) == [(1, 2)] * 3
+    nested = DataTypes.ROW([DataTypes.FIELD("pair", PAIR)])
+    assert rows(table.map(udf(lambda row: Row(as_row), result_type=nested))) == [(Row(x=1, y=2),)] * 3
+
+
+def test_elements_are_rows_by_name():
+    env = StreamTableEnvironment.create(StreamExecutionEnvironment.create_local_environment(1))
+    types = DataTypes.ROW([DataTypes.FIELD("word", DataTypes.STRING()), DataTypes.FIELD("pair", PAIR)])
+    elements = [Row(pair=Row(y=2, x=1), word="a"), Row("b", (1, 2)), Row(word="c", pair=None)]
+    assert rows(env.from_elements(elements, types)) == [("a", Row(x=1, y=2)), ("b", Row(x=1, y=2)), ("c", None)]
+
+
 def test_a_function_of_pandas_sees_a_frame(table):
     both = udf(lambda frame: frame.assign(y=frame["n"] * 2)[["n", "y"]], result_type=PAIR, func_type="pandas")
     assert rows(table.map(both)) == [(1, 2), (3, 6), (5, 10)]

@@ -83,6 +83,27 @@ class NotAvailableYet(InvalidProgram, NotImplementedError):
 JVM = "There is no JVM of Flink's behind a Funken program"
 
 
+class JavaObject:
+    """Stands for a Java object behind one of PyFlink's own: it has the methods that programs call, and no others.
+
+    >>> JavaObject("env._j_env", {"getParallelism": lambda: 2}, "Use env.get_parallelism().").getName()
+    Traceback (most recent call last):
+    ...
+    funken.compat.pyflink.adoption.JavaAttribute: env._j_env.getName cannot work: There is no JVM of Flink's behind a Funken
+    program. Use env.get_parallelism().
+    """
+
+    def __init__(self, name: str, calls: dict[str, Callable[..., Any]], instead: str) -> None:
+        self._name = name
+        self._calls = calls
+        self._instead = instead
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._calls:
+            raise JavaAttribute(f"{self._name}.{name} cannot work: {JVM}. {self._instead}")
+        return self._calls[name]
+
+
 def refuse(what: str, instead: str) -> NoReturn:
     """Raise ``NotInFunken``."""
     raise NotInFunken(f"{what} cannot work: {JVM}. {instead}")
@@ -91,6 +112,15 @@ def refuse(what: str, instead: str) -> NoReturn:
 def removed(what: str, instead: str) -> None:
     """Warn about a call that PyFlink 2 does not have any more."""
     warnings.warn(f"{what} was removed in PyFlink 2; {instead}", DeprecationWarning, stacklevel=3)
+
+
+def without_java(what: str, instead: str) -> None:
+    """Warn about a call of Flink's Java classes that Funken answers itself."""
+    warnings.warn(
+        f"{what} is a call of Flink's Java classes, which Funken answers; use {instead}.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
 
 
 def without_effect(what: str, why: str) -> None:

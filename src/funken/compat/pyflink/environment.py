@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,17 @@ from funken import config
 from funken.api import environment as native
 from funken.api.options import RuntimeExecutionMode
 from funken.api.streams.family import missing
-from funken.compat.pyflink.adoption import JVM, JavaAttribute, adopt, adopting, refuse, removed, without_effect
+from funken.compat.pyflink.adoption import (
+    JVM,
+    JavaAttribute,
+    JavaObject,
+    adopt,
+    adopting,
+    refuse,
+    removed,
+    without_effect,
+    without_java,
+)
 from funken.compat.pyflink.backends import (
     EmbeddedRocksDBStateBackend,
     FsStateBackend,
@@ -19,6 +30,7 @@ from funken.compat.pyflink.backends import (
     MemoryStateBackend,
 )
 from funken.compat.pyflink.dependencies import ComesBack, Dependencies, shipped
+from funken.compat.pyflink.formats import produced_type
 from funken.compat.pyflink.jars import stand_in
 from funken.compat.pyflink.jobs import JobClient, JobExecutionResult
 from funken.compat.pyflink.members import ignores, sets
@@ -31,12 +43,15 @@ from funken.connectors.base import Source
 from funken.connectors.files.file_format import FileFormat
 from funken.connectors.files.line_files import StreamFormat
 from funken.connectors.files.source import FileSource
+from funken.connectors.sockets import SocketSource
 from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike
 from funken.plan.physical import PhysicalPlan
 from funken.timing.watermarks import WatermarkStrategy
+from funken.types.info import Types
 
 _MOST_KEY_GROUPS = 32_768
+_INSTEAD = "Use the environment's methods; lines of a socket come by funken.SocketSource(host, port)."
 
 
 @adopting(native.StreamExecutionEnvironment)
@@ -78,12 +93,31 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         return environment
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_j_stream_execution_environment":
+            calls: dict[str, Callable[..., Any]] = {
+                "getConfiguration": lambda: self._configuration,
+                "getParallelism": self.get_parallelism,
+                "setParallelism": self.set_parallelism,
+                "socketTextStream": self._lines_of_a_socket,
+            }
+            return JavaObject(f"StreamExecutionEnvironment.{name}", calls, _INSTEAD)
         if name.startswith("_j_"):
-            instead = "Use the environment's methods; lines of a socket come by funken.SocketSource(host, port)."
-            raise JavaAttribute(f"StreamExecutionEnvironment.{name} cannot work: {JVM}. {instead}")
+            raise JavaAttribute(f"StreamExecutionEnvironment.{name} cannot work: {JVM}. {_INSTEAD}")
         raise AttributeError(missing(type(self), name), name=name, obj=self)
 
+    def _lines_of_a_socket(self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream:
+        without_java("socketTextStream()", "env.from_source(funken.SocketSource(host, port))")
+        return self.add_source(SocketSource(hostname, port, delimiter, max_retry), "Socket Stream", Types.STRING())
+
     # ---- sources
+
+    def from_source(
+        self, source: Any, watermark_strategy: Any = None, source_name: str = "source", type_info: Any = None
+    ) -> DataStream:
+        """Read a source; without a type the records have that of the schema which reads them."""
+        if type_info is None:
+            type_info = produced_type(getattr(source, "deserializer", getattr(source, "deserialization_schema", None)))
+        return adopt(super().from_source(source, watermark_strategy, source_name, type_info))  # type: ignore[no-any-return]
 
     def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
         """Read a source of Funken's, or one of PyFlink 1.x that stands for one, without watermarks."""
@@ -91,8 +125,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         if not isinstance(source_func, Source):
             raise TypeError(f"add_source() needs a source, but got {source_func!r}")
         strategy = WatermarkStrategy.no_watermarks()
-        stream: DataStream = self.from_source(source_func, strategy, source_name, type_info)  # type: ignore[assignment]
-        return stream
+        return self.from_source(source_func, strategy, source_name, type_info)
 
     def read_text_file(  # type: ignore[override]  # PyFlink 1.x calls the parameter so
         self, file_path: str, charset_name: str = "UTF-8"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from itertools import takewhile
@@ -53,6 +54,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink.serializers": ("windows",),
     "pyflink.util": (),
     "pyflink.util.java_utils": ("java",),
+    "pyflink.util.utils": ("java",),
     "pyflink.util.exceptions": ("exceptions",),
     "pyflink.util.api_stability_decorators": ("exceptions",),
     "pyflink.dataset": ("table_environments",),
@@ -196,6 +198,27 @@ def _shared(parts: list[str], others: list[str]) -> int:
     return sum(1 for _ in takewhile(bool, equal))
 
 
+def _absence(name: str) -> str:
+    """Return the reason why neither a module nor a name of a module is there, and what to use.
+
+    >>> _absence("pyflink.datastream.checkpoint_mode")
+    "Funken knows no such name of PyFlink 1 or 2. Did you mean 'pyflink.datastream.checkpointing_mode'?"
+    >>> _absence("pyflink.table.types._to_java_type")
+    "it is of PyFlink's insides, which call Flink's JVM. Use the public names of pyflink.table.types."
+    """
+    module, _, last = name.rpartition(".")
+    if last.startswith("_") and module in MODULES:
+        return f"it is of PyFlink's insides, which call Flink's JVM. Use the public names of {module}."
+    known = [*MODULES]
+    if module in MODULES and not last.islower():
+        names = {public for each in passed_on(module) for public in public_names(each)}
+        known = [f"{module}.{public}" for public in sorted(names)]
+    top = "pyflink."
+    near = get_close_matches(name.removeprefix(top), [each.removeprefix(top) for each in known], 1, 0.75)
+    hint = f"Did you mean {top + near[0]!r}?" if near else "Use the names that Funken's guide to PyFlink lists."
+    return f"Funken knows no such name of PyFlink 1 or 2. {hint}"
+
+
 class PyFlinkFinder(MetaPathFinder, Loader):
     """Finds and makes the modules of PyFlink."""
 
@@ -209,7 +232,10 @@ class PyFlinkFinder(MetaPathFinder, Loader):
         if why is not None:
             raise ImportError(f"{fullname} cannot be imported: {why}", name=fullname)
         if sources(fullname) is None:
-            raise ModuleNotFoundError(f"No module named {fullname!r}: Funken has nothing for it.", name=fullname)
+            what = f"No module named {fullname!r}: {_absence(fullname)}"
+            raise ModuleNotFoundError(
+                what, name=fullname.rpartition(".")[2]
+            )  # Python hides an error with the full name
         return ModuleSpec(fullname, self, origin="funken.compat.pyflink", is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
@@ -221,6 +247,7 @@ class PyFlinkFinder(MetaPathFinder, Loader):
         for name in sources(module.__name__) or ():
             vars(module).update(public_names(name))
         module.__doc__ = f"{module.__name__}, by Funken."
+        module.__file__ = __file__  # programs print PyFlink's folder
 
         def imported(name: str) -> Any:
             """Return a name that PyFlink's module imports from another one."""

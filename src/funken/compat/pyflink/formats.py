@@ -11,6 +11,7 @@ from funken.connectors.files.part_files import Encoder
 from funken.connectors.formats import avro_schema, csv_schema
 from funken.connectors.formats.json_schema import JsonSchema
 from funken.errors import EnvironmentNotReady, JobExecutionError
+from funken.types.info import TypeInformation, Types
 
 
 class SerializationSchema(schemas.SerializationSchema):
@@ -95,6 +96,18 @@ class RowFieldExtractorSchema(SerializationSchema):
     def serialize(self, element: Any) -> bytes:
         """Return the field."""
         return schemas.bytes_of(element[self.field_index])
+
+
+def produced_type(schema: Any) -> TypeInformation | None:
+    """Return the type of the records that a schema reads; ``None`` if it is not known.
+
+    >>> produced_type(SimpleStringSchema()), produced_type(None)
+    (String, None)
+    """
+    if isinstance(schema, SimpleStringSchema | schemas.SimpleStringSchema):
+        return Types.STRING()
+    found = getattr(getattr(schema, "_schema", schema), "record_type", None)
+    return found if isinstance(found, TypeInformation) else None
 
 
 class _Settings:

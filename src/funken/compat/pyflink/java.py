@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, NoReturn
 
-from funken.compat.pyflink.adoption import refuse
+from funken.compat.pyflink.adoption import JavaObject, refuse, without_java
 
 _INSTEAD = "Use the methods of the environment, the streams and the configuration."
 
@@ -30,9 +30,13 @@ def launch_gateway() -> NoReturn:
     refuse("launch_gateway()", _INSTEAD)
 
 
-def get_j_env_configuration(j_env: Any) -> NoReturn:
-    """Raise: there is no Java environment."""
-    refuse("get_j_env_configuration()", "Use env.get_configuration(), and env.configure(...).")
+def get_j_env_configuration(j_env: Any) -> Any:
+    """Return the options of the environment whose ``_j_stream_execution_environment`` is given; changes take effect."""
+    instead = "env.get_configuration(), and env.configure(...)"
+    if not isinstance(j_env, JavaObject):
+        refuse("get_j_env_configuration()", f"Use {instead}.")
+    without_java("get_j_env_configuration()", instead)
+    return j_env.getConfiguration()
 
 
 def add_jars_to_context_class_loader(jar_urls: Any) -> None:

@@ -34,7 +34,15 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def expressions_of(text: str) -> list[Expression]:
+IsRegistered = Callable[[str], bool]
+"""Return True for the name of a function that the program has registered: it goes before one of Flink's."""
+
+
+def _nothing(name: str) -> bool:
+    return False
+
+
+def expressions_of(text: str, is_registered: IsRegistered = _nothing) -> list[Expression]:
     """Return the expressions of a text, which commas separate.
 
     >>> expressions_of("word, count(1) as n")
@@ -43,13 +51,15 @@ def expressions_of(text: str) -> list[Expression]:
     [as(sum(a), 's'), cast(b, STRING), upper(c)]
     >>> expressions_of("a === 'x' && !(b > 1)")
     [and(equals(a, 'x'), not(greaterThan(b, 1)))]
+    >>> expressions_of("split(a, b, c)", lambda name: name == "split")
+    [split(a, b, c)]
     """
-    return [_named(part) for part in split(text)]
+    return [_named(part, is_registered) for part in split(text)]
 
 
-def expression_of(text: str) -> Expression:
+def expression_of(text: str, is_registered: IsRegistered = _nothing) -> Expression:
     """Return the one expression of a text."""
-    found = expressions_of(text)
+    found = expressions_of(text, is_registered)
     if len(found) != 1:
         raise InvalidProgram(f"{text!r} is {len(found)} expressions, but one is needed here.")
     return found[0]
@@ -71,14 +81,14 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _named(text: str) -> Expression:
+def _named(text: str, is_registered: IsRegistered) -> Expression:
     found = _ALIAS.match(text)
     if found is not None:
         names = split(found[2]) if found[2] else [found[3]]
-        return _named(found[1]).alias(*names)
+        return _named(found[1], is_registered).alias(*names)
     over = _OVER.match(text)
     if over is not None:
-        return _named(over[1]).over(col(over[2]))
+        return _named(over[1], is_registered).over(col(over[2]))
     if text == "*":
         return col("*")
     among = _AMONG.match(text)
@@ -87,7 +97,7 @@ def _named(text: str) -> Expression:
     source = "".join(_python(token) for token in _TOKEN.findall(text.replace("`", "")))
     try:
         tree = ast.parse(source.strip(), mode="eval").body
-        return lit_or_expression(_built(tree, text))
+        return lit_or_expression(_built(tree, is_registered))
     except (SyntaxError, AttributeError, KeyError, TypeError) as error:
         raise InvalidProgram(
             f"the expression {text!r} cannot be read: {error}. Write it with funken's expressions, such as col('a').sum."
@@ -104,11 +114,11 @@ def _python(token: str) -> str:
     )
 
 
-def _built(tree: ast.expr, text: str) -> Any:
+def _built(tree: ast.expr, is_registered: IsRegistered) -> Any:
     """Return the expression, or the constant, of a tree."""
 
     def part(node: ast.expr) -> Any:
-        return _built(node, text)
+        return _built(node, is_registered)
 
     match tree:
         case ast.Constant(value=value):
@@ -132,9 +142,13 @@ def _built(tree: ast.expr, text: str) -> Any:
         case ast.Call(func=ast.Attribute(value=value, attr=name), args=args):
             if name.rstrip("_") in ("cast", "tryCast"):
                 return lit_or_expression(part(value)).cast(parse_type(ast.unparse(args[0])))
-            return _method(lit_or_expression(part(value)), name, [*map(part, args)])
+            own = [*map(part, args)]
+            if is_registered(name):
+                return expressions.call(name, part(value), *own)
+            return _method(lit_or_expression(part(value)), name, own)
         case ast.Call(func=ast.Name(id=name), args=args):
-            return _call(name, [*map(part, args)])
+            given = [*map(part, args)]
+            return expressions.call(name, *given) if is_registered(name) else _call(name, given)
     raise SyntaxError(f"{ast.unparse(tree)!r} is no expression of the Table API")
 
 

@@ -73,6 +73,11 @@ def _time_windows(of: stream.DataStream, size: DurationLike, slide: DurationLike
 class DataStream(stream.DataStream):
     """A stream of records."""
 
+    def __init__(self, environment: Any, inputs: Any = ()) -> None:
+        if isinstance(environment, stream.DataStream):  # what a method of a Java object has returned
+            environment, inputs = environment._environment, environment._inputs
+        super().__init__(environment, inputs)
+
     def _node(self, what: str) -> Node:
         plain = len(self._inputs) == 1 and self._inputs[0].partitioning is None and self._inputs[0].side is None
         if not plain and what != "get_side_output()":

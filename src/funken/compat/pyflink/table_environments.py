@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from funken.api.streams.settings import typed
-from funken.compat.pyflink.adoption import adopt, adopting, removed
+from funken.compat.pyflink.adoption import JavaObject, adopt, adopting, removed
 from funken.compat.pyflink.catalogs import Catalog, ObjectIdentifier
 from funken.compat.pyflink.dependencies import Dependencies
 from funken.compat.pyflink.environment import RuntimeExecutionMode, StreamExecutionEnvironment
@@ -18,6 +18,7 @@ from funken.compat.pyflink.older_tables import ConnectTableDescriptor, TableSche
 from funken.compat.pyflink.settings import Configuration
 from funken.config import default_configuration
 from funken.dataclass import dataclass
+from funken.io.durations import duration_ms
 from funken.table import config as native_config
 from funken.table import environment as native
 from funken.table import result as results
@@ -44,6 +45,17 @@ class TableConfig(native_config.TableConfig):
 
     def __init__(self, configuration: Any = None) -> None:
         super().__init__(Configuration() if configuration is None else configuration)
+
+    def option(self, key: str) -> Any:
+        """Return an option's value; a query may have other keys than its sink, as until PyFlink 2.2, unless set otherwise."""
+        if key == "table.exec.sink.require-on-conflict" and self._given(key) is None:
+            return False
+        return super().option(key)
+
+    def set_idle_state_retention_time(self, min_time: Any, max_time: Any = None) -> TableConfig:
+        """Set the lifetime of unchanged state: the shorter of two times; gone since PyFlink 1.14."""
+        removed("set_idle_state_retention_time()", "use set_idle_state_retention().")
+        return self.set("table.exec.state.ttl", duration_ms(min_time))  # type: ignore[return-value]
 
     @staticmethod
     def get_default() -> TableConfig:
@@ -120,6 +132,17 @@ class TableEnvironment(native.TableEnvironment):
             return StreamTableEnvironment.create(environment_settings, *older)
         settings = native._settings(environment_settings)
         return TableEnvironment(StreamExecutionEnvironment.get_execution_environment(), settings)
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_j_tenv":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        instead = "Use the methods of the table environment, and env.set_parallelism(...)."
+        place = f"{type(self).__name__}.{name}"
+        exec_env = JavaObject(
+            f"{place}.getPlanner().getExecEnv()", {"setParallelism": self.stream_environment.set_parallelism}, instead
+        )
+        planner = JavaObject(f"{place}.getPlanner()", {"getExecEnv": lambda: exec_env}, instead)
+        return JavaObject(place, {"getPlanner": lambda: planner}, instead)
 
     def get_catalog(self, catalog_name: str) -> Catalog | None:  # type: ignore[override]
         """Return a catalog by name; ``None`` if there is none."""
@@ -480,21 +503,27 @@ def _table(given: Any) -> Table:
     return found
 
 
-def _one(given: Any) -> Any:
+def _registered(table: tables.Table) -> Callable[[str], bool]:
+    """Return a predicate of the names of functions that are registered where a table is."""
+    catalogs = table._environment.catalogs
+    return lambda name: catalogs.function([name]) is not None
+
+
+def _one(given: Any, table: tables.Table) -> Any:
     """Return an expression that may be given as a text."""
     if not isinstance(given, str):
         return given
     removed(f"an expression as a text, {given!r},", "use expressions, such as col('a') > 1.")
-    return expression_of(given)
+    return expression_of(given, _registered(table))
 
 
-def _several(given: Sequence[Any], names: Sequence[str]) -> list[Any]:
-    """Return expressions; a text that is no name of a column may hold several."""
+def _several(given: Sequence[Any], table: tables.Table, names: Sequence[str] | None = None) -> list[Any]:
+    """Return expressions; a text that is no name, by default of a column, may hold several."""
     found: list[Any] = []
     for each in given:
-        if isinstance(each, str) and each not in names:
+        if isinstance(each, str) and each not in (table.names if names is None else names):
             removed(f"expressions as a text, {each!r},", "use expressions, such as col('a').")
-            found += expressions_of(each)
+            found += expressions_of(each, _registered(table))
         else:
             found.append(each)
     return found
@@ -512,15 +541,15 @@ def _with_texts(method: Callable[..., Any], convert: Callable[[Any, tuple[Any, .
 
 
 def _columns(method: Callable[..., Any]) -> Any:
-    return _with_texts(method, lambda table, given: _several(given, table.names))
+    return _with_texts(method, lambda table, given: _several(given, table))
 
 
 def _conditions(method: Callable[..., Any]) -> Any:
-    return _with_texts(method, lambda table, given: map(_one, given))
+    return _with_texts(method, lambda table, given: [_one(each, table) for each in given])
 
 
 def _results(method: Callable[..., Any]) -> Any:
-    return _with_texts(method, lambda grouped, given: _several(given, ()))
+    return _with_texts(method, lambda grouped, given: _several(given, grouped._grouped._table, ()))
 
 
 @adopting(tables.Table)
@@ -556,7 +585,7 @@ class Table(tables.Table):
 class GroupedTable(tables.GroupedTable):
     """A table grouped by columns."""
 
-    select = _with_texts(tables.GroupedTable.select, lambda grouped, given: _several(given, grouped._table.names))
+    select = _with_texts(tables.GroupedTable.select, lambda grouped, given: _several(given, grouped._table))
 
 
 @adopting(tables.AggregatedTable)
@@ -580,7 +609,7 @@ class GroupWindowedTable(tables.GroupWindowedTable):
     def group_by(self, *fields: Any) -> WindowGroupedTable:
         """Group rows by the window, and by columns."""
         names = [self._window.name, *self._table.names]
-        found: WindowGroupedTable = adopt(super().group_by(*_several(fields, names)))
+        found: WindowGroupedTable = adopt(super().group_by(*_several(fields, self._table, names)))
         return found
 
 
@@ -598,7 +627,7 @@ class PartitionedTable(tables.PartitionedTable):
 class OverWindowedTable(tables.OverWindowedTable):
     """A table with windows of rows."""
 
-    select = _with_texts(tables.OverWindowedTable.select, lambda over, given: _several(given, over._table.names))
+    select = _with_texts(tables.OverWindowedTable.select, lambda over, given: _several(given, over._table))
 
 
 # ---- windows, with sizes and columns as texts

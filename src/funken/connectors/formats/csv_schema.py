@@ -346,17 +346,12 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         return quoted
 
     def _escaping(self) -> Callable[[str], str]:
-        """Return a function that writes text without quotes: with an escape where it is needed."""
+        """Return a function that writes text without quotes: with the escape where it is needed, or as it is without one."""
         escape, special = self.escape, self._in_lines.doubtful
 
         def escaped(text: str) -> str:
-            if special.search(text) is None:
+            if escape is None or special.search(text) is None:
                 return text
-            if escape is None:
-                raise ValueError(
-                    f"CsvSchema cannot write {text!r}, which has a delimiter or an end of a line in it; give it a quote or an "
-                    "escape."
-                )
             return special.sub(lambda found: escape + _LETTERS.get(found[0], found[0]), text)
 
         return escaped

@@ -31,6 +31,12 @@ _ADVICE = {
     "ssl.truststore.password": "set 'ssl.ca.location' (PEM)",
     "enable.auto.commit": "offsets are committed with checkpoints ('commit.offsets.on.checkpoint')",
 }
+_OTHER_LOGINS = {
+    "Krb5": "set 'sasl.kerberos.service.name', 'sasl.kerberos.principal' and 'sasl.kerberos.keytab'",
+    "OAuthBearer": "set 'sasl.oauthbearer.method' = 'oidc', and its 'client.id', 'client.secret' and 'token.endpoint.url'",
+    "IAM": "the client has no login with IAM: let the brokers take SASL/SCRAM, and set 'sasl.username' and 'sasl.password'",
+}
+"""What takes the place of a login module of Java, by a part of its name."""
 _LOGIN = re.compile(r"[\w.]*\.(?:Plain|Scram)LoginModule\s+required\b(.*);", re.DOTALL)
 _LOGIN_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _SECRETS = ("password", "secret", "oauthbearer.config", "key.pem", "ssl.key")
@@ -57,7 +63,9 @@ def client_properties(properties: Mapping[str, str], who: str) -> dict[str, str]
         if {"username", "password"} <= given.keys():
             found |= {"sasl.username": given["username"], "sasl.password": given["password"]}
         elif key in _ADVICE:
-            raise InvalidConfiguration(f"{who}: property {key!r} has no meaning here; {_ADVICE[key]}.")
+            logins = _OTHER_LOGINS.items() if key == "sasl.jaas.config" else ()
+            advice = next((text for part, text in logins if f"{part}LoginModule" in value), _ADVICE[key])
+            raise InvalidConfiguration(f"{who}: property {key!r} has no meaning here; {advice}.")
         else:
             found[key] = value
     return found
