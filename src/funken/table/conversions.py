@@ -239,7 +239,7 @@ def _check(value: Any, type_: LogicalType, place: str, element: Any) -> None:
 def _fits(value: Any, type_: LogicalType) -> bool:
     """Return True if a value is within the range, the length or the fields of a type."""
     if isinstance(type_, IntegralType):
-        return -(1 << type_.bits - 1) <= value < 1 << type_.bits - 1
+        return bool(-(1 << type_.bits - 1) <= value < 1 << type_.bits - 1)
     if isinstance(type_, CharType):
         return len(value) == type_.length
     if isinstance(type_, VarCharType):

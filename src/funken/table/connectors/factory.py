@@ -155,8 +155,16 @@ def scan_table(context: TableContext) -> ScanTable:
 
 
 def sink_table(context: TableContext) -> SinkTable:
-    """Return a sink to a table."""
-    return factory_of(context).sink(context)
+    """Return a sink to a table; raises ``InvalidProgram`` for metadata that its connector cannot write."""
+    factory = factory_of(context)
+    writable = factory.writable_of(context) if context.metadata else ()
+    for key, _ in context.metadata:
+        if key not in writable:
+            raise InvalidProgram(
+                f"Table {context.path!r} declares persistable metadata columns, but connector {context.connector!r} has no "
+                f"place for one: metadata {key!r} cannot be written; declare its column VIRTUAL."
+            )
+    return factory.sink(context)
 
 
 def lookup_table(context: TableContext, keys: Sequence[str]) -> LookupTable:
@@ -252,15 +260,7 @@ def sink_of(table: ResolvedTable, config: TableConfig | None = None, options: Hi
     """Return a sink to a table; rows have its persisted columns."""
     metadata = [column for column in table.persisted if column.is_metadata]
     context = context_of(table, config, options, metadata)
-    factory = factory_of(context)
-    writable = factory.writable_of(context) if metadata else ()
-    for column in metadata:
-        if column.metadata_key not in writable:
-            raise InvalidProgram(
-                f"Table '{table.path}' declares persistable metadata columns, but connector {context.connector!r} has no "
-                f"place for {column.name!r}: metadata {column.metadata_key!r} cannot be written; declare its column VIRTUAL."
-            )
-    return factory.sink(context)
+    return sink_table(context)
 
 
 def lookup_of(
