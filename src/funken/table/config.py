@@ -22,6 +22,22 @@ from funken.errors import InvalidConfiguration
 from funken.io.durations import duration_ms
 
 _TEXT: Callable[[Any], Any] = str
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    """Return a parser of one of some words, in capitals or not."""
+
+    def parse(value: Any) -> str:
+        if str(value).upper() not in words:
+            raise ValueError(f"{value!r} is none of {', '.join(words)}")
+        return str(value).upper()
+
+    return parse
+
+
+_SWITCH = _one_of("ENABLED", "DISABLED")
+_SHUFFLE = _one_of("NONE", "AUTO", "FORCE")
+_RETRY = _one_of("FIXED_DELAY", "NO_RETRY")
 _OPTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "table.builtin-catalog-name": (_TEXT, "default_catalog"),
     "table.builtin-database-name": (_TEXT, "default_database"),
@@ -31,17 +47,17 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "table.dynamic-table-options.enabled": (boolean, True),
     "table.exec.async-lookup.buffer-capacity": (integer, 100),
     "table.exec.async-lookup.timeout": (duration_ms, 180_000),
-    "table.exec.async-lookup.output-mode": (_TEXT, "ORDERED"),
+    "table.exec.async-lookup.output-mode": (_one_of("ORDERED", "ALLOW_UNORDERED"), "ORDERED"),
     "table.exec.async-scalar.max-concurrent-operations": (integer, 10),
     "table.exec.async-scalar.timeout": (duration_ms, 180_000),
-    "table.exec.async-scalar.retry-strategy": (_TEXT, "FIXED_DELAY"),
+    "table.exec.async-scalar.retry-strategy": (_RETRY, "FIXED_DELAY"),
     "table.exec.async-scalar.retry-delay": (duration_ms, 100),
     "table.exec.async-scalar.max-attempts": (integer, 3),
     "table.exec.async-table.max-concurrent-operations": (integer, 10),
     "table.exec.async-table.timeout": (duration_ms, 180_000),
     "table.exec.async-table.retry-delay": (duration_ms, 100),
     "table.exec.async-table.max-retries": (integer, 3),
-    "table.exec.async-table.retry-strategy": (_TEXT, "FIXED_DELAY"),
+    "table.exec.async-table.retry-strategy": (_RETRY, "FIXED_DELAY"),
     "table.exec.deduplicate.insert-update-after-sensitive-enabled": (boolean, True),
     "table.exec.emit.allow-lateness": (duration_ms, None),
     "table.exec.emit.early-fire.delay": (duration_ms, None),
@@ -49,30 +65,30 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "table.exec.emit.late-fire.delay": (duration_ms, None),
     "table.exec.emit.late-fire.enabled": (boolean, False),
     "table.exec.interval-join.min-cleanup-interval": (duration_ms, 0),
-    "table.exec.legacy-cast-behaviour": (_TEXT, "DISABLED"),
+    "table.exec.legacy-cast-behaviour": (_SWITCH, "DISABLED"),
     "table.exec.mini-batch.allow-latency": (duration_ms, 0),
     "table.exec.mini-batch.enabled": (boolean, False),
     "table.exec.mini-batch.size": (integer, -1),
     "table.exec.rank.topn-cache-size": (integer, 10_000),
     "table.exec.resource.default-parallelism": (integer, -1),
-    "table.exec.sink.keyed-shuffle": (_TEXT, "AUTO"),
-    "table.exec.sink.nested-constraint-enforcer": (_TEXT, "IGNORE"),
-    "table.exec.sink.not-null-enforcer": (_TEXT, "ERROR"),
+    "table.exec.sink.keyed-shuffle": (_SHUFFLE, "AUTO"),
+    "table.exec.sink.nested-constraint-enforcer": (_one_of("IGNORE", "ROWS", "ROWS_AND_COLLECTIONS"), "IGNORE"),
+    "table.exec.sink.not-null-enforcer": (_one_of("ERROR", "DROP"), "ERROR"),
     "table.exec.sink.require-on-conflict": (boolean, True),
-    "table.exec.sink.rowtime-inserter": (_TEXT, "ENABLED"),
-    "table.exec.sink.type-length-enforcer": (_TEXT, "IGNORE"),
-    "table.exec.sink.upsert-materialize": (_TEXT, "AUTO"),
+    "table.exec.sink.rowtime-inserter": (_SWITCH, "ENABLED"),
+    "table.exec.sink.type-length-enforcer": (_one_of("IGNORE", "TRIM_PAD", "ERROR"), "IGNORE"),
+    "table.exec.sink.upsert-materialize": (_SHUFFLE, "AUTO"),
     "table.exec.source.cdc-events-duplicate": (boolean, False),
     "table.exec.source.idle-timeout": (duration_ms, 0),
     "table.exec.state.ttl": (duration_ms, 0),
     "table.local-time-zone": (_TEXT, "default"),
-    "table.optimizer.agg-phase-strategy": (_TEXT, "AUTO"),
+    "table.optimizer.agg-phase-strategy": (_one_of("AUTO", "ONE_PHASE", "TWO_PHASE"), "AUTO"),
     "table.optimizer.distinct-agg.split.bucket-num": (integer, 1024),
     "table.optimizer.distinct-agg.split.enabled": (boolean, False),
     "table.optimizer.incremental-agg-enabled": (boolean, True),
     "table.optimizer.join.broadcast-threshold": (integer, 1_048_576),
     "table.optimizer.multi-join.enabled": (boolean, False),
-    "table.optimizer.non-deterministic-update.strategy": (_TEXT, "IGNORE"),
+    "table.optimizer.non-deterministic-update.strategy": (_one_of("IGNORE", "TRY_RESOLVE"), "IGNORE"),
     "table.optimizer.reuse-source-enabled": (boolean, True),
     "table.optimizer.reuse-sub-plan-enabled": (boolean, True),
     "table.plan.force-recompile": (boolean, False),

@@ -28,10 +28,12 @@ from funken.table.types import (
     ArrayType,
     BigIntType,
     BooleanType,
+    CharType,
     DateType,
     DayTimeIntervalType,
     DecimalType,
     DoubleType,
+    IntegralType,
     LocalZonedTimestampType,
     LogicalType,
     MapType,
@@ -39,6 +41,7 @@ from funken.table.types import (
     RowType,
     TimeOfDayType,
     TimestampType,
+    VarCharType,
     common_type,
     is_text,
     logical_type,
@@ -201,7 +204,7 @@ _TAKEN: dict[str, Any] = {
 
 def _checked(element: Any, columns: Sequence[tuple[str, LogicalType]], verify: bool) -> Any:
     values = _values_of(element, [name for name, _ in columns])
-    if verify and len(values) != len(columns):
+    if len(values) != len(columns):
         raise InvalidProgram(f"a row has {len(values)} values, but the table has {len(columns)} columns: {element!r}.")
     if verify:
         for value, (name, type_) in zip(values, columns, strict=True):
@@ -223,13 +226,33 @@ def _check(value: Any, type_: LogicalType, place: str, element: Any) -> None:
             f"{place} is {type_}, but a row has {value!r} there, which is {type(value).__name__}: {element!r}. "
             "Convert the value, or change the type."
         )
+    if not _fits(value, type_):
+        raise ValueDoesNotFit(
+            f"{place} is {type_}, but a row has {value!r:.100} there, which does not fit: {element!r:.200}. Convert the value, "
+            "or change the type."
+        )
     if isinstance(type_, ArrayType) and isinstance(value, list | tuple):
         for each in value:
             _check(each, type_.element, f"an element of {place}", element)
-    elif isinstance(type_, RowType) and isinstance(value, list | tuple | Row) and len(value) == len(type_.fields):
+    elif isinstance(type_, RowType) and isinstance(value, list | tuple | Row):
         values = named_parts(value, type_.names) if isinstance(value, Row) else value
         for each, field in zip(values, type_.fields, strict=True):
             _check(each, field.type, f"field {field.name!r} of {place}", element)
+
+
+def _fits(value: Any, type_: LogicalType) -> bool:
+    """Return True if a value is within the range, the length or the fields of a type."""
+    if isinstance(type_, IntegralType):
+        return bool(-(1 << type_.bits - 1) <= value < 1 << type_.bits - 1)
+    if isinstance(type_, CharType):
+        return len(value) == type_.length
+    if isinstance(type_, VarCharType):
+        return len(value) <= type_.length
+    if isinstance(type_, TimestampType | LocalZonedTimestampType):
+        return not isinstance(value, datetime.date) or isinstance(value, datetime.datetime)
+    if isinstance(type_, RowType) and isinstance(value, list | tuple | Row):
+        return len(value) == len(type_.fields)
+    return True
 
 
 # ---- tables of what a program holds

@@ -876,9 +876,9 @@ def _enforced(self: Translation, node: ExecSink, built: Built, schema: BlockSche
         return built
     option = self.config.option
     rules = ConstraintRules(
-        option("table.exec.sink.nested-constraint-enforcer").upper(),
-        option("table.exec.sink.not-null-enforcer").upper() == "DROP",
-        option("table.exec.sink.type-length-enforcer").upper(),
+        option("table.exec.sink.nested-constraint-enforcer"),
+        option("table.exec.sink.not-null-enforcer") == "DROP",
+        option("table.exec.sink.type-length-enforcer"),
     )
     columns = [column.type for column in node.table.persisted]
     rules.check(columns)

@@ -203,7 +203,7 @@ def _least_width(type_: LogicalType, longest: int) -> int:
     if isinstance(type_, TimeOfDayType):
         return 8 if type_.precision == 0 else type_.precision + 9
     if isinstance(type_, TimestampType | LocalZonedTimestampType):
-        return 19 if type_.precision == 0 else type_.precision + 20
+        return 19 if type_.precision == 0 else 20 + 3 * -(-type_.precision // 3)
     return longest
 
 
@@ -241,21 +241,18 @@ def _fit(cell: str, width: int, cut: bool) -> str:
         if used > width - 3:
             break
         kept += character
-    return kept + "..." + " " * (width - 3 - _width(kept))
+    return " " * (width - 3 - _width(kept)) + kept + "..."
 
 
 def _width(text: str) -> int:
-    """Return the number of columns of a terminal that a text takes: two for a character of East Asian scripts.
+    """Return the width of a text by Flink: its units of UTF-16, and one more for each wide character.
 
-    >>> _width("abc"), _width("日本")
-    (3, 4)
+    >>> _width("abc"), _width("日本"), _width("\U0001f600")
+    (3, 4, 3)
     """
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )
+    return sum(1 + (character > "\uffff") + (unicodedata.east_asian_width(character) in "WF") for character in text)
 
 
 class TableError(FunkenError):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Any
 
+from funken.errors import ValueDoesNotFit
 from funken.expr.sql.misc import contains, runs_of, size
 from funken.expr.sql.texts import bitmap_text, zone_of
 from funken.expr.sql.types import (
@@ -24,6 +25,7 @@ from funken.expr.sql.types import (
     DecimalType,
     DoubleType,
     FloatType,
+    IntegralType,
     LocalZonedTimestampType,
     LogicalType,
     MapType,
@@ -156,7 +158,15 @@ def _nested_internal(value: Any, type_: LogicalType) -> Any:
             pairs = value.items() if isinstance(value, Mapping) else value
             return [(internal_value(each, element), count) for each, count in pairs]
         case RowType(fields=fields):
-            return tuple(internal_value(each, of.type) for each, of in zip(_parts(value, type_), fields, strict=True))
+            parts = _parts(value, type_)
+            if len(parts) != len(fields):
+                raise ValueDoesNotFit(
+                    f"a row has {len(parts)} values, {value!r:.100}, but its type {type_} has {len(fields)} fields. Give one "
+                    "value per field, or change the type."
+                )
+            return tuple(internal_value(each, of.type) for each, of in zip(parts, fields, strict=True))
+        case IntegralType():
+            return int(value) if isinstance(value, bool) else value
         case _:
             return bytes(value) if is_bytes(type_) else value
 
@@ -173,7 +183,8 @@ def named_parts(row: Row, names: Sequence[str]) -> list[Any]:
     return row.get_fields_by_names(names)
 
 
-def _parts(value: Any, type_: RowType) -> Iterable[Any]:
+def _parts(value: Any, type_: RowType) -> Sequence[Any]:
+    """Return the values of a row: by the names of fields if it has them all, otherwise in its order."""
     if isinstance(value, Mapping):
         return [value.get(name) for name in type_.names]
     if isinstance(value, Row):
@@ -223,7 +234,11 @@ _AS_GIVEN = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "CHAR"
 def from_python(values: Iterable[Any], type_: LogicalType) -> Any:
     """Return the column of users' values."""
     if type_.root in _AS_GIVEN:
-        return from_internal(list(values), type_)
+        given = list(values)
+        try:
+            return from_internal(given, type_)
+        except TypeError:  # of Arrow, for True and False among whole numbers
+            return from_internal([internal_value(each, type_) for each in given], type_)
     return from_internal([internal_value(each, type_) for each in values], type_)
 
 

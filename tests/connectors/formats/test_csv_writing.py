@@ -22,7 +22,7 @@ ESCAPES = st.sampled_from([None, "\\", "*"])
 def as_jackson(text, delimiter, quote, escape):
     """What Jackson writes of a text with its default features."""
     least_safe = max(ord(delimiter), ord(quote), ord("\n")) + 1
-    if len(text) <= 24 and not any(ord(char) < least_safe or char == escape for char in text):
+    if len(text) <= 24 and not any(ord(char) < least_safe or char == (escape or "\\") for char in text):
         return text
     return quote + "".join(2 * char if char in (quote, escape) else char for char in text) + quote
 

@@ -76,7 +76,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     a field and another one. Bytes are in base64.
 
     Lines are those that Flink writes: numbers as in Java, decimals with the digits that their type has, and text is quoted if it
-    has more than 24 characters, or any that is not after delimiter, quote and line feed, or the escape.
+    has more than 24 characters, or any that is not after delimiter, quote and line feed, or the escape, by default a backslash.
     Raises ``InvalidConfiguration`` for a character that is none, ``InvalidProgram`` for a type that no text has.
 
     >>> from funken import Types
@@ -175,6 +175,8 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         }  # fmt: skip
 
     never_waits = True
+    blank_is_record = False
+    """True if a blank line is a record whose only field is empty."""
 
     def deserialize(self, message: bytes) -> Any:
         """Parse a line; an empty one, or a comment, is no record."""
@@ -320,14 +322,14 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
             except ValueError as error:
                 raise ValueError(f"field {name!r}: {error}") from error
         lines = map(self.delimiter.join, zip(*texts, strict=True))
-        if len(self._writers) == 1 and self.quote is not None:  # an empty line is no record
+        if len(self._writers) == 1 and self.quote is not None and not self.blank_is_record:
             return [(line or 2 * self.quote).encode(charset) for line in lines]
         return [line.encode(charset) for line in lines]
 
     def _quoting(self) -> Quoting:
         special = re.escape(self.delimiter + (self.escape or "")) + "\r\n"
         if self.quote is not None:
-            special = f"\0-{re.escape(max(self.delimiter, self.quote, chr(10)))}{re.escape(self.escape or '')}"
+            special = f"\0-{re.escape(max(self.delimiter, self.quote, chr(10)))}{re.escape(self.escape or chr(92))}"
         return Quoting(re.compile(f"[{special}]"), self.quote, self.escape, _LONGEST_LOOKED_AT)
 
     def _written_text(self) -> Callable[[str], str]:

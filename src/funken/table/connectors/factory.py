@@ -6,7 +6,7 @@ Connectors of other packages are entry points of the group ``funken.table.connec
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -44,7 +44,7 @@ class TableFactory:
 
     metadata: ClassVar[dict[str, str]] = {}
     """Metadata keys and their types as SQL: readable, and writable if they are in ``writable_metadata``."""
-    writable_metadata: frozenset[str] = frozenset()
+    writable_metadata: Collection[str] = frozenset()
 
     def check(self, context: TableContext) -> None:
         """Look at the options when the table is used; raises ``InvalidProgram``."""
@@ -52,6 +52,10 @@ class TableFactory:
     def metadata_of(self, context: TableContext) -> dict[str, str]:
         """Return the metadata keys of a table and their types."""
         return self.metadata
+
+    def writable_of(self, context: TableContext) -> Collection[str]:
+        """Return the metadata keys of a table that can be written."""
+        return self.writable_metadata
 
     def scan(self, context: TableContext) -> ScanTable:
         """Return a scan of the table."""
@@ -151,8 +155,16 @@ def scan_table(context: TableContext) -> ScanTable:
 
 
 def sink_table(context: TableContext) -> SinkTable:
-    """Return a sink to a table."""
-    return factory_of(context).sink(context)
+    """Return a sink to a table; raises ``InvalidProgram`` for metadata that its connector cannot write."""
+    factory = factory_of(context)
+    writable = factory.writable_of(context) if context.metadata else ()
+    for key, _ in context.metadata:
+        if key not in writable:
+            raise InvalidProgram(
+                f"Table {context.path!r} declares persistable metadata columns, but connector {context.connector!r} has no "
+                f"place for one: metadata {key!r} cannot be written; declare its column VIRTUAL."
+            )
+    return factory.sink(context)
 
 
 def lookup_table(context: TableContext, keys: Sequence[str]) -> LookupTable:
@@ -248,7 +260,7 @@ def sink_of(table: ResolvedTable, config: TableConfig | None = None, options: Hi
     """Return a sink to a table; rows have its persisted columns."""
     metadata = [column for column in table.persisted if column.is_metadata]
     context = context_of(table, config, options, metadata)
-    return factory_of(context).sink(context)
+    return sink_table(context)
 
 
 def lookup_of(

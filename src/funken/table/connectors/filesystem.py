@@ -533,7 +533,7 @@ class FilesScan(ScanTable):
             inner = AvroFormat()
         else:
             decoder = self._format.decoder(data)
-            if isinstance(decoder, CsvTableRows) and (decoder.skips_first_line or not decoder.ignores_errors):
+            if isinstance(decoder, CsvTableRows):
                 policy = MalformedRecordPolicy.SKIP if decoder.ignores_errors else MalformedRecordPolicy.FAIL
                 inner = CsvReaderFormat(decoder.texts, malformed=policy, skip_first_row=decoder.skips_first_line)
                 csv = decoder

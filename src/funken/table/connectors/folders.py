@@ -21,7 +21,7 @@ from funken.io.filesystem import absolute, is_hidden, locate
 from funken.table.connectors.formats import (
     Columns,
 )
-from funken.table.connectors.json_values import text_reader
+from funken.table.connectors.json_values import JsonRules, reader_of, text_reader
 from funken.table.types import LogicalType, RowType, arrow_type
 from funken.table.values import java_text, to_python
 
@@ -230,7 +230,9 @@ def partition_value(text_: str, type_: LogicalType) -> Any:
     datetime.datetime(2024, 2, 3, 4, 5)
     """
     plain = unquote(text_)
-    return text_reader(type_)(plain.replace("T", " ") if type_.root.startswith("TIMESTAMP") else plain)
+    if type_.root.startswith("TIMESTAMP"):  # Java leaves out seconds that are zero, as ISO allows
+        return reader_of(type_, JsonRules(iso=True))(plain.replace(" ", "T"))
+    return text_reader(type_)(plain)
 
 
 # ---- writing

@@ -6,6 +6,7 @@ A format makes a *decoder*, a ``DeserializationSchema`` whose records are ``Row`
 
 from __future__ import annotations
 
+import codecs
 import datetime
 import difflib
 import functools
@@ -31,6 +32,7 @@ from funken.table.connectors.json_values import (
     JsonRules,
     JsonWriter,
     avro_type,
+    parsed_json,
     text_reader,
     text_writer,
     unchanged,
@@ -122,16 +124,18 @@ class JsonRows(DeserializationSchema, SerializationSchema):
         return type(self), (self.columns, self.rules)
 
     def deserialize_all(self, message: bytes) -> list[Any]:
-        """Return the row of a document; none for an empty one, or one that cannot be read if errors are ignored."""
+        """Return the row of an object, or those of an array; none for nothing, or what cannot be read if errors are ignored."""
         if not message:
             return []
         try:
-            values = self._reader.values(self._reader.parsed(message))
+            document = parsed_json(message)
+            documents = document if isinstance(document, list) else [document]
+            rows = map(self._reader.values, documents)
+            return [Row(*values) for values in rows if values is not None]
         except ValueError:
             if self.rules.ignores_errors:
                 return []
             raise
-        return [] if values is None else [Row(*values)]
 
     @property
     def makes_blocks(self) -> bool:
@@ -276,7 +280,7 @@ class ChangeRows(DeserializationSchema, SerializationSchema):
         if not message:
             return []
         try:
-            return self._changes(self._reader.parsed(message))
+            return self._changes(parsed_json(message))
         except ValueError:
             if self.rules.ignores_errors:
                 return []
@@ -287,10 +291,9 @@ class ChangeRows(DeserializationSchema, SerializationSchema):
             return []
         if not isinstance(event, dict):
             raise ValueError(f"it is no object, but {type(event).__name__}")
-        if self.database is not None and event.get("database") != self.database:
-            return []
-        if self.table is not None and event.get("table") != self.table:
-            return []
+        for key, included in (("database", self.database), ("table", self.table)):
+            if included is not None and re.fullmatch(included, str(event.get(key))) is None:
+                return []
         rows = []
         for kind, document in _ENVELOPES[self.envelope][0](event, _overlaid):
             values = self._reader.values(document)
@@ -322,14 +325,27 @@ class TableLines(CsvSchema):
     """What may follow the last column: ``any`` fields, one that is ``empty``, or ``nothing``."""
     trims: bool = False
     """Whether spaces around fields are no data; those within quotes are."""
+    pads: bool = False
+    """Whether fields that a line lacks are NULL."""
+
+    blank_is_record = True
 
     def __reduce__(self) -> tuple[Any, ...]:
         kind, given = super().__reduce__()
-        return kind, (*given, self.surplus, self.trims)
+        return kind, (*given, self.surplus, self.trims, self.pads)
 
     def rows(self, lines: Iterable[str]) -> Any:
-        """Return an iterator over the fields of lines."""
-        return super().rows(map(self._trimmed, lines) if self.trims else lines)
+        """Return an iterator over the fields of lines: a blank one has one empty field, or is skipped with the comments."""
+        rows = super().rows(map(self._trimmed, lines) if self.trims else lines)
+        return map(_unless_blank if self.comment else _or_one_field, rows)
+
+    def record(self, row: Sequence[str]) -> Any:
+        """Make a record of the fields of a line."""
+        missing = len(self.names) - len(row)
+        if missing <= 0 or not self.pads:
+            return super().record(row)
+        known = [parse(text) for parse, text in zip(self._parsers, row, strict=False)]
+        return self._shape.make([*known, *[None] * missing])
 
     @functools.cached_property
     def _around(self) -> re.Pattern[str]:
@@ -350,6 +366,14 @@ class TableLines(CsvSchema):
         ):
             return row[:width]
         return super().fitted(row)
+
+
+def _or_one_field(row: list[str]) -> list[str]:
+    return row or [""]
+
+
+def _unless_blank(row: list[str]) -> list[str]:
+    return [] if len(row) == 1 and not row[0].strip() else row
 
 
 @dataclass(frozen=True)
@@ -388,7 +412,8 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
     def texts(self) -> CsvSchema:
         """The format with all fields as text."""
         names = [name for name, _ in self.columns]
-        return TableLines(Types.ROW_NAMED(names, [Types.STRING()] * len(names)), **dict(self.settings))
+        pads = self.ignores_errors and not self.fails_on_missing
+        return TableLines(Types.ROW_NAMED(names, [Types.STRING()] * len(names)), **dict(self.settings), pads=pads)
 
     @functools.cached_property
     def _readers(self) -> list[Callable[[str], Any]]:
@@ -423,19 +448,8 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
         except ValueError:
             if not self.ignores_errors:
                 raise
-            texts = None if self.fails_on_missing else self._shorter(message)
+            return []
         return [] if texts is None else self.row_of(tuple(texts))
-
-    def _shorter(self, message: bytes) -> Any:
-        """Return the texts of a line with too few fields, the others as NULL; ``None`` for a line that is no line."""
-        for count in range(len(self.columns) - 1, 0, -1):
-            names = [name for name, _ in self.columns[:count]]
-            schema = TableLines(Types.ROW_NAMED(names, [Types.STRING()] * count), **dict(self.settings))
-            try:
-                return [*schema.deserialize(message), *[None] * (len(self.columns) - count)]
-            except ValueError:
-                continue
-        return None
 
     takes_columns = True
 
@@ -620,8 +634,11 @@ class RawRows(DeserializationSchema, SerializationSchema):
                 raise ValueError(f"it has {len(message)} bytes, but {self.type} has {struct.calcsize(self._code)}")
             return [Row(struct.unpack(self._code, message)[0])]
         if name == "BooleanType":
-            return [Row(message[:1] != b"\0")]
-        return [Row(message.decode(self.charset) if name in ("CharType", "VarCharType") else bytes(message))]
+            if len(message) != 1:
+                raise ValueError(f"it has {len(message)} bytes, but BOOLEAN has 1")
+            return [Row(message != b"\0")]
+        is_text = name in ("CharType", "VarCharType")
+        return [Row(message.decode(self.charset, "replace") if is_text else bytes(message))]
 
     def serialize(self, value: Any) -> bytes:
         """Write the value of a row; NULL is an empty message."""
@@ -632,7 +649,11 @@ class RawRows(DeserializationSchema, SerializationSchema):
             return struct.pack(self._code, only)
         if isinstance(only, bool):
             return b"\1" if only else b"\0"
-        return only.encode(self.charset) if isinstance(only, str) else bytes(only)
+        if not isinstance(only, str):
+            return bytes(only)
+        if codecs.lookup(self.charset).name == "utf-16":  # of which Java writes the greater byte first
+            return codecs.BOM_UTF16_BE + only.encode("utf-16-be")
+        return only.encode(self.charset, "replace")
 
 
 def _raw(format_: TableFormat, columns: Columns) -> RawRows:

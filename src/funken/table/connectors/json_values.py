@@ -12,6 +12,7 @@ import datetime
 import functools
 import importlib
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -33,6 +34,8 @@ from funken.types.text import decimal_number, limits, real_number, whole_number
 Columns = tuple[tuple[str, LogicalType], ...]
 Read = Callable[[Any], Any]
 
+_INT_BITS = 32
+"""Types with fewer bits take no number with a fraction; others cut it off."""
 _BITS = {"TinyIntType": 8, "SmallIntType": 16, "IntType": 32, "BigIntType": 64}
 _MICROS = 10**6
 
@@ -64,6 +67,37 @@ def _decoder() -> Callable[[bytes], Any]:
     return decode
 
 
+_LONE_SURROGATE = re.compile(r"\\(?:u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(u[dD][89a-fA-F]\w\w)|.)", re.DOTALL)
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no value of JSON")
+
+
+@functools.cache
+def _lenient() -> json.JSONDecoder:
+    return json.JSONDecoder(strict=False, parse_float=NumberText, parse_constant=_refused)
+
+
+def parsed_json(message: bytes) -> Any:
+    r"""Parse the first document of a message; raises ``ValueError``.
+
+    Flink's parser takes more than JSON: a byte order mark, control characters in texts, halves of surrogate pairs, and any text
+    behind the document.
+
+    >>> parsed_json(b'{"n": 1.50}'), parsed_json(b'{"word": "a\tb"} and more')
+    ({'n': '1.50'}, {'word': 'a\tb'})
+    """
+    try:
+        return _decoder()(message)
+    except Exception as error:  # noqa: BLE001 - whatever the parser raises
+        try:
+            text = message.decode("utf-8-sig").lstrip(" \t\r\n")
+            return _lenient().raw_decode(_LONE_SURROGATE.sub(lambda found: "?" if found[1] else found[0], text))[0]
+        except (ValueError, RecursionError):
+            raise ValueError(f"it is no JSON: {error}") from None
+
+
 # ---- reading
 
 
@@ -74,7 +108,7 @@ def _whole(bits: int) -> Read:
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise ValueError(f"{value!r:.60} is no whole number")
-        if type(value) is str:
+        if type(value) is str or (bits < _INT_BITS and isinstance(value, NumberText)):
             return parse(value)
         number = int(float(value)) if isinstance(value, NumberText) else int(value)
         if not least <= number <= greatest:
@@ -99,17 +133,19 @@ def _string(value: Any) -> str:
 
 
 def _bytes(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else base64.b64decode(value, validate=True)
+    return value if isinstance(value, bytes) else base64.b64decode("".join(value.split()), validate=True)
 
 
-def _decimal(scale: int) -> Read:
-    step = Decimal(1).scaleb(-scale)
+def _decimal(precision: int, scale: int) -> Read:
+    """Return the reader of decimals; one with too many digits before the point is NULL."""
+    step, limit = Decimal(1).scaleb(-scale), Decimal(1).scaleb(precision - scale)
 
-    def read(value: Any) -> Decimal:
+    def read(value: Any) -> Decimal | None:
         try:
-            return decimal_number(str(value)).quantize(step, context=EXACT)
+            number = decimal_number(str(value)).quantize(step, context=EXACT)
         except InvalidOperation:
             raise ValueError(f"{value!r:.60} is no decimal number") from None
+        return number if abs(number) < limit else None
 
     return read
 
@@ -129,7 +165,12 @@ def _time(value: Any) -> datetime.time:
         return value
     if not isinstance(value, str) or isinstance(value, NumberText):
         raise ValueError(f"{value!r:.60} is no time")
-    return datetime.time.fromisoformat(_six_digits(value.strip().removesuffix("Z")))
+    if _TIME.fullmatch(value) is None:
+        raise ValueError(f"{value!r:.60} is no time such as '10:00:00'")
+    return datetime.time.fromisoformat(_six_digits(value))
+
+
+_TIME = re.compile(r"\d\d:\d\d:\d\d(\.\d{1,9})?", re.ASCII)
 
 
 def _six_digits(text: str) -> str:
@@ -138,25 +179,32 @@ def _six_digits(text: str) -> str:
     return f"{head}.{fraction[:6]}" if dot else text
 
 
-def _timestamp(iso: bool | None, zoned: bool) -> Read:
-    """Return the reader of timestamps; ``iso``: there is a ``T`` between date and time, ``None``: either."""
-    between = {True: "T", False: " "}.get(iso) if iso is not None else None
+_TIMESTAMP = {
+    (iso, zoned): re.compile(
+        rf"\d{{4}}-\d\d-\d\d{'T' if iso else ' '}\d\d:\d\d{'(:' if iso else ':'}\d\d(\.\d{{0,9}})?{')?' if iso else ''}"
+        f"{'Z' if zoned else ''}",
+        re.ASCII,
+    )
+    for iso in (False, True)
+    for zoned in (False, True)
+}
+"""Timestamps by standard, and with a zone or without: ISO's may leave out the seconds."""
+
+
+def _timestamp(iso: bool, zoned: bool) -> Read:
+    """Return the reader of timestamps; ``iso``: there is a ``T`` between date and time."""
+    pattern, zone = _TIMESTAMP[iso, zoned], datetime.UTC if zoned else None
 
     def read(value: Any) -> datetime.datetime:
         if isinstance(value, datetime.datetime):
-            at = value
-        elif isinstance(value, str) and not isinstance(value, NumberText):
-            text = value.strip()
-            bare = text.removesuffix("Z")
-            if between is not None and (between not in bare or (zoned and bare == text)):
-                wanted = f"2020-01-01{between}10:00:00{'Z' if zoned else ''}"
-                raise ValueError(f"{value!r:.60} is no timestamp such as {wanted!r}")
-            at = datetime.datetime.fromisoformat(_six_digits(bare.replace(" ", "T")))
-        else:
-            raise ValueError(f"{value!r:.60} is no timestamp")
-        if zoned:
-            return at.replace(tzinfo=datetime.UTC) if at.tzinfo is None else at.astimezone(datetime.UTC)
-        return at if at.tzinfo is None else at.astimezone(datetime.UTC).replace(tzinfo=None)
+            if zoned:
+                return value.replace(tzinfo=zone) if value.tzinfo is None else value.astimezone(zone)
+            return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
+        text = value.strip() if type(value) is str else ""
+        if pattern.fullmatch(text) is None:
+            wanted = f"2020-01-01{'T' if iso else ' '}10:00:00{'Z' if zoned else ''}"
+            raise ValueError(f"{value!r:.60} is no timestamp such as {wanted!r}")
+        return datetime.datetime.fromisoformat(_six_digits(text.removesuffix("Z"))).replace(tzinfo=zone)
 
     return read
 
@@ -193,15 +241,15 @@ def reader_of(type_: LogicalType, rules: JsonRules) -> Read:
     if name in _BITS:
         return _whole(_BITS[name])
     if name == "DecimalType":
-        return _decimal(kind.scale)
+        return _decimal(kind.precision, kind.scale)
     if name in ("TimestampType", "LocalZonedTimestampType"):
         return _timestamp(rules.iso, name != "TimestampType")
     if name == "ArrayType":
-        return _list(reader_of(kind.element, rules))
+        return _list(_within(reader_of(kind.element, rules), rules))
     if name == "MapType":
-        return _map(reader_of(kind.value, rules), reader_of(kind.key, rules))
+        return _map(_within(reader_of(kind.value, rules), rules), reader_of(kind.key, rules))
     if name == "MultisetType":
-        return _map(_whole(32), reader_of(kind.element, rules))
+        return _map(_within(_whole(32), rules), reader_of(kind.element, rules))
     if isinstance(type_, RowType):
         reader = JsonReader(tuple((field.name, field.type) for field in type_.fields), rules)
         return lambda value: Row(*reader.read_values(value))
@@ -214,19 +262,27 @@ def reader_of(type_: LogicalType, rules: JsonRules) -> Read:
     return simple[name]
 
 
+_WRONG = (ValueError, TypeError, ArithmeticError)
+
+
+def _within(read: Read, rules: JsonRules) -> Read:
+    """Return a reader of elements: if errors are ignored, a wrong one is NULL, and the others stay."""
+
+    def read_or_null(value: Any) -> Any:
+        try:
+            return read(value)
+        except _WRONG:
+            return None
+
+    return read_or_null if rules.ignores_errors else read
+
+
 class JsonReader:
     """Reads the values of columns out of objects."""
 
     def __init__(self, columns: Columns, rules: JsonRules) -> None:
         self._readers = [(name, reader_of(type_, rules)) for name, type_ in columns]
         self._rules = rules
-
-    def parsed(self, message: bytes) -> Any:
-        """Parse a document; raises ``ValueError``."""
-        try:
-            return _decoder()(message)
-        except Exception as error:  # noqa: BLE001 - whatever the parser raises
-            raise ValueError(f"it is no JSON: {error}") from None
 
     def values(self, document: Any) -> list[Any] | None:
         """Return the values of columns; ``None`` for ``null``."""
@@ -245,7 +301,7 @@ class JsonReader:
             else:
                 try:
                     value = read(value)
-                except (ValueError, TypeError, ArithmeticError) as error:
+                except _WRONG as error:
                     if not self._rules.ignores_errors:
                         raise ValueError(f"field {name!r}: {error}") from None
                     value = None
@@ -318,13 +374,13 @@ class JsonBlocks:
 
 
 def json_text(value: Any) -> str:
-    """Return a value of the parser as JSON again, without spaces.
+    """Return a value of the parser as JSON again, without spaces; numbers with a fraction as DOUBLE.
 
     >>> json_text({"a": [NumberText("1.50"), None, "b"]})
-    '{"a":[1.50,null,"b"]}'
+    '{"a":[1.5,null,"b"]}'
     """
     if isinstance(value, NumberText):
-        return str(value)
+        return java_text(float(value))
     if isinstance(value, dict):
         return (
             f"{{{','.join(f'{json.dumps(key, ensure_ascii=False)}:{json_text(one)}' for key, one in value.items())}}}"
@@ -334,7 +390,19 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-_quoted: Callable[[str], str] = json.encoder.encode_basestring  # a tenth of the time of ``json.dumps``
+_quote: Callable[[str], str] = json.encoder.encode_basestring  # a tenth of the time of ``json.dumps``
+_PAIRS = re.compile("[\U00010000-\U0010ffff]")
+"""Characters that Flink writes as a pair of surrogates."""
+
+
+def _quoted(text: str) -> str:
+    written = _quote(text)
+    return written if text.isascii() else _PAIRS.sub(_as_pair, written)
+
+
+def _as_pair(found: re.Match[str]) -> str:
+    high, low = divmod(ord(found[0]) - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04X}\\u{0xDC00 + low:04X}"
 
 
 def timestamp_text(value: datetime.datetime, iso: bool, zoned: bool, precision: int = 6) -> str:
@@ -350,11 +418,9 @@ def timestamp_text(value: datetime.datetime, iso: bool, zoned: bool, precision: 
 
 
 def _decimal_writer(plain: bool) -> Callable[[Any], str]:
-    def write(value: Any) -> str:
-        shortened = Decimal(value).normalize(EXACT)
-        return format(shortened, "f") if plain else str(shortened)
-
-    return write
+    if plain:
+        return lambda value: format(Decimal(value), "f")
+    return lambda value: str(Decimal(value).normalize(EXACT))
 
 
 def writer_of(type_: LogicalType, rules: JsonRules) -> Callable[[Any], str]:
@@ -380,6 +446,8 @@ def writer_of(type_: LogicalType, rules: JsonRules) -> Callable[[Any], str]:
         return lambda value: f'"{base64.b64encode(value).decode()}"'
     if name in ("DateType", "TimeOfDayType"):
         return lambda value: f'"{value.isoformat()}"'
+    if name in ("FloatType", "DoubleType"):
+        return lambda value: java_text(value, type_) if math.isfinite(value) else f'"{java_text(value, type_)}"'
     return lambda value: java_text(value, type_)
 
 
@@ -444,10 +512,7 @@ def text_reader(type_: LogicalType, delimiter: str = ";") -> Read:
         read = text_reader(kind.element)
         return lambda text: [read(part) for part in text.split(delimiter)] if text else []
     if isinstance(type_, RowType):
-        readers = [text_reader(field.type) for field in type_.fields]
-        return lambda text: (
-            Row(*(read(part) for read, part in zip(readers, text.split(delimiter), strict=True))) if text else None
-        )
+        return _row_reader(type_, delimiter)
     if name in ("MapType", "MultisetType"):
         raise InvalidProgram(f"delimited text has no place for values of {type_}; cast the column to STRING.")
     if name in _BITS:
@@ -456,7 +521,41 @@ def text_reader(type_: LogicalType, delimiter: str = ";") -> Read:
         return lambda text: _date(
             _SHORT_DATE.sub(lambda match: f"{match[1]}-{match[2]:0>2}-{match[3]:0>2}", text.strip())
         )
-    return reader_of(type_, JsonRules())
+    if name == "TimeOfDayType":
+        return _whole_second
+    read = reader_of(type_, JsonRules())
+    return _untrimmed(read) if name == "DecimalType" else read
+
+
+def _row_reader(type_: RowType, delimiter: str) -> Read:
+    readers = [text_reader(field.type) for field in type_.fields]
+
+    def read_row(text: str) -> Row | None:
+        parts = text.split(delimiter) if text else []
+        if text and len(parts) < len(readers):
+            raise ValueError(f"it has {len(parts)} part(s) and not {len(readers)}")
+        return Row(*(read(part) for read, part in zip(readers, parts, strict=False))) if text else None
+
+    return read_row
+
+
+def _untrimmed(read: Read) -> Read:
+    def read_text(text: str) -> Any:
+        if text != text.strip():
+            raise ValueError(f"{text!r:.60} has spaces around the number")
+        return read(text)
+
+    return read_text
+
+
+_CLOCK = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?", re.ASCII)
+
+
+def _whole_second(text: str) -> datetime.time:
+    """Return a time of delimited text, whose fraction of a second does not count."""
+    if _CLOCK.fullmatch(text) is None:
+        raise ValueError(f"{text!r:.60} is no time such as '10:00:00'")
+    return datetime.time.fromisoformat(text.partition(".")[0])
 
 
 _SHORT_DATE = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)", re.ASCII)
@@ -487,8 +586,8 @@ def text_writer(type_: LogicalType, plain_decimals: bool | None = None) -> tuple
     if name in ("DateType", "TimeOfDayType"):
         return Types.STRING(), lambda value: value.isoformat()
     if name == "DecimalType" and plain_decimals is not None:
-        shorten = _decimal_writer(plain_decimals)
-        return Types.BIG_DEC(), lambda value: Decimal(shorten(value))
+        shown = "f" if plain_decimals else ""
+        return Types.BIG_DEC(), lambda value: Decimal(format(Decimal(value).normalize(EXACT), shown))
     plain = {
         "TinyIntType": Types.INT(), "SmallIntType": Types.INT(), "IntType": Types.INT(), "BigIntType": Types.LONG(),
         "FloatType": Types.FLOAT(), "DoubleType": Types.DOUBLE(), "BooleanType": Types.BOOLEAN(),

@@ -362,9 +362,6 @@ class TopicTable(ScanTable, SinkTable):
     def sink(self, stream: Any) -> Any:
         """Write the rows."""
         options, asked = self._options, [key for key, _ in self._context.metadata]
-        read_only = [key for key in asked if key not in _WRITABLE]
-        if read_only:
-            raise self._wrong(f"metadata {read_only[0]!r} cannot be written; declare its column VIRTUAL.")
         if len(options["topic"]) != 1:
             raise self._wrong("one 'topic' is needed to write, and no pattern.")
         first = len(self._context.names)

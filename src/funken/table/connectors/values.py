@@ -344,6 +344,10 @@ class ValuesFactory(TableFactory):
         pairs = f"{options['readable-metadata']},{options['writable-metadata']}".split(",")
         return dict(pair.strip().split(":", 1) for pair in pairs if ":" in pair)
 
+    def writable_of(self, context: TableContext) -> list[str]:
+        """Return the keys of ``writable-metadata``."""
+        return [pair.split(":")[0].strip() for pair in self._options(context)["writable-metadata"].split(",")]
+
     def scan(self, context: TableContext) -> ScanTable:
         """Return a scan of the rows."""
         return ValuesScan(context, self._options(context))

@@ -51,7 +51,7 @@ def _two_phases(node: Any, config: Any) -> str:
         wanted.append("'table.exec.mini-batch.enabled' to 'true'")
     keys = [f"table.exec.mini-batch.{name}" for name in ("allow-latency", "size")]
     wanted += [f"'{key}' to a positive long value" for key in keys if option(key) <= 0]
-    if option("table.optimizer.agg-phase-strategy").upper() == "ONE_PHASE":
+    if option("table.optimizer.agg-phase-strategy") == "ONE_PHASE":
         wanted.append("'table.optimizer.agg-phase-strategy' to 'AUTO' or 'TWO_PHASE'")
     return (
         f"[ADVICE] You might want to enable local-global two-phase optimization by configuring ({', '.join(wanted)})."

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from funken.columnar.block import Block
+from funken.errors import ValueDoesNotFit
 from funken.expr.sql.types import arrow_type
 from funken.types.row import Row, RowKind, make_row
 
@@ -313,7 +314,16 @@ class BlockSchema:
         kinds = [row._kind.value if type(row) is Row else INSERT for row in rows]
         marks = np.array(kinds, np.int8) if any(kinds) else None
         columns: Any = zip(*rows, strict=True) if rows else [()] * len(self)
-        arrays = [from_python(list(values), each) for values, each in zip(columns, self.types, strict=True)]
+        try:
+            arrays = [from_python(list(values), each) for values, each in zip(columns, self.types, strict=True)]
+        except ValueError:
+            wrong = next((row for row in rows if len(row) != len(self)), None)
+            if wrong is None:
+                raise
+            raise ValueDoesNotFit(
+                f"a row has {len(wrong)} values, {wrong!r:.100}, but there are {len(self)} columns: "
+                f"{', '.join(self.names)}. Give one value per column, or declare another type."
+            ) from None
         return TableBlock(pa.RecordBatch.from_arrays(arrays, schema=self.arrow), marks)
 
     def rows(self, block: TableBlock) -> list[Row]:

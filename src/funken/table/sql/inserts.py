@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from funken.errors import FunkenError
@@ -12,8 +13,6 @@ from funken.table.catalog import InvalidTable, ResolvedTable, TableColumn
 from funken.table.logical import LogicalNode, LogicalSink, project
 from funken.table.types import (
     ArrayType,
-    BinaryType,
-    CharType,
     DateType,
     DecimalType,
     DoubleType,
@@ -25,11 +24,12 @@ from funken.table.types import (
     MultisetType,
     NullType,
     RowType,
+    SizedType,
     TimeOfDayType,
     TimestampType,
-    is_bytes,
+    VarBinaryType,
+    VarCharType,
     is_numeric,
-    is_text,
 )
 
 
@@ -129,7 +129,8 @@ def implicit(
     if isinstance(source, NullType):
         return null(target)
     if same(source, target):
-        return node
+        renamed = _with_names(source, target)
+        return node if renamed == source else _cast(node, renamed)
     if not castable(source, target):
         place = next(index for index, other in enumerate(wanted) if other.name == column.name)
         raise _mismatch(plan, table, wanted, f"Incompatible types for sink column '{column.name}' at position {place}.")
@@ -143,20 +144,31 @@ def _cast(node: Node, target: LogicalType) -> Node:
         raise InvalidTable(str(error)) from error
 
 
+def _with_names(source: LogicalType, target: LogicalType) -> LogicalType:
+    """Return a type whose rows have their fields' names from another: fields are written by position."""
+    if isinstance(source, RowType) and isinstance(target, RowType):
+        fields = (
+            replace(own, name=theirs.name, type=_with_names(own.type, theirs.type))
+            for own, theirs in zip(source.fields, target.fields, strict=True)
+        )
+        return replace(source, fields=tuple(fields))
+    if isinstance(source, ArrayType | MultisetType) and isinstance(target, ArrayType | MultisetType):
+        return replace(source, element=_with_names(source.element, target.element))
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        return replace(source, key=_with_names(source.key, target.key), value=_with_names(source.value, target.value))
+    return source
+
+
 def same(source: LogicalType, target: LogicalType) -> bool:
-    """Return True if values of a type are values of the other as they are; nullability is checked at the sink."""
+    """Return True if values of a type are values of the other but for names of fields; the sink checks nullability."""
     if isinstance(source, RowType) and isinstance(target, RowType):
         return len(source.types) == len(target.types) and all(map(same, source.types, target.types))
     if isinstance(source, ArrayType | MultisetType) and type(source) is type(target):
         return same(source.element, target.element)
     if isinstance(source, MapType) and isinstance(target, MapType):
         return same(source.key, target.key) and same(source.value, target.value)
-    if is_text(source) and is_text(target) and isinstance(target, CharType) == isinstance(source, CharType):
-        return True  # lengths are the business of the sink
-    if is_text(source) and is_text(target) and not isinstance(target, CharType):
-        return True
-    if is_bytes(source) and is_bytes(target):
-        return isinstance(target, BinaryType) == isinstance(source, BinaryType)
+    if isinstance(target, VarCharType | VarBinaryType) and isinstance(source, SizedType):
+        return source.family == target.family and source.length <= target.length
     return source.as_nullable() == target.as_nullable()
 
 
@@ -170,8 +182,8 @@ def castable(source: LogicalType, target: LogicalType) -> bool:
         return castable(source.element, target.element)
     if isinstance(source, MapType) and isinstance(target, MapType):
         return castable(source.key, target.key) and castable(source.value, target.value)
-    if (is_text(source) and is_text(target)) or (is_bytes(source) and is_bytes(target)):
-        return True
+    if isinstance(source, SizedType) and isinstance(target, SizedType):  # of any length to a fixed one: only by CAST
+        return source.family == target.family and (type(source) is type(target) or target.varying)
     if isinstance(target, DecimalType | DoubleType):
         return is_numeric(source)
     if isinstance(target, FloatType):
