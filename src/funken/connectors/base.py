@@ -541,6 +541,17 @@ class Source(Generic[T_co]):
     """Whether readers give blocks of a form of their own, for any program: then a record costs little, and a block much."""
 
     @property
+    def folders(self) -> tuple[str, ...]:
+        """The files and folders that it reads.
+
+        >>> from funken import CollectionSource, FileSource
+        >>> from funken.connectors.files.line_files import LineFormat
+        >>> FileSource.for_format(LineFormat(), "/logs/a.txt").build().folders, CollectionSource([1]).folders
+        (('/logs/a.txt',), ())
+        """
+        return ()
+
+    @property
     def index_columns(self) -> IndexColumns | None:
         """The range and function from which readers make columns, if they can; ``None``: they emit records only.
 

@@ -11,6 +11,7 @@ from funken.dataframe import arguments as given
 from funken.dataframe.arguments import Flags
 from funken.dataframe.joining import joined
 from funken.dataframe.types import DataType
+from funken.plan.advice import missing_name
 from funken.table.expression import Expression, sql_literal
 from funken.table.expression import col as table_col
 from funken.table.expression import lit as table_lit
@@ -91,7 +92,7 @@ class DataFrame:
     def __getattr__(self, name: str) -> Expression:
         if not name.startswith("_") and not keyword.iskeyword(name) and name in self._table.names:
             return table_col(name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}, and no column of that name.")
+        raise AttributeError(missing_name(type(self), name, self._table.names), name=name, obj=None)
 
     def select(self, *columns: Any, **projections: Expression) -> DataFrame:
         """Choose columns, by name or as expressions, alone or in lists; named expressions come last.

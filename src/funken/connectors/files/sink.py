@@ -292,6 +292,11 @@ class FileSink(Sink):
     compact_strategy: FileCompactStrategy | None = None
     compactor: FileCompactor | None = None
 
+    @property
+    def folder(self) -> str:
+        """The base path."""
+        return self.base_path
+
     def __post_init__(self) -> None:
         """Make the base path mean the same in every process."""
         try:

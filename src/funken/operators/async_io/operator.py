@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from dataclasses import field
 from functools import partial
 from queue import Empty
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from funken.dataclass import dataclass
@@ -501,9 +502,14 @@ class AsyncWaitLogic(Operator):
         if isinstance(result, Iterable) and not isinstance(result, str | bytes):
             return list(result)
         what = "cannot be none" if result is None else f"should be of list type, but is {result!r}"
+        written = getattr(self._function, "_function", None)  # of a plain async def
+        place = (
+            f"function {written.__name__!r}"
+            if isinstance(written, FunctionType)
+            else (f"methods 'async_invoke' and 'timeout' of class {type(self._function).__name__!r}")
+        )
         raise TypeError(
-            f"The result of AsyncFunction {what}. Please check the methods 'async_invoke' and 'timeout' of class "
-            f"{type(self._function).__name__!r}: return a list, an empty one for no result."
+            f"The result of AsyncFunction {what}. Please check the {place}: return a list, an empty one for no result."
         )
 
     @staticmethod
@@ -513,7 +519,10 @@ class AsyncWaitLogic(Operator):
 
 
 def _no_timeout(value: Any) -> NoReturn:
-    raise TimeoutError(f"Async function call has timed out for input: {value}")
+    raise TimeoutError(f"Async function call has timed out for input: {value}. {REMEDY_TIMEOUT}")
+
+
+REMEDY_TIMEOUT = "Raise timeout=, or return results from timeout() of an AsyncFunction."
 
 
 def _nothing(*arguments: Any) -> None:
