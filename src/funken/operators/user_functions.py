@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from types import BuiltinMethodType, CodeType, CoroutineType, FunctionType, GeneratorType, MethodType
+from types import BuiltinMethodType, CodeType, CoroutineType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any, TypeVar
 
 from funken.columnar.bytecode import changes_of_names, counted_in_self, gives_conditions, returns_only_none
@@ -150,6 +150,40 @@ def lost_results(call: object) -> str | None:
     place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
     fact = "yields, so it is a generator, and what it gives to return is lost"
     return f"its function {code.co_name!r} ({place}) {fact}. Yield each result, as in yield from results, and return nothing."
+
+
+def blocks(call: object) -> str | None:
+    """Return the warning for a coroutine function that calls what blocks its thread; else ``None``.
+
+    >>> import time
+    >>> async def price(item):
+    ...     time.sleep(1)
+    >>> blocks(price).partition(" calls ")[2]
+    'time.sleep(), which stops all requests of the subtask. Await an asynchronous client, or give blocking(function).'
+    """
+    function = getattr(call, "__func__", call)
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is None or not code.co_flags & CO_COROUTINE:
+        return None
+    for name in code.co_names:
+        module = function.__globals__.get(name)
+        found = [each for each in _BLOCKING.get(getattr(module, "__name__", ""), ()) if each in code.co_names]
+        if isinstance(module, ModuleType) and found:
+            place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
+            remedy = (
+                "which stops all requests of the subtask. Await an asynchronous client, or give blocking(function)."
+            )
+            return f"its function {code.co_name!r} ({place}) calls {name}.{found[0]}(), {remedy}"
+    return None
+
+
+_BLOCKING = {
+    "time": ("sleep",),
+    "requests": ("get", "post", "put", "patch", "delete", "request"),
+    "httpx": ("get", "post", "put", "patch", "delete", "request"),
+    "subprocess": ("run", "check_output", "check_call", "call"),
+}
+"""Functions of modules that block their thread."""
 
 
 def changes_globals(call: Callable[..., Any]) -> str | None:
@@ -316,7 +350,7 @@ def hint_of(error: BaseException, record: Any = None) -> str:
 def _hint_of(error: BaseException, record: Any) -> str:
     if isinstance(error, AttributeError) and error.name is not None:
         return _hint_of_attribute(error.obj, error.name, record)
-    has = fields_of(record)
+    has = fields_of(record) or fields_of(next(iter(_arguments(error)), None))  # a match, say, is no record
     text = str(error)
     if isinstance(error, LookupError) and has and "no field" not in text:
         return f"The record {has}."
@@ -324,6 +358,8 @@ def _hint_of(error: BaseException, record: Any) -> str:
         return ""
     if "State'" in text:
         return "A state is read with value() or get(), and written with update() or add()."
+    if "datetime.timedelta'" in text:
+        return "Timestamps and times of timers are milliseconds: add a number of ms, such as 5000."
     if "'NoneType'" in text:
         return (
             "None may be a state that was never updated, ctx.timestamp() of a record without one, a missing field, or the "
@@ -338,15 +374,20 @@ def _hint_of(error: BaseException, record: Any) -> str:
     return f"The record {has}." if "indices must be" in text and has else ""
 
 
-def _result_so_far(error: BaseException, record: Any) -> str | None:
-    """Return the remedy for a reduce function whose first result was no record; ``None`` for any other function."""
+def _arguments(error: BaseException) -> list[Any]:
+    """Return the arguments of the function that raised, without ``self``."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     if trace is None:
-        return None
+        return []
     code, values = trace.tb_frame.f_code, trace.tb_frame.f_locals
-    arguments = [values.get(name) for name in code.co_varnames[: code.co_argcount] if name != "self"]
+    return [values.get(name) for name in code.co_varnames[: code.co_argcount] if name != "self"]
+
+
+def _result_so_far(error: BaseException, record: Any) -> str | None:
+    """Return the remedy for a reduce function whose first result was no record; ``None`` for any other function."""
+    arguments = _arguments(error)
     if len(arguments) != 2 or arguments[1] is not record or type(arguments[0]) is type(record):
         return None
     return (

@@ -97,6 +97,8 @@ _OF_TABLES = {
 
 def _of_name(error: AttributeError) -> str:
     kind = error.obj if isinstance(error.obj, type) else type(error.obj)
+    if error.name == "get_runtime_context" and any(map(_is_ours, kind.__mro__)):
+        return "The runtime context comes to open(self, runtime_context): ask it for states there."
     if error.obj is None or error.name is None or error.name.startswith("_") or not _is_ours(kind):
         return ""
     article = "An" if kind.__name__[0] in "AEIOU" else "A"

@@ -30,6 +30,7 @@ from funken.table.rendering import path_parts
 from funken.table.result import ResultKind, TableResult
 from funken.table.schema import ResolvedSchema
 from funken.table.table import Table, TablePipeline
+from funken.types.callables import check_kind
 from funken.types.row import Row
 
 if TYPE_CHECKING:
@@ -730,4 +731,5 @@ def _settings(given: EnvironmentSettings | Configuration | None) -> EnvironmentS
         return given
     if given is None:
         return EnvironmentSettings()
+    check_kind(given, Configuration, "TableEnvironment.create()", "Give EnvironmentSettings.in_batch_mode(), say.")
     return EnvironmentSettings.new_instance().with_configuration(given).build()

@@ -33,6 +33,7 @@ from funken.metrics.registry import Counter
 from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, CacheSpec, ResultCache
 from funken.operators.base import Operator, OperatorContext, Output, RuntimeContext, Timestamps, Values
 from funken.operators.results import Results
+from funken.operators.user_functions import blocks
 from funken.timing.clock import Clock, SystemClock, TimedQueue
 
 if TYPE_CHECKING:
@@ -320,6 +321,9 @@ class AsyncWaitLogic(Operator):
             self._function.async_invoke, self._spec.retry, self._clock, self._notify, self._retries
         )
         self._opened = True
+        blocking = blocks(self._written) or blocks(self._function.async_invoke)
+        if blocking is not None:
+            self.context.warn("blocking", blocking)
         opened = getattr(self._function, "open", _nothing)(RuntimeContext(self.context))
         if inspect.iscoroutine(opened):
             self._requests.run(opened)
@@ -498,11 +502,16 @@ class AsyncWaitLogic(Operator):
         if self._shared.get(request.key) is request:  # else it was too old to be joined, and has a successor
             del self._shared[request.key]
 
+    @property
+    def _written(self) -> object:
+        """The plain ``async def`` of the program, if it gave one."""
+        return getattr(self._function, "_function", None)
+
     def _checked(self, value: Any, result: Any) -> list[Any]:
         if isinstance(result, Iterable) and not isinstance(result, str | bytes):
             return list(result)
         what = "cannot be none" if result is None else f"should be of list type, but is {result!r}"
-        written = getattr(self._function, "_function", None)  # of a plain async def
+        written = self._written
         place = (
             f"function {written.__name__!r}"
             if isinstance(written, FunctionType)
