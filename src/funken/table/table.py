@@ -110,9 +110,10 @@ class Table:
     # ---- columns
 
     def _query(self, build: Callable[[Rendering, str], str], windows: dict[str, Any] | None = None) -> Table:
-        self._environment.unused = True
         with Rendering(self._environment, windows) as rendering:
-            return Table(self._environment, rendering.bound(build(rendering, rendering.table(self))))
+            table = Table(self._environment, rendering.bound(build(rendering, rendering.table(self))))
+        self._environment.unused = True
+        return table
 
     def select(self, *fields: Any) -> Table:
         """Compute columns; aggregates are over all rows."""
