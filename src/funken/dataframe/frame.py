@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import keyword
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from funken.dataframe import arguments as given
 from funken.dataframe.arguments import Flags
@@ -79,7 +79,13 @@ class DataFrame:
     def __repr__(self) -> str:
         return f"<DataFrame {self._table.plan.row_type}>"
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: str) -> Expression: ...
+
+    @overload
+    def __getitem__(self, key: list[Any] | tuple[Any, ...] | Expression) -> DataFrame: ...
+
+    def __getitem__(self, key: object) -> Expression | DataFrame:
         """Return a column by its name, a frame of some columns by a list, or one of some rows by a condition."""
         if isinstance(key, str):
             return table_col(key)
