@@ -38,8 +38,7 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from funken.state.handles import ListState, ReducingState, ValueState
-from funken.state.maps import MapState
+from funken.state.handles import ListState, MapState, ReducingState, ValueState
 from funken.table import EnvironmentSettings, Table, TableEnvironment, col
 from funken.table.expression import Expression
 from funken.testing import local
