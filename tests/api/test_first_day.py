@@ -625,7 +625,7 @@ def test_a_misspelt_name_is_guessed(env, take, message):
         (lambda: Pattern.start, r"A Pattern has, for example: "),
         (lambda: Mean().get_runtime_context(), r"The runtime context comes to open\(self, runtime_context\)"),
         (
-            lambda: WatermarkStrategy.for_bounded_out_of_orderness(),
+            WatermarkStrategy.for_bounded_out_of_orderness,
             r"for_bounded_out_of_orderness\(max_out_of_orderness\): ",
         ),
         (lambda: GlobalWindows.create(5), r"GlobalWindows.create\(\)"),
