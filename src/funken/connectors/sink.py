@@ -427,7 +427,7 @@ class Sink(Generic[T_contra]):
     [('to',), ('be',)]
     """
 
-    folder: ClassVar[Any] = None
+    written_folder: ClassVar[Any] = None
     """The folder of a sink of files, else ``None``."""
     takes_columns = False
     """True if ``write`` takes blocks of columns as they are; else it is given lists."""

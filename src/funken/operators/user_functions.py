@@ -166,7 +166,7 @@ def blocks(call: object) -> str | None:
     if code is None or not code.co_flags & CO_COROUTINE:
         return None
     for name in code.co_names:
-        module = function.__globals__.get(name)
+        module = getattr(function, "__globals__", {}).get(name)
         found = [each for each in _BLOCKING.get(getattr(module, "__name__", ""), ()) if each in code.co_names]
         if isinstance(module, ModuleType) and found:
             place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"

@@ -293,7 +293,7 @@ class FileSink(Sink):
     compactor: FileCompactor | None = None
 
     @property
-    def folder(self) -> str:
+    def written_folder(self) -> str:
         """The base path."""
         return self.base_path
 

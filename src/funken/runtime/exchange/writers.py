@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from math import inf
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, TypeAlias
 
 from funken.columnar.block import Block, RowBlock, TupleBlock
 from funken.errors import InvalidProgram, KeyNotHashable
@@ -252,7 +252,7 @@ class CustomWriter(EdgeWriter):
         stamps = self._align(timestamps)
         for position, value in enumerate(values):
             target = self._partition(self._key(value), self.targets)
-            if not isinstance(target, SupportsIndex) or not 0 <= target < self.targets:
+            if not hasattr(target, "__index__") or not 0 <= target < self.targets:
                 raise InvalidProgram(
                     f"the partitioner after operator {self._operator!r} returned {target!r} for {value!r}; it must be "
                     f"from 0 to {self.targets - 1}, the parallelism of the next operator less one."
