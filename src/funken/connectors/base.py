@@ -645,8 +645,8 @@ class Source(Generic[T_co]):
         """The files and folders that it reads.
 
         >>> from funken import CollectionSource, FileSource
-        >>> from funken.connectors.files.line_files import LineFormat
-        >>> FileSource.for_format(LineFormat(), "/logs/a.txt").build().folders, CollectionSource([1]).folders
+        >>> from funken import StreamFormat
+        >>> FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/logs/a.txt").build().folders, CollectionSource([1]).folders
         (('/logs/a.txt',), ())
         """
         return ()

@@ -30,8 +30,8 @@ def advise(error: BaseException) -> None:
     ...     words.key_by(len)
     ... except AttributeError as error:
     ...     advise(error)
-    ...     print(error.__notes__[0][:33])
-    A DataSet has, for example: join(
+    ...     print(error.__notes__[0].partition(":")[0], "group_by()" in error.__notes__[0])
+    A DataSet has, for example True
     """
     note = _of_name(error) if isinstance(error, AttributeError) else ""
     if isinstance(error, TypeError):

@@ -294,7 +294,12 @@ class FileSink(Sink):
 
     @property
     def written_folder(self) -> str:
-        """The base path."""
+        """The base path.
+
+        >>> from funken import Encoder
+        >>> FileSink.for_row_format("/out", Encoder.simple_string_encoder()).build().written_folder
+        '/out'
+        """
         return self.base_path
 
     def __post_init__(self) -> None:

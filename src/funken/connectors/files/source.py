@@ -121,7 +121,12 @@ class FileSource(Source):
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The paths, absolute."""
+        """The paths, absolute.
+
+        >>> from funken import StreamFormat
+        >>> FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/logs/a.txt").build().folders
+        ('/logs/a.txt',)
+        """
         return self.paths
 
     @staticmethod
