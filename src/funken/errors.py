@@ -8,11 +8,13 @@ remedy, in this order.
 from __future__ import annotations
 
 import enum
+import os
 import re
 import traceback
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
+_NOT_OF_A_PROGRAM = (str(_PACKAGE), "<funken", os.path.dirname(os.__file__))
 # A frame as Python prints it: the place, then lines that are further indented. Workers may have Funken elsewhere.
 _OWN_FRAME = re.compile(
     rf'^  File "(?:(?:{re.escape(str(_PACKAGE))}|[^"\n]*site-packages[\\/]funken)[\\/]|<funken )[^"\n]*", line .*\n(?:    .*\n)*',
@@ -65,7 +67,7 @@ class FunkenError(Exception):
         text = without_own_frames(f"{type(self).__name__}: {self}")
         frames = [
             frame for frame in traceback.extract_tb(self.__traceback__)
-            if not frame.filename.startswith((str(_PACKAGE), "<funken")) and "site-packages" not in frame.filename
+            if not frame.filename.startswith(_NOT_OF_A_PROGRAM) and "site-packages" not in frame.filename
             and (frame.filename != "<string>" or frame.name == "<module>")  # code of a dataclass
         ]  # fmt: skip
         if not frames:

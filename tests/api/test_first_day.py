@@ -3,14 +3,21 @@
 import re
 import subprocess
 import sys
+import time
+from datetime import timedelta
 
 import pytest
 
 import funken
 from funken import (
+    AggregateFunction,
+    AsyncDataStream,
+    BroadcastProcessFunction,
     Configuration,
     CountTrigger,
     DataGeneratorSource,
+    Encoder,
+    FileSink,
     FilterFunction,
     GlobalWindows,
     InvalidProgram,
@@ -18,6 +25,8 @@ from funken import (
     ListStateDescriptor,
     OutputTag,
     ProcessFunction,
+    Row,
+    SlidingEventTimeWindows,
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
@@ -25,8 +34,11 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
+from funken.cep import CEP, Pattern
 from funken.connectors.kafka import KafkaSource
+from funken.dataset import ExecutionEnvironment
 from funken.errors import InvalidConfiguration, OperatorFailed
+from funken.plan.advice import advise
 from funken.runtime.driver.diagnosis import JobDiagnosis
 
 counted = 0
@@ -127,6 +139,52 @@ def tally(value):
     return value
 
 
+class Mean(AggregateFunction):
+    """Never made: the class itself is given."""
+
+
+class Rules(BroadcastProcessFunction):
+    """Never run."""
+
+
+class Lost(ProcessFunction):
+    def process_element(self, value, ctx):
+        if value > 1:
+            return [value]
+        yield value
+
+
+def lost(value):
+    if value > 1:
+        return [value]
+    yield value
+
+
+class Append(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.seen = runtime_context.get_list_state(ListStateDescriptor("seen"))
+
+    def process_element(self, value, ctx):
+        self.seen.append(value)
+
+
+class Described(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.seen = ValueStateDescriptor("seen")
+
+    def process_element(self, value, ctx):
+        yield self.seen.value()
+
+
+async def scalar(value):
+    return value
+
+
+async def sleepy(value):
+    time.sleep(0)
+    return [value]
+
+
 class TextFilter(FilterFunction):
     def filter(self, value):
         return "no"
@@ -218,6 +276,59 @@ REFUSED = {
     "the class of windows": (
         lambda env: env.from_collection([1]).key_by(str).window(TumblingEventTimeWindows),
         r"window\(\) needs a WindowAssigner.* That is the class",
+    ),
+    "the class of an aggregate": (
+        lambda env: env.from_collection([1]).key_by(str).count_window(1).aggregate(Mean),
+        r"aggregate\(\) needs an AggregateFunction object, but got .*Give an object: Mean\(\)",
+    ),
+    "a function for a window function object": (
+        lambda env: env.from_collection([1]).key_by(str).count_window(1).process(lambda records: records),
+        r"needs a ProcessWindowFunction, .*apply\(\) takes a function of the key, the window and the records",
+    ),
+    "one function for two streams": (
+        lambda env: env.from_collection([1]).connect(env.from_collection([2])).map(lambda value: value),
+        "a CoMapFunction with the methods .* is needed, .*Define a subclass of CoMapFunction",
+    ),
+    "a broadcast without states": (
+        lambda env: env.from_collection([1]).connect(env.from_collection([2]).broadcast()).process(Rules()),
+        r"Give the stream beside it its states: broadcast\(MapStateDescriptor",
+    ),
+    "a text for the count of a trigger": (lambda env: CountTrigger.of("3"), "CountTrigger needs an int, but got '3'"),
+    "a number for an evictor": (
+        lambda env: env.from_collection([1]).key_by(str).count_window(2).evictor(5),
+        r"evictor\(\) needs an Evictor, but got 5. Give CountEvictor",
+    ),
+    "a text for the tag of late records": (
+        lambda env: env.from_collection([1]).key_by(str).window(GlobalWindows.create()).side_output_late_data("late"),
+        r"side_output_late_data\(\) needs an OutputTag, but got 'late'. Give OutputTag\('late'\)",
+    ),
+    "a text for a time to live": (
+        lambda env: ValueStateDescriptor("seen").enable_time_to_live("1 h"),
+        r"needs a StateTtlConfig, but got '1 h'. Give StateTtlConfig.new_builder\('1 h'\).build\(\)",
+    ),
+    "a delay that is negative": (
+        lambda env: WatermarkStrategy.for_bounded_out_of_orderness("-5 s"),
+        r"for_bounded_out_of_orderness\(\) needs a delay from 0 ms on, but got -5000 ms",
+    ),
+    "a function for a collection": (
+        lambda env: env.from_collection(keep_large),
+        r"needs a list or another collection, .*Call the function: put \(\)",
+    ),
+    "a pattern's condition without return": (
+        lambda env: Pattern.begin("large").where(keep_large),
+        r"pattern 'large': its function 'keep_large' \(.*\) returns nothing. Return the condition",
+    ),
+    "a function of a match with two parameters": (
+        lambda env: CEP.pattern(env.from_collection([1]), Pattern.begin("one")).select(lambda one, two: one),
+        r"select\(\) calls its function with 1 argument \(the match\), but '<lambda>' takes \(one, two\)",
+    ),
+    "a function of a match without return": (
+        lambda env: CEP.pattern(env.from_collection([1]), Pattern.begin("one")).select(keep_large),
+        r"select\(\): its function 'keep_large' .* returns nothing. Return the result",
+    ),
+    "a function for an output of a batch program": (
+        lambda env: ExecutionEnvironment.create_local_environment().from_elements(1).output(print),
+        r"output\(\) needs an OutputFormat, .*write_as_text\(\)",
     ),
     "a number for windows": (
         lambda env: env.from_collection([1]).key_by(str).window(5),
@@ -425,6 +536,41 @@ class NoState(KeyedProcessFunction):
             r"Set self.count in open.* It defines opne\(\), not open",
         ),
         (
+            [("a", 1)] * 3,
+            lambda stream: stream.key_by(len).reduce(lambda a, b: a[1] + b[1]),
+            "The result so far is the int 2, and the record a tuple: a reduce function returns a whole record",
+        ),
+        (
+            [Row(1)],
+            lambda stream: stream.map(lambda row: row["n"]),
+            r"no field 'n'.* Write row\[0\], or make it with names",
+        ),
+        (
+            [1],
+            lambda stream: stream.process(lambda n, ctx: ctx.output("late", n)),
+            r"needs an OutputTag, but got 'late'",
+        ),
+        ([1], lambda stream: stream.key_by(str).process(Append()), r"Use add\(\)"),
+        ([1], lambda stream: stream.key_by(str).process(Described()), "A descriptor only describes a state"),
+        (
+            [1],
+            lambda stream: stream.key_by(str).process(lambda n, ctx: ctx.get_state("seen")),
+            r"The runtime context has get_state\(\): open\(self, runtime_context\) gets it",
+        ),
+        ([1], lambda stream: stream.map(lambda n: n + timedelta(1)), "Timestamps and times of timers are milliseconds"),
+        (
+            [1],
+            lambda stream: (
+                CEP.pattern(stream, Pattern.begin("one")).in_processing_time().select(lambda match: match["once"])
+            ),
+            "The record has the field 'one'",
+        ),
+        (
+            [1],
+            lambda stream: AsyncDataStream.ordered_wait(stream, scalar, "5 s"),
+            "should be of list type, but is 1. Please check the function 'scalar': return a list",
+        ),
+        (
             [1],
             lambda stream: stream.key_by(str).process(WrongState()),
             "needs a ValueStateDescriptor, but got ListStateD",
@@ -448,6 +594,9 @@ def test_a_method_that_is_not_called_is_no_record(env):
     [
         (lambda env: env.form_collection, "Did you mean from_collection"),
         (lambda env: env.from_collection([1]).fliter, "Did you mean filter"),
+        (lambda env: env.from_collection([1]).reduceByKey, r"use key_by\(\) and reduce\(\)"),
+        (lambda env: env.from_collection([1]).peek, r"map\(\) with a function that returns its record"),
+        (lambda env: env.from_collection([1]).turn, "It has, for example: "),
         (lambda env: env.from_collection([1]).print().nmae, "Did you mean name"),
         (lambda env: env.from_collection([1]).key_by(str).count_window(2).agregate, "Did you mean aggregate"),
         (lambda env: env.from_collection([1]).key_by(str).count_window(2).print, "streams have it, and reduce"),
@@ -463,6 +612,54 @@ def test_a_method_that_is_not_called_is_no_record(env):
 def test_a_misspelt_name_is_guessed(env, take, message):
     with pytest.raises(AttributeError, match=message):
         take(env)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "note"),
+    [
+        (
+            lambda: ExecutionEnvironment.create_local_environment().from_elements(1).key_by,
+            r"A DataSet has, .*group_by\(\)",
+        ),
+        (lambda: Pattern.begin("a").follow, r"A Pattern has, for example: followed_by\(\)"),
+        (lambda: Pattern.start, r"A Pattern has, for example: "),
+        (lambda: Mean().get_runtime_context(), r"The runtime context comes to open\(self, runtime_context\)"),
+        (
+            WatermarkStrategy.for_bounded_out_of_orderness,
+            r"for_bounded_out_of_orderness\(max_out_of_orderness\): ",
+        ),
+        (lambda: GlobalWindows.create(5), r"GlobalWindows.create\(\)"),
+        (lambda: CountTrigger(size=1), r"^CountTrigger\(window_size\)"),
+    ],
+)
+def test_a_note_has_the_names_or_the_parameters_that_there_are(mistake, note):
+    with pytest.raises((AttributeError, TypeError)) as raised:
+        mistake()
+    advise(raised.value)
+
+    assert re.search(note, "".join(raised.value.__notes__))
+
+
+def test_errors_of_the_program_get_no_note():
+    class GlobalWindows:
+        @staticmethod
+        def create():
+            """Take nothing."""
+
+    for mistake in (lambda: GlobalWindows.create(5), lambda: GlobalWindows.made, lambda: [].add, len):
+        with pytest.raises((AttributeError, TypeError)) as raised:
+            mistake()
+        advise(raised.value)
+        assert not hasattr(raised.value, "__notes__")
+
+
+def test_a_sink_in_the_folder_of_a_source_is_warned_of(env, tmp_path, caplog):
+    (tmp_path / "a.txt").write_text("a\n")
+    sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
+    env.read_text_file(str(tmp_path)).sink_to(sink)
+    env.execute()
+
+    assert re.search("it writes to .*out, which .* reads: the next run takes the results for records", caplog.text)
 
 
 def test_a_misspelt_import_is_guessed():
@@ -523,6 +720,37 @@ def test_a_map_gives_no_generator(env):
             "a builtin_function_or_method is always true. Call it",
         ),
         (lambda stream: stream.key_by(str).filter(TextFilter()), "'filter' .* returned the str 'no'"),
+        (
+            lambda stream: stream.flat_map(lost),
+            "'lost' .* yields, so it is a generator, and what it gives to return is lost",
+        ),
+        (
+            lambda stream: stream.process(Lost()),
+            "'process_element' .* what it gives to return is lost. Yield each result",
+        ),
+        (
+            lambda stream: AsyncDataStream.ordered_wait(stream, sleepy, "5 s"),
+            r"'sleepy' .* calls time.sleep\(\), which stops",
+        ),
+        (
+            lambda stream: (
+                stamped(stream, 1_704_067_200_000)
+                .key_by(str)
+                .window(SlidingEventTimeWindows.of("1 s", "5 s"))
+                .reduce(max)
+            ),
+            "its windows of 1 s begin every 5 s, so records between two windows are in none",
+        ),
+        (
+            lambda stream: (
+                stamped(stream, 1_704_067_200_000).key_by(str).window(TumblingEventTimeWindows.of(5)).reduce(max)
+            ),
+            "its windows last 5 ms: a number is milliseconds. Write a text .* such as '5 s'",
+        ),
+        (
+            lambda stream: stream.key_by(str).window(TumblingProcessingTimeWindows.of(5)).reduce(max),
+            "its windows last 5 ms: a number is milliseconds",
+        ),
         (lambda stream: stream.flat_map(keep_large), "'keep_large' .* returns nothing, so no record comes of it"),
         (lambda stream: stream.map(remember), "'remember' .* changes 'seen', of which"),
         (lambda stream: stream.map(tally), "'tally' .* changes 'tallies', of which"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, assert_type
 
+import funken.dataframe as frames
 from funken import (
     AggregateFunction,
     AsyncDataStream,
@@ -38,6 +39,8 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.state.handles import ListState, MapState, ReducingState, ValueState
+from funken.table import EnvironmentSettings, Table, TableEnvironment, col
+from funken.table.expression import Expression
 from funken.testing import local
 
 PROGRAMS: list[Callable[[], None]] = []
@@ -439,3 +442,16 @@ def dicts_by_name() -> None:
 def count_in_windows() -> None:
     counts = orders().key_by(lambda order: order.shop).window(TumblingEventTimeWindows.of("1 min")).count()
     counts.execute_and_collect(limit=1)
+
+
+@program
+def tables_and_frames() -> None:
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    sales = tables.from_elements([("tea", 1)], ["item", "n"])
+    totals = sales.group_by(col("item")).select(col("item"), col("n").sum.alias("total"))
+    assert_type(totals.order_by(col("total").desc).limit(3), Table)
+
+    frame = frames.from_table(sales)
+    assert_type(frame["n"], Expression)
+    assert_type(frame[["item"]], frames.DataFrame)
+    assert_type(frame.filter(frame["n"] > 1).group_by("item").agg(total=frame["n"].sum), frames.DataFrame)

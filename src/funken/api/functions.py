@@ -330,7 +330,14 @@ def check_result(call: Callable[..., object], method: str, role: str) -> None:
         raise InvalidProgram(f"{role}: {fact}")
 
 
-_RESULTS = {"get_key": "the key", "reduce": "the result so far", "add": "the accumulator", "get_result": "the result"}
+_RESULTS = {
+    "get_key": "the key",
+    "reduce": "the result so far",
+    "add": "the accumulator",
+    "get_result": "the result",
+    "select": "the result",
+    "condition": "the condition",
+}
 
 
 def vectorized_call(function: object, method: str) -> tuple[UserFunction, VectorizedFunction] | None:

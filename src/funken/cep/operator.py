@@ -36,7 +36,9 @@ from funken.sdk import (
     Timestamps,
     UserFunction,
     Values,
+    check_arguments,
     check_function,
+    check_result,
     check_several,
     normal_key,
     normal_keys,
@@ -178,6 +180,8 @@ def callable_of(function: Any, method: str, role: str) -> Callable[..., Any]:
     if not callable(found) or isinstance(function, type):
         raise InvalidProgram(f"{role} needs a function, or an object with a method {method}(), but got {function!r}.")
     check_function(function, method, role, several=method == "flat_select")
+    check_arguments(function, method, role)
+    check_result(found, method, role)
     bound: Callable[..., Any] = found
     return bound
 

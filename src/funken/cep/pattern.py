@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from funken.errors import InvalidProgram, MalformedPattern
 from funken.io.durations import DurationLike, duration_ms
+from funken.sdk import check_result
 
 # ---- The events that partial matches have taken, as linked lists with shared prefixes.
 #
@@ -384,6 +385,7 @@ def as_condition(given: Any, pattern: str) -> Condition:
         raise InvalidProgram(
             f"pattern {pattern!r}: a condition takes the event, or the event and a context: {given!r}."
         )
+    check_result(given, "condition", f"pattern {pattern!r}")
     return Test(given, iterative=count == 2)
 
 

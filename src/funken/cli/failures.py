@@ -30,6 +30,7 @@ from funken.api.jobs.results import NotToRun
 from funken.cli.script import LastSavepoints, execute, seconds_to_save, waits_interrupted
 from funken.config import Configuration
 from funken.errors import FunkenError, InvalidConfiguration, without_own_frames
+from funken.plan.advice import advise
 from funken.rest.jobs import public_id
 from funken.rest.serving import available
 
@@ -169,6 +170,7 @@ def _print_as_python(error: BaseException) -> None:
     trace = _of_program(error)
     if trace is not None or isinstance(error, SyntaxError):
         error.__traceback__ = trace
+    advise(error)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
     if sys.version_info >= (3, 12):
         sys.last_exc = error

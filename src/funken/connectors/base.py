@@ -640,6 +640,16 @@ class Source(Generic[T_co]):
     """Whether readers give blocks of a form of their own, for any program: then a record costs little, and a block much."""
 
     @property
+    def folders(self) -> tuple[str, ...]:
+        """The files and folders that it reads.
+
+        >>> from funken import CollectionSource
+        >>> CollectionSource([1]).folders
+        ()
+        """
+        return ()
+
+    @property
     def index_columns(self) -> IndexColumns | None:
         """The range and function from which readers make columns, if they can; ``None``: they emit records only.
 

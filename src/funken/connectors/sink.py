@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from funken.connectors.base import CommitterContext, ConnectorContext
 from funken.dataclass import dataclass
@@ -427,6 +427,8 @@ class Sink(Generic[T_contra]):
     [('to',), ('be',)]
     """
 
+    written_folder: ClassVar[Any] = None
+    """The folder of a sink of files, else ``None``."""
     takes_columns = False
     """True if ``write`` takes blocks of columns as they are; else it is given lists."""
     grouped_by: Callable[[Any, Any], str] | None = None

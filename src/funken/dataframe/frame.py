@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 import keyword
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from funken.dataframe import arguments as given
 from funken.dataframe.arguments import Flags
 from funken.dataframe.joining import joined
 from funken.dataframe.types import DataType
+from funken.plan.advice import missing_name
 from funken.table.expression import Expression, sql_literal
 from funken.table.expression import col as table_col
 from funken.table.expression import lit as table_lit
@@ -78,7 +79,13 @@ class DataFrame:
     def __repr__(self) -> str:
         return f"<DataFrame {self._table.plan.row_type}>"
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: str) -> Expression: ...
+
+    @overload
+    def __getitem__(self, key: list[Any] | tuple[Any, ...] | Expression) -> DataFrame: ...
+
+    def __getitem__(self, key: object) -> Expression | DataFrame:
         """Return a column by its name, a frame of some columns by a list, or one of some rows by a condition."""
         if isinstance(key, str):
             return table_col(key)
@@ -91,7 +98,7 @@ class DataFrame:
     def __getattr__(self, name: str) -> Expression:
         if not name.startswith("_") and not keyword.iskeyword(name) and name in self._table.names:
             return table_col(name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}, and no column of that name.")
+        raise AttributeError(missing_name(type(self), name, self._table.names), name=name, obj=None)
 
     def select(self, *columns: Any, **projections: Expression) -> DataFrame:
         """Choose columns, by name or as expressions, alone or in lists; named expressions come last.

@@ -67,7 +67,12 @@ class Results:
     def side(self, pair: tuple[Any, ...], at: int) -> None:
         """Take a pair of tag and value."""
         tag, value = pair
-        side = self._sides.get(tag.tag_id)
+        try:
+            side = self._sides.get(tag.tag_id)
+        except AttributeError:
+            raise TypeError(
+                f"ctx.output() needs an OutputTag, but got {tag!r:.60}. Give OutputTag({tag!r:.60})."
+            ) from None
         if side is None:
             side = self._sides[tag.tag_id] = ([], [])
         side[0].append(self.own(value))

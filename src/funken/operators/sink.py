@@ -35,7 +35,7 @@ class WriterSink:
     def traits(self) -> OperatorTraits:
         """It is a sink."""
         never_waits = self.sink.never_waits and declares(self.sink, "never_waits", "writer")
-        return OperatorTraits(sink=True, calls=() if never_waits else None)
+        return OperatorTraits(sink=True, calls=() if never_waits else None, folder=self.sink.written_folder)
 
     def build(self) -> Operator:
         """Make the logic of one subtask."""

@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from types import BuiltinMethodType, CodeType, CoroutineType, FunctionType, GeneratorType, MethodType
+from types import BuiltinMethodType, CodeType, CoroutineType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any, TypeVar
 
 from funken.columnar.bytecode import changes_of_names, counted_in_self, gives_conditions, returns_only_none
@@ -44,8 +44,12 @@ class UserFunction:
         return call
 
     def open(self, context: OperatorContext) -> None:
-        """Open a rich function, with its operator state; do nothing for another."""
+        """Open a rich function, with its operator state; warn of a generator whose results are lost."""
         prepare(self.target, context)
+        for call in (self.bind(), getattr(self.target, "on_timer", None)):
+            lost = lost_results(call)
+            if lost is not None:
+                context.warn("lost results", lost)
         if self.rich:
             self.target.open(RuntimeContext(context))
 
@@ -128,6 +132,58 @@ def without_return(
         return None
     place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
     return f"its function {code.co_name!r} ({place}) {fact}. {remedy}"
+
+
+def lost_results(call: object) -> str | None:
+    """Return the warning for a generator function that also returns a value, which nobody gets; else ``None``.
+
+    >>> def large(value):
+    ...     if value > 9:
+    ...         return [value]
+    ...     yield value
+    >>> lost_results(large).partition("its ")[2].partition("(")[0], lost_results(str.split)
+    ("function 'large' ", None)
+    """
+    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
+    if code is None or not code.co_flags & CO_GENERATOR or returns_only_none(code):
+        return None
+    place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
+    fact = "yields, so it is a generator, and what it gives to return is lost"
+    return f"its function {code.co_name!r} ({place}) {fact}. Yield each result, as in yield from results, and return nothing."
+
+
+def blocks(call: object) -> str | None:
+    """Return the warning for a coroutine function that calls what blocks its thread; else ``None``.
+
+    >>> import time
+    >>> async def price(item):
+    ...     time.sleep(1)
+    >>> blocks(price).partition(" calls ")[2]
+    'time.sleep(), which stops all requests of the subtask. Await an asynchronous client, or give blocking(function).'
+    """
+    function = getattr(call, "__func__", call)
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is None or not code.co_flags & CO_COROUTINE:
+        return None
+    for name in code.co_names:
+        module = getattr(function, "__globals__", {}).get(name)
+        found = [each for each in _BLOCKING.get(getattr(module, "__name__", ""), ()) if each in code.co_names]
+        if isinstance(module, ModuleType) and found:
+            place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
+            remedy = (
+                "which stops all requests of the subtask. Await an asynchronous client, or give blocking(function)."
+            )
+            return f"its function {code.co_name!r} ({place}) calls {name}.{found[0]}(), {remedy}"
+    return None
+
+
+_BLOCKING = {
+    "time": ("sleep",),
+    "requests": ("get", "post", "put", "patch", "delete", "request"),
+    "httpx": ("get", "post", "put", "patch", "delete", "request"),
+    "subprocess": ("run", "check_output", "check_call", "call"),
+}
+"""Functions of modules that block their thread."""
 
 
 def changes_globals(call: Callable[..., Any]) -> str | None:
@@ -294,7 +350,7 @@ def hint_of(error: BaseException, record: Any = None) -> str:
 def _hint_of(error: BaseException, record: Any) -> str:
     if isinstance(error, AttributeError) and error.name is not None:
         return _hint_of_attribute(error.obj, error.name, record)
-    has = fields_of(record)
+    has = fields_of(record) or fields_of(next(iter(_arguments(error)), None))  # a match, say, is no record
     text = str(error)
     if isinstance(error, LookupError) and has and "no field" not in text:
         return f"The record {has}."
@@ -302,11 +358,15 @@ def _hint_of(error: BaseException, record: Any) -> str:
         return ""
     if "State'" in text:
         return "A state is read with value() or get(), and written with update() or add()."
+    if "datetime.timedelta'" in text:
+        return "Timestamps and times of timers are milliseconds: add a number of ms, such as 5000."
     if "'NoneType'" in text:
         return (
             "None may be a state that was never updated, ctx.timestamp() of a record without one, a missing field, or the "
             "result of a function without return."
         )
+    if "not subscriptable" in text and (result := _result_so_far(error, record)) is not None:
+        return result
     if "not subscriptable" in text and hasattr(record, "__dict__"):
         return (
             f"A field of a {type(record).__name__} is an attribute: write record.name. The record {has}." if has else ""
@@ -314,7 +374,38 @@ def _hint_of(error: BaseException, record: Any) -> str:
     return f"The record {has}." if "indices must be" in text and has else ""
 
 
+def _arguments(error: BaseException) -> list[Any]:
+    """Return the arguments of the function that raised, without ``self``."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return []
+    code, values = trace.tb_frame.f_code, trace.tb_frame.f_locals
+    return [values.get(name) for name in code.co_varnames[: code.co_argcount] if name != "self"]
+
+
+def _result_so_far(error: BaseException, record: Any) -> str | None:
+    """Return the remedy for a reduce function whose first result was no record; ``None`` for any other function."""
+    arguments = _arguments(error)
+    if len(arguments) != 2 or arguments[1] is not record or type(arguments[0]) is type(record):
+        return None
+    return (
+        f"The result so far is the {type(arguments[0]).__name__} {arguments[0]!r:.40}, and the record a "
+        f"{type(record).__name__}: a reduce function returns a whole record, which it gets back with the next one."
+    )
+
+
 def _hint_of_attribute(owner: Any, name: str, record: Any) -> str:
+    ours = type(owner).__module__.startswith("funken.")
+    if ours and name in _IN_CONTEXT:
+        return f"The runtime context has {name}(): open(self, runtime_context) gets it."
+    if ours and type(owner).__name__.startswith("ReadOnly"):
+        return "It is read-only here: only process_broadcast_element() changes a broadcast state."
+    if ours and type(owner).__name__.endswith("Descriptor"):
+        return "A descriptor only describes a state: the runtime context has get_state(), get_map_state(), ... for it, in open()."
+    if ours and name in _ADDITIONS and hasattr(owner, _ADDITIONS[name]):
+        return f"Use {_ADDITIONS[name]}()."
     if isinstance(owner, MethodType | BuiltinMethodType | FunctionType):
         return f"{owner.__name__} is a method: call it, with ()."
     if name == "collect":
@@ -337,6 +428,17 @@ def _hint_of_attribute(owner: Any, name: str, record: Any) -> str:
 
 
 _OF_STATES = {"value", "update", "add", "get", "clear"}
+_IN_CONTEXT = {f"get_{kind}state" for kind in ("", "list_", "map_", "reducing_", "aggregating_")} | {
+    "get_metrics_group"
+}
+_ADDITIONS = {
+    "append": "add",
+    "extend": "add_all",
+    "set": "update",
+    "pop": "remove",
+    "setdefault": "put",
+    "read": "value",
+}
 
 
 class Several:
@@ -433,6 +535,8 @@ class OperatorTraits:
     source: Source | None = None
     """The connector of a source."""
     sink: bool = False
+    folder: str | None = None
+    """The folder that a sink of files writes to."""
     coordinator: MakeCoordinator | None = None
     keys: tuple[UserFunction | None, ...] = ()
     """The key selectors of the inputs of a keyed operator; ``None``: that input is not keyed."""

@@ -34,7 +34,7 @@ class StreamGraph:
 
     def __del__(self) -> None:
         if self.unused and self._nodes:
-            unexecuted.lost.append(self.names())
+            unexecuted.lost.append(self.complaint())
 
     def names(self) -> list[str]:
         """Return the names of the operators, in their order."""
@@ -95,6 +95,10 @@ class StreamGraph:
                 seen.add(found)
                 left += [given.upstream for given in self[found].inputs]
         return False
+
+    def complaint(self) -> str:
+        """Return that it never ran, for the end of the script."""
+        return unexecuted.never_ran(self.names(), "execute_and_collect() on the stream")
 
     def take(self) -> StreamGraph:
         """Move all nodes to a new graph and leave this one empty; ids go on counting."""

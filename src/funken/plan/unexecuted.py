@@ -15,22 +15,23 @@ from typing import Protocol
 from weakref import WeakSet
 
 from funken.errors import FunkenError
+from funken.plan.advice import advise
 
 
 class Program(Protocol):
-    """The graph of a program."""
+    """A program that was built, or a result: a graph of streams, a batch program, a query, its rows."""
 
     unused: bool
 
-    def names(self) -> list[str]:
-        """Return the names of its operators."""
+    def complaint(self) -> str:
+        """Return the fact and the remedy, as the end of a sentence; ``""`` if there is nothing to use."""
         ...
 
 
 begun: WeakSet[Program] = WeakSet()
 """The graphs that are alive and had an operator."""
-lost: deque[list[str]] = deque(maxlen=20)
-"""The names of the operators of unused graphs that are gone."""
+lost: deque[str] = deque(maxlen=20)
+"""The complaints of unused programs that are gone."""
 _SHOWN = 4
 
 
@@ -46,19 +47,22 @@ def take_warnings(script: str) -> list[str]:
     Warning: job.py built a program that never ran: collection -> map. Nothing runs before execute(): call env.execute() at the
     end, or execute_and_collect() on the stream whose records are wanted.
     """
-    programs = [*lost, *(graph.names() for graph in begun if graph.unused)]
+    complaints = [*lost, *(program.complaint() for program in begun if program.unused)]
     lost.clear()
-    for graph in begun:
-        graph.unused = False
-    return [_warning(script, names) for names in programs if names]
+    for program in begun:
+        program.unused = False
+    return [f"Warning: {script} {complaint}" for complaint in complaints if complaint]
 
 
-def _warning(script: str, names: list[str]) -> str:
+def never_ran(names: list[str], remedy: str) -> str:
+    """Return the complaint of operators; ``remedy`` is the call that returns records.
+
+    >>> never_ran([], "collect()"), never_ran(["collection"], "collect()")[:46]
+    ('', 'built a program that never ran: collection. No')
+    """
     shown = " -> ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
-    return (
-        f"Warning: {script} built a program that never ran: {shown}. Nothing runs before execute(): call env.execute() at the "
-        "end, or execute_and_collect() on the stream whose records are wanted."
-    )
+    fact = f"built a program that never ran: {shown}. Nothing runs before execute(): call env.execute() at the end, or"
+    return f"{fact} {remedy} whose records are wanted." if names else ""
 
 
 @cache
@@ -75,11 +79,12 @@ def warn_at_exit() -> None:
             sys.excepthook = _show
 
 
-def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _show(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
     if isinstance(error, FunkenError):
         sys.stderr.write("\n".join(error._render_traceback_()) + "\n")
     else:
-        sys.__excepthook__(kind, error, trace)
+        advise(error)
+        sys.__excepthook__(kind, error, error.__traceback__)
 
 
 def _at_exit(script: str, pid: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram, StateError
 from funken.io.durations import DurationLike, duration_ms
-from funken.types.callables import ACC, Generic, IN_contra, K, OUT_co, T, V
+from funken.types.callables import ACC, Generic, IN_contra, K, OUT_co, T, V, check_kind
 from funken.types.info import TypeInformation, TypeOf, declared
 
 # ---- The time to live of state: what renews it, and whether expired values are seen.
@@ -312,6 +312,9 @@ class StateDescriptor(Generic[T]):
         >>> ctx.now = 1000
         >>> state.value()
         """
+        check_kind(
+            ttl_config, StateTtlConfig, "enable_time_to_live()", "Give StateTtlConfig.new_builder('1 h').build()."
+        )
         self.ttl = ttl_config if ttl_config.is_enabled() else None
 
     def __eq__(self, other: object) -> bool:

@@ -421,7 +421,8 @@ class CatalogManager:
         where = f" within '{path.catalog}.{path.database}'" if parts[-1].lower() in map(str.lower, names) else ""
         folded = {name.lower(): name for name in names}
         near = folded.get(path.name.lower()) or next(iter(difflib.get_close_matches(path.name, names, 1)), None)
-        return f"Object '{parts[-1]}' not found{where}" + (f"; did you mean '{near}'?" if near else "")
+        remedy = f"did you mean '{near}'?" if near else "create it with CREATE TABLE, or create_temporary_view()."
+        return f"Object '{parts[-1]}' not found{where}; {remedy}"
 
     def create(
         self,
@@ -444,7 +445,7 @@ class CatalogManager:
             word = "Temporary table" if temporary else {"table": "Table (or view)"}.get(kind, kind.capitalize())
             permanent = kind == "table" and not temporary
             where = f"Could not execute CreateTable in path {path.quoted()}: " if permanent else ""
-            raise InvalidTable(f"{where}{word} {path} already exists.")
+            raise InvalidTable(f"{where}{word} {path} already exists. Drop it before, or use IF NOT EXISTS.")
         if temporary:
             self.temporary[kind, path] = entry
         else:

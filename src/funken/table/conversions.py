@@ -153,7 +153,9 @@ def _common(values: Iterable[Any], what: str) -> LogicalType:
         )
     found = types[0] if len(types) == 1 else common_type(types)
     if found is None:
-        raise InvalidProgram(f"values of the types {', '.join(map(str, types))} have no type in common. Pass a schema.")
+        raise InvalidProgram(
+            f"{what}: values of the types {', '.join(map(str, types))} have no type in common. Pass a schema."
+        )
     return found
 
 

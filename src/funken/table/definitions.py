@@ -120,7 +120,8 @@ def _watermark(watermark: tuple[str, Any], columns: list[TableColumn], typing: T
     if not isinstance(type_, TimestampType | LocalZonedTimestampType) or type_.precision > 3:
         raise InvalidTable(
             f"Invalid data type of time field for watermark definition. The field must be of type TIMESTAMP(p) or "
-            f"TIMESTAMP_LTZ(p), the supported precision 'p' is from 0 to 3, but the time field type is {type_}"
+            f"TIMESTAMP_LTZ(p), the supported precision 'p' is from 0 to 3, but the time field type is {type_}. Declare a "
+            f"computed column of it: ts AS TO_TIMESTAMP({name}), of a number ts AS TO_TIMESTAMP_LTZ({name}, 3)"
         )
     typing(expression, [(column.name, column.type) for column in columns])
     return TableWatermark(name, expression)

@@ -12,6 +12,8 @@ from funken.api.environment import StreamExecutionEnvironment
 from funken.api.options import RuntimeExecutionMode
 from funken.config import Configuration
 from funken.errors import InvalidProgram
+from funken.operators.user_functions import traits_of
+from funken.plan import unexecuted
 from funken.table.catalog import (
     Catalog,
     CatalogFunction,
@@ -23,11 +25,12 @@ from funken.table.catalog import (
 )
 from funken.table.config import TableConfig
 from funken.table.conversions import StreamConversions
-from funken.table.logical import LogicalNode, LogicalSink, LogicalStream, walk
+from funken.table.logical import LogicalNode, LogicalSink, LogicalSort, LogicalStream, walk
 from funken.table.rendering import path_parts
 from funken.table.result import ResultKind, TableResult
 from funken.table.schema import ResolvedSchema
 from funken.table.table import Table, TablePipeline
+from funken.types.callables import check_kind
 from funken.types.row import Row
 
 if TYPE_CHECKING:
@@ -159,6 +162,8 @@ class TableEnvironment:
 
     def __init__(self, environment: StreamExecutionEnvironment, settings: EnvironmentSettings) -> None:
         extras.need("sql", "funken.table")
+        self.unused = False
+        unexecuted.begun.add(self)
         self.stream_environment = environment
         self._settings = settings
         self._streaming = settings.is_streaming_mode()
@@ -208,7 +213,9 @@ class TableEnvironment:
         """
         from funken.table.execution import query_of  # noqa: PLC0415 - loads the parser
 
-        return Table(self, query_of(self, query))
+        table = Table(self, query_of(self, query))
+        self.unused = True
+        return table
 
     def explain_sql(self, stmt: str, *extra_details: Any) -> str:
         """Return the plans of a statement as text."""
@@ -543,10 +550,18 @@ class TableEnvironment:
         parallelism = self._config.option("table.exec.resource.default-parallelism")
         return environment.set_parallelism(parallelism) if parallelism > 0 else environment
 
+    def complaint(self) -> str:
+        """Return that a query never ran, for the end of the script."""
+        return (
+            "built a query that never ran. A table is a plan: execute().print() prints its rows, to_pandas() returns them, "
+            "execute_insert() writes them."
+        )
+
     def translate(
         self, sinks: Sequence[LogicalSink], environment: StreamExecutionEnvironment, uids: PlanUids | None = None
     ) -> list[Any]:
         """Plan sinks, and add their operators to an environment; return the streams of those that are collected."""
+        self.unused = False
         from funken.table.physical import translate  # noqa: PLC0415 - loads Arrow
         from funken.table.rules import optimize  # noqa: PLC0415 - loads Arrow
 
@@ -622,11 +637,17 @@ class TableEnvironment:
         """Submit the job of a compiled plan."""
         return self.load_plan(plan_reference).execute()
 
-    def collect(self, plan: LogicalNode, name: str | None = None) -> TableResult:
-        """Submit the job of a query whose rows are collected."""
+    def collect(self, plan: LogicalNode, name: str | None = None, whole: bool = False) -> TableResult:
+        """Submit the job of a query whose rows are collected; raises ``InvalidProgram`` if all are wanted of an endless one."""
         sink = LogicalSink(plan, None, collect="collect")
         environment = self.job_environment([sink])
         [stream] = self.translate([sink], environment)
+        endless = [node.name for node in environment.graph if not traits_of(node.spec).bounded] if whole else []
+        if endless and not (isinstance(plan, LogicalSort) and plan.fetch is not None):
+            raise InvalidProgram(
+                f"{endless[0]!r} never ends, so all of its rows never come. Use limit(), bound the source, as "
+                "'number-of-rows' or 'scan.bounded.mode' do, or read rows as they come: execute().collect()."
+            )
         iterator = stream.execute_and_collect(name or self._config.get("pipeline.name") or "collect")
         row_type = plan.row_type
         return TableResult(
@@ -710,4 +731,5 @@ def _settings(given: EnvironmentSettings | Configuration | None) -> EnvironmentS
         return given
     if given is None:
         return EnvironmentSettings()
+    check_kind(given, Configuration, "TableEnvironment.create()", "Give EnvironmentSettings.in_batch_mode(), say.")
     return EnvironmentSettings.new_instance().with_configuration(given).build()

@@ -150,6 +150,7 @@ def explained(env: TableEnvironment, sinks: list[LogicalSink], details: Sequence
     """Return the plans of sinks as text."""
     from funken.table.rules.explain import explain as explain_plan  # noqa: PLC0415 - only to explain
 
+    env.unused = False
     names = tuple(str(getattr(one, "name", one)) for one in details)
     text: str = explain_plan(sinks, env.get_config(), names)
     return text

@@ -28,7 +28,7 @@ from funken.plan.nodes import Node, NodeInput, Partitioning
 from funken.table import exec_nodes as nodes
 from funken.table.changelog import ChangelogMode
 from funken.table.config import TableConfig
-from funken.table.connectors.factory import lookup_of, scan_of, sink_of
+from funken.table.connectors.factory import lookup_of, refuse_endless, scan_of, sink_of
 from funken.table.exec_nodes import ExecNode, ExecSink
 from funken.table.logical import (
     AggregateCall,
@@ -299,6 +299,8 @@ def _scan(self: Translation, node: nodes.ExecScan) -> Built:
     uid = self.uid_of(node, (), "scan")
     before = {each.id for each in self.env.graph}
     scan = scan_of(node.table, list(node.row_type.names), self.config, node.options)
+    if self.batch:
+        refuse_endless(scan, node.table)
     scan = scan.filtered(node.filters)[0] if node.filters else scan
     scan = (scan.limited(node.limit) or scan) if node.limit is not None else scan
     if node.watermark is not None:

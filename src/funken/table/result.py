@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from funken.errors import FunkenError
+from funken.plan import unexecuted
 from funken.table.types import (
     BooleanType,
     DateType,
@@ -112,6 +113,17 @@ class TableResult:
         self._zone = zone
         self._null = null
         self._raw = raw
+        self.unused = kind is ResultKind.SUCCESS_WITH_CONTENT and job is not None
+        if self.unused:
+            unexecuted.begun.add(self)
+
+    def complaint(self) -> str:
+        """Return that nobody read the rows, for the end of the script."""
+        return "ran a query and never read its rows. print() of the result prints them, collect() returns them."
+
+    def __del__(self) -> None:
+        if getattr(self, "unused", False):
+            unexecuted.lost.append(self.complaint())
 
     @staticmethod
     def ok() -> TableResult:
@@ -128,6 +140,7 @@ class TableResult:
 
     def get_job_client(self) -> Any:
         """Return the job that makes the rows or writes them; ``None`` for a statement without one."""
+        self.unused = False
         return self._job
 
     def get_result_kind(self) -> ResultKind:
@@ -140,6 +153,7 @@ class TableResult:
 
     def wait(self, timeout_ms: int | None = None) -> None:
         """Wait until the job has ended, or its first row is there; raises ``TimeoutError``, or the job's failure."""
+        self.unused = False
         if self._job is None:
             return
         seconds = None if timeout_ms is None else timeout_ms / 1000
@@ -150,6 +164,7 @@ class TableResult:
 
     def collect(self) -> RowIterator:
         """Return the rows as they come, with their row kinds; they can be read once."""
+        self.unused = False
         return self._rows if isinstance(self._rows, RowIterator) else RowIterator(iter(self._rows))
 
     def print(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from funken.errors import InvalidProgram
+from funken.plan.advice import missing_name
 from funken.table.catalog import CatalogView, ResolvedTable, TableColumn
 from funken.table.expression import Expression, col, lit_or_expression
 from funken.table.logical import LogicalNode, LogicalSink, LogicalSort
@@ -91,6 +92,7 @@ class Table:
 
     def as_view(self) -> CatalogView:
         """Return the table as a view of a catalog."""
+        self._environment.unused = False
         columns = tuple(TableColumn(column.name, column.type) for column in self._plan.row_type)
         return CatalogView("", columns, plan=self._plan)
 
@@ -103,13 +105,15 @@ class Table:
     def __getattr__(self, name: str) -> Expression:
         if not name.startswith("_") and name in self._plan.row_type.names:
             return col(name)
-        raise AttributeError(f"the table has no column {name!r}; it has: {', '.join(self._plan.row_type.names)}.")
+        raise AttributeError(missing_name(type(self), name, self._plan.row_type.names), name=name, obj=None)
 
     # ---- columns
 
     def _query(self, build: Callable[[Rendering, str], str], windows: dict[str, Any] | None = None) -> Table:
         with Rendering(self._environment, windows) as rendering:
-            return Table(self._environment, rendering.bound(build(rendering, rendering.table(self))))
+            table = Table(self._environment, rendering.bound(build(rendering, rendering.table(self))))
+        self._environment.unused = True
+        return table
 
     def select(self, *fields: Any) -> Table:
         """Compute columns; aggregates are over all rows."""
@@ -447,7 +451,7 @@ class Table:
         """Return the rows that are left when all changes are applied, as a table of Arrow."""
         from funken.table.collecting import arrow_of  # noqa: PLC0415 - loads Arrow
 
-        with self.execute().collect() as rows:
+        with self._environment.collect(self._plan, whole=True).collect() as rows:
             return arrow_of(rows, self._plan.row_type)
 
     def explain(self, *extra_details: Any) -> str:
@@ -463,6 +467,7 @@ class Table:
 
     def get_resolved_schema(self) -> ResolvedSchema:
         """Return the columns and their types; of a table as it is in a catalog also watermark and key."""
+        self._environment.unused = False
         return self._declared or ResolvedSchema.of_plan(self._plan)
 
     get_schema = get_resolved_schema

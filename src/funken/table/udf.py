@@ -18,7 +18,7 @@ from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from funken.errors import InvalidProgram
+from funken.errors import InvalidProgram, ValueDoesNotFit
 from funken.expr.ir import Literal, Node
 from funken.lazy import LoadedLater
 from funken.table.catalog import InvalidTable
@@ -457,7 +457,12 @@ class ScalarDefinition(FunctionDefinition):
         columns = [to_python(array, arg.type) for array, arg in zip(arrays, call.args, strict=True)]
         rows: Iterable[tuple[Any, ...]] = zip(*columns, strict=True) if columns else [()] * evaluator.rows
         called = self._called()
-        return from_python([called(*row) for row in rows], call.type)
+        results = [called(*row) for row in rows]
+        try:
+            return from_python(results, call.type)
+        except (TypeError, ValueError, AttributeError) as error:
+            fact = f"function {self.name!r} is declared to return {call.type}, but a result does not fit: {error}"
+            raise ValueDoesNotFit(f"{fact}. Return such values, or declare another result_type.") from None
 
     def _on_columns(self, call: Any, arrays: list[Any], rows: int) -> Any:
         import pyarrow as pa  # noqa: PLC0415 - only where functions are called

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from funken.dataclass import dataclass
+from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.durations import DurationLike, duration_ms, in_words
 from funken.timing.instants import moment, watermark_ms
@@ -183,7 +184,10 @@ class WatermarkStrategy(Generic[T_contra]):
         >>> output.watermark
         14999
         """
-        return WatermarkStrategy(BoundedOutOfOrdernessSpec(duration_ms(max_out_of_orderness)))
+        delay = duration_ms(max_out_of_orderness)
+        if delay < 0:
+            raise InvalidProgram(f"for_bounded_out_of_orderness() needs a delay from 0 ms on, but got {delay} ms.")
+        return WatermarkStrategy(BoundedOutOfOrdernessSpec(delay))
 
     @classmethod
     def for_generator(cls, generator: Callable[[], WatermarkGenerator[T_contra]]) -> WatermarkStrategy[T_contra]:

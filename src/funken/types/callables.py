@@ -58,6 +58,9 @@ _ARGUMENTS = {
     "extract_timestamp": "the record, its timestamp so far",
     "apply_keyed": "the key, the window, the records",
     "apply_all": "the window, the records",
+    "select": "the match",
+    "flat_select": "the match",
+    "timeout": "the match, the time",
 }
 """The arguments of a function, by its method."""
 _GROWS = ("append", "extend", "insert", "add", "update", "setdefault", "__setitem__", "put", "put_nowait")
@@ -368,9 +371,8 @@ def check_collection(collection: Any, role: str) -> None:
     package = kind.__module__.partition(".")[0]
     remedy = None
     if not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
-        raise TypeError(
-            f"{role} needs a list or another collection, but got {collection!r:.100}. Give [record] for one record."
-        )
+        remedy = "Call the function: put () behind its name" if callable(collection) else "Give [record] for one record"
+        raise TypeError(f"{role} needs a list or another collection, but got {collection!r:.100}. {remedy}.")
     if package in _TABLES and kind.__name__ in _TABLES[package]:
         what, remedy = _TABLES[package][kind.__name__]
         what = f"{'an' if package[0] in 'aeiou' else 'a'} {package} {kind.__name__}, {what}"

@@ -158,7 +158,11 @@ class Row(_Parts):
 
     def _position(self, name: str) -> int:
         if self._fields is None or name not in self._fields:
-            has = f"the fields {', '.join(self._fields)}" if self._fields else "no field names"
+            has = (
+                f"the fields {', '.join(self._fields)}"
+                if self._fields
+                else ("no field names. Write row[0], or make it with names: Row(name=...)")
+            )
             raise KeyError(f"no field {name!r}: the row has {has}")
         return self._fields.index(name)
 

@@ -13,6 +13,7 @@ from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK
 from funken.io.durations import DurationLike, duration_ms
 from funken.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from funken.types.callables import check_kind
 from funken.windowing.windows import OnMergeContext, Trigger, TriggerContext, TriggerResult
 
 # ---- Triggers that fire again and again while a window is open, for early results.
@@ -334,6 +335,7 @@ class CountTrigger(Trigger):
     """
 
     def __init__(self, window_size: int) -> None:
+        check_kind(window_size, int, "CountTrigger", "Give a number of records.")
         if window_size <= 0:
             raise InvalidProgram(f"CountTrigger needs a count above 0, but got {window_size}.")
         self.window_size = window_size

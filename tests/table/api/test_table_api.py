@@ -377,7 +377,7 @@ def test_rows_with_kinds_are_a_changelog(env):
 def test_what_is_gone_says_what_has_taken_its_place(env):
     with pytest.raises(AttributeError, match=r"scan\(\) is gone .* Use from_path\(\)"):
         env.scan("t")
-    with pytest.raises(AttributeError, match="has no column 'nope'"):
+    with pytest.raises(AttributeError, match="no column and no method 'nope'"):
         _ = env.from_elements([(1,)], ["a"]).nope
 
 

@@ -125,7 +125,10 @@ def test_the_columns_of_a_query(tables, query, expected):
         ("SELECT x FROM (SELECT k AS x, v AS x FROM a)", "Column 'x' is ambiguous"),
         ("SELECT t.x FROM (SELECT k AS x, v AS x FROM a) AS t", "Column 'x' is ambiguous"),
         ("SELECT DISTINCT ON (k) v FROM a", "DISTINCT ON is not supported"),
-        ("SELECT CAST(v AS NOPE) FROM a", "expected a type, found 'NOPE'"),
+        (
+            "SELECT CAST(v AS NOPE) FROM a",
+            "expected a type, such as STRING, BIGINT, DOUBLE or TIMESTAMP(3), found 'NOPE'",
+        ),
         ("SELECT * FROM a WHERE id IN (SELECT id, k FROM c)", "1 and 2 columns"),
         ("SELECT a.k FROM a, (SELECT * FROM c WHERE c.id = a.id) AS t", "Table 'a' not found"),
         ("SELECT * FROM TO_CHANGELOG(input => TABLE c, op_mapping => MAP['X', 'Y'])", "Unknown change operation: 'X'"),

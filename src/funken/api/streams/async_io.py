@@ -14,7 +14,7 @@ from funken.api.streams.settings import typed
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
-from funken.operators.async_io.operator import AsyncWait
+from funken.operators.async_io.operator import REMEDY_TIMEOUT, AsyncWait
 from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, CacheSpec
 from funken.operators.base import RuntimeContext
 from funken.types.callables import A, Generic, IN_contra, OUT_co, R, S, T, check_methods
@@ -65,7 +65,7 @@ class AsyncFunction(Generic[IN_contra, OUT_co]):
 
     def timeout(self, value: IN_contra) -> list[OUT_co]:
         """Return the results for a record whose request took too long; by default raises ``TimeoutError``."""
-        raise TimeoutError(f"Async function call has timed out for input: {value}")
+        raise TimeoutError(f"Async function call has timed out for input: {value}. {REMEDY_TIMEOUT}")
 
 
 class Invokes(Protocol[IN_contra, T]):

@@ -193,7 +193,12 @@ class ConnectedStreams(OfStreams, Generic[T1_co, T2_co]):
 
 def _object(function: object, first: str, second: str, kind: str) -> UserFunction:
     if not (hasattr(function, first) and hasattr(function, second)):
-        raise TypeError(f"a {kind} with the methods {first}() and {second}() is needed, but got {function!r}")
+        remedy = f"Define a subclass of {kind}: each stream has a method of its own"
+        if hasattr(function, "process_broadcast_element"):
+            remedy = "Give the stream beside it its states: broadcast(MapStateDescriptor('rules'))"
+        raise TypeError(
+            f"a {kind} with the methods {first}() and {second}() is needed, but got {function!r:.100}. {remedy}."
+        )
     as_user_function(function, first, kind)
     check_function(function, second, kind)
     return UserFunction(function, None, hasattr(function, "open") and hasattr(function, "close"))

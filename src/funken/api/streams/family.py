@@ -15,6 +15,7 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 
+from funken.plan.advice import near_names
 from funken.plan.nodes import OfTheProgram
 
 if TYPE_CHECKING:
@@ -81,40 +82,69 @@ def family(name: str) -> Any:
 _INSTEAD = {
     "agg": "aggregate with key_by() and reduce(), or with window() and aggregate()",
     "alias": "name an operator with name()",
+    "apply": "map() calls a function with each record, a window has apply()",
+    "async_map": "AsyncDataStream.unordered_wait() calls an async def function with each record",
+    "branch": "use filter() per branch, or process() with an OutputTag per branch",
+    "cache": "nothing is computed twice in one job: use the stream several times",
     "collect": "execute_and_collect() returns the records, to_pandas() and to_arrow() a table",
+    "columns": "records have fields of their own; get_type() is the declared type",
+    "count": "add up ones per key: map(lambda record: (key, 1)), key_by() and sum(1); windows have count()",
     "createDataFrame": "from_collection() reads a list, from_spark() a DataFrame",
     "createOrReplaceTempView": "StreamTableEnvironment.create_temporary_view() gives a stream a name for SQL",
     "distinct": "key_by() and a KeyedProcessFunction with a state that remembers what has been seen",
-    "count": "add up ones per key: map(lambda record: (key, 1)), key_by() and sum(1); windows have count()",
     "drop": "map() makes a record without the field",
+    "drop_duplicates": "key_by() and a KeyedProcessFunction with a state that remembers what has been seen",
     "dropDuplicates": "key_by() and a KeyedProcessFunction with a state that remembers what has been seen",
     "execute": "execute() of the environment runs the program, execute_and_collect() of a stream returns its records",
+    "fillna": "map() makes a record with another value",
     "foreach": "use for_each()",
     "foreachBatch": "use map_block() or map_batches() for many records at once, sink_to() to write",
+    "from_elements": "from_collection() reads a list",
     "group_by": "use key_by()",
+    "group_by_key": "use key_by()",
     "groupBy": "use key_by()",
     "groupby": "use key_by()",
-    "from_elements": "from_collection() reads a list",
+    "groupByKey": "use key_by()",
     "head": "execute_and_collect(limit=5) returns the first records, show(5) prints them",
+    "iterrows": "execute_and_collect() returns the records, for_each() calls a function with each",
     "limit": "execute_and_collect(limit=5) returns the first records, show(5) prints them",
+    "map_values": "key_by(), and map(lambda pair: (pair[0], ...)) for the value of a pair",
+    "mapPartitions": "use map_batches() for many records at once",
+    "mapValues": "key_by(), and map(lambda pair: (pair[0], ...)) for the value of a pair",
+    "merge": "union() puts the records of streams together, join() and co_group() match them",
     "orderBy": "a stream has no order; collect it with to_pandas() and sort that",
     "parallelize": "use from_collection()",
+    "peek": "map() with a function that returns its record, or print()",
+    "persist": "nothing is computed twice in one job: use the stream several times",
     "printSchema": "get_type() is the declared type, explain() of the environment shows the plan",
     "read": "use read_json(), read_csv(), read_parquet(), read_text_file() or read_kafka(), or from_spark(spark.read...)",
     "readStream": "use read_kafka() or from_source(), or from_spark(spark.readStream...)",
+    "reduceByKey": "use key_by() and reduce()",
+    "rename": "map() makes a record with other names",
+    "repartition": "use rebalance(), and set_parallelism() of the next operator",
+    "saveAsTextFile": "use sink_to() with a FileSink",
     "select": "map() makes new records of fields; StreamTableEnvironment.from_data_stream() gives a table that has select()",
     "set_checkpoint_storage_dir": "configure({'execution.checkpointing.dir': folder}) of the environment sets it",
     "set_restart_strategy": "configure({'restart-strategy.type': 'fixed-delay'}) sets it",
     "set_state_backend": "configure({'state.backend.type': 'rocksdb'}) sets it",
     "sort": "a stream has no order; collect it with to_pandas() and sort that",
+    "sort_values": "a stream has no order; collect it with to_pandas() and sort that",
+    "split": "use filter() per branch, or process() with an OutputTag per branch",
     "sql": "StreamTableEnvironment has sql_query() and execute_sql()",
     "take": "execute_and_collect(limit=5) returns the first records, show(5) prints them",
+    "through": "use sink_to() with a KafkaSink, and read_kafka()",
+    "to": "use sink_to() with a sink, such as a KafkaSink",
+    "to_csv": "use sink_to() with a FileSink, or to_pandas().to_csv()",
+    "to_parquet": "use sink_to() with a FileSink.for_bulk_format(), or to_pandas().to_parquet()",
     "toDF": "to_spark() returns a DataFrame",
     "toPandas": "use to_pandas()",
+    "transform": "use map(), flat_map() or process()",
     "where": "use filter()",
     "withColumn": "map() makes records with another field",
     "withWatermark": "use assign_timestamps_and_watermarks() with a WatermarkStrategy",
     "write": "use sink_to() with a sink, or to_spark().write",
+    "write_as_csv": "use sink_to() with a FileSink",
+    "write_as_text": "use sink_to() with a FileSink",
     "writeStream": "use sink_to() with a sink, or to_spark(...).writeStream",
 }
 """Replacements of methods that users of Spark and of Flink's other APIs look for."""
@@ -125,8 +155,8 @@ def missing(kind: type[Suggesting], name: str) -> str:
 
     >>> missing(family("DataStream"), "window")
     "'DataStream' object has no attribute 'window': keyed streams have it, so call key_by() before, or window_all()"
-    >>> missing(family("DataStream"), "turn")
-    "'DataStream' object has no attribute 'turn'"
+    >>> missing(family("DataStream"), "turn").partition(",")[0]
+    "'DataStream' object has no attribute 'turn'. It has"
     >>> missing(family("DataStream"), "groupBy"), missing(family("DataStream"), "flatMap")
     ("'DataStream' object has no attribute 'groupBy': use key_by()",
      "'DataStream' object has no attribute 'flatMap': use flat_map()")
@@ -152,7 +182,9 @@ def missing(kind: type[Suggesting], name: str) -> str:
     near = get_close_matches(name, [each for each in dir(kind) if not each.startswith("_")], 1, 0.75)
     if near:
         return f"{text}. Did you mean {near[0]}()?"
-    return f"{text}: {kind._to_streams}" if kind._in_order else text
+    if kind._in_order:
+        return f"{text}: {kind._to_streams}"
+    return f"{text}. It has, for example: {near_names(kind, name)}."
 
 
 class Suggesting:

@@ -25,6 +25,7 @@ from funken.api.streams.family import OfStreams, family
 from funken.api.streams.settings import type_of, typed
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
+from funken.operators.base import OutputTag
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.contents import Aggregated, CallStyle, Contents, Elements, Reduced, WindowCall
 from funken.operators.window.spec import ONE_KEY, WindowSpec
@@ -44,7 +45,7 @@ from funken.types.callables import (
     check_methods,
 )
 from funken.windowing.assigners import WindowAssigner
-from funken.windowing.evictors import CountEvictor
+from funken.windowing.evictors import CountEvictor, Evictor
 from funken.windowing.triggers import CountTrigger, PurgingTrigger
 from funken.windowing.windows import Trigger
 
@@ -63,9 +64,8 @@ if TYPE_CHECKING:
     from funken.api.streams.keyed import KeyedStream
     from funken.api.streams.stream import DataStream
     from funken.io.durations import DurationLike
-    from funken.operators.base import OutputTag, SideOutput
+    from funken.operators.base import SideOutput
     from funken.types.info import TypeInformation
-    from funken.windowing.evictors import Evictor
 
 
 # ---- The clauses of windows: trigger, evictor, lateness; and the operator that windows become.
@@ -146,6 +146,7 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
         >>> last_three.apply(lambda key, window, numbers: [list(numbers)]).execute_and_collect(limit=2)
         [[1, 2], [2, 3, 4]]
         """
+        check_kind(evictor, Evictor, "evictor()", "Give CountEvictor.of(100), say.")
         return self._with(_evictor=evictor)
 
     def allowed_lateness(self, time_ms: DurationLike) -> Self:
@@ -161,6 +162,7 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
 
     def side_output_late_data(self, output_tag: OutputTag[T_co]) -> Self:
         """Send records that are too late to a side output, instead of dropping them."""
+        check_kind(output_tag, OutputTag, "side_output_late_data()", f"Give OutputTag({output_tag!r}).")
         return self._with(_late_tag=output_tag.tag_id)
 
     # ---- rolling one field
@@ -212,7 +214,10 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
     def _aggregate(self, function: object, window_function: object) -> DataStream[Any]:
         methods = ("create_accumulator", "add", "get_result")
         if isinstance(function, type) or not all(hasattr(function, name) for name in methods):
-            raise TypeError(f"aggregate() needs an AggregateFunction object, but got {function!r}")
+            kind = (
+                f"Give an object: {function.__name__}()" if isinstance(function, type) else "reduce() takes a function"
+            )
+            raise TypeError(f"aggregate() needs an AggregateFunction object, but got {function!r:.100}. {kind}.")
         check_methods(function, Function, "aggregate()")
         for name in methods:
             check_function(getattr(function, name), name, "aggregate()")
@@ -222,7 +227,8 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
 
     def _process(self, function: object) -> DataStream[Any]:
         if not hasattr(function, "process"):
-            raise TypeError(f"process() needs a ProcessWindowFunction, but got {function!r}")
+            remedy = "apply() takes a function of the key, the window and the records"
+            raise TypeError(f"process() needs a ProcessWindowFunction, but got {function!r:.100}. {remedy}.")
         return self._add("window process", Elements(), function)
 
     def _shaped(self, function: object) -> WindowCall | None:

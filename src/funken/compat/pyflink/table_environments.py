@@ -157,9 +157,9 @@ class TableEnvironment(native.TableEnvironment):
         """Add a catalog."""
         super().register_catalog(catalog_name, catalog.catalog if isinstance(catalog, Catalog) else catalog)
 
-    def collect(self, plan: Any, name: str | None = None) -> Any:
+    def collect(self, plan: Any, name: str | None = None, whole: bool = False) -> Any:
         """Submit the job of a query; values of its rows are as PyFlink gives them."""
-        result = super().collect(plan, name)
+        result = super().collect(plan, name, whole)
         result._rows = _Collected(result._rows, [_collected(type_) for type_ in plan.row_type.types])
         return result
 

@@ -292,6 +292,16 @@ class FileSink(Sink):
     compact_strategy: FileCompactStrategy | None = None
     compactor: FileCompactor | None = None
 
+    @property
+    def written_folder(self) -> str:
+        """The base path.
+
+        >>> from funken import Encoder
+        >>> FileSink.for_row_format("/out", Encoder.simple_string_encoder()).build().written_folder
+        '/out'
+        """
+        return self.base_path
+
     def __post_init__(self) -> None:
         """Make the base path mean the same in every process."""
         try:

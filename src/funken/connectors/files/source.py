@@ -119,6 +119,16 @@ class FileSource(Source):
         bounded = Boundedness.BOUNDED if self.discovery_interval is None else Boundedness.CONTINUOUS_UNBOUNDED
         object.__setattr__(self, "boundedness", bounded)
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The paths, absolute.
+
+        >>> from funken import StreamFormat
+        >>> FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/logs/a.txt").build().folders
+        ('/logs/a.txt',)
+        """
+        return self.paths
+
     @staticmethod
     def for_format(format: FileFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
         """Start to describe a source of these files and folders, read by any format.

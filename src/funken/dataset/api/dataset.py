@@ -52,6 +52,7 @@ from funken.dataset.plan.nodes import (
     parse_forwarded,
 )
 from funken.errors import InvalidProgram
+from funken.types.callables import check_kind
 
 if TYPE_CHECKING:
     from funken.dataset.api.environment import ExecutionEnvironment
@@ -192,6 +193,7 @@ class DataSet:
     """
 
     def __init__(self, environment: ExecutionEnvironment, node: nodes.Node) -> None:
+        environment._add(node.name)
         self._environment = environment
         self._current = node
         self._read_by = ""
@@ -673,6 +675,8 @@ class DataSet:
         >>> from funken.dataset import DiscardingOutput, ExecutionEnvironment
         >>> sink = ExecutionEnvironment.create_local_environment().from_elements(1).output(DiscardingOutput())
         """
+        remedy = "for a function, call collect() or for_each_partition()"
+        check_kind(output_format, OutputFormat, "output()", f"write_as_text() and print() write records; {remedy}.")
         node = nodes.SinkNode(
             id=self._environment._next_id(), name="sink", inputs=(self._read("output"),), format=output_format
         )

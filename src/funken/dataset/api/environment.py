@@ -30,6 +30,8 @@ from funken.dataset.runtime import local
 from funken.dataset.runtime.context import Accumulator
 from funken.dataset.runtime.pipeline import RunningProgram
 from funken.errors import InvalidProgram
+from funken.plan import unexecuted
+from funken.plan.unexecuted import warn_at_exit
 
 
 def cluster() -> Any:
@@ -107,6 +109,24 @@ class ExecutionEnvironment:
         self._last_id = 0
         self._cached_files: dict[str, str] = {}
         self._last_result: DataSetResult | None = None
+        self._built: list[str] = []
+        self.unused = False
+        warn_at_exit()
+
+    def complaint(self) -> str:
+        """Return that the program never ran, for the end of the script."""
+        return unexecuted.never_ran(self._built, "collect() on the data set")
+
+    def _add(self, name: str) -> None:
+        if len(self._built) < 8:
+            self._built.append(name)
+        if not self.unused:
+            self.unused = True
+            unexecuted.begun.add(self)
+
+    def __del__(self) -> None:
+        if self.unused:
+            unexecuted.lost.append(self.complaint())
 
     @staticmethod
     def get_execution_environment(
@@ -282,6 +302,7 @@ class ExecutionEnvironment:
         return target != "local" and (target != "auto" or extras.has_spark())
 
     def _plan(self) -> Plan:
+        self._built, self.unused = [], False
         if not self._sinks:
             raise InvalidProgram(
                 "the program has no sink. Write or output a data set before execute(), or call collect(), count() or print()."

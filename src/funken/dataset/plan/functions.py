@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Any
 from funken import Function
 from funken.errors import InvalidProgram
 from funken.io.shapes import dumps_by_value
+from funken.operators.user_functions import without_return
 from funken.types.callables import check_function, check_methods
 
 
@@ -89,6 +91,9 @@ def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
             return DataSetFunction(function, method, rich)
     elif callable(function):
         check_function(function, method, f"{operator}()", operator in _SEVERAL or None)
+        silent = without_return(function) if operator == "map" else None
+        if silent is not None:
+            warnings.warn(f"{operator}(): {silent}", stacklevel=4)
         return DataSetFunction(function)
     raise InvalidProgram(f"{operator}() needs a function, or an object with a method {method}(), but got {function!r}.")
 

@@ -323,7 +323,7 @@ def read_integer(text: str, low: int, high: int) -> int:
         raise EvaluationError(f"For input string: '{text}'. Input is empty.")
     match = _WHOLE.fullmatch(body)
     if match is None or (match.group(1).strip("+-") == "" and not match.group(2)):
-        raise EvaluationError(f"For input string: '{text}'. Invalid character found.")
+        raise EvaluationError(f"For input string: '{text}'. Invalid character found. TRY_CAST() gives NULL instead.")
     digits = match.group(1)
     value = int(digits) if digits.strip("+-") else 0
     if not low <= value <= high:
@@ -347,7 +347,9 @@ def read_decimal(text: str) -> Decimal:
             raise InvalidOperation
         return Decimal(body)
     except InvalidOperation:
-        raise EvaluationError(f"For input string: '{text}'. Invalid character found.") from None
+        raise EvaluationError(
+            f"For input string: '{text}'. Invalid character found. TRY_CAST() gives NULL instead."
+        ) from None
 
 
 def read_date(text: str) -> int:

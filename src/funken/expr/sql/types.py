@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
+from difflib import get_close_matches
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 from funken.dataclass import dataclass
@@ -598,7 +599,8 @@ class _Parser:
         read = _READERS.get(word)
         if read is None:
             self.at -= 1
-            self.fail("a type")
+            near = get_close_matches(word, [*_SIMPLE, *_READERS], 1)
+            self.fail(f"a type, such as {near[0] if near else 'STRING, BIGINT, DOUBLE or TIMESTAMP(3)'}")
         return read(self)
 
     def precision(self, default: int) -> int:

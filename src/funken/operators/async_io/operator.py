@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from dataclasses import field
 from functools import partial
 from queue import Empty
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from funken.dataclass import dataclass
@@ -32,6 +33,7 @@ from funken.metrics.registry import Counter
 from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, CacheSpec, ResultCache
 from funken.operators.base import Operator, OperatorContext, Output, RuntimeContext, Timestamps, Values
 from funken.operators.results import Results
+from funken.operators.user_functions import blocks
 from funken.timing.clock import Clock, SystemClock, TimedQueue
 
 if TYPE_CHECKING:
@@ -319,6 +321,9 @@ class AsyncWaitLogic(Operator):
             self._function.async_invoke, self._spec.retry, self._clock, self._notify, self._retries
         )
         self._opened = True
+        blocking = blocks(self._written) or blocks(self._function.async_invoke)
+        if blocking is not None:
+            self.context.warn("blocking", blocking)
         opened = getattr(self._function, "open", _nothing)(RuntimeContext(self.context))
         if inspect.iscoroutine(opened):
             self._requests.run(opened)
@@ -497,13 +502,23 @@ class AsyncWaitLogic(Operator):
         if self._shared.get(request.key) is request:  # else it was too old to be joined, and has a successor
             del self._shared[request.key]
 
+    @property
+    def _written(self) -> object:
+        """The plain ``async def`` of the program, if it gave one."""
+        return getattr(self._function, "_function", None)
+
     def _checked(self, value: Any, result: Any) -> list[Any]:
         if isinstance(result, Iterable) and not isinstance(result, str | bytes):
             return list(result)
         what = "cannot be none" if result is None else f"should be of list type, but is {result!r}"
+        written = self._written
+        place = (
+            f"function {written.__name__!r}"
+            if isinstance(written, FunctionType)
+            else (f"methods 'async_invoke' and 'timeout' of class {type(self._function).__name__!r}")
+        )
         raise TypeError(
-            f"The result of AsyncFunction {what}. Please check the methods 'async_invoke' and 'timeout' of class "
-            f"{type(self._function).__name__!r}: return a list, an empty one for no result."
+            f"The result of AsyncFunction {what}. Please check the {place}: return a list, an empty one for no result."
         )
 
     @staticmethod
@@ -513,7 +528,10 @@ class AsyncWaitLogic(Operator):
 
 
 def _no_timeout(value: Any) -> NoReturn:
-    raise TimeoutError(f"Async function call has timed out for input: {value}")
+    raise TimeoutError(f"Async function call has timed out for input: {value}. {REMEDY_TIMEOUT}")
+
+
+REMEDY_TIMEOUT = "Raise timeout=, or return results from timeout() of an AsyncFunction."
 
 
 def _nothing(*arguments: Any) -> None:

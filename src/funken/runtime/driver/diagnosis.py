@@ -119,6 +119,8 @@ class JobDiagnosis:
             )
         for name, text in _late_names(plan):
             self._say("late names", name, text)
+        for name, text in _own_results(plan):
+            self._say("own results", name, text)
         for name in _unread(plan):
             self._say(
                 "unread",
@@ -262,6 +264,22 @@ def _unread(plan: PhysicalPlan) -> list[str]:
         if results and not traits.sink and node.id not in read:
             found.append(node.name)
     return found
+
+
+def _own_results(plan: PhysicalPlan) -> Iterator[tuple[str, str]]:
+    """Yield the sinks that write into a folder that the program reads."""
+    traits = [(node.name, traits_of(node.spec)) for vertex in plan.vertices for node in vertex.nodes]
+    read = [
+        (name, path.rstrip("/")) for name, each in traits if each.source is not None for path in each.source.folders
+    ]
+    for sink, each in traits:
+        for source, path in read:
+            if each.folder is not None and f"{each.folder.rstrip('/')}/".startswith(f"{path}/"):
+                yield (
+                    sink,
+                    f"it writes to {each.folder}, which {source!r} reads: the next run takes the results for records, as does a "
+                    "source that watches the folder. Write to another folder.",
+                )
 
 
 def _without_watermarks(plan: PhysicalPlan) -> list[str]:

@@ -252,7 +252,7 @@ class CustomWriter(EdgeWriter):
         stamps = self._align(timestamps)
         for position, value in enumerate(values):
             target = self._partition(self._key(value), self.targets)
-            if not 0 <= target < self.targets:
+            if not hasattr(target, "__index__") or not 0 <= target < self.targets:
                 raise InvalidProgram(
                     f"the partitioner after operator {self._operator!r} returned {target!r} for {value!r}; it must be "
                     f"from 0 to {self.targets - 1}, the parallelism of the next operator less one."

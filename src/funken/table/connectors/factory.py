@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
-from funken.table.catalog import ResolvedTable
+from funken.table.catalog import InvalidTable, ResolvedTable
 from funken.table.config import TableConfig
 from funken.table.connectors.contract import (
     LookupTable,
@@ -237,6 +237,15 @@ def check_metadata(table: ResolvedTable, config: TableConfig | None = None) -> N
                 f"Invalid metadata key {column.metadata_key!r} in column {column.name!r} of table '{table.path}'. The "
                 f"connector {context.connector!r} has these: {', '.join(sorted(known)) or 'none'}."
             )
+
+
+def refuse_endless(scan: ScanTable, table: ResolvedTable) -> None:
+    """Raise ``InvalidTable`` for a table whose rows never end: a batch has each result once, at the end."""
+    if not scan.bounded:
+        raise InvalidTable(
+            f"Querying an unbounded table '{table.path}' in batch mode is not allowed. The table source is unbounded. Bound it, "
+            "as 'number-of-rows' or 'scan.bounded.mode' do, or use EnvironmentSettings.in_streaming_mode()."
+        )
 
 
 def scan_of(

@@ -265,7 +265,9 @@ class Converter:
                 exchange(below, ()), node.order, row_type=below.row_type, mode=below.mode, upsert_keys=below.upsert_keys
             )
         if time is None:
-            refuse("Sort on a non-time-attribute field is not supported.")
+            refuse(
+                "Sort on a non-time-attribute field is not supported. Order by event time first, add LIMIT, or use batch mode."
+            )
         if not first.ascending:
             refuse("Primary sort order of a streaming table must be ascending on time.")
         insert_only(below, "TemporalSort")
@@ -337,7 +339,7 @@ class Converter:
         if column.time is None and not times:  # a batch has all rows before the first window ends
             refuse(
                 f"The window function requires the timecol is a time attribute type, but is {column.type} "
-                f"of column '{column.name}'."
+                f"of column '{column.name}'. Declare it: WATERMARK FOR {column.name} AS {column.name} - INTERVAL '5' SECOND."
             )
         columns = list(node.row_type.columns)
         columns[: len(below.row_type)] = below.row_type.columns

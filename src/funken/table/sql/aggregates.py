@@ -231,7 +231,10 @@ class Aggregation:
                 place = len(keys) + len(calls) + properties.index(node)
             elif isinstance(node, InputRef):
                 name = columns.below.row_type[node.index].name
-                fail(self.tree_of(name), f"Expression '{name}' is not being grouped")
+                fail(
+                    self.tree_of(name),
+                    f"Expression '{name}' is not being grouped. Add it to GROUP BY, or aggregate it, as MAX({name})",
+                )
             else:
                 return None
             return InputRef(place, type=row_type[place].type)

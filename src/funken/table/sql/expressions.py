@@ -236,7 +236,9 @@ class ExpressionBinder:
         """An expression of BOOLEAN."""
         node = self.bind(tree)
         if not isinstance(node.type, BooleanType | NullType):
-            fail(tree, f"{clause} clause must be a condition, but it is of type {node.type}")
+            remedy = ". A text is a value here: write col('n') > 1, or the condition without quotes"
+            shown = f"{node.type}{remedy if isinstance(node, Literal) else ''}"
+            fail(tree, f"{clause} clause must be a condition, but it is of type {shown}")
         return node
 
     def call(self, tree: Any, name: str, args: Sequence[Any], **options: Any) -> Node:
@@ -294,14 +296,16 @@ class ExpressionBinder:
             for relation in relations:
                 found = relation.find(names[length])
                 if len(found) > 1:
-                    fail(parts[length], f"Column '{names[length]}' is ambiguous")
+                    fail(parts[length], f"Column '{names[length]}' is ambiguous. Rename one of them with AS")
                 if found:
                     return self.reference(scope, found[0][0], depth, parts[length + 1 :])
         found = scope.find(names[0])
         if names[0] in scope.merged and found:
             return self.fields(self.at_depth(scope.merged[names[0]], depth), parts[1:])
         if len(found) > 1:
-            fail(parts[0], f"Column '{names[0]}' is ambiguous")
+            owners = [each.alias for each in scope.relations if each.alias and each.find(names[0])]
+            tables = f", as {owners[0]}.{names[0]}" if owners else ""
+            fail(parts[0], f"Column '{names[0]}' is ambiguous. Write it with its table{tables}")
         if found:
             return self.reference(scope, found[0][0], depth, parts[1:])
         return self.peeked(scope, parts, names, depth)
@@ -524,7 +528,9 @@ class ExpressionBinder:
 
     @staticmethod
     def _hint(message: str) -> str:
-        return message[message.index(" Did you mean") :] if " Did you mean" in message else ""
+        if " Did you mean" in message:
+            return message[message.index(" Did you mean") :]
+        return " One of your own is created with create_temporary_system_function()."
 
     def arguments(self, trees: Sequence[Any]) -> tuple[list[Node], dict[str, Any]]:
         """Return positional arguments, and the syntax beside them (``Kwarg``)."""

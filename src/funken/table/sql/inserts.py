@@ -115,9 +115,12 @@ def _declared(table: ResolvedTable) -> list[TableColumn]:
 def _mismatch(plan: LogicalNode, table: ResolvedTable, wanted: list[TableColumn], cause: str) -> InvalidTable:
     query = ", ".join(f"{column.name}: {column.type}" for column in plan.row_type)
     target = ", ".join(f"{column.name}: {column.type}" for column in wanted)
+    remedy = "Cast the columns that differ: CAST(column AS TYPE)."
+    if len(plan.row_type) != len(wanted):
+        remedy = "Select as many columns, or name those that the query gives: INSERT INTO table (column, ...)."
     return InvalidTable(
         f"Column types of query result and sink for '{table.path}' do not match.\nCause: {cause}\n\n"
-        f"Query schema: [{query}]\nSink schema:  [{target}]"
+        f"Query schema: [{query}]\nSink schema:  [{target}]\n\n{remedy}"
     )
 
 

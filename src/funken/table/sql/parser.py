@@ -35,7 +35,7 @@ class TokenReader:
         try:
             self.tokens: Sequence[Token] = Flink().tokenize(text)
         except TokenError as error:
-            raise st.InvalidStatement(f"SQL parse failed. {error}") from error
+            raise st.InvalidStatement(_untokenized(text, error)) from error
         self.at = 0
 
     # -- tokens
@@ -614,7 +614,7 @@ def _sqlglot(text: str, into: Any = None, wrap: bool = False) -> Any:
     try:
         trees = Flink().parse(source)
     except TokenError as error:
-        raise st.InvalidStatement(f"SQL parse failed. {error}") from error
+        raise st.InvalidStatement(_untokenized(text, error)) from error
     except ParseError as error:
         raise st.InvalidStatement(_message(error, 7 if wrap else 0)) from error
     except SqlglotError as error:
@@ -633,6 +633,14 @@ def _clauses(select: Any) -> list[str]:
     return [name for name, value in select.args.items() if value and name not in {"kind", "hint"}]
 
 
+def _untokenized(text: str, error: TokenError) -> str:
+    """Return the message for a text that is cut off in a literal or a name."""
+    for quote, what in (("'", "text"), ("`", "name in backticks"), ('"', "name in double quotes")):
+        if text.count(quote) % 2:
+            return f"SQL parse failed. A {what} has no closing {quote} in: {text.strip()[:200]}"
+    return f"SQL parse failed. {error}"
+
+
 def _message(error: ParseError, shift: int) -> str:
     if not error.errors:
         return f"SQL parse failed. {error}"
@@ -640,9 +648,13 @@ def _message(error: ParseError, shift: int) -> str:
     word = first.get("highlight") or ""
     line, column = first.get("line") or 1, (first.get("col") or 1) - max(len(word) - 1, 0)
     column -= shift if line == 1 else 0
-    return (
-        f'SQL parse failed. Encountered "{word}" at line {line}, column {max(column, 1)}. {first.get("description")}.'
-    )
+    before = (first.get("start_context") or "").rstrip()
+    remedy = ""
+    if before.endswith('"'):
+        remedy = f" Text is in single quotes, '{word}'; a name in backticks, `{word}`."
+    elif before.upper().endswith("INTERVAL"):
+        remedy = f" The value of an interval is in quotes: INTERVAL '{word}' SECOND."
+    return f'SQL parse failed. Encountered "{word}" at line {line}, column {max(column, 1)}. {first.get("description")}.{remedy}'
 
 
 class StatementReader(TokenReader):

@@ -162,7 +162,8 @@ class TableFunctionCall:
             fail(
                 self.tree,
                 f"The window function {name}(TABLE, DESCRIPTOR({column.name}), ..) requires the timecol "
-                f"to be TIMESTAMP or TIMESTAMP_LTZ, but is {column.type}.",
+                f"to be TIMESTAMP or TIMESTAMP_LTZ, but is {column.type}. Name the column of the watermark, or convert it: "
+                "TO_TIMESTAMP(text), TO_TIMESTAMP_LTZ(milliseconds, 3)",
             )
         lengths: dict[str, int] = {
             key: milliseconds(self.constant(given[key]), given[key])

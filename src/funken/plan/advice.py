@@ -1,0 +1,156 @@
+"""Remedies for Python's own errors about a name or an argument of Funken, when a script ends with one.
+
+Python says that a method does not exist, or how many arguments it takes. The note names the methods that do exist, or the
+parameters. Errors that Funken raises have their remedy already.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import re
+import sys
+from collections.abc import Sequence
+from difflib import SequenceMatcher, get_close_matches
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+_OURS = str(Path(__file__).parents[1])
+_BOUND = re.compile(r"^((?:\w+\.)*\w+)\(\) (?:missing|takes|got an unexpected|got multiple|got some positional)")
+_SHOWN = 12
+
+
+def advise(error: BaseException) -> None:
+    """Add a note with the remedy, and cut Funken's frames behind the line of the program.
+
+    >>> from funken.dataset import ExecutionEnvironment
+    >>> words = ExecutionEnvironment.create_local_environment(parallelism=1).from_elements("to")
+    >>> try:
+    ...     words.key_by(len)
+    ... except AttributeError as error:
+    ...     advise(error)
+    ...     print(error.__notes__[0].partition(":")[0], "group_by()" in error.__notes__[0])
+    A DataSet has, for example True
+    """
+    note = _of_name(error) if isinstance(error, AttributeError) else ""
+    if isinstance(error, TypeError):
+        note = _of_arguments(error)
+    if note:
+        error.add_note(note)
+    _cut(error.__traceback__)
+
+
+def near_names(kind: type, name: str) -> str:
+    """Return public names of a class, those like the given one first.
+
+    >>> class Words:
+    ...     def count(self): ...
+    ...     text = ""
+    >>> near_names(Words, "cuont")
+    'count(), text'
+    """
+    names = [each for each in dir(kind) if not each.startswith("_")]
+    names.sort(key=lambda each: SequenceMatcher(None, each, name).ratio(), reverse=True)
+    shown = [f"{each}()" if callable(getattr(kind, each, None)) else each for each in names[:_SHOWN]]
+    return ", ".join(shown) + (", ..." if len(names) > _SHOWN else "")
+
+
+def missing_name(kind: type, name: str, columns: Sequence[str]) -> str:
+    """Return the message for an attribute of a table or frame that is neither a method nor a column.
+
+    >>> from funken.table.table import Table
+    >>> missing_name(Table, "orderBy", ["item"]), missing_name(Table, "show", ["item"])
+    ("'Table' object has no column and no method 'orderBy'. Did you mean order_by()? Its columns are: item.",
+     "'Table' object has no column and no method 'show'. execute().print() prints the rows. Its columns are: item.")
+    """
+    text = f"{kind.__name__!r} object has no column and no method {name!r}."
+    methods = [each for each in dir(kind) if not each.startswith("_")]
+    near = get_close_matches(name, columns, 1, 0.7) or [
+        f"{each}()" for each in get_close_matches(name, methods, 1, 0.7)
+    ]
+    if near:
+        text = f"{text} Did you mean {near[0]}?"
+    elif name in _OF_TABLES:
+        text = f"{text} {_OF_TABLES[name]}."
+    return f"{text} Its columns are: {', '.join(columns)}."
+
+
+_OF_TABLES = {
+    "agg": "group_by() and select() aggregate",
+    "assign": "add_columns() adds a column",
+    "collect": "execute().collect() returns the rows, to_pandas() a frame",
+    "count": "select(lit(1).count) counts the rows",
+    "createOrReplaceTempView": "create_temporary_view() of the environment gives it a name",
+    "drop": "drop_columns() drops a column",
+    "groupBy": "Use group_by()",
+    "groupby": "Use group_by()",
+    "head": "limit(5) and to_pandas() return the first rows",
+    "show": "execute().print() prints the rows",
+    "sort_values": "Use order_by()",
+    "take": "limit(5) and to_pandas() return the first rows",
+    "toPandas": "Use to_pandas()",
+    "withColumn": "add_columns() adds a column",
+    "write": "execute_insert() writes to a table with a connector",
+}
+
+
+def _of_name(error: AttributeError) -> str:
+    kind = error.obj if isinstance(error.obj, type) else type(error.obj)
+    if error.name == "get_runtime_context" and any(map(_is_ours, kind.__mro__)):
+        return "The runtime context comes to open(self, runtime_context): ask it for states there."
+    if error.obj is None or error.name is None or error.name.startswith("_") or not _is_ours(kind):
+        return ""
+    article = "An" if kind.__name__[0] in "AEIOU" else "A"
+    return f"{article} {kind.__name__} has, for example: {near_names(kind, error.name)}."
+
+
+def _of_arguments(error: TypeError) -> str:
+    bound, trace = _BOUND.match(str(error)), error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if bound is None or trace is None:
+        return ""
+    function = _named(bound[1], trace.tb_frame)
+    if function is None:
+        return ""
+    signature = inspect.signature(function)
+    parameters = [each.replace(annotation=each.empty) for name, each in signature.parameters.items() if name != "self"]
+    shown = signature.replace(parameters=parameters, return_annotation=signature.empty)
+    first = (inspect.getdoc(function) or "").partition("\n")[0]
+    return f"{bound[1].removesuffix('.__init__')}{shown}: {first}" if first else f"{bound[1]}{shown}"
+
+
+def _named(name: str, frame: FrameType) -> Any:
+    """Return a function of Funken by its qualified name; ``None`` if the program has one of that name."""
+    outer, *inner = name.split(".")
+    theirs = frame.f_locals.get(outer, frame.f_globals.get(outer))
+    if theirs is not None and not _is_ours(theirs):
+        return None
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").startswith("funken"):
+            found = vars(module).get(outer)
+            if _is_ours(found):
+                for each in inner:
+                    found = getattr(found, each, None)
+                return found if callable(found) else None
+    return None
+
+
+def _is_ours(defined: Any) -> bool:
+    return (getattr(defined, "__module__", None) or "").startswith("funken.")
+
+
+def _cut(trace: TracebackType | None) -> None:
+    """Drop the frames of Funken behind the last one of the program, if Funken raised the error on purpose."""
+    last, users = trace, None
+    while last is not None:
+        if not last.tb_frame.f_code.co_filename.startswith(_OURS):
+            users = last
+        if last.tb_next is None:
+            break
+        last = last.tb_next
+    if last is not None and users is not None and last is not users:
+        line = linecache.getline(last.tb_frame.f_code.co_filename, last.tb_lineno)
+        if line.lstrip().startswith("raise "):
+            users.tb_next = None

@@ -1,0 +1,101 @@
+"""The mistakes of a first day with tables: each message ends with a remedy, and none is silent."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import funken.dataframe as ff
+from funken.errors import FunkenError
+from funken.table import EnvironmentSettings, TableEnvironment, col
+from funken.table.udf import udf
+
+
+def tables(streaming=False):
+    settings = EnvironmentSettings.in_streaming_mode() if streaming else EnvironmentSettings.in_batch_mode()
+    made = TableEnvironment.create(settings)
+    made.get_config().set("execution.target", "local").set("parallelism.default", 1)
+    orders = made.from_elements([("tea", 3), ("milk", 2)], ["item", "quantity"])
+    made.create_temporary_view("orders", orders)
+    made.execute_sql("CREATE TABLE sink (n INT, m INT) WITH ('connector' = 'blackhole')")
+    made.execute_sql("CREATE TABLE endless (n INT) WITH ('connector' = 'datagen')")
+    made.create_temporary_system_function("text", udf(lambda value: value, result_type="INT"))
+    return made
+
+
+STATEMENTS = {
+    'SELECT item FROM orders WHERE item = "tea"': "Text is in single quotes, 'tea'; a name in backticks, `tea`",
+    "SELECT item FROM orders WHERE item = 'tea": "A text has no closing '",
+    "SELECT CURRENT_TIMESTAMP + INTERVAL 5 SECOND": "The value of an interval is in quotes: INTERVAL '5' SECOND",
+    "SELECT item, quantity, COUNT(*) FROM orders GROUP BY item": r"Add it to GROUP BY, or aggregate it, as MAX\(quantity\)",
+    "SELECT item FROM orders a JOIN orders b ON a.item = b.item": "Write it with its table, as a.item",
+    "SELECT zzzzz(item) FROM orders": r"One of your own is created with create_temporary_system_function\(\)",
+    "INSERT INTO nowhere SELECT item FROM orders": "create it with CREATE TABLE",
+    "INSERT INTO sink SELECT item, item FROM orders": r"Cast the columns that differ: CAST\(column AS TYPE\)",
+    "INSERT INTO sink SELECT item FROM orders": "Select as many columns, or name those that the query gives",
+    "CREATE TABLE a (x INTT) WITH ('connector' = 'print')": "expected a type, such as INT",
+    "CREATE TABLE a (t STRING, WATERMARK FOR t AS t) WITH ('connector' = 'print')": r"ts AS TO_TIMESTAMP\(t\)",
+    "SELECT CAST(item AS INT) FROM orders": r"TRY_CAST\(\) gives NULL instead",
+    "SELECT text(item) FROM orders": "is declared to return INT, but a result does not fit",
+    "SELECT * FROM endless": "The table source is unbounded. Bound it, as 'number-of-rows'",
+    "SELECT * FROM orders WHERE 'quantity > 1'": r"A text is a value here: write col\('n'\) > 1",
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_statement_is_refused_with_a_remedy(statement):
+    with pytest.raises(FunkenError, match=STATEMENTS[statement]):
+        tables().execute_sql(statement).print()
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (lambda t: t.from_path("orders").selct, r"Did you mean select\(\)\? Its columns are: item, quantity"),
+        (lambda t: t.from_path("orders").itme, "Did you mean item"),
+        (lambda t: t.from_path("orders").show, r"execute\(\).print\(\) prints the rows"),
+        (lambda t: ff.from_table(t.from_path("orders")).itme, "Did you mean item"),
+        (lambda t: t.from_elements([(1,), ("a",)], ["n"]), "column 'n': values of the types BIGINT, STRING"),
+        (lambda t: TableEnvironment.create("batch"), r"Give EnvironmentSettings.in_batch_mode\(\)"),
+        (lambda t: t.create_temporary_view("orders", t.from_path("orders")), "already exists. Drop it before"),
+    ],
+)
+def test_a_call_is_refused_with_a_remedy(mistake, message):
+    with pytest.raises((FunkenError, AttributeError, TypeError), match=message):
+        mistake(tables())
+
+
+def test_all_rows_of_an_endless_table_never_come():
+    with pytest.raises(FunkenError, match=r"never ends, so all of its rows never come. Use limit\(\)"):
+        tables(streaming=True).from_path("endless").to_pandas()
+
+
+def test_a_stream_is_not_sorted_without_time():
+    with pytest.raises(FunkenError, match="Order by event time first, add LIMIT, or use batch mode"):
+        tables(streaming=True).from_path("orders").order_by(col("item")).execute()
+
+
+@pytest.mark.parametrize(
+    ("end", "warning"),
+    [
+        ("t.sql_query('SELECT 1')", r"job.py built a query that never ran. .*execute\(\).print\(\) prints"),
+        ("t.sql_query('SELECT 1').select(col('EXPR$0'))", "built a query that never ran"),
+        ("t.execute_sql('SELECT 1')", r"job.py ran a query and never read its rows. print\(\)"),
+        ("t.execute_sql('SELECT 1').print()", None),
+        ("t.create_temporary_view('v', t.sql_query('SELECT 1'))", None),
+        ("t.sql_query('SELECT 1').print_schema()", None),
+        ("t.execute_sql('SHOW TABLES')", None),
+    ],
+)
+def test_a_query_that_nobody_reads_is_warned_of_at_exit(tmp_path, end, warning):
+    script = tmp_path / "job.py"
+    script.write_text(
+        "from funken.table import EnvironmentSettings, TableEnvironment, col\n"
+        "t = TableEnvironment.create(EnvironmentSettings.in_batch_mode())\n"
+        f"t.get_config().set('execution.target', 'local')\n{end}\n"
+    )
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=100)
+
+    assert ended.returncode == 0
+    assert re.search(warning, ended.stderr) if warning else "Warning" not in ended.stderr
