@@ -36,9 +36,9 @@ def documents() -> list[Path]:
 
 
 def is_plain(page: Path) -> bool:
-    """Return True if the sentences of a page have to be short and plain; decisions and the changelog stay as they are."""
+    """Return True if the sentences of a page have to be short and plain; the changelog stays as it is."""
     parts = page.relative_to(ROOT).parts
-    return parts[0] not in {"changelog.d", "CHANGELOG.md"} and "decisions" not in parts
+    return parts[0] not in {"changelog.d", "CHANGELOG.md"}
 
 
 def prose(text: str) -> str:

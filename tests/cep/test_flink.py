@@ -9,7 +9,7 @@ import pytest
 from funken.cep.nfa import Nfa, compile_pattern
 from tests.cep.exchange import differences, pattern_of, run
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "cep.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "reference" / "cep-differences.md"
 RECORDED = [json.loads(line) for line in Path(__file__).with_name("flink.jsonl").read_text().splitlines()]
 
 
@@ -56,7 +56,7 @@ def test_a_difference_is_seen():
 
 @pytest.mark.parametrize("task", DIFFERING, ids=lambda task: task["difference"])
 def test_a_case_in_which_flink_gives_something_else(task):
-    """``docs/guide/cep.md`` says why; what Flink gave, or the error, was recorded."""
+    """``docs/reference/cep-differences.md`` says why; what Flink gave, or the error, was recorded."""
     assert run(task) == task["ours"]
     assert isinstance(task["flink"], str) or differences(task["ours"], task["flink"])
     assert task["difference"] in " ".join(GUIDE.read_text().split())
