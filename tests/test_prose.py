@@ -62,6 +62,13 @@ def test_no_page_has_a_hard_sentence():
     assert hard == []
 
 
+def test_a_decision_is_a_page():
+    pages = [page for page in documents() if page.parent.name == "decisions"]
+
+    assert len(pages) > 80
+    assert {page.name: words for page in pages if (words := len(page.read_text().split())) > 600} == {}
+
+
 @pytest.mark.parametrize(
     ("sentence", "fault"),
     [

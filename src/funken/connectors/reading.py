@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, NeedSplits, SourceReader, Wait
+from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, NeedSplits, Service, SourceReader, Wait
 from funken.connectors.schemas import DeserializationSchema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, JobExecutionError, MessageMalformed
@@ -286,6 +286,9 @@ class PolledReader(SourceReader):
     pauses_splits = True
     blocks_ahead = 4
     """Number of blocks that may wait before the service is not asked for more."""
+    service: Service | None = None
+    place = ""
+    """The name of the data that the service has."""
     close_s = _JOIN_S
     """The longest wait (s) of ``close`` for the thread, which ends by itself in any case."""
 
@@ -328,7 +331,9 @@ class PolledReader(SourceReader):
         return end
 
     def explain(self, error: Exception) -> Exception:
-        """Return the error that ``poll`` raises for one of ``fetch``."""
+        """Return the error that ``poll`` raises for one of ``fetch``; the ``service`` knows its own."""
+        if self.service is not None and isinstance(error, self.service.errors):
+            return self.failure(f"{self.place} cannot be read: {self.service.problem(error)}")
         return error if isinstance(error, JobExecutionError) else self.failure(f"{type(error).__name__}: {error}")
 
     def disconnect(self) -> None:

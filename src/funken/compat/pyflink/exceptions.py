@@ -14,6 +14,10 @@ JavaException = JobExecutionError
 """PyFlink's exception for an error of Flink's; here, a job that failed."""
 
 
+def _named(name: str, base: type, doc: str) -> Any:
+    return type(name, (base,), {"__module__": __name__, "__doc__": doc})
+
+
 class _Stability:
     """A decorator that says how settled something is, and changes nothing."""
 
@@ -25,24 +29,11 @@ class _Stability:
         return decorated
 
 
-class Public(_Stability):
-    """Settled."""
-
-
-class PublicEvolving(_Stability):
-    """Meant for users, not settled."""
-
-
-class Experimental(_Stability):
-    """May go."""
-
-
-class Internal(_Stability):
-    """Not meant for users."""
-
-
-class Deprecated(_Stability):
-    """On its way out."""
+Public = _named("Public", _Stability, "Settled.")
+PublicEvolving = _named("PublicEvolving", _Stability, "Meant for users, not settled.")
+Experimental = _named("Experimental", _Stability, "May go.")
+Internal = _named("Internal", _Stability, "Not meant for users.")
+Deprecated = _named("Deprecated", _Stability, "On its way out.")
 
 
 def install_exception_handler() -> None:
@@ -58,93 +49,36 @@ class CatalogException(InvalidTable):
     """A catalog refuses something."""
 
 
-class CatalogNotExistException(CatalogException):
-    """A catalog does not exist."""
-
-
-class DatabaseAlreadyExistException(CatalogException):
-    """A database exists already."""
-
-
-class DatabaseNotEmptyException(CatalogException):
-    """A database is not empty."""
-
-
-class DatabaseNotExistException(CatalogException):
-    """A database does not exist."""
-
-
-class FunctionAlreadyExistException(CatalogException):
-    """A function exists already."""
-
-
-class FunctionNotExistException(CatalogException):
-    """A function does not exist."""
-
-
-class ModelAlreadyExistException(CatalogException):
-    """A model exists already."""
-
-
-class ModelNotExistException(CatalogException):
-    """A model does not exist."""
-
-
-class PartitionAlreadyExistsException(CatalogException):
-    """A partition exists already."""
-
-
-class PartitionNotExistException(CatalogException):
-    """A partition does not exist."""
-
-
-class PartitionSpecInvalidException(CatalogException):
-    """A partition has keys that are not the table's."""
-
-
-class TableAlreadyExistException(CatalogException):
-    """A table exists already."""
-
+CatalogNotExistException = _named("CatalogNotExistException", CatalogException, "A catalog does not exist.")
+DatabaseAlreadyExistException = _named("DatabaseAlreadyExistException", CatalogException, "A database exists already.")
+DatabaseNotEmptyException = _named("DatabaseNotEmptyException", CatalogException, "A database is not empty.")
+DatabaseNotExistException = _named("DatabaseNotExistException", CatalogException, "A database does not exist.")
+FunctionAlreadyExistException = _named("FunctionAlreadyExistException", CatalogException, "A function exists already.")
+FunctionNotExistException = _named("FunctionNotExistException", CatalogException, "A function does not exist.")
+ModelAlreadyExistException = _named("ModelAlreadyExistException", CatalogException, "A model exists already.")
+ModelNotExistException = _named("ModelNotExistException", CatalogException, "A model does not exist.")
+PartitionAlreadyExistsException = _named(
+    "PartitionAlreadyExistsException", CatalogException, "A partition exists already."
+)
+PartitionNotExistException = _named("PartitionNotExistException", CatalogException, "A partition does not exist.")
+PartitionSpecInvalidException = _named(
+    "PartitionSpecInvalidException", CatalogException, "A partition has keys that are not the table's."
+)
+TableAlreadyExistException = _named("TableAlreadyExistException", CatalogException, "A table exists already.")
 
 TableException = InvalidTable
 """The planner refuses something."""
 
-
-class TableNotExistException(CatalogException):
-    """A table does not exist."""
-
-
-class TableNotPartitionedException(CatalogException):
-    """A table is not partitioned."""
-
+TableNotExistException = _named("TableNotExistException", CatalogException, "A table does not exist.")
+TableNotPartitionedException = _named("TableNotPartitionedException", CatalogException, "A table is not partitioned.")
 
 ValidationException = InvalidTable
 """A statement or call of the Table API is not valid."""
 
 
 __all__ = [
-    "CatalogException",
-    "CatalogNotExistException",
-    "DatabaseAlreadyExistException",
-    "DatabaseNotEmptyException",
-    "DatabaseNotExistException",
-    "Deprecated",
-    "Experimental",
-    "FunctionAlreadyExistException",
-    "FunctionNotExistException",
-    "Internal",
     "JavaException",
-    "ModelAlreadyExistException",
-    "ModelNotExistException",
-    "PartitionAlreadyExistsException",
-    "PartitionNotExistException",
-    "PartitionSpecInvalidException",
-    "Public",
-    "PublicEvolving",
-    "TableAlreadyExistException",
     "TableException",
-    "TableNotExistException",
-    "TableNotPartitionedException",
     "ValidationException",
     "capture_java_exception",
     "install_exception_handler",

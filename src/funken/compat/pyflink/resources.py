@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from funken.compat.pyflink.members import gets
 from funken.io.durations import DurationLike, duration_ms
 
 
@@ -26,9 +27,7 @@ class MemorySize:
         """Make a number of MiB."""
         return MemorySize(mebi_bytes << 20)
 
-    def get_bytes(self) -> int:
-        """Return the bytes."""
-        return self.bytes_size
+    get_bytes = gets("bytes_size", "Return the bytes.")
 
     def get_kibi_bytes(self) -> int:
         """Return the KiB."""
@@ -72,13 +71,8 @@ class SlotSharingGroup:
         """Begin a group."""
         return Builder(SlotSharingGroup(name))
 
-    def get_name(self) -> str:
-        """Return the name."""
-        return self.name
-
-    def get_cpu_cores(self) -> float | None:
-        """Return the cores."""
-        return self.cpu_cores
+    get_name = gets("name", "Return the name.")
+    get_cpu_cores = gets("cpu_cores", "Return the cores.")
 
     def get_task_heap_memory(self) -> MemorySize | None:
         """Return the memory on the heap."""
@@ -92,9 +86,7 @@ class SlotSharingGroup:
         """Return the managed memory."""
         return self.memory.get("managed")
 
-    def get_external_resources(self) -> dict[str, float]:
-        """Return the other resources."""
-        return dict(self.external)
+    get_external_resources = gets("external", "Return the other resources.", dict)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -147,9 +139,7 @@ class Builder:
         self._group = replace(self._group, external={**self._group.external, name: value})
         return self
 
-    def build(self) -> SlotSharingGroup:
-        """Return the group."""
-        return self._group
+    build = gets("_group", "Return the group.")
 
 
 SlotSharingGroup.Builder = Builder  # type: ignore[attr-defined]
@@ -210,13 +200,8 @@ class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
     def __init__(self, restart_attempts: int, delay_between_attempts_interval: DurationLike) -> None:
         super().__init__("fixed-delay", restart_attempts, _time(delay_between_attempts_interval))
 
-    def get_restart_attempts(self) -> int:
-        """Return the number of attempts."""
-        return self.attempts
-
-    def get_delay_between_attempts_interval(self) -> timedelta:
-        """Return the delay between attempts."""
-        return self.delay
+    get_restart_attempts = gets("attempts", "Return the number of attempts.")
+    get_delay_between_attempts_interval = gets("delay", "Return the delay between attempts.")
 
 
 class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
@@ -228,17 +213,9 @@ class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
         delay, interval = _time(delay_between_attempts_interval), _time(failure_interval)
         super().__init__("failure-rate", max_failure_rate, delay, interval)
 
-    def get_max_failure_rate(self) -> int:
-        """Return the number of failures that is too high."""
-        return self.attempts
-
-    def get_failure_interval(self) -> timedelta:
-        """Return the interval."""
-        return self.interval
-
-    def get_delay_between_attempts_interval(self) -> timedelta:
-        """Return the delay between attempts."""
-        return self.delay
+    get_max_failure_rate = gets("attempts", "Return the number of failures that is too high.")
+    get_failure_interval = gets("interval", "Return the interval.")
+    get_delay_between_attempts_interval = gets("delay", "Return the delay between attempts.")
 
 
 def _time(given: DurationLike) -> timedelta:
@@ -317,14 +294,3 @@ class InputDependencyConstraint(enum.Enum):
 
     ANY = 0
     ALL = 1
-
-
-__all__ = [
-    "ExecutionMode",
-    "InputDependencyConstraint",
-    "MemorySize",
-    "RestartStrategies",
-    "RestartStrategyConfiguration",
-    "SlotSharingGroup",
-    "TimeCharacteristic",
-]

@@ -263,18 +263,4 @@ results = retract_results
 
 register_connector("test-sink", CollectedTableFactory())
 
-__all__ = [
-    "DataStreamTestSinkFunction",
-    "PyFlinkBatchTableTestCase",
-    "PyFlinkBatchTestCase",
-    "PyFlinkITTestCase",
-    "PyFlinkStreamTableTestCase",
-    "PyFlinkStreamingTestCase",
-    "PyFlinkTestCase",
-    "PyFlinkUTTestCase",
-    "SecondColumnTimestampAssigner",
-    "exec_insert_table",
-    "results",
-    "retract_results",
-    "run_with_config",
-]
+__all__ = ["exec_insert_table", "results", "retract_results", "run_with_config"]

@@ -381,19 +381,10 @@ class KeyedProcessLogic(TimerOperator):
 # ``runtime/task/task.py``).
 
 
-@dataclass(frozen=True)
-class Iterate:
-    """The head of a loop."""
+class Iterate(Operator):
+    """The head of a loop: passes blocks on as they are."""
 
     traits = OperatorTraits(loop_head=True, stays_with_input=True)
-
-    def build(self) -> IterateLogic:
-        """Make the logic of one subtask."""
-        return IterateLogic()
-
-
-class IterateLogic(Operator):
-    """Passes blocks on as they are."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Pass a block on."""
