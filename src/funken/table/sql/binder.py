@@ -365,8 +365,7 @@ class SelectBinder:
         reference, negated = condition, False
         while isinstance(reference, Call) and reference.function == "NOT":
             reference, negated = reference.args[0], not negated
-        joined = isinstance(reference, SubQueryRef) and reference.kind != "SCALAR"
-        if joined and not any(has(operand, OuterRef) for operand in reference.children):
+        if isinstance(reference, SubQueryRef) and subqueries.is_semi_join(reference):
             self.node = subqueries.semi_join(self, reference, negated, tree)
             return
         if has(condition, AggregateRef, OverRef, PropertyRef):
@@ -522,9 +521,8 @@ class SelectBinder:
         labels = [*names, *(f"$sort{place}" for place in range(len(extra))), *(f"$outer{index}" for index in hidden)]
         if any(has(node, OuterRef) for node in nodes):
             fail(tree, "A column of a query around may only be used in the conditions of a sub-query")
-        for node in nodes:
-            for reference in properties(node):
-                refuse_property(reference, tree)
+        for reference in [each for shown_node in nodes for each in properties(shown_node)]:
+            refuse_property(reference, tree)
         node: LogicalNode = project(self.node, shown, labels, self.hints)
         conditions = tuple(
             moved(condition, {index: len(nodes) + place for place, index in enumerate(hidden)})

@@ -151,6 +151,11 @@ def _pairs(select: Any, reference: SubQueryRef, left: int, tree: Any) -> list[No
     return found
 
 
+def is_semi_join(reference: SubQueryRef) -> bool:
+    """Return True if a sub-query as a condition needs no column of its result, and no operand of the query around."""
+    return reference.kind != "SCALAR" and not any(has(operand, OuterRef) for operand in reference.children)
+
+
 def semi_join(select: Any, reference: SubQueryRef, negated: bool, tree: Any) -> LogicalNode:
     """The relation of a SELECT, of which a conjunct of WHERE keeps the rows with, or without, a partner."""
     operands = tuple(attach(select, operand) for operand in reference.operands)
