@@ -234,10 +234,14 @@ class SourceReader:
     pauses_splits = False
     """True if it can hold single splits back; one that reads a split after the other has no use for that."""
 
+    finished: Any = ()
+    """A list of the ids of splits that ended, until the task has asked for them."""
+
     def __init__(self, context: ConnectorContext | None = None) -> None:
         self.context = context or ConnectorContext("source")
         self.bytes_in = self.context.metrics.counter("numBytesIn")
         """Bytes that were read; a reader adds to it."""
+        self.finished = []
 
     def failure(self, problem: str) -> SourceNotReadable:
         """Return the error to raise; it names the operator and the subtask.
@@ -264,8 +268,9 @@ class SourceReader:
         raise NotImplementedError
 
     def split_finished(self) -> list[str]:
-        """Return the ids of splits that ended since the last call (their watermark stops counting)."""
-        return []
+        """Return the ids of splits that ended since the last call (their watermark stops counting): those in ``finished``."""
+        finished, self.finished = list(self.finished), []
+        return finished
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the unfinished splits with their positions."""
@@ -363,7 +368,6 @@ class QueuedReader(SourceReader):
     def __init__(self, context: ConnectorContext | None = None) -> None:
         super().__init__(context)
         self.queue: deque[Any] = deque()
-        self._ended: list[str] = []
 
     def add_splits(self, splits: Sequence[Any]) -> None:
         """Read these after those that are there."""
@@ -371,12 +375,7 @@ class QueuedReader(SourceReader):
 
     def end_split(self) -> None:
         """Drop the split at the front: it is read to its end."""
-        self._ended.append(self.queue.popleft().id)
-
-    def split_finished(self) -> list[str]:
-        """Return the ids of splits that ended since the last call."""
-        ended, self._ended = self._ended, []
-        return ended
+        self.finished.append(self.queue.popleft().id)
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the splits with their positions."""

@@ -295,7 +295,6 @@ class PolledReader(SourceReader):
     def __init__(self, context: ConnectorContext | None = None) -> None:
         super().__init__(context)
         self._splits: dict[str, Any] = {}
-        self._ended: list[str] = []
         self._block: SplitRecords | None = None
         self._taken = 0
         #: ids of paused splits, and the blocks that were fetched of them
@@ -406,7 +405,7 @@ class PolledReader(SourceReader):
         # Not with the last records, but at the next poll: until then the split counts for the watermark.
         self._block = None
         if block.following is None:
-            self._ended.append(block.split)
+            self.finished.append(block.split)
             del self._splits[block.split]
         else:
             self._splits[block.split] = block.following
@@ -424,11 +423,6 @@ class PolledReader(SourceReader):
             (self._held if block.split in self._paused else self._ready).appendleft(block)
         if self._ready:
             self.context.wake()
-
-    def split_finished(self) -> list[str]:
-        """Return the ids of splits that ended since the last call."""
-        ended, self._ended = self._ended, []
-        return ended
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the splits with their positions."""

@@ -15,19 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from funken.columnar.block import Block
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram, StateNotKeyed
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorContext, Output, OutputTag, RuntimeContext, Timestamps, Values
 from funken.operators.results import Results
-from funken.operators.user_functions import OperatorTraits, UserFunction, late_operator
+from funken.operators.user_functions import OperatorTraits, UserFunction
+from funken.operators.window.driver import WindowDriver
 from funken.operators.window.spec import WindowSpec
 from funken.state.descriptors import MapStateDescriptor
 from funken.state.keyed import NO_KEY
-from funken.state.keys.normal import PLAIN, normal_key
+from funken.state.keys.normal import PLAIN, normal_key, normal_keys
 from funken.types.callables import S
 
 _BUFFERS = (MapStateDescriptor("_interval_join.left"), MapStateDescriptor("_interval_join.right"))
@@ -346,4 +349,29 @@ class WindowJoin:
 
     def build(self) -> Operator:
         """Make the logic."""
-        return late_operator(Operator, "funken.operators.window.driver:WindowJoinLogic", self)
+        return WindowJoinLogic(self)
+
+
+class WindowJoinLogic(WindowDriver):
+    """Windows over two inputs: records are tagged with the input that they come from."""
+
+    def __init__(self, spec: WindowJoin) -> None:
+        super().__init__(spec.window)
+        self._keys = spec.key1.bind(), spec.key2.bind()
+        self.takes_fields = False
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Add records of the first input."""
+        self._tagged(0, values, timestamps)
+
+    def process_block(self, block: Block) -> None:
+        """Add a block of the first input."""
+        self.process(*block.rows())
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Add records of the second input."""
+        self._tagged(1, values, timestamps)
+
+    def _tagged(self, side: int, values: Values, timestamps: Timestamps) -> None:
+        keys = normal_keys(list(map(self._keys[side], values)))
+        super().process(list(map(TaggedUnion._make, zip(repeat(side + 1), values, keys, strict=False))), timestamps)

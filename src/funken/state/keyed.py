@@ -317,7 +317,9 @@ class KeyedStateStore:
         """
         for name, declared in self._states.items():
             self._find_tables(name, declared)
-        return replace(self.empty_snapshot(complete=True), groups=snapshot_at_once(self, complete=True).groups)
+        return replace(
+            self.empty_snapshot(complete=True), groups=snapshot_at_once(self.begin_snapshot, complete=True).groups
+        )
 
     def snapshot_changes(self) -> KeyedSnapshot:
         """Return the changes as ``snapshot`` would, with the slots that are gone in ``deleted``.
@@ -326,7 +328,7 @@ class KeyedStateStore:
         """
         if not self.tracked:
             return self.snapshot()
-        changes = snapshot_at_once(self, complete=False)
+        changes = snapshot_at_once(self.begin_snapshot, complete=False)
         return replace(self.empty_snapshot(complete=False), groups=changes.groups, deleted=changes.deleted)
 
     @property

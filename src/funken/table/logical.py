@@ -320,7 +320,7 @@ class LogicalNode:
     def fingerprint(self) -> str:
         """A hash of the node and of all below it, in this process: for the reuse of equal sub-plans."""
         parts = [type(self).__name__]
-        for name in _compared(type(self)):
+        for name in _compared(self):
             value = getattr(self, name)
             parts.append(value.fingerprint if isinstance(value, LogicalNode) else _text(value))
         return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:32]
@@ -343,15 +343,20 @@ def _text(value: Any) -> str:
 
 
 def _text_of_fields(value: Any) -> str:
-    return f"{type(value).__name__}({','.join(_text(getattr(value, name)) for name in _compared(type(value)))})"
+    return f"{type(value).__name__}({','.join(_text(getattr(value, name)) for name in _compared(value))})"
 
 
 _text_of_type = lru_cache(1 << 10)(_text_of_fields)
 
 
+def _compared(value: Any) -> tuple[str, ...]:
+    """Return the names of the fields that distinguish an object."""
+    cls: Any = type(value)
+    return _compared_fields(cls)
+
+
 @cache
-def _compared(cls: type) -> tuple[str, ...]:
-    """Return the names of the fields that distinguish objects of a class."""
+def _compared_fields(cls: type) -> tuple[str, ...]:
     return tuple(entry.name for entry in fields(cls) if entry.compare)
 
 

@@ -9,8 +9,9 @@ from datetime import timedelta
 import pytest
 
 from funken.operators.async_io.operator import AsyncWait
-from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process, ResultKind
+from funken.operators.process.one_input import KeyedProcess, Process, ResultKind
 from funken.operators.process.two_inputs import BroadcastProcess, CoProcess, KeyedCoProcess
+from funken.operators.stateless import KeyedMap
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.contents import CallStyle as WindowShape
 from funken.operators.window.spec import Elements, Reduced, WindowCall, WindowSpec

@@ -10,7 +10,7 @@ from funken.table.logical import SortKey
 from funken.table.runtime import changes as changing
 from funken.table.runtime import kept_rows, rank
 from funken.table.runtime.block import BlockSchema
-from funken.table.runtime.kept_rows import KeptRows
+from funken.table.runtime.kept_rows import RowPerKey
 from funken.table.runtime.keyed_blocks import KeyedRows
 from tests.table.runtime.changelogs import Run
 from tests.table.runtime.test_whole_blocks import SOURCE, changelog
@@ -65,7 +65,7 @@ def test_blocks_of_all_sizes_emit_what_rows_do(monkeypatch, seed, logic, given):
 @pytest.mark.parametrize("seed", range(8))
 def test_changes_since_a_snapshot_are_in_the_next(seed):
     chance = random.Random(seed)
-    rows = KeptRows(KV, 1, lambda row, number: (number, row), lambda stored: (stored[1], stored[0]))
+    rows = RowPerKey(KV, 1, lambda row, number: (number, row), lambda stored: (stored[1], stored[0]))
     expected, saved = {}, {}
     for step in range(60):
         keys = chance.sample([None, *range(12)] if seed % 2 else range(12), chance.randrange(1, 9))
@@ -89,6 +89,6 @@ def test_changes_since_a_snapshot_are_in_the_next(seed):
             saved |= {key: stored for key, _, stored in snapshot.rows}
             assert saved == expected
         if chance.random() < 0.1:
-            rows = KeptRows(KV, 1, rows._entry, rows._parsed)
+            rows = RowPerKey(KV, 1, rows._entry, rows._parsed)
             rows.load([(key, None, entry) for key, entry in expected.items()])
             saved = dict(expected)

@@ -26,6 +26,7 @@ from funken.connectors.rabbitmq import source as rabbitmq_source
 class InPlace:
     """A builder that may be used without its results: every step changes it, as PyFlink's builders do.
 
+    >>> from funken.connectors.files.line_files import StreamFormat
     >>> builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in")
     >>> _ = builder.monitor_continuously(1000)  # the result is not needed
     >>> builder.build().discovery_interval

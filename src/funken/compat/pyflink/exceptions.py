@@ -49,28 +49,65 @@ class CatalogException(InvalidTable):
     """A catalog refuses something."""
 
 
-CatalogNotExistException = _named("CatalogNotExistException", CatalogException, "A catalog does not exist.")
-DatabaseAlreadyExistException = _named("DatabaseAlreadyExistException", CatalogException, "A database exists already.")
-DatabaseNotEmptyException = _named("DatabaseNotEmptyException", CatalogException, "A database is not empty.")
-DatabaseNotExistException = _named("DatabaseNotExistException", CatalogException, "A database does not exist.")
-FunctionAlreadyExistException = _named("FunctionAlreadyExistException", CatalogException, "A function exists already.")
-FunctionNotExistException = _named("FunctionNotExistException", CatalogException, "A function does not exist.")
-ModelAlreadyExistException = _named("ModelAlreadyExistException", CatalogException, "A model exists already.")
-ModelNotExistException = _named("ModelNotExistException", CatalogException, "A model does not exist.")
-PartitionAlreadyExistsException = _named(
-    "PartitionAlreadyExistsException", CatalogException, "A partition exists already."
-)
-PartitionNotExistException = _named("PartitionNotExistException", CatalogException, "A partition does not exist.")
-PartitionSpecInvalidException = _named(
-    "PartitionSpecInvalidException", CatalogException, "A partition has keys that are not the table's."
-)
-TableAlreadyExistException = _named("TableAlreadyExistException", CatalogException, "A table exists already.")
+class CatalogNotExistException(CatalogException):
+    """A catalog does not exist."""
+
+
+class DatabaseAlreadyExistException(CatalogException):
+    """A database exists already."""
+
+
+class DatabaseNotEmptyException(CatalogException):
+    """A database is not empty."""
+
+
+class DatabaseNotExistException(CatalogException):
+    """A database does not exist."""
+
+
+class FunctionAlreadyExistException(CatalogException):
+    """A function exists already."""
+
+
+class FunctionNotExistException(CatalogException):
+    """A function does not exist."""
+
+
+class ModelAlreadyExistException(CatalogException):
+    """A model exists already."""
+
+
+class ModelNotExistException(CatalogException):
+    """A model does not exist."""
+
+
+class PartitionAlreadyExistsException(CatalogException):
+    """A partition exists already."""
+
+
+class PartitionNotExistException(CatalogException):
+    """A partition does not exist."""
+
+
+class PartitionSpecInvalidException(CatalogException):
+    """A partition has keys that are not the table's."""
+
+
+class TableAlreadyExistException(CatalogException):
+    """A table exists already."""
+
 
 TableException = InvalidTable
 """The planner refuses something."""
 
-TableNotExistException = _named("TableNotExistException", CatalogException, "A table does not exist.")
-TableNotPartitionedException = _named("TableNotPartitionedException", CatalogException, "A table is not partitioned.")
+
+class TableNotExistException(CatalogException):
+    """A table does not exist."""
+
+
+class TableNotPartitionedException(CatalogException):
+    """A table is not partitioned."""
+
 
 ValidationException = InvalidTable
 """A statement or call of the Table API is not valid."""

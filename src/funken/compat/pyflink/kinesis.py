@@ -66,24 +66,23 @@ class PartitionKeyGenerator:
     True
     """
 
+    _key: str | None = None
+
     def __call__(self, record: Any) -> str:
         """Return the key of a record."""
-        return random_key(record)
+        return self._key or random_key(record)
 
     @staticmethod
     def fixed() -> PartitionKeyGenerator:
         """Send all records of a subtask to one shard."""
-        return _FixedKey()
+        generator = PartitionKeyGenerator()
+        generator._key = "funken"
+        return generator
 
     @staticmethod
     def random() -> PartitionKeyGenerator:
         """Spread records over all shards."""
         return PartitionKeyGenerator()
-
-
-class _FixedKey(PartitionKeyGenerator):
-    def __call__(self, record: Any) -> str:
-        return "funken"
 
 
 class FlinkKinesisConsumer:

@@ -222,6 +222,7 @@ class PulsarSink(pulsar.PulsarSink):
     def builder() -> PulsarSinkBuilder:
         """Return a builder.
 
+        >>> from funken.connectors.sink import DeliveryGuarantee
         >>> builder = PulsarSink.builder().set_service_url("pulsar://localhost:6650").set_topics(["totals"])
         >>> builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build().guarantee.name
         'EXACTLY_ONCE'

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from funken.compat.pyflink.members import gets
+from funken.compat.pyflink.members import gets, sets
 from funken.io.durations import DurationLike, duration_ms
 
 
@@ -29,21 +29,10 @@ class MemorySize:
 
     get_bytes = gets("bytes_size", "Return the bytes.")
 
-    def get_kibi_bytes(self) -> int:
-        """Return the KiB."""
-        return self.bytes_size >> 10
-
-    def get_mebi_bytes(self) -> int:
-        """Return the MiB."""
-        return self.bytes_size >> 20
-
-    def get_gibi_bytes(self) -> int:
-        """Return the GiB."""
-        return self.bytes_size >> 30
-
-    def get_tebi_bytes(self) -> int:
-        """Return the TiB."""
-        return self.bytes_size >> 40
+    get_kibi_bytes = gets("bytes_size", "Return the KiB.", lambda size: size >> 10)
+    get_mebi_bytes = gets("bytes_size", "Return the MiB.", lambda size: size >> 20)
+    get_gibi_bytes = gets("bytes_size", "Return the GiB.", lambda size: size >> 30)
+    get_tebi_bytes = gets("bytes_size", "Return the TiB.", lambda size: size >> 40)
 
     def __str__(self) -> str:
         return f"{self.bytes_size} bytes"
@@ -69,7 +58,7 @@ class SlotSharingGroup:
     @staticmethod
     def builder(name: str) -> Builder:
         """Begin a group."""
-        return Builder(SlotSharingGroup(name))
+        return Builder(name)
 
     get_name = gets("name", "Return the name.")
     get_cpu_cores = gets("cpu_cores", "Return the cores.")
@@ -98,48 +87,37 @@ class SlotSharingGroup:
 class Builder:
     """Describes a ``SlotSharingGroup``."""
 
-    def __init__(self, group: SlotSharingGroup) -> None:
-        self._group = group
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._cores: float | None = None
+        self._memory: dict[str, MemorySize] = {}
+        self._external: dict[str, float] = {}
 
-    def _memory(self, kind: str, size: MemorySize) -> Builder:
-        self._group = replace(self._group, memory={**self._group.memory, kind: size})
-        return self
-
-    def set_cpu_cores(self, cpu_cores: float) -> Builder:
-        """Set the cores."""
-        self._group = replace(self._group, cpu_cores=cpu_cores)
-        return self
-
-    def set_task_heap_memory(self, task_heap_memory: MemorySize) -> Builder:
-        """Set the memory on the heap."""
-        return self._memory("task_heap", task_heap_memory)
-
-    def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> Builder:
-        """Set the memory on the heap (MiB)."""
-        return self._memory("task_heap", MemorySize.of_mebi_bytes(task_heap_memory_mb))
-
-    def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> Builder:
-        """Set the memory off the heap."""
-        return self._memory("task_off_heap", task_off_heap_memory)
-
-    def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> Builder:
-        """Set the memory off the heap (MiB)."""
-        return self._memory("task_off_heap", MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
-
-    def set_managed_memory(self, managed_memory: MemorySize) -> Builder:
-        """Set the managed memory."""
-        return self._memory("managed", managed_memory)
-
-    def set_managed_memory_mb(self, managed_memory_mb: int) -> Builder:
-        """Set the managed memory (MiB)."""
-        return self._memory("managed", MemorySize.of_mebi_bytes(managed_memory_mb))
+    set_cpu_cores = sets("_cores", "cpu_cores", "Set the cores.")
+    set_task_heap_memory = sets("_memory.task_heap", "task_heap_memory", "Set the memory on the heap.")
+    set_task_heap_memory_mb = sets(
+        "_memory.task_heap", "task_heap_memory_mb", "Set the memory on the heap (MiB).", MemorySize.of_mebi_bytes
+    )
+    set_task_off_heap_memory = sets("_memory.task_off_heap", "task_off_heap_memory", "Set the memory off the heap.")
+    set_task_off_heap_memory_mb = sets(
+        "_memory.task_off_heap",
+        "task_off_heap_memory_mb",
+        "Set the memory off the heap (MiB).",
+        MemorySize.of_mebi_bytes,
+    )
+    set_managed_memory = sets("_memory.managed", "managed_memory", "Set the managed memory.")
+    set_managed_memory_mb = sets(
+        "_memory.managed", "managed_memory_mb", "Set the managed memory (MiB).", MemorySize.of_mebi_bytes
+    )
 
     def set_external_resource(self, name: str, value: float) -> Builder:
         """Set another resource."""
-        self._group = replace(self._group, external={**self._group.external, name: value})
+        self._external[name] = value
         return self
 
-    build = gets("_group", "Return the group.")
+    def build(self) -> SlotSharingGroup:
+        """Return the group."""
+        return SlotSharingGroup(self._name, self._cores, dict(self._memory), dict(self._external))
 
 
 SlotSharingGroup.Builder = Builder  # type: ignore[attr-defined]

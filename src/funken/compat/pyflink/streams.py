@@ -306,7 +306,8 @@ for _native in (
     joins.CoGroupedStreams, joins.JoinedStreams, joins.Where, joins.EqualTo, joins.WithWindow,
     joins.IntervalJoin, joins.IntervalJoined,
 ):  # fmt: skip
-    _variant = type(_native.__name__, (_native,), {"__module__": __name__, "__doc__": _native.__doc__})
+    _members = {"__module__": __name__, "__doc__": str(_native.__doc__).partition("\n")[0]}
+    _variant = type(_native.__name__, (_native,), _members)
     globals()[_native.__name__] = adopting(_native)(_variant)
 
 PASSED_ON = {

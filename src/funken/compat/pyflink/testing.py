@@ -145,8 +145,7 @@ class PyFlinkStreamingTestCase(PyFlinkTestCase):
             self.env.get_configuration().set(config.TARGET, "local")
 
 
-class PyFlinkITTestCase(PyFlinkStreamingTestCase):
-    """The same."""
+PyFlinkITTestCase = PyFlinkStreamingTestCase
 
 
 class PyFlinkUTTestCase(PyFlinkStreamingTestCase):
@@ -174,8 +173,7 @@ class PyFlinkTableTestCase(PyFlinkTestCase):
         cls.t_env = StreamTableEnvironment.create(cls.env)
 
 
-class PyFlinkStreamTableTestCase(PyFlinkTableTestCase):
-    """The same."""
+PyFlinkStreamTableTestCase = PyFlinkTableTestCase
 
 
 class PyFlinkBatchTableTestCase(PyFlinkTableTestCase):
@@ -263,4 +261,11 @@ results = retract_results
 
 register_connector("test-sink", CollectedTableFactory())
 
-__all__ = ["exec_insert_table", "results", "retract_results", "run_with_config"]
+__all__ = [
+    "PyFlinkITTestCase",
+    "PyFlinkStreamTableTestCase",
+    "exec_insert_table",
+    "results",
+    "retract_results",
+    "run_with_config",
+]

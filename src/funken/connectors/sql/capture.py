@@ -129,8 +129,7 @@ class LogStream:
         has_changes = hasattr(item, "changes")
         with self._room:
             if not has_changes and self._items and not hasattr(self._items[-1], "changes"):
-                self._items[-1] = item
-                return
+                self._items.pop()
             self._items.append(item)
             self._queued += len(getattr(item, "changes", ()))
         if has_changes or self.asks:
@@ -180,7 +179,6 @@ class SnapshotReader(SourceReader):
     def __init__(self, database: SqlDatabase, bounded: bool, context: ConnectorContext) -> None:
         super().__init__(context)
         self._database, self._bounded = database, bounded
-        self._ended: list[str] = []
         self._session = SqlSession(database, f"funken {context.operator}")
         self._work: Background[Any] = Background(context.wake)
         self._split: Any = None
@@ -220,11 +218,6 @@ class SnapshotReader(SourceReader):
             split = replace(split, doubt=split.pages[-1][2] if split.pages else self._first_mark(split))
         self._split, self._doubts = split, RowsInDoubt(split.lost)
 
-    def split_finished(self) -> list[str]:
-        """Return the split, once, when a bounded reader has read it."""
-        ended, self._ended = self._ended, []
-        return ended
-
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the position."""
         return [] if self._split is None else [replace(self._split, lost=self._doubts.entries)]
@@ -239,7 +232,7 @@ class SnapshotReader(SourceReader):
 
     def _end(self, split: Any) -> NeedSplits:
         """A bounded reader has all changes up to the fence."""
-        self._ended.append(split.id)
+        self.finished.append(split.id)
         self._split = None
         return NEED_SPLITS
 

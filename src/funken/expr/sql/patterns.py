@@ -161,7 +161,7 @@ def linear_pattern(expression: re.Pattern[str], group: int = 0) -> str | None:
     The group is there in every match, and no match is empty.
 
     >>> linear_pattern(re.compile("(a|b)([^c]*)d", re.ASCII), 2)
-    '(?:\\x{61}|\\x{62})(?P<found>[^\\x{63}]*)\\x{64}'
+    '(?:[\\x{61}\\x{62}])(?P<found>(?:[^\\x{63}])*)\\x{64}'
     >>> linear_pattern(re.compile("(?<=a)b", re.ASCII)), linear_pattern(re.compile("a?", re.ASCII))
     (None, None)
     """

@@ -215,6 +215,8 @@ def _split_indexes(call: Call, arguments: list[Any], evaluator: Any) -> Any:
     """Return the part at one index of each text: separators are searched once, whichever parts are asked for."""
     import pyarrow as pa
 
+    from funken.expr.sql.parts import SeparatedTexts
+
     texts, separator, index = arguments
     constant = is_scalar(separator) and is_scalar(index) and separator.is_valid and index.is_valid
     if not constant or is_scalar(texts) or not isinstance(separator.as_py(), str) or not separator.as_py():
@@ -225,56 +227,7 @@ def _split_indexes(call: Call, arguments: list[Any], evaluator: Any) -> Any:
     if index.as_py() < 0:
         return pa.nulls(len(texts), pa.string())
     name = ("SPLIT", call.args[0], mark)
-    return evaluator.known(name, lambda: _Separated(texts, mark)).parts(index.as_py())
-
-
-class _Separated:
-    """The places of a separator in the bytes of a column of texts."""
-
-    def __init__(self, texts: Any, mark: bytes) -> None:
-        import numpy as np
-
-        _, offsets, data = texts.buffers()
-        self._texts, self._width = texts, len(mark)
-        size = len(texts) + 1 if offsets else 1
-        self._bounds = np.frombuffer(offsets or bytes(4), np.int32, size, 4 * texts.offset if offsets else 0)
-        first, end = int(self._bounds[0]), int(self._bounds[-1])
-        found = np.frombuffer(data or b"", np.uint8)[first:end]
-        here = found == mark[0]
-        for at, byte in enumerate(mark[1:], 1):
-            left = max(len(found) - at, 0)
-            here[:left] &= found[at:] == byte
-            here[left:] = False
-        places = np.flatnonzero(here).astype(np.int32) + np.int32(first)
-        if self._width > 1:  # none goes from a text into the next one
-            ends = self._bounds.take(np.searchsorted(self._bounds, places, "right"))
-            places = places[places + self._width <= ends]
-        self._places = places
-        #: of each text: where its separators begin in these
-        self._firsts = np.searchsorted(places, self._bounds)
-
-    def parts(self, index: int) -> Any:
-        """Return a part of each text; NULL if it has fewer, or is empty."""
-        import numpy as np
-        import pyarrow as pa
-
-        starts, stops = self._bounds[:-1], self._bounds[1:]
-        count, places, at = len(starts), self._places, self._firsts[:-1] + index
-        missing = (at > self._firsts[1:]) | (starts == stops)
-        if self._texts.null_count:
-            missing |= self._texts.is_null().to_numpy(zero_copy_only=False)
-        begins, ends = starts, stops
-        if len(places):
-            ends = np.where(at < self._firsts[1:], places.take(at, mode="clip"), stops)
-            begins = places.take(at - 1, mode="clip") + np.int32(self._width) if index else starts
-        mask = missing if missing.any() else None
-        if mask is not None:
-            begins, ends = np.where(mask, starts, begins), np.where(mask, starts, ends)
-        # Hot: the parts and the bytes between them are texts over the same bytes; only the parts are copied.
-        bounds = np.stack((begins, ends), 1).ravel()
-        data = self._texts.buffers()[2] or pa.py_buffer(b"")
-        both = pa.StringArray.from_buffers(max(2 * count - 1, 0), pa.py_buffer(bounds), data)
-        return both.take(pa.array(np.arange(0, 2 * count, 2), mask=mask))
+    return evaluator.known(name, lambda: SeparatedTexts(texts, mark)).parts(index.as_py())
 
 
 _SPLIT_ONE = per_value(_split_index)

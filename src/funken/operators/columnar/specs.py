@@ -23,12 +23,12 @@ from funken.dataclass import dataclass
 from funken.expr.types import INT, Type, outer_fields
 from funken.operators.base import Operator
 from funken.operators.join import IntervalJoinSpec, WindowJoin
-from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process
+from funken.operators.process.one_input import KeyedProcess, Process
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
 from funken.operators.source import SourceOperator, SourceSpec, TimestampsAndWatermarks
-from funken.operators.stateless import Filter, FlatMap, Map
+from funken.operators.stateless import Filter, FlatMap, KeyedMap, Map
 from funken.operators.user_functions import BatchInput, OperatorTraits, SpecWrapper, UserFunction, late_operator
 from funken.operators.window.spec import Strategy, WindowSpec
 

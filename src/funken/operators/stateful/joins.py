@@ -32,9 +32,9 @@ from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarJoin
 from funken.operators.columnar.stateless import given_of
 from funken.operators.columnar.windows import ColumnPanes
-from funken.operators.join import CoGroup, IntervalJoinLogic, JoinPairs, TaggedUnion, WindowJoin
+from funken.operators.join import CoGroup, IntervalJoinLogic, JoinPairs, TaggedUnion, WindowJoin, WindowJoinLogic
 from funken.operators.window.contents import Pane
-from funken.operators.window.driver import WindowDriver, WindowJoinLogic
+from funken.operators.window.driver import WindowDriver
 from funken.windowing.windows import TimeWindow
 
 _PAIRS = 1 << 14

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappop, heappush
-from itertools import repeat
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from funken.errors import StateError, StateNotKeyed
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
 from funken.operators.codegen import rows_of_fields
-from funken.operators.join import TaggedUnion
 from funken.operators.results import MANY, Stride
 from funken.operators.user_functions import KIND
 from funken.operators.window.contents import WindowEmitter
@@ -42,7 +40,6 @@ from funken.windowing.triggers import NeverTrigger
 from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
 
 if TYPE_CHECKING:
-    from funken.operators.join import WindowJoin
     from funken.operators.window.spec import WindowSpec
 
 
@@ -229,31 +226,6 @@ class WindowDriver(Operator):
         """Fire what is due, emit it."""
         self.windows.close_at(now - 1)
         self.flush()
-
-
-class WindowJoinLogic(WindowDriver):
-    """Windows over two inputs: records are tagged with the input that they come from."""
-
-    def __init__(self, spec: WindowJoin) -> None:
-        super().__init__(spec.window)
-        self._keys = spec.key1.bind(), spec.key2.bind()
-        self.takes_fields = False
-
-    def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Add records of the first input."""
-        self._tagged(0, values, timestamps)
-
-    def process_block(self, block: Block) -> None:
-        """Add a block of the first input."""
-        self.process(*block.rows())
-
-    def process_second(self, values: Values, timestamps: Timestamps) -> None:
-        """Add records of the second input."""
-        self._tagged(1, values, timestamps)
-
-    def _tagged(self, side: int, values: Values, timestamps: Timestamps) -> None:
-        keys = normal_keys(list(map(self._keys[side], values)))
-        super().process(list(map(TaggedUnion._make, zip(repeat(side + 1), values, keys, strict=False))), timestamps)
 
 
 # ---- Windows whose bounds are multiples of a length: tumbling and sliding, with the default trigger and no

@@ -32,10 +32,10 @@ from funken.operators.columnar.specs import (
     FunctionOnColumns,
     StatesOnColumns,
 )
-from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process, process_call
+from funken.operators.process.one_input import KeyedProcess, Process, process_call
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
-from funken.operators.stateless import Filter, FlatMap, Map, ResultKind
+from funken.operators.stateless import Filter, FlatMap, KeyedMap, Map, ResultKind
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.declared import declared_folds
 from funken.plan.columns.windows import check_arrays, keys_of, shows_order, traced_key
@@ -345,6 +345,7 @@ def columnar_keyed_map(
 ) -> tuple[ColumnarKeyed, Type | None]:
     """Return the operator of a function with ``open()``, and the schema of its results (``None``: there are none)."""
     method = spec.function.method
+    assert spec.key is not None
     if method is None:
         raise NotVectorizable("calls a function with open(), which is no object with methods")
     made = _made(spec.function, [(method, False, _GIVES[spec.kind])], [spec.key], [schema], declared)

@@ -26,12 +26,13 @@ from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
 from funken.operators.columnar.specs import BatchResult, ColumnarSource, ColumnarTimestamps, VectorizedCall
 from funken.operators.join import IntervalJoinSpec, WindowJoin
-from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process
+from funken.operators.process.one_input import KeyedProcess, Process
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
 from funken.operators.source import SourceSpec, TimestampsAndWatermarks
-from funken.operators.stateless import Filter, FlatMap, Map
+from funken.operators.stateless import Filter, FlatMap, KeyedMap, Map
+from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import WindowSpec
 from funken.plan.columnar_edges import COLUMNS, ColumnarHash
 from funken.plan.columns.declared import declared_schema, type_given
@@ -278,7 +279,7 @@ class _Vectorizer:
                 return self._window(node, spec, schema)
             case WriterSink(sink) if sink.takes_columns and declares(sink, "takes_columns", "writer"):
                 return _Found(columnar_sink(spec, schema))
-            case KeyedMap():
+            case KeyedMap(key=UserFunction()):
                 return self._with_state(*columnar_keyed_map(spec, self._in_order(schema), node.output_type))
             case KeyedProcess():
                 return self._with_state(*columnar_process(spec, self._in_order(schema), node.output_type))

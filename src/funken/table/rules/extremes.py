@@ -21,14 +21,14 @@ Place = tuple[ExecNode, int]
 
 
 @dataclass(frozen=True)
-class Extreme:
+class WindowExtreme:
     """Of each window, the rows whose value in ``column`` is its greatest or least are needed, and no others."""
 
     column: int
     greatest: bool
 
 
-def extreme_of(node: nodes.ExecWindowJoin, side: int) -> Extreme | None:
+def extreme_of(node: nodes.ExecWindowJoin, side: int) -> WindowExtreme | None:
     """Return which rows of a side (0: left) may have partners, if the other side is the extreme of their windows."""
     kinds = (JoinType.INNER, JoinType.SEMI) if side == 0 else (JoinType.INNER,)
     if node.kind not in kinds or not node.rowtime:
@@ -44,7 +44,7 @@ def extreme_of(node: nodes.ExecWindowJoin, side: int) -> Extreme | None:
         if call is None or call.function not in {"MAX", "MIN"} or call.filter is not None:
             continue
         if mine.row_type[key].type.root in _ORDERED and _covers(aggregate, call.args[0], (mine, key)):
-            return Extreme(key, call.function == "MAX")
+            return WindowExtreme(key, call.function == "MAX")
     return None
 
 

@@ -106,7 +106,7 @@ class RowBatches:
         return [pa.concat_arrays(arrays).take(to_back) for arrays in found]
 
 
-class KeptRows:
+class RowPerKey:
     """An ``OperatorTable`` of the one row of each key, and a number that goes with it.
 
     ``entry`` makes of row and number the value that is stored, ``parsed`` takes it apart.
@@ -128,9 +128,9 @@ class KeptRows:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def stored_in(self, store: KeyedStateStore, state: Any) -> StoredKeptRows:
+    def stored_in(self, store: KeyedStateStore, state: Any) -> StoredRowPerKey:
         """Return the same for rows in value state."""
-        return StoredKeptRows(self._schema, self._keys.width, self._entry, self._parsed, store, state)
+        return StoredRowPerKey(self._schema, self._keys.width, self._entry, self._parsed, store, state)
 
     # ---- blocks
 
@@ -248,10 +248,10 @@ class KeptRows:
             self._changed[self._keys.number(key)] = False
 
 
-class KeptState:
+class KeyedRowState:
     """The row of the current key, as a value state has it."""
 
-    def __init__(self, store: KeyedStateStore, rows: KeptRows) -> None:
+    def __init__(self, store: KeyedStateStore, rows: RowPerKey) -> None:
         self._store, self._rows = store, rows
 
     def value(self) -> Any:
@@ -263,7 +263,7 @@ class KeptState:
         self._rows.set(self._store.current_key, entry)
 
 
-class StoredKeptRows(KeptRows):
+class StoredRowPerKey(RowPerKey):
     """Rows in value state, of any backend: a block reads those of its keys, and what it changes is written one by one."""
 
     def __init__(
@@ -298,14 +298,14 @@ class KeepsRows(KeyedTableOperator):
         self, name: str, keys: Sequence[int], entry: Callable[[Tuple, int], Any], parsed: Callable[[Any], tuple[Tuple, int]]
     ) -> None:  # fmt: skip
         """Declare the state, in ``setup``: in columns, unless it is in files."""
-        self.kept = KeptRows(self.inputs[0], len(keys), entry, parsed)
+        self.kept = RowPerKey(self.inputs[0], len(keys), entry, parsed)
         if not self.in_files:
             self.store.register(name, StateKind.VALUE, self.kept)
 
     def open_rows(self, name: str) -> Any:
         """Open the state, in ``open``; return it as a value state."""
         if not self.in_files:
-            return KeptState(self.store, self.kept)
+            return KeyedRowState(self.store, self.kept)
         state = self.value_state(name)
         self.kept = self.kept.stored_in(self.store, state)
         return state
