@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -242,12 +242,16 @@ class Table:
 
     # ---- other tables
 
-    def _join(self, right: Table, kind: str, predicate: Any) -> Table:
-        twice = sorted(set(self.names) & set(right.names))
+    def _refuse_names(self, names: Iterable[str]) -> None:
+        """Refuse to join with columns of the same names."""
+        twice = sorted(set(self.names) & set(names))
         if twice:
             raise InvalidProgram(
-                f"join relations with ambiguous names: {', '.join(twice)}. Rename them on one side first."
+                f"join relations with ambiguous names: [{', '.join(twice)}]. Rename them on one side first."
             )
+
+    def _join(self, right: Table, kind: str, predicate: Any) -> Table:
+        self._refuse_names(right.names)
 
         def build(rendering: Rendering, name: str) -> str:
             if predicate is None:
@@ -284,6 +288,7 @@ class Table:
 
     def _lateral(self, kind: str, call: Any, predicate: Any) -> Table:
         call = self._applied(call)
+        self._refuse_names(call._names)
         condition = lit_or_expression(True if predicate is None else predicate)
         names = f"({', '.join(map(quoted, call._names))})" if call._names else ""
         return self._query(

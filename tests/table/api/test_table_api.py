@@ -130,7 +130,7 @@ def test_joins_need_names_of_their_own(env, orders):
     assert rows(left) == [("ann", 1.5), ("ann", 2.0), ("bob", 2.0), ("cid", None)]
     full = orders.full_outer_join(prices, col("item") == col("product")).select(col("who"), col("product"))
     assert (None, "rice") in rows(full)
-    with pytest.raises(InvalidProgram, match="ambiguous names: at, item, n, who"):
+    with pytest.raises(InvalidProgram, match=r"ambiguous names: \[at, item, n, who\]"):
         orders.join(orders)
 
 

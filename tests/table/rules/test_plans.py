@@ -239,6 +239,10 @@ def test_what_two_inserts_have_in_common_is_one_plan(tables):
             "SELECT SUM(v) OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM a",
             "OVER RANGE FOLLOWING windows are not supported yet.",
         ),
+        (
+            "SELECT SUM(v) OVER (ORDER BY ts ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING) FROM a",
+            "OVER RANGE FOLLOWING windows are not supported yet.",
+        ),
         ("SELECT LEAD(v) OVER (ORDER BY ts) FROM a", "LEAD Function is not supported in stream mode."),
         (
             "SELECT k FROM (SELECT k, RANK() OVER (PARTITION BY k ORDER BY v) AS rn FROM a) WHERE rn <= 2",

@@ -266,7 +266,7 @@ def _over(below: ExecNode, group: OverGroup, converter: PlanConversion) -> ExecN
             refuse(f"{call.function} Function is not supported in stream mode.")
     if not group.order and not converter.batch:
         refuse("The window can only be ordered by a single time column.")
-    if group.upper.kind in {BoundKind.FOLLOWING, BoundKind.UNBOUNDED_FOLLOWING} and not converter.batch:
+    if group.upper.kind is not BoundKind.CURRENT_ROW and not converter.batch:
         refuse("OVER RANGE FOLLOWING windows are not supported yet.")
     for key in group.order:
         check_orderable(below.row_type[key.index].type)

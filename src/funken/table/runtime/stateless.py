@@ -54,16 +54,18 @@ class _Unnest:
         if items is None:
             return []
         rows = [self._row(item) for item in self._items(items)]
-        return [(*row, number) for number, row in enumerate(rows, 1)] if self._numbered else rows
+        if self._numbered:
+            return [((None,) * self._width if row is None else row) + (number,) for number, row in enumerate(rows, 1)]
+        return [row for row in rows if row is not None]  # as in Flink, a row that is NULL is none
 
     def _items(self, items: Any) -> Iterable[Any]:
         return [item for item, count in items for _ in range(count)] if self._root == "MULTISET" else list(items)
 
-    def _row(self, item: Any) -> Tuple:
+    def _row(self, item: Any) -> Tuple | None:
         if self._root == "MAP":
             return tuple(item)
         if self._of_rows:
-            return (None,) * self._width if item is None else tuple(item)
+            return None if item is None else tuple(item)
         return (item,)
 
     def close(self) -> None:

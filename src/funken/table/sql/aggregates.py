@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from sqlglot import exp
 
@@ -26,22 +26,22 @@ from funken.table.logical import (
     project,
 )
 from funken.table.sql import subqueries
-from funken.table.sql.expressions import GROUPING, WINDOW_FUNCTIONS, AggregateRef, OverRef, PropertyRef, change, has
+from funken.table.sql.expressions import (
+    GROUPING,
+    WINDOW_FUNCTIONS,
+    AggregateRef,
+    OverRef,
+    PropertyRef,
+    SubQueryRef,
+    change,
+    has,
+    row_interval,
+)
 from funken.table.sql.hints import lifetime
 from funken.table.sql.scopes import OuterRef, fail
 from funken.table.types import DayTimeIntervalType, LocalZonedTimestampType, TimestampType
 
 _TIMES = (TimestampType, LocalZonedTimestampType)
-
-
-def row_interval(tree: Any) -> int:
-    """Return the rows of ``ROW_INTERVAL(n)``, the size of a window of the Table API; 0 for another size."""
-    if not isinstance(tree, exp.Anonymous) or str(tree.this).upper() != "ROW_INTERVAL":
-        return 0
-    number = tree.expressions[0] if len(tree.expressions) == 1 else None
-    if not isinstance(number, exp.Literal) or number.is_string or int(number.name) <= 0:
-        fail(tree, "A window of rows has at least one row: row_interval(1)")
-    return int(number.name)
 
 
 class ColumnList:
@@ -98,9 +98,12 @@ class Aggregation:
         self.names = dict(zip(nodes[: len(names)][::-1], names[::-1], strict=True))
         self.window: WindowShape | None = None
         self.window_kind = ""
+        self.window_args: tuple[Any, ...] = ()
         self.keys: list[Node] = []
         self.sets: list[list[int]] | None = None
         self.group = group
+        self.results: list[Node] = []
+        self.values: dict[int, Node] = {}
         self.needed = group is not None or any(has(node, AggregateRef) and self.aggregated(node) for node in nodes)
         if group is not None:
             self.read_group(group)
@@ -167,6 +170,7 @@ class Aggregation:
         if not isinstance(time, InputRef):
             fail(tree, f"{name} needs a time attribute as its first argument")
         rows = [row_interval(each) for each in tree.expressions[1:]]
+        self.window_args = binder.window_arguments(tree)
         counts = any(rows)
         lengths = [
             number or milliseconds(self.select.binder.folded(binder.bind(each)), each)
@@ -195,6 +199,7 @@ class Aggregation:
         """Put the aggregate on the plan, and return the nodes over its columns."""
         select = self.select
         correlated = self.correlated()
+        self.nodes = [change(node, self.attached) for node in self.nodes]
         calls: list[AggregateRef] = []
         properties: list[PropertyRef] = []
         for node in self.nodes:
@@ -240,7 +245,29 @@ class Aggregation:
             return InputRef(place, type=row_type[place].type)
 
         select.conditions = [change(condition, replaced) for condition in correlated]
-        return [change(node, replaced) for node in self.nodes]
+        self.results = [change(node, replaced) for node in self.nodes]
+        self.values = {
+            len(keys) + place: literal(0) if call.function == "COUNT" else Literal(None, type=call.type.as_nullable())
+            for place, call in enumerate(calls)
+        }
+        return self.results
+
+    def attached(self, node: Node) -> Node | None:
+        """Join the sub-queries in the arguments of an aggregate to its input."""
+        if not isinstance(node, AggregateRef):
+            return None
+        if has(node, PropertyRef):
+            fail(self.select.tree, "The properties of a group window cannot be arguments of an aggregate")
+        if has(node, OuterRef):
+            fail(self.select.tree, "A column of a query around may only be used in the conditions of a sub-query")
+        return subqueries.attach(self.select, node)
+
+    def of_no_rows(self, node: Node) -> Node | None:
+        """Return the value of a result if the aggregate has no keys and no input; ``None`` if it cannot be computed."""
+        if self.group is not None or has(node, SubQueryRef, OuterRef, OverRef):
+            return None
+        value = change(node, lambda each: self.values.get(each.index) if isinstance(each, InputRef) else None)
+        return None if has(value, InputRef) else self.select.binder.folded(value)
 
     def tree_of(self, name: str) -> Any:
         """Return the place of a column's name, for messages."""
@@ -277,14 +304,26 @@ class Aggregation:
 
     def property(self, reference: PropertyRef, place: int) -> tuple[WindowProperty, OutputColumn]:
         """Return a property of the window, and its column."""
-        if self.window is None or reference.window != self.window_kind:
-            fail(
-                self.select.tree,
-                f"{reference.window}_{reference.property.name} needs {reference.window} in GROUP BY",
-            )
+        if self.window is None or (reference.window, reference.args) != (self.window_kind, self.window_args):
+            refuse_property(reference, self.select.tree)
         time = {WindowProperty.ROWTIME: TimeAttribute.ROWTIME, WindowProperty.PROCTIME: TimeAttribute.PROCTIME}
         column = OutputColumn(f"w${reference.property.value}", reference.type, time.get(reference.property))
         return reference.property, column
+
+
+def properties(node: Node) -> list[PropertyRef]:
+    """Return the properties of windows in an expression."""
+    calls: list[AggregateRef] = []
+    found: list[PropertyRef] = []
+    _collect(node, calls, found)
+    return found
+
+
+def refuse_property(reference: PropertyRef, tree: Any) -> NoReturn:
+    """Refuse a property of a window that GROUP BY does not have."""
+    name = f"{reference.window}_{reference.property.name}"
+    needed = f"matching call to group function '{reference.window}' in GROUP BY clause"
+    fail(tree, f"Call to auxiliary group function '{name}' must have {needed}")
 
 
 def _collect(node: Node, calls: list[AggregateRef], properties: list[PropertyRef]) -> None:
@@ -332,6 +371,9 @@ def overs(select: Any, nodes: Sequence[Node]) -> list[Node]:
 
     for node in nodes:
         collect(node)
+    for over in found:
+        for reference in properties(over):
+            refuse_property(reference, select.tree)
     below = select.node
     columns = ColumnList(below, [InputRef(index, type=column.type) for index, column in enumerate(below.row_type)])
     groups: dict[Any, list[tuple[OverRef, AggregateCall]]] = {}

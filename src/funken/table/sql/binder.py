@@ -35,11 +35,12 @@ from funken.table.logical import (
     project,
 )
 from funken.table.sql import subqueries
-from funken.table.sql.aggregates import Aggregation, overs
+from funken.table.sql.aggregates import Aggregation, overs, properties, refuse_property
 from funken.table.sql.expressions import (
     AggregateRef,
     ExpressionBinder,
     OverRef,
+    PropertyRef,
     SubQueryRef,
     has,
 )
@@ -185,15 +186,17 @@ class Binder:
             return TimestampType(3, nullable=False)
         if kind is WindowProperty.PROCTIME:
             time = FUNCTIONS.call("PROCTIME", [])
-        found: LogicalType = time.type.not_null()
+        found: LogicalType = time.type
         return found
 
     # -- queries
 
-    def sub_query(self, kind: str, tree: Any, scope: Scope, operands: tuple[Node, ...] = ()) -> SubQueryRef:
+    def sub_query(self, kind: str, tree: Any, scope: Scope, operands: tuple[Node, ...] = ()) -> Node:
         """Return the placeholder of a sub-query."""
         bound = self.bound(tree, scope)
-        if kind == "IN" and len(operands) != bound.width:
+        if kind == "EXISTS" and bound.always:
+            return literal(True)
+        if operands and len(operands) != bound.width:
             fail(
                 tree,
                 f"Values passed to IN operator must have compatible types: {len(operands)} and {bound.width} columns",
@@ -358,17 +361,14 @@ class SelectBinder:
 
     def filter(self, tree: Any) -> None:
         """One conjunct of WHERE."""
-        inner, negated = tree, False
-        while isinstance(inner, exp.Not | exp.Paren):
-            negated ^= isinstance(inner, exp.Not)
-            inner = inner.this
-        if isinstance(inner, exp.Exists) or (isinstance(inner, exp.In) and inner.args.get("query") is not None):
-            reference: Any = self.expressions.bind(inner)
-            if not any(has(operand, OuterRef) for operand in reference.children):
-                self.node = subqueries.semi_join(self, reference, negated, inner)
-                return
         condition = self.expressions.condition(tree, "WHERE")
-        if has(condition, AggregateRef, OverRef):
+        reference, negated = condition, False
+        while isinstance(reference, Call) and reference.function == "NOT":
+            reference, negated = reference.args[0], not negated
+        if isinstance(reference, SubQueryRef) and subqueries.is_semi_join(reference):
+            self.node = subqueries.semi_join(self, reference, negated, tree)
+            return
+        if has(condition, AggregateRef, OverRef, PropertyRef):
             fail(tree, "Aggregates and windows are not allowed in WHERE; use HAVING or a sub-query")
         condition = subqueries.attach(self, condition)
         if has(condition, OuterRef):
@@ -445,7 +445,8 @@ class SelectBinder:
                 named = [place for place, (_, name) in enumerate(items) if name == item.this.name]
                 key = named[0] if named else None
             if key is None:
-                binder = ExpressionBinder(self.scope, self.binder, self.windows, {name: node for node, name in items})
+                aliases = {name: node for node, name in items}
+                binder = ExpressionBinder(self.scope, self.binder, self.windows, aliases, aliases_first=True)
                 node = binder.bind(item.this)
                 key = next((place for place, (other, _) in enumerate(items) if other == node), node)
             found.append((key, up, first))
@@ -462,10 +463,12 @@ class SelectBinder:
         filters = [binder.condition(having.this, "HAVING")] if having is not None else []
         qualified = [binder.condition(qualify.this, "QUALIFY")] if qualify is not None else []
         nodes = [node for node, _ in items] + extra + filters + qualified
+        nodes = subqueries.with_values_around(self, nodes, tree.args.get("group"))
         aggregation = Aggregation(self, tree.args.get("group"), nodes, names)
-        grouped = aggregation.needed
-        if grouped:
+        empty, always = None, False
+        if aggregation.needed:
             nodes = aggregation.apply()
+            empty, always = self.of_no_rows(aggregation, len(items), len(items) + len(extra), len(filters))
         elif filters:
             fail(having, "HAVING needs GROUP BY or an aggregate")
         nodes = [subqueries.attach(self, node) for node in nodes]
@@ -477,10 +480,30 @@ class SelectBinder:
             nodes = overs(self, nodes)
         for condition in nodes[spare:]:
             self.node = LogicalFilter(self.node, condition)
-        return self.result(nodes[:spare], names, width, order, grouped)
+        bound = self.result(nodes[:spare], names, width, order)
+        return replace(bound, empty=empty, always=always)
+
+    def of_no_rows(self, aggregation: Aggregation, width: int, start: int, filters: int) -> tuple[Node | None, bool]:
+        """Return the value of an aggregate without keys over no rows, and whether its row is always there.
+
+        The conditions of HAVING are ``filters`` nodes from ``start``.
+        """
+        offset, fetch = self.binder.limits(self.tree)
+        if offset or fetch == 0 or self.tree.args.get("qualify") is not None:
+            return None, False
+        value = aggregation.of_no_rows(aggregation.results[0]) if width == 1 else None
+        for node in aggregation.results[start : start + filters]:
+            kept = aggregation.of_no_rows(node)
+            if not isinstance(kept, Literal) or not kept.value:
+                return None, False
+        if filters and self.conditions:  # a missing row may have been removed, or never been there
+            fail(self.tree, "HAVING of a correlated sub-query must not hold for no rows; write it as CASE in SELECT")
+        if isinstance(value, Literal) and value.value is None:
+            value = None  # as a row without a partner
+        return value, self.tree.args.get("group") is None and not filters
 
     def result(
-        self, nodes: list[Node], names: list[str], width: int, order: list[tuple[Node | int, bool, bool]], grouped: bool
+        self, nodes: list[Node], names: list[str], width: int, order: list[tuple[Node | int, bool, bool]]
     ) -> Bound:
         """Project, remove duplicates, sort and cut."""
         tree = self.tree
@@ -496,13 +519,10 @@ class SelectBinder:
         hidden = sorted({ref.index for condition in self.conditions for ref in references(condition)})
         shown = [*nodes, *(InputRef(index, type=self.node.row_type[index].type) for index in hidden)]
         labels = [*names, *(f"$sort{place}" for place in range(len(extra))), *(f"$outer{index}" for index in hidden)]
-        counted = frozenset(
-            place
-            for place, node in enumerate(nodes[:width])
-            if grouped and isinstance(node, InputRef) and self.is_count(node)
-        )
         if any(has(node, OuterRef) for node in nodes):
             fail(tree, "A column of a query around may only be used in the conditions of a sub-query")
+        for reference in [each for shown_node in nodes for each in properties(shown_node)]:
+            refuse_property(reference, tree)
         node: LogicalNode = project(self.node, shown, labels, self.hints)
         conditions = tuple(
             moved(condition, {index: len(nodes) + place for place, index in enumerate(hidden)})
@@ -532,7 +552,7 @@ class SelectBinder:
             conditions = tuple(
                 moved(condition, {index: place for place, index in enumerate(kept)}) for condition in conditions
             )
-        return Bound(node, width, conditions, counted, grouped)
+        return Bound(node, width, conditions)
 
     def limited(
         self, node: LogicalNode, keys: list[SortKey], offset: int, fetch: int | None, conditions: tuple[Node, ...]
@@ -541,16 +561,6 @@ class SelectBinder:
         if not conditions or fetch is None:
             return LogicalSort(node, tuple(keys), offset, fetch)
         return subqueries.top_per_row(node, keys, offset, fetch, conditions, self.tree)
-
-    def is_count(self, node: InputRef) -> bool:
-        """Return True if a column is a plain COUNT."""
-        aggregate = self.node
-        while isinstance(aggregate, LogicalFilter):
-            aggregate = aggregate.input
-        if not isinstance(aggregate, LogicalAggregate):
-            return False
-        place = node.index - len(aggregate.keys)
-        return 0 <= place < len(aggregate.calls) and aggregate.calls[place].function == "COUNT"
 
 
 def _check_place(node: Node, tree: Any) -> None:

@@ -185,6 +185,25 @@ class Flink(Dialect):
                 self.raise_error("Expected WHERE")
             return super()._parse_where(skip_where_token)
 
+        def _parse_projections(self) -> Any:
+            first, found = self._curr, super()._parse_projections()
+            if not found[0]:
+                self.raise_error("Expected an expression behind SELECT", first)
+            return found
+
+        # -- TABLE t, and rows of VALUES
+
+        SUPPORTS_TABLE_QUERY: ClassVar = True
+        VALUES_FOLLOWED_BY_PAREN: ClassVar = False
+
+        def _parse_value(self, values: bool = True) -> Any:
+            bare = self._curr.token_type != TokenType.L_PAREN
+            found: Any = super()._parse_value(values)
+            row = found.expressions[0] if bare and found is not None else None
+            if isinstance(row, exp.Anonymous) and str(row.this).upper() == "ROW":
+                found.set("expressions", row.expressions)
+            return found
+
         # -- arguments
 
         def _parse_lambda(self, alias: bool = False) -> Any:

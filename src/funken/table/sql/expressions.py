@@ -51,6 +51,8 @@ _BINARY = {
     exp.NullSafeNEQ: "IS DISTINCT FROM",
     exp.SimilarTo: "SIMILAR TO",
 }
+_QUANTIFIERS = {"SOME", "ANY", "ALL"}
+_OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 UNITS = {
     "YEAR",
     "QUARTER",
@@ -119,14 +121,15 @@ class PropertyRef(Node):
 
     window: str
     property: WindowProperty
+    args: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
 class SubQueryRef(Node):
-    """The value of a sub-query: SCALAR, EXISTS or IN. ``conditions`` compare its columns with the query around.
+    """The value of a sub-query: SCALAR, EXISTS, IN, or ``SOME`` with its comparison.
 
-    In ``conditions`` an ``OuterRef`` is a column of the query around, an ``InputRef`` one of the plan. ``operands`` are the
-    left side of IN.
+    ``conditions`` compare its columns with the query around: an ``OuterRef`` is a column of that query, an ``InputRef`` one
+    of the plan. ``operands`` are the left side of IN. ``empty`` is the value of a correlated aggregate over no rows.
     """
 
     kind: str
@@ -134,7 +137,7 @@ class SubQueryRef(Node):
     operands: tuple[Node, ...] = ()
     conditions: tuple[Node, ...] = ()
     width: int = 1
-    counted: bool = False
+    empty: Node | None = None
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -198,13 +201,31 @@ def is_constant(node: Node) -> bool:
     return not has(node, InputRef, AggregateRef, OverRef, SubQueryRef, OuterRef, PropertyRef)
 
 
+def _rows_of(trees: Sequence[Any]) -> Any:
+    """Return VALUES if it stands alone in parentheses, where a list of values may stand, too."""
+    return trees[0] if len(trees) == 1 and isinstance(trees[0], exp.Values) else None
+
+
 def _of_type(node: Node, type_: Any) -> Node:
     same = node.type.as_nullable() == type_.as_nullable()
     return node if same else FUNCTIONS.call("CAST", [node], type=type_.as_nullable(node.type.nullable))
 
 
+def row_interval(tree: Any) -> int:
+    """Return the rows of ``ROW_INTERVAL(n)``, the size of a window of the Table API; 0 for another size."""
+    if not isinstance(tree, exp.Anonymous) or str(tree.this).upper() != "ROW_INTERVAL":
+        return 0
+    number = tree.expressions[0] if len(tree.expressions) == 1 else None
+    if not isinstance(number, exp.Literal) or number.is_string or int(number.name) <= 0:
+        fail(tree, "A window of rows has at least one row: row_interval(1)")
+    return int(number.name)
+
+
 class ExpressionBinder:
-    """Binds expressions in a scope; ``query`` binds sub-queries, ``windows`` are the named ones of the query."""
+    """Binds expressions in a scope; ``binder`` binds sub-queries, ``windows`` are the named ones of the query.
+
+    ``aliases`` are the names of SELECT: behind those of columns, or before them as in ORDER BY.
+    """
 
     def __init__(
         self,
@@ -212,11 +233,13 @@ class ExpressionBinder:
         binder: Any,
         windows: dict[str, exp.Window] | None = None,
         aliases: dict[str, Node] | None = None,
+        aliases_first: bool = False,
     ) -> None:
         self.scope = scope
         self.binder = binder
         self.windows = windows or {}
         self.aliases = aliases or {}
+        self.aliases_first = aliases_first
         self.in_aggregate = False
         self.in_over = False
 
@@ -260,14 +283,14 @@ class ExpressionBinder:
         if isinstance(tree.this, exp.Star):
             fail(tree, "Unknown identifier '*'")
         names = [part.name for part in parts]
-        depth, scope = 0, self.scope
-        while True:
-            found = self.resolve(scope, parts, names, depth)
-            if found is not None:
-                return found
-            if scope.parent is None:
-                break
-            scope, depth = scope.parent, depth + 1
+        if self.aliases_first and len(names) == 1 and names[0] in self.aliases:
+            return self.aliases[names[0]]
+        scopes = list(self.scope.around())
+        for resolve in (self.qualified, self.unqualified):  # an alias of a query around hides a column that is a row
+            for depth, scope in enumerate(scopes):
+                found = resolve(scope, parts, names, depth)
+                if found is not None:
+                    return found
         if len(names) == 1 and names[0] in self.aliases:
             return self.aliases[names[0]]
         if len(names) == 1 and names[0].upper() in FUNCTIONS and not parts[0].quoted and names[0].upper() in _BARE:
@@ -289,6 +312,10 @@ class ExpressionBinder:
 
     def resolve(self, scope: Scope, parts: list[exp.Identifier], names: list[str], depth: int) -> Node | None:
         """A name in one scope: an alias and a column, or a column, then nested fields."""
+        return self.qualified(scope, parts, names, depth) or self.unqualified(scope, parts, names, depth)
+
+    def qualified(self, scope: Scope, parts: list[exp.Identifier], names: list[str], depth: int) -> Node | None:
+        """A name that begins with the alias or the path of a relation, or ``None``."""
         for length in range(len(names) - 1, 0, -1):
             relations = scope.relation(names[:length])
             if len(relations) > 1:
@@ -299,6 +326,10 @@ class ExpressionBinder:
                     fail(parts[length], f"Column '{names[length]}' is ambiguous. Rename one of them with AS")
                 if found:
                     return self.reference(scope, found[0][0], depth, parts[length + 1 :])
+        return None
+
+    def unqualified(self, scope: Scope, parts: list[exp.Identifier], names: list[str], depth: int) -> Node | None:
+        """A name that begins with a column, or with a field of the one row that has it; or ``None``."""
         found = scope.find(names[0])
         if names[0] in scope.merged and found:
             return self.fields(self.at_depth(scope.merged[names[0]], depth), parts[1:])
@@ -442,12 +473,36 @@ class ExpressionBinder:
 
     def membership(self, tree: exp.In) -> Node:
         """Return IN a list, or in a sub-query."""
-        query = tree.args.get("query")
+        query = tree.args.get("query") or _rows_of(tree.expressions)
         if query is not None:
-            operands = tree.this.expressions if isinstance(tree.this, exp.Tuple) else [tree.this]
-            found: Node = self.binder.sub_query("IN", query, self.scope, tuple(map(self.bind, operands)))
+            found: Node = self.binder.sub_query("IN", query, self.scope, self.operands(tree.this, query))
             return found
         return self.call(tree, "IN", [tree.this, *tree.expressions])
+
+    def operands(self, tree: Any, query: Any) -> tuple[Node, ...]:
+        """Return the left side of IN: the values of ``(a, b)`` and of ``ROW(a, b)`` compare with a column each."""
+        tree = tree.unnest()
+        if isinstance(tree, exp.Tuple) or (isinstance(tree, exp.Anonymous) and str(tree.this).upper() == "ROW"):
+            return tuple(map(self.bind, tree.expressions))
+        return (self.bind(tree),)
+
+    def compared(self, tree: exp.Binary) -> Node:
+        """Return a comparison; that with SOME, ANY or ALL of a list is one with each value, of a sub-query a placeholder."""
+        name = _BINARY[type(tree)]
+        quantifier = tree.expression
+        listed = isinstance(quantifier, exp.Anonymous) and str(quantifier.this).upper() in _QUANTIFIERS
+        every = isinstance(quantifier, exp.All) or (listed and str(quantifier.this).upper() == "ALL")
+        query = _rows_of(quantifier.expressions) if listed else quantifier.this
+        if listed and query is None:
+            parts = [self.call(tree, name, [tree.this, value]) for value in quantifier.expressions]
+            return parts[0] if len(parts) == 1 else self.made(tree, "AND" if every else "OR", parts)
+        if not listed and not isinstance(quantifier, exp.Any | exp.All):
+            return self.call(tree, name, [tree.this, quantifier])
+        name = _OPPOSITE[name] if every else name
+        operands = self.operands(tree.this, query)
+        kind = "IN" if name == "=" else f"SOME {name}"
+        found: Node = self.binder.sub_query(kind, query.unnest(), self.scope, operands)
+        return self.made(tree, "NOT", [found]) if every else found
 
     def exists(self, tree: exp.Exists) -> Node:
         """Return EXISTS."""
@@ -501,6 +556,10 @@ class ExpressionBinder:
         defined = self.binder.function((*path, written))
         if defined is not None:
             return self.user_function(tree, written, defined)
+        if name in {"ARRAY", "MAP", "MULTISET"} and any(isinstance(each, exp.Query) for each in tree.expressions):
+            fail(
+                tree, f"{name} of a sub-query is not supported; use an aggregate of one: (SELECT ARRAY_AGG(x) FROM ..)"
+            )
         special = _SPECIAL.get(name)
         if special is not None:
             return special(self, tree)
@@ -636,7 +695,11 @@ class ExpressionBinder:
         }
         kind = properties[match.group(2)]
         type_ = self.binder.property_type(kind, self.bind(tree.expressions[0]))
-        return PropertyRef(match.group(1), kind, type=type_)
+        return PropertyRef(match.group(1), kind, self.window_arguments(tree), type=type_)
+
+    def window_arguments(self, tree: exp.Anonymous) -> tuple[Any, ...]:
+        """Return the time, the lengths and the numbers of rows of a group window, to be compared with its properties'."""
+        return tuple(row_interval(each) or self.binder.folded(self.bind(each)) for each in tree.expressions)
 
     # -- aggregates and windows of rows
 
@@ -833,6 +896,7 @@ _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {
     exp.Like: ExpressionBinder.like,
     exp.Escape: ExpressionBinder.escape,
     exp.In: ExpressionBinder.membership,
+    **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), ExpressionBinder.compared),
     exp.Exists: ExpressionBinder.exists,
     exp.Subquery: ExpressionBinder.scalar,
     exp.Select: ExpressionBinder.scalar,

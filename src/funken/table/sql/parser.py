@@ -657,6 +657,10 @@ def _message(error: ParseError, shift: int) -> str:
     return f'SQL parse failed. Encountered "{word}" at line {line}, column {max(column, 1)}. {first.get("description")}.{remedy}'
 
 
+_QUERIES = {"SELECT", "WITH", "VALUES", "TABLE", "("}
+"""The words that a query begins with."""
+
+
 class StatementReader(TokenReader):
     """Reads one statement."""
 
@@ -669,11 +673,11 @@ class StatementReader(TokenReader):
     def statement(self) -> st.Statement:
         """Read the statement."""
         first = self.word()
-        if first in {"SELECT", "WITH", "VALUES", "("}:
+        if first in _QUERIES:
             return st.Query(_tree(self.rest()), text=self.text)
         reader = _STATEMENTS.get(first)
         if reader is None:
-            self.fail(f"one of {', '.join(['SELECT', 'WITH', 'VALUES', *_STATEMENTS])}")
+            self.fail(f"one of {', '.join(['SELECT', 'WITH', 'VALUES', 'TABLE', *_STATEMENTS])}")
         found = reader(self)
         self.end()
         return found
@@ -693,7 +697,7 @@ class StatementReader(TokenReader):
         if self.words("PARTITION"):
             partition = self.listed(self.partition_value)
         columns = None
-        if self.word() == "(" and self.word(1) not in {"SELECT", "WITH", "VALUES", "("}:
+        if self.word() == "(" and self.word(1) not in _QUERIES:
             columns = self.listed(lambda: ".".join(self.path()))
         if self.words("PARTITION"):
             partition = self.listed(self.partition_value)

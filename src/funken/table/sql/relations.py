@@ -24,7 +24,7 @@ from funken.table.logical import (
     TableCall,
 )
 from funken.table.sql import subqueries
-from funken.table.sql.expressions import AggregateRef, ExpressionBinder, OverRef, SubQueryRef, has
+from funken.table.sql.expressions import AggregateRef, ExpressionBinder, OverRef, PropertyRef, SubQueryRef, has
 from funken.table.sql.hints import check_hints, lifetime, lookup_settings
 from funken.table.sql.patterns import bind_match
 from funken.table.sql.scopes import OuterRef, Scope, ScopeRelation, fail
@@ -46,6 +46,7 @@ def bind_from(select: Any) -> None:
     for join in tree.args.get("joins") or ():
         builder.join(join)
     select.node = builder.node
+    select.scope.plan = lambda: select.node
     check_hints(select.hints, select.scope.relations, from_.this)
     match = tree.args.get("match")
     if match is not None:
@@ -61,6 +62,7 @@ class FromBinder:
         self.scope = scope
         self.node = one_row  # one row without meaning, for what stands first and needs a row: UNNEST, LATERAL
         self.empty = True
+        scope.plan = lambda: self.node
 
     @property
     def expressions(self) -> ExpressionBinder:
@@ -140,6 +142,8 @@ class FromBinder:
                     f"List of column aliases must have same degree as table: {len(columns)} names, {len(node.row_type)} columns",
                 )
             node = renamed(node, columns)
+        elif name is not None and isinstance(tree.unnest(), exp.Values) and len(node.row_type) == 1:
+            node = renamed(node, [name])
         if name is None and path:
             name = path[-1]
         return node, name, path if alias is None or not alias.name else ()
@@ -256,13 +260,14 @@ class FromBinder:
         elif how is JoinType.FULL:
             merged = FUNCTIONS.call("COALESCE", [replace(side, type=side.type.as_nullable()) for side in (left, right)])
         else:
-            merged = left
+            known = how is JoinType.INNER and left.type.nullable and not right.type.nullable
+            merged = right if known else left
         self.scope.merged[name] = merged
 
     def on(self, tree: Any) -> Node | None:
         """Bind the condition of ON; ``None`` is TRUE."""
         condition = self.expressions.condition(tree, "ON")
-        if has(condition, AggregateRef, OverRef, SubQueryRef, OuterRef):
+        if has(condition, AggregateRef, OverRef, PropertyRef, SubQueryRef, OuterRef):
             fail(tree, "ON takes conditions over the columns of both sides, without aggregates and sub-queries")
         return None if _is_true(condition) else condition
 
@@ -307,6 +312,8 @@ class FromBinder:
                 fail(tree, "LATERAL takes a sub-query, UNNEST or a table function")
             call = self.function(found, expressions)
         names = [column.name for column in alias.columns] if alias is not None else []
+        if isinstance(inner, exp.Unnest) and alias is not None and not names and len(call.row_type) == 1:
+            names = [alias.name]  # a relation of one column gives it its name
         offset = inner.args.get("offset") if isinstance(inner, exp.Unnest) else None
         if isinstance(offset, exp.Identifier) and names:
             names.append(offset.name)

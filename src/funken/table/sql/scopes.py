@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any, NoReturn
 
@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from funken.dataclass import dataclass
 from funken.expr.ir import Node
-from funken.table.logical import OutputColumn, RelationType, Span
+from funken.table.logical import LogicalNode, OutputColumn, RelationType, Span
 from funken.table.sql.statements import InvalidQuery
 
 
@@ -85,11 +85,22 @@ def repeated_names(query: Any) -> frozenset[str]:
 
 @dataclass
 class Scope:
-    """The names that a query's expressions may use. ``merged``: columns of USING and NATURAL joins, by name."""
+    """The names that a query's expressions may use. ``merged``: columns of USING and NATURAL joins, by name.
+
+    ``plan`` returns the plan so far of a query with sub-queries; its first columns are those of the relations.
+    """
 
     relations: list[ScopeRelation] = field(default_factory=list)
     parent: Scope | None = None
     merged: dict[str, Node] = field(default_factory=dict)
+    plan: Callable[[], LogicalNode] | None = None
+
+    def around(self) -> Iterator[Scope]:
+        """Yield this scope, and those of the queries around, nearest first."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
 
     @property
     def width(self) -> int:

@@ -21,14 +21,15 @@ from funken.table.types import LogicalType, common_type
 class Bound:
     """A bound query: ``width`` columns are its result; those behind serve ``conditions``, which compare with queries around.
 
-    In a condition an ``InputRef`` is a column of ``node``. ``counted``: positions of plain COUNTs of a correlated aggregate.
+    In a condition an ``InputRef`` is a column of ``node``. An aggregate without keys has one row if it has no input:
+    ``empty`` is its first value then, and ``always`` says that nothing removes this row.
     """
 
     node: LogicalNode
     width: int
     conditions: tuple[Node, ...] = ()
-    counted: frozenset[int] = frozenset()
-    grouped: bool = False
+    empty: Node | None = None
+    always: bool = False
 
 
 @dataclass
