@@ -95,7 +95,7 @@ def problem(error: Exception) -> str:
     if not code:
         return f"{type(error).__name__}: {error}; correct the region, the endpoint or the credentials."
     message = (getattr(error, "response", None) or {}).get("Error", {}).get("Message", "")
-    return f"{code}: {message}; {_REMEDIES.get(code, 'see what the service says')}."
+    return f"{code}: {message}; {_REMEDIES.get(code, 'see the message of the service')}."
 
 
 def _boto3(module: str) -> Any:
