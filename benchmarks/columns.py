@@ -25,10 +25,11 @@ from funken.columnar.keyed.groups import NumberedGroups
 from funken.columnar.tracing import trace
 from funken.dataset.api.aggregations import Aggregations, FieldAggregator
 from funken.dataset.columns.aggregation import column_aggregation, combined
-from funken.dataset.memory.manager import MemoryManager, SpillSpace
+from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Key, KeyColumn
 from funken.expr.types import INT, STR
+from funken.io.spill import SpillSpace
 
 LINE = trace(lambda i: "line " + str(i) + " of the text", None, 1).typed(INT)[0].result
 FOUND = trace(lambda line: "999 " in line, None, 1).condition(STR).result

@@ -3,7 +3,7 @@
 ``make cep-compare SEEDS=2000 FIRST_SEED=0``. Flink comes as PyFlink's wheel into ``benchmarks/.envs``; a JDK of 17 or newer is
 needed. ``--record FILE --seeds 100`` keeps tasks and Flink's results, for a test that needs no Java.
 
-What is not generated, because it was decided otherwise (docs/reference/cep-differences.md gives the reasons), is in ``Generator``. One case of
+Cases that are not generated are in ``Generator``; docs/reference/cep-differences.md gives the reasons. One case of
 each is in ``tests/cep/differences.jsonl``; ``--differences`` asks Flink about them again.
 """
 

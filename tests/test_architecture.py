@@ -269,6 +269,7 @@ def on_columns(dotted: str) -> bool:
             "funken.columnar.keyed.",
             "funken.columnar.vectorized.results",
             "funken.expr.sql.decimals",
+            "funken.expr.sql.parts",
             "funken.runtime.exchange.columnar_writer",
             "funken.graph.columns.",
             "funken.table.runtime.",

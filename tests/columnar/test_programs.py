@@ -27,8 +27,8 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.errors import OperatorFailed
-from funken.plan.columnar_edges import ColumnarHash, ColumnarRebalance
-from funken.plan.nodes import Hash
+from funken.plan.columnar_edges import ColumnarHash
+from funken.plan.nodes import Hash, Rebalance
 
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps()
 BOUNDED = WatermarkStrategy.for_bounded_out_of_orderness(40)
@@ -287,11 +287,13 @@ def test_columns_cross_a_keyed_exchange_to_an_operator_that_takes_records() -> N
     assert Counter(kinds) == {
         ("traced", ColumnarHash): 1,
         ("opaque", Hash): 1,
-        ("by turns", ColumnarRebalance): 1,
+        ("by turns", Rebalance): 1,
         ("connected", ColumnarHash): 2,
         ("summed", ColumnarHash): 1,
     }
-    to_records = {names[edge.target] for edge in plan.edges if getattr(edge.partitioning, "to_records", False)}
+    to_records = {
+        names[edge.target] for edge in plan.edges if edge.partitioning.form and edge.partitioning.form.to_records
+    }
     assert to_records == {"traced", "by turns", "connected"}
 
 

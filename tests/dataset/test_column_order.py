@@ -10,9 +10,10 @@ from funken.columnar.kernels.columns import columns_of
 from funken.dataset.columns.block import ColumnBlock, block_of
 from funken.dataset.columns.sorting import ExternalSorter
 from funken.dataset.exchange import Sample, by_bounds
-from funken.dataset.memory.manager import MemoryManager, SpillSpace
+from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.plan.keys import SortField, order_of
 from funken.expr.types import BOOL, FLOAT, INT, STR, Tuple
+from funken.io.spill import SpillSpace
 from tests.dataset.programs import rows_made
 from tests.dataset.test_columns import environment
 

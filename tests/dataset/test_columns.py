@@ -14,10 +14,11 @@ from funken.columnar.kernels.columns import columns_of
 from funken.dataset import Aggregations, CombineHint, ExecutionEnvironment, JoinHint
 from funken.dataset.columns.block import ColumnBlock, block_of
 from funken.dataset.columns.joins import ColumnTable, RowTable
-from funken.dataset.memory.manager import MemoryManager, SpillSpace, dump, load, weight
+from funken.dataset.memory.manager import MemoryManager, weight
 from funken.dataset.plan.keys import Key
 from funken.errors import OperatorFailed
 from funken.expr.types import INT, STR, Tuple
+from funken.io.spill import SpillSpace, dump, load
 from tests.dataset.programs import TINY
 
 WIDE = 2**62

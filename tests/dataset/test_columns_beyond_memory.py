@@ -12,10 +12,11 @@ from funken.dataset.api.aggregations import Aggregations, FieldAggregator
 from funken.dataset.columns.aggregation import ColumnAggregation, ColumnReduce, HashAggregation, HashTable
 from funken.dataset.columns.block import block_of
 from funken.dataset.columns.joins import ColumnTable, HashJoin, PiecewiseMerge, RowTable
-from funken.dataset.memory.manager import MemoryManager, Share, SpillSpace
+from funken.dataset.memory.manager import MemoryManager, Share
 from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Key, KeyColumn
 from funken.expr.types import INT, Tuple
+from funken.io.spill import SpillSpace
 from tests.dataset.programs import TINY, rows_made
 from tests.dataset.test_columns import environment
 

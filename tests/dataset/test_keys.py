@@ -14,9 +14,10 @@ import pytest
 
 from funken.dataset import ExecutionEnvironment, JoinHint
 from funken.dataset.columns.sorting import ExternalSorter
-from funken.dataset.memory.manager import MemoryManager, SpillSpace
+from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.plan.keys import Order as MemoryOrder
 from funken.errors import FunkenError
+from funken.io.spill import SpillSpace
 from funken.state.keys.forms import NAN, NO_TIME
 from tests.state.key_table import EQUAL, OWN, Caseless, Point
 

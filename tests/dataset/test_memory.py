@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from funken.dataset.columns.aggregation import HashAggregation, combined
 from funken.dataset.columns.joins import HashJoin
 from funken.dataset.columns.sorting import ExternalSorter
-from funken.dataset.memory.manager import BlockCache, BlockQueue, MemoryManager, SpillSpace, dump, weight
+from funken.dataset.memory.manager import BlockCache, BlockQueue, MemoryManager, weight
 from funken.dataset.plan.keys import Order
 from funken.errors import DiskFull, InvalidConfiguration
+from funken.io.spill import SpillSpace, dump
 from tests.dataset.programs import environment, same
 
 BUDGETS = (4096, 16 * 1024, 10**9)

@@ -12,8 +12,9 @@ from funken.dataset.cluster import runner
 from funken.dataset.cluster.runner import BatchMaster
 from funken.dataset.cluster.worker import BatchProgram, ClusterExchanges
 from funken.dataset.exchange import EdgeUse, Routed, by_hash
-from funken.dataset.memory.manager import MemoryManager, SpillSpace
+from funken.dataset.memory.manager import MemoryManager
 from funken.errors import InvalidProgram, OperatorFailed, RecordNotPicklable, TaskLost, TransferCorrupted
+from funken.io.spill import SpillSpace
 from funken.runtime.messages import TaskFailed, TaskId
 from funken.runtime.settings import HeartbeatSettings
 from funken.spark.barrier import BarrierDeployment, BarrierWorker

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.errors import DiskFull
-from funken.io.spill import ByteSpillSpace, SpillingQueue
+from funken.io.spill import SpillingQueue, SpillSpace
 
 
 @given(
@@ -18,7 +18,7 @@ from funken.io.spill import ByteSpillSpace, SpillingQueue
     file_size=st.integers(1, 100),
 )
 def test_blocks_come_in_order_whatever_is_on_disk(steps, budget, file_size):
-    with ByteSpillSpace() as space:
+    with SpillSpace() as space:
         queue, expected = SpillingQueue(budget, space, "head", file_size), deque()
         for step in steps:
             if step is not None:
@@ -34,7 +34,7 @@ def test_blocks_come_in_order_whatever_is_on_disk(steps, budget, file_size):
 
 
 def test_a_queue_that_is_never_empty_takes_no_more_of_the_disk_than_what_waits():
-    with ByteSpillSpace() as space:
+    with SpillSpace() as space:
         queue = SpillingQueue(0, space, "head", file_size=1000)
         for _ in range(5):
             queue.put(b"x" * 100)
@@ -49,7 +49,7 @@ def test_a_full_disk_names_the_operator_and_the_remedy(monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "full")
 
-    space = ByteSpillSpace()
+    space = SpillSpace()
     space.remedy = "raise execution.memory.feedback"
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(

@@ -116,8 +116,8 @@ def test_the_traits_are_true_of_the_operator(name):
 
 def test_many_kinds_were_seen():
     assert {type(node.spec).__name__ for node in NODES.values()} >= {
-        "ColumnarFilter", "ColumnarMap", "ColumnarReduce", "ColumnarSink", "ColumnarSource", "ColumnarTimestamps",
-        "ColumnarWindow", "CoMap", "Filter", "FlatMap", "IntervalJoinSpec", "KeyedBroadcastProcess", "KeyedCoProcess",
+        "ColumnarMap", "ColumnarReduce", "ColumnarSink", "ColumnarSource", "ColumnarTimestamps",
+        "ColumnarWindow", "CoMap", "Filter", "FlatMap", "IntervalJoinSpec", "BroadcastProcess", "KeyedCoProcess",
         "KeyedMap", "KeyedProcess", "KeyedTransform", "Map", "RollingReduce", "SourceSpec", "WindowJoin", "WindowSpec",
     }  # fmt: skip
 

@@ -91,6 +91,19 @@ def test_a_local_job_of_a_program_has_no_server(start):
     assert start({"rest.enabled": "auto"}).get_web_interface_url() is None
 
 
+def test_a_local_job_has_a_server_at_the_port_of_its_configuration(start):
+    assert start({"rest.enabled": "auto", "rest.port": 0}).get_web_interface_url().startswith("http://127.0.0.1:")
+    assert start({"rest.enabled": "false", "rest.port": 0}).get_web_interface_url() is None
+
+
+def test_a_local_job_goes_on_without_a_server_if_its_port_is_taken(start, caplog):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        client = start({"rest.enabled": "auto", "rest.port": taken.getsockname()[1]})
+
+        assert client.get_web_interface_url() is None
+    assert "The job goes on without a server" in caplog.text
+
+
 def test_a_job_on_spark_is_served_by_default():
     env = StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.target": "batch"}))
     env.from_collection([1]).set_parallelism(1).for_each(len)

@@ -63,8 +63,7 @@ from funken import (
     cached,
 )
 from funken.state.descriptors import AggregatingStateDescriptor
-from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
-from funken.state.maps import MapState
+from funken.state.handles import AggregatingState, ListState, MapState, ReducingState, ValueState
 from funken.testing import local
 
 

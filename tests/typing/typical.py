@@ -37,8 +37,7 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from funken.state.handles import ListState, ReducingState, ValueState
-from funken.state.maps import MapState
+from funken.state.handles import ListState, MapState, ReducingState, ValueState
 from funken.testing import local
 
 PROGRAMS: list[Callable[[], None]] = []

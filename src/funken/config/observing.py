@@ -167,7 +167,7 @@ REST_ENABLED = _option(
     one_of("auto", "true", "false"),
     "auto",
     "Whether the driver serves REST and the dashboard. auto: for jobs on Spark, if the extra is there (pip install "
-    "'funken[rest]'); a job in this process (execution.target local) has none.",
+    "'funken[rest]'); a job in this process (execution.target local) has one if a port is set.",
 )
 REST_ADDRESS = _option(
     "rest.address",

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import field
 from typing import Any, ClassVar
+from zlib import crc32
 
 from funken.columnar.expressions import NotVectorizable
 from funken.dataclass import dataclass
-from funken.errors import SourceNotReadable
+from funken.errors import SinkNotWritable, SourceNotReadable
 from funken.expr.types import Type
 from funken.metrics.registry import MetricGroup
 from funken.types.callables import Generic, T_co
@@ -81,6 +83,49 @@ class CommitterContext:
     attempt: int = 0
     restored_checkpoint_id: int | None = None
     checkpoint_interval: int | None = None
+
+
+class Service:
+    """The base of the address of a service, and who connects to it; define ``connect``, ``errors`` and ``problem``.
+
+    >>> import os
+    >>> class Shop(Service):
+    ...     errors = (ConnectionError,)
+    ...     def connect(self):
+    ...         return open(os.devnull)
+    ...     def problem(self, error):
+    ...         return f"the shop says {str(error)!r}; open it."
+    >>> with Shop().reached("orders", SourceNotReadable):
+    ...     raise ConnectionError("closed")
+    Traceback (most recent call last):
+    ...
+    funken.errors.SourceNotReadable: orders cannot be read: the shop says 'closed'; open it.
+    """
+
+    def connect(self) -> Any:
+        """Return a client, which has ``close``."""
+        raise NotImplementedError
+
+    @property
+    def errors(self) -> Any:
+        """The exceptions of a client, of which ``problem`` knows."""
+        raise NotImplementedError
+
+    def problem(self, error: Exception) -> str:
+        """Return an exception of a client as a sentence, with the remedy."""
+        raise NotImplementedError
+
+    @contextmanager
+    def reached(self, place: str, kind: type[SourceNotReadable | SinkNotWritable], **options: Any) -> Iterator[Any]:
+        """Yield a client, and close it; raise its exceptions as a ``kind`` of error that names the place."""
+        client = self.connect(**options)
+        try:
+            yield client
+        except self.errors as error:
+            verb = "written" if issubclass(kind, SinkNotWritable) else "read"
+            raise kind(f"{place} cannot be {verb}: {self.problem(error)}") from error
+        finally:
+            client.close()
 
 
 def declares(connector: object, capability: str, method: str) -> bool:
@@ -189,10 +234,14 @@ class SourceReader:
     pauses_splits = False
     """True if it can hold single splits back; one that reads a split after the other has no use for that."""
 
+    finished: Any = ()
+    """A list of the ids of splits that ended, until the task has asked for them."""
+
     def __init__(self, context: ConnectorContext | None = None) -> None:
         self.context = context or ConnectorContext("source")
         self.bytes_in = self.context.metrics.counter("numBytesIn")
         """Bytes that were read; a reader adds to it."""
+        self.finished = []
 
     def failure(self, problem: str) -> SourceNotReadable:
         """Return the error to raise; it names the operator and the subtask.
@@ -219,8 +268,9 @@ class SourceReader:
         raise NotImplementedError
 
     def split_finished(self) -> list[str]:
-        """Return the ids of splits that ended since the last call (their watermark stops counting)."""
-        return []
+        """Return the ids of splits that ended since the last call (their watermark stops counting): those in ``finished``."""
+        finished, self.finished = list(self.finished), []
+        return finished
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the unfinished splits with their positions."""
@@ -318,7 +368,6 @@ class QueuedReader(SourceReader):
     def __init__(self, context: ConnectorContext | None = None) -> None:
         super().__init__(context)
         self.queue: deque[Any] = deque()
-        self._ended: list[str] = []
 
     def add_splits(self, splits: Sequence[Any]) -> None:
         """Read these after those that are there."""
@@ -326,12 +375,7 @@ class QueuedReader(SourceReader):
 
     def end_split(self) -> None:
         """Drop the split at the front: it is read to its end."""
-        self._ended.append(self.queue.popleft().id)
-
-    def split_finished(self) -> list[str]:
-        """Return the ids of splits that ended since the last call."""
-        ended, self._ended = self._ended, []
-        return ended
+        self.finished.append(self.queue.popleft().id)
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the splits with their positions."""
@@ -480,7 +524,7 @@ class StaticSplits(SplitEnumerator):
 
 
 class ListedSplits(StaticSplits):
-    """Splits that are listed when the job starts; define ``list_splits``.
+    """Splits that are listed when the job starts; define ``list_splits``, which finds its source in ``source``.
 
     >>> class Tables(ListedSplits):
     ...     def list_splits(self):
@@ -491,8 +535,9 @@ class ListedSplits(StaticSplits):
     ['orders', 'prices']
     """
 
-    def __init__(self, parallelism: int) -> None:
+    def __init__(self, parallelism: int, source: Any = None) -> None:
         super().__init__((), parallelism)
+        self.source = source
 
     def list_splits(self) -> Sequence[Any]:
         """Look at the source's data, and return its splits; raise ``SourceNotReadable``."""
@@ -501,6 +546,60 @@ class ListedSplits(StaticSplits):
     def start(self) -> None:
         """List the splits."""
         self.share(self.list_splits())
+
+
+class DiscoveredSplits(SplitEnumerator):
+    """Splits that are found at the start and later; each belongs to the same subtask in every run, by its ``owner``.
+
+    Define ``start``, which calls ``add_discovered``, and ``discover``: both find names, and the splits of these that are not in
+    ``known``. A bounded source finds none later.
+
+    >>> class Shelves(DiscoveredSplits):
+    ...     def start(self):
+    ...         self.add_discovered((["plays", "poems"], ["plays"]))
+    >>> shelves = Shelves(parallelism=1, discovery_interval=None)
+    >>> shelves.start()
+    >>> shelves.snapshot(), shelves.next_splits(subtask=0), shelves.next_splits(subtask=0)
+    ((['plays', 'poems'], ['plays']), ['plays'], None)
+    """
+
+    def __init__(self, parallelism: int, discovery_interval: int | None) -> None:
+        self.discovery_interval = discovery_interval
+        self.known: set[Any] = set()
+        self._parallelism = parallelism
+        self._waiting: list[Any] = []
+
+    def owner(self, split: Any) -> int:
+        """Return a number of the split, which is the subtask's modulo the parallelism; by default of its id."""
+        return crc32(split_id(split).encode())
+
+    def add_discovered(self, found: tuple[Collection[Any], Sequence[Any]]) -> bool:
+        """Take over new names and their splits."""
+        names, splits = found
+        self.known.update(names)
+        self._waiting += splits
+        return bool(splits)
+
+    def next_splits(self, subtask: int) -> list[Any] | None:
+        """Return the subtask's splits."""
+        share: list[Any] = []
+        waiting, self._waiting = self._waiting, []
+        for split in waiting:
+            (share if self.owner(split) % self._parallelism == subtask else self._waiting).append(split)
+        return share or (None if self.discovery_interval is None else [])
+
+    def unassigned_splits(self) -> int:
+        """Return the number of splits that wait for a reader."""
+        return len(self._waiting)
+
+    def snapshot(self) -> Any:
+        """Return the names that are known, and the splits not handed out."""
+        return sorted(self.known), list(self._waiting)
+
+    def restore(self, snapshot: Any) -> None:
+        """Resume from a snapshot."""
+        known, waiting = snapshot
+        self.known, self._waiting = set(known), list(waiting)
 
 
 class Source(Generic[T_co]):

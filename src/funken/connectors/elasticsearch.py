@@ -23,7 +23,7 @@ import msgspec
 from funken import extras
 from funken.connectors.base import ConnectorContext
 from funken.connectors.formats.record_types import as_document
-from funken.connectors.sink import DeliveryGuarantee, Sink, SinkWriter
+from funken.connectors.sink import DeliveryGuarantee, Sink, SinkWriter, parts
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
 
@@ -398,23 +398,15 @@ class ElasticsearchWriter(SinkWriter):
 
     def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
         """Send a block."""
-        for actions in self._requests(values):
+        most, room = self._sink.max_actions, self._sink.max_bytes
+        for actions in parts(self._encoded(values), most, room, lambda action: len(action[1])):
             self._send(actions)
         self.count_sent(len(values))
 
-    def _requests(self, values: Sequence[Any]) -> Iterator[list[tuple[BulkAction, bytes]]]:
-        waiting: list[tuple[BulkAction, bytes]] = []
-        size = 0
+    def _encoded(self, values: Sequence[Any]) -> Iterator[tuple[BulkAction, bytes]]:
         for value in values:
             for action in self._actions(value):
-                lines = self._lines(action, value)
-                if waiting and (len(waiting) >= self._sink.max_actions or size + len(lines) > self._sink.max_bytes):
-                    yield waiting
-                    waiting, size = [], 0
-                waiting.append((action, lines))
-                size += len(lines)
-        if waiting:
-            yield waiting
+                yield action, self._lines(action, value)
 
     def _actions(self, value: Any) -> list[BulkAction]:
         try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import field, replace
 from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit
@@ -320,13 +320,11 @@ class WebhookSink(Sink):
 
     def check(self) -> None:
         """Reach the service; nothing is sent to it."""
-        service = HttpService({}, tries=2)
-        try:
-            service.reach(self.url)
-        except RequestFailed as error:
-            raise SinkNotWritable(str(error)) from error
-        finally:
-            service.close()
+        with closing(HttpService({}, tries=2)) as service:
+            try:
+                service.reach(self.url)
+            except RequestFailed as error:
+                raise SinkNotWritable(str(error)) from error
 
     def bodies(self, records: Sequence[Any]) -> Iterator[bytes]:
         """Cut records into bodies."""

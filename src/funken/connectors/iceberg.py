@@ -133,7 +133,7 @@ class IcebergSource(Source):
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator, which plans the scan."""
-        return IcebergEnumerator(self, parallelism)
+        return IcebergEnumerator(parallelism, self)
 
     def reader(self, context: ConnectorContext) -> SourceReader:
         """Make a reader of data files."""
@@ -143,13 +143,11 @@ class IcebergSource(Source):
 class IcebergEnumerator(ListedSplits):
     """Hands out the files of a snapshot."""
 
-    def __init__(self, source: IcebergSource, parallelism: int) -> None:
-        super().__init__(parallelism)
-        self._source = source
+    source: IcebergSource
 
     def list_splits(self) -> Sequence[IcebergSplit]:
         """Plan the scan."""
-        source = self._source
+        source = self.source
         table, scan = source.scan(source.snapshot_id)
         snapshot = source.snapshot_id or getattr(table.current_snapshot(), "snapshot_id", None)
         if snapshot is None:

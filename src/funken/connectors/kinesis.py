@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import time
 import uuid
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import Any
 
 from funken import extras
-from funken.connectors.base import Batch, Boundedness, ConnectorContext, Source, SplitEnumerator
+from funken.connectors.base import (
+    Batch,
+    Boundedness,
+    ConnectorContext,
+    DiscoveredSplits,
+    Service,
+    Source,
+    SplitEnumerator,
+)
 from funken.connectors.reading import MalformedRecordPolicy, MessageDecoder, PolledReader, SplitRecords
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema, SimpleStringSchema, check_schema
-from funken.connectors.sink import Sink, SinkWriter
+from funken.connectors.sink import Sink, SinkWriter, parts
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable, SourceNotReadable
 from funken.timing.clock import SystemClock
@@ -34,7 +41,7 @@ _REMEDIES = {
 
 
 @dataclass(frozen=True)
-class KinesisConnection:
+class KinesisConnection(Service):
     """The address and credentials of Kinesis: without keys, those of the environment, a profile or the machine's role.
 
     >>> KinesisConnection("eu-central-1", access_key="AKIA", secret_key="secret")
@@ -82,20 +89,19 @@ class KinesisConnection:
         found = _boto3("botocore.exceptions")
         return (found.ClientError, found.BotoCoreError)
 
+    def problem(self, error: Exception) -> str:
+        """Return an error as a sentence, with the remedy."""
+        code = code_of(error)
+        if not code:
+            return f"{type(error).__name__}: {error}; correct the region, the endpoint or the credentials."
+        message = (getattr(error, "response", None) or {}).get("Error", {}).get("Message", "")
+        return f"{code}: {message}; {_REMEDIES.get(code, 'see the message of the service')}."
+
 
 def code_of(error: Exception) -> str:
     """Return the code of an error of the service, nothing for other errors."""
     response = getattr(error, "response", None) or {}
     return str(response.get("Error", {}).get("Code", ""))
-
-
-def problem(error: Exception) -> str:
-    """Return an error as a sentence, with the remedy."""
-    code = code_of(error)
-    if not code:
-        return f"{type(error).__name__}: {error}; correct the region, the endpoint or the credentials."
-    message = (getattr(error, "response", None) or {}).get("Error", {}).get("Message", "")
-    return f"{code}: {message}; {_REMEDIES.get(code, 'see the message of the service')}."
 
 
 def _boto3(module: str) -> Any:
@@ -179,69 +185,40 @@ class KinesisShard:
     since: int | None = None
 
 
-class KinesisShards(SplitEnumerator):
+class KinesisShards(DiscoveredSplits):
     """Deals out shards by their ids, also those that come later."""
 
     def __init__(self, source: KinesisSource, parallelism: int) -> None:
-        self._source, self._parallelism = source, parallelism
-        self._seen: set[str] = set()
-        self._waiting: list[KinesisShard] = []
-        self.discovery_interval = None if source.bounded else _DISCOVERY_MS
+        super().__init__(parallelism, None if source.bounded else _DISCOVERY_MS)
+        self._source = source
 
     def start(self) -> None:
         """List the shards; of those that are closed, only records from before the job are there."""
         source = self._source
         since = SystemClock().now() if source.start == "LATEST" else source.start
         found = self._listed()
-        self._seen = {shard.id for shard, _ in found}
-        self._waiting = [
+        splits = [
             replace(shard, since=since) if isinstance(since, int) else shard
             for shard, is_open in found
             if is_open or source.start != "LATEST"
         ]
+        self.add_discovered(([shard.id for shard, _ in found], splits))
 
-    def discover(self, now: int) -> list[KinesisShard] | None:
-        """Return the shards that are new."""
-        return [shard for shard, _ in self._listed() if shard.id not in self._seen] or None
-
-    def add_discovered(self, found: list[KinesisShard]) -> bool:
-        """Read new shards from their beginning: they were made after the job began."""
-        new = [shard for shard in found if shard.id not in self._seen]
-        self._seen |= {shard.id for shard in new}
-        self._waiting += new
-        return bool(new)
-
-    def next_splits(self, subtask: int) -> list[Any] | None:
-        """Return the subtask's shards."""
-        mine = [shard for shard in self._waiting if zlib.crc32(shard.id.encode()) % self._parallelism == subtask]
-        self._waiting = [shard for shard in self._waiting if shard not in mine]
-        return mine or (None if self._source.bounded else [])
-
-    def snapshot(self) -> Any:
-        """Return the shards that are known, and those not handed out."""
-        return sorted(self._seen), list(self._waiting)
-
-    def restore(self, snapshot: Any) -> None:
-        """Go on with these."""
-        seen, waiting = snapshot
-        self._seen, self._waiting = set(seen), list(waiting)
+    def discover(self, now: int) -> Any:
+        """Return new shards, read from their beginning: they were made after the job began."""
+        new = [shard for shard, _ in self._listed() if shard.id not in self.known]
+        return ([shard.id for shard in new], new) if new else None
 
     def _listed(self) -> list[tuple[KinesisShard, bool]]:
         """Return all shards, each with whether it is open."""
         source, found = self._source, []
-        client = source.connection.connect()
-        try:
-            for stream in source.streams:
+        for stream in source.streams:
+            place = f"the stream {stream!r} of {source.connection}"
+            with source.connection.reached(place, SourceNotReadable) as client:
                 for page in client.get_paginator("list_shards").paginate(StreamName=stream):
                     for each in page["Shards"]:
                         shard = KinesisShard(f"{stream}/{each['ShardId']}", stream, each["ShardId"])
                         found.append((shard, "EndingSequenceNumber" not in each["SequenceNumberRange"]))
-        except source.connection.errors as error:
-            raise SourceNotReadable(
-                f"the stream {stream!r} of {source.connection} cannot be read: {problem(error)}"
-            ) from error
-        finally:
-            client.close()
         return found
 
 
@@ -250,7 +227,8 @@ class KinesisReader(PolledReader):
 
     def __init__(self, source: KinesisSource, context: ConnectorContext) -> None:
         super().__init__(context)
-        self._source = source
+        self._source, self.service = source, source.connection
+        self.place = f"{', '.join(source.streams)} of {source.connection}"
         self._client = source.connection.connect()
         #: by shard, the iterator for the records after the number that stands beside it
         self._iterators: dict[str, tuple[str | None, str]] = {}
@@ -317,14 +295,6 @@ class KinesisReader(PolledReader):
             ),
         )
         return Batch(values, times if positions is None else [times[index] for index in positions], split.id)
-
-    def explain(self, error: Exception) -> Exception:
-        """Translate the errors of the service."""
-        if isinstance(error, self._source.connection.errors):
-            return self.failure(
-                f"{', '.join(self._source.streams)} of {self._source.connection} cannot be read: {problem(error)}"
-            )
-        return super().explain(error)
 
     def disconnect(self) -> None:
         """Close the client."""
@@ -395,15 +365,9 @@ class KinesisSink(Sink):
 
     def check(self) -> None:
         """Find out whether the stream is there."""
-        client = self.connection.connect(self.service)
-        try:
+        place = f"the stream {self.stream!r} of {self.connection}"
+        with self.connection.reached(place, SinkNotWritable, service=self.service) as client:
             self.describe(client)
-        except self.connection.errors as error:
-            raise SinkNotWritable(
-                f"the stream {self.stream!r} of {self.connection} cannot be written: {problem(error)}"
-            ) from error
-        finally:
-            client.close()
 
     def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""
@@ -446,27 +410,18 @@ class KinesisWriter(SinkWriter):
         """Send a block."""
         messages = self._sink.serialization_schema.serialize_block(values)
         entries = [self._sink.entry(value, data) for value, data in zip(values, messages, strict=True)]
-        for part in self._parts(entries):
+        for part in parts(entries, self._sink.max_records, _BYTES, self._length):
             self._send(part)
         self.count_sent(len(values), sum(map(len, messages)))
 
-    def _parts(self, entries: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-        part: list[dict[str, Any]] = []
-        size = 0
-        for entry in entries:
-            length = len(entry["Data"]) + len(entry.get("PartitionKey", ""))
-            if length > _RECORD_BYTES:
-                raise self.failure(
-                    f"a record of {length} bytes is larger than {_RECORD_BYTES}, which the stream {self._sink.stream!r} takes; "
-                    "make it smaller in a map() before."
-                )
-            if part and (len(part) >= self._sink.max_records or size + length > _BYTES):
-                yield part
-                part, size = [], 0
-            part.append(entry)
-            size += length
-        if part:
-            yield part
+    def _length(self, entry: dict[str, Any]) -> int:
+        length = len(entry["Data"]) + len(entry.get("PartitionKey", ""))
+        if length > _RECORD_BYTES:
+            raise self.failure(
+                f"a record of {length} bytes is larger than {_RECORD_BYTES}, which the stream {self._sink.stream!r} takes; "
+                "make it smaller in a map() before."
+            )
+        return length
 
     def _send(self, entries: list[dict[str, Any]]) -> None:
         pause = _FIRST_PAUSE_S
@@ -474,7 +429,9 @@ class KinesisWriter(SinkWriter):
             try:
                 results = self._sink.send(self._client, entries)
             except self._sink.connection.errors as error:
-                raise self.failure(f"the stream {self._sink.stream!r} cannot be written: {problem(error)}") from error
+                raise self.failure(
+                    f"the stream {self._sink.stream!r} cannot be written: {self._sink.connection.problem(error)}"
+                ) from error
             refused = [result for result in results if result.get("ErrorCode") not in (None, *_AGAIN)]
             if refused:
                 self.count_errors(len(refused))
@@ -506,6 +463,5 @@ __all__ = [
     "KinesisSource",
     "MalformedRecordPolicy",
     "code_of",
-    "problem",
     "random_key",
 ]

@@ -19,7 +19,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from funken.connectors.base import Batch, ConnectorContext, ListedSplits, Source, SplitEnumerator
+from funken.connectors.base import Batch, ConnectorContext, ListedSplits, Service, Source, SplitEnumerator
 from funken.connectors.formats.record_types import as_document
 from funken.connectors.reading import PolledReader, SplitRecords
 from funken.connectors.sink import DeliveryGuarantee, Sink, SinkWriter
@@ -49,7 +49,7 @@ def pymongo(module: str = "pymongo") -> Any:
 
 
 @dataclass(frozen=True)
-class MongoServer:
+class MongoServer(Service):
     """A server or replica set by its URI, ``mongodb://user:password@host:27017/?replicaSet=..`` or ``mongodb+srv://..``.
 
     ``timeout`` (seconds) bounds the search for a server that answers. A password is not shown.
@@ -199,7 +199,7 @@ class MongoSource(Source[Any]):
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator, which cuts the collection."""
-        return MongoPartitions(self, parallelism)
+        return MongoPartitions(parallelism, self)
 
     def reader(self, context: ConnectorContext) -> MongoReader:
         """Make a reader."""
@@ -247,25 +247,16 @@ class MongoSplit:
 class MongoPartitions(ListedSplits):
     """Cuts a collection when the job starts."""
 
-    def __init__(self, source: MongoSource, parallelism: int) -> None:
-        super().__init__(parallelism)
-        self._source = source
+    source: MongoSource
 
     def list_splits(self) -> Sequence[MongoSplit]:
         """Look at the collection; return its ranges."""
-        source = self._source
-        client = source.server.connect()
-        try:
+        source = self.source
+        with source.server.reached(f"the collection {source.collection!r}", SourceNotReadable) as client:
             return self._cut(client)
-        except source.server.errors as error:
-            raise SourceNotReadable(
-                f"the collection {source.collection!r} cannot be read: {source.server.problem(error)}"
-            ) from error
-        finally:
-            client.close()
 
     def _cut(self, client: Any) -> list[MongoSplit]:
-        source, database = self._source, client[self._source.database]
+        source, database = self.source, client[self.source.database]
         collection = database.get_collection(source.collection, codec_options())
         kinds = [kind for kind in _TYPES if collection.find_one({"_id": {"$type": kind}}, {"_id": 1})]
         strange = collection.find_one({"_id": {"$not": {"$type": list(_TYPES)}}}, {"_id": 1})
@@ -294,7 +285,7 @@ class MongoPartitions(ListedSplits):
         """Return the bounds of the ranges by a strategy, without the first."""
         if count == 1:
             return []
-        strategy = self._source.partition_strategy
+        strategy = self.source.partition_strategy
         if strategy is not PartitionStrategy.PAGINATION:
             try:
                 return self._sampled(collection, kind, count)
@@ -306,12 +297,12 @@ class MongoPartitions(ListedSplits):
 
     def _sampled(self, collection: Any, kind: str, count: int) -> list[Any]:
         stages = [
-            {"$match": {"_id": {"$type": kind}}}, {"$sample": {"size": count * self._source.samples_per_partition}},
+            {"$match": {"_id": {"$type": kind}}}, {"$sample": {"size": count * self.source.samples_per_partition}},
             {"$project": {"_id": 1}}, {"$sort": {"_id": 1}},
         ]  # fmt: skip
         drawn = [document["_id"] for document in collection.aggregate(stages, allowDiskUse=True)]
         drawn = [one for one, before in zip(drawn, [None, *drawn], strict=False) if one != before]
-        step = self._source.samples_per_partition
+        step = self.source.samples_per_partition
         return drawn[step::step]
 
     def _counted(self, collection: Any, kind: str, count: int) -> list[Any]:
@@ -333,7 +324,7 @@ class MongoReader(PolledReader):
 
     def __init__(self, source: MongoSource, context: ConnectorContext) -> None:
         super().__init__(context)
-        self._source = source
+        self._source, self.service, self.place = source, source.server, f"the collection {source.collection!r}"
         self._client: Any = None
         self._projection = {name: 1 for name in source.fields} | {"_id": 1} if source.fields else None
         self._drops_id = bool(source.fields) and "_id" not in source.fields
@@ -375,13 +366,6 @@ class MongoReader(PolledReader):
         if self._drops_id:
             records = [{name: value for name, value in each.items() if name != "_id"} for each in records]
         return Batch(list(records), split=split.id)
-
-    def explain(self, error: Exception) -> Exception:
-        """Translate the errors of the server."""
-        if isinstance(error, self._source.server.errors):
-            said = self._source.server.problem(error)
-            return self.failure(f"the collection {self._source.collection!r} cannot be read: {said}")
-        return super().explain(error)
 
     def disconnect(self) -> None:
         """Close the client."""
@@ -486,15 +470,8 @@ class MongoSink(Sink):
 
     def check(self) -> None:
         """Reach the server."""
-        client = self.server.connect()
-        try:
+        with self.server.reached(f"the collection {self.collection!r}", SinkNotWritable) as client:
             self.server.check(client)
-        except self.server.errors as error:
-            raise SinkNotWritable(
-                f"the collection {self.collection!r} cannot be written: {self.server.problem(error)}"
-            ) from error
-        finally:
-            client.close()
 
     def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, NeedSplits, SourceReader, Wait
+from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, NeedSplits, Service, SourceReader, Wait
 from funken.connectors.schemas import DeserializationSchema
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, JobExecutionError, MessageMalformed
@@ -286,13 +286,15 @@ class PolledReader(SourceReader):
     pauses_splits = True
     blocks_ahead = 4
     """Number of blocks that may wait before the service is not asked for more."""
+    service: Service | None = None
+    place = ""
+    """The name of the data that the service has."""
     close_s = _JOIN_S
     """The longest wait (s) of ``close`` for the thread, which ends by itself in any case."""
 
     def __init__(self, context: ConnectorContext | None = None) -> None:
         super().__init__(context)
         self._splits: dict[str, Any] = {}
-        self._ended: list[str] = []
         self._block: SplitRecords | None = None
         self._taken = 0
         #: ids of paused splits, and the blocks that were fetched of them
@@ -328,7 +330,9 @@ class PolledReader(SourceReader):
         return end
 
     def explain(self, error: Exception) -> Exception:
-        """Return the error that ``poll`` raises for one of ``fetch``."""
+        """Return the error that ``poll`` raises for one of ``fetch``; the ``service`` knows its own."""
+        if self.service is not None and isinstance(error, self.service.errors):
+            return self.failure(f"{self.place} cannot be read: {self.service.problem(error)}")
         return error if isinstance(error, JobExecutionError) else self.failure(f"{type(error).__name__}: {error}")
 
     def disconnect(self) -> None:
@@ -401,7 +405,7 @@ class PolledReader(SourceReader):
         # Not with the last records, but at the next poll: until then the split counts for the watermark.
         self._block = None
         if block.following is None:
-            self._ended.append(block.split)
+            self.finished.append(block.split)
             del self._splits[block.split]
         else:
             self._splits[block.split] = block.following
@@ -419,11 +423,6 @@ class PolledReader(SourceReader):
             (self._held if block.split in self._paused else self._ready).appendleft(block)
         if self._ready:
             self.context.wake()
-
-    def split_finished(self) -> list[str]:
-        """Return the ids of splits that ended since the last call."""
-        ended, self._ended = self._ended, []
-        return ended
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the splits with their positions."""

@@ -9,7 +9,7 @@ by itself: a connection that is refused or lost, a server that loads its data.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -21,6 +21,7 @@ from funken.connectors.base import (
     CommitterContext,
     ConnectorContext,
     ListedSplits,
+    Service,
     Source,
     SplitEnumerator,
 )
@@ -33,6 +34,7 @@ from funken.connectors.sink import (
     Sink,
     SinkWriter,
     StagedWriter,
+    parts,
 )
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable, SourceNotReadable
@@ -49,7 +51,7 @@ def redis(module: str = "redis") -> Any:
 
 
 @dataclass(frozen=True)
-class RedisServer:
+class RedisServer(Service):
     """A server by its URL, ``redis://[user:password@]host:port/database``; ``rediss://`` is over TLS, ``unix://`` a socket.
 
     It takes redis-py's parameters of the URL (``?ssl_ca_certs=...``). A password is not shown.
@@ -172,7 +174,7 @@ class RedisStreamReader(PolledReader):
 
     def __init__(self, server: RedisServer, context: ConnectorContext, record_of: RecordOf) -> None:
         super().__init__(context)
-        self._server, self._record_of = server, record_of
+        self.service, self.place, self._record_of = server, f"streams at {server.shown}", record_of
         self._connection = server.connect(f"funken {context.operator}")
         self._count = context.metrics.counter("numRecordsFetched")
         #: by stream, up to which entry it was said that something is lost
@@ -187,12 +189,6 @@ class RedisStreamReader(PolledReader):
     def advance(self, split: RedisStreamSplit, records: Sequence[Entry]) -> RedisStreamSplit:
         """Go on after the last entry."""
         return split.after(records[-1][0].decode(), len(records))
-
-    def explain(self, error: Exception) -> Exception:
-        """Translate the server's errors."""
-        if not isinstance(error, self._server.errors):
-            return error
-        return self.failure(f"streams at {self._server.shown} cannot be read: {self._server.problem(error)}")
 
     def disconnect(self) -> None:
         """Close the connection."""
@@ -350,7 +346,7 @@ class RedisStreamSource(Source[RedisMessage]):
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator; it looks at the streams when it starts."""
-        return RedisEnumerator(self, parallelism)
+        return RedisEnumerator(parallelism, self)
 
     def reader(self, context: ConnectorContext) -> RedisStreamReader:
         """Make a reader."""
@@ -390,13 +386,11 @@ def message_of(stream: str, entry: tuple[bytes, dict[bytes, bytes]], encoding: s
 class RedisEnumerator(ListedSplits):
     """Splits with the ids that the streams have at the start of the job."""
 
-    def __init__(self, source: RedisStreamSource, parallelism: int) -> None:
-        super().__init__(parallelism)
-        self._source = source
+    source: RedisStreamSource
 
     def list_splits(self) -> Sequence[RedisStreamSplit]:
         """Look at each stream."""
-        source = self._source
+        source = self.source
         connection = source.server.connect("funken check")
         try:
             return [self._found(connection, stream) for stream in source.streams]
@@ -404,7 +398,7 @@ class RedisEnumerator(ListedSplits):
             connection.close()
 
     def _found(self, connection: Any, stream: str) -> RedisStreamSplit:
-        source = self._source
+        source = self.source
         try:
             last = _BEGINNING
             read: int | None = 0
@@ -504,17 +498,10 @@ class RedisSink(Sink):
 
     def check(self) -> None:
         """Reach the server, and let it run a script if that is needed."""
-        connection = self.server.connect("funken check")
-        try:
+        with self.server.reached(f"the server {self.server.shown}", SinkNotWritable, name="funken check") as connection:
             connection.ping()
             if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE:
                 connection.eval("return 1", 0)
-        except self.server.errors as error:
-            raise SinkNotWritable(
-                f"the server {self.server.shown} cannot be written: {self.server.problem(error)}"
-            ) from error
-        finally:
-            connection.close()
 
     def commands(self, record: Any, operator: str) -> list[Command]:
         """Return the commands of a record; raises ``SinkNotWritable`` for other objects."""
@@ -638,7 +625,7 @@ class RedisCommitter(MarkingCommitter):
         if request.checkpoint_id is None:  # a job without checkpoints commits once
             self._connection.hdel(key, str(request.subtask))
         done = before = 0
-        for part in _parts(request.committable):
+        for part in parts(request.committable, _PART, _PART_ARGUMENTS, len):  # the same ones whenever it is repeated
             arguments = [item for command in part for item in (len(command), *command)]
             done += self._script([key], [request.subtask, request.checkpoint_id or 0, before, *arguments])
             before += len(part)
@@ -661,20 +648,6 @@ class RedisCommitter(MarkingCommitter):
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-
-def _parts(commands: Sequence[Command]) -> Iterator[list[Command]]:
-    """Cut commands into parts for one call each; the same ones whenever it is repeated."""
-    part: list[Command] = []
-    arguments = 0
-    for command in commands:
-        if part and (len(part) >= _PART or arguments + len(command) > _PART_ARGUMENTS):
-            yield part
-            part, arguments = [], 0
-        part.append(command)
-        arguments += len(command)
-    if part:
-        yield part
 
 
 __all__ = [

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from funken.connectors.base import CommitterContext, ConnectorContext
 from funken.dataclass import dataclass
 from funken.errors import SinkNotWritable
-from funken.types.callables import Generic, T_contra
+from funken.types.callables import Generic, T, T_contra
 from funken.types.info import TypeInformation
 
 logger = logging.getLogger(__name__)
@@ -146,6 +146,25 @@ class SinkWriter:
 
     def close(self) -> None:
         """Release everything, keep prepared output; runs also after a failure."""
+
+
+def parts(items: Iterable[T], most: int, room: int, size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Cut items, in their order, into parts of at most ``most`` items, whose sizes sum to at most ``room`` if there are several.
+
+    >>> list(parts(["tea", "jam", "marmalade", "oat"], most=2, room=8, size_of=len))
+    [['tea', 'jam'], ['marmalade'], ['oat']]
+    """
+    part: list[T] = []
+    used = 0
+    for item in items:
+        size = size_of(item)
+        if part and (len(part) >= most or used + size > room):
+            yield part
+            part, used = [], 0
+        part.append(item)
+        used += size
+    if part:
+        yield part
 
 
 class StagedWriter(SinkWriter):

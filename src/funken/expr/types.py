@@ -49,50 +49,12 @@ class Plain(Atomic):
         return self.constant
 
 
-class Int(Plain):
-    """Ints of 64 bits."""
-
-    __slots__ = ()
-
-
-class Float(Plain):
-    """Floats of 64 bits."""
-
-    __slots__ = ()
-
-
-class Bool(Plain):
-    """Bools."""
-
-    __slots__ = ()
-
-
-class Str(Plain):
-    """Texts."""
-
-    __slots__ = ()
-
-
-class Null(Plain):
-    """``None``."""
-
-    __slots__ = ()
-
-
-class Number(Plain):
-    """Ints and floats, as in JSON: compared, and computed with where the result is a float in any case."""
-
-    __slots__ = ()
-
-
-class Nothing(Plain):
-    """The items of lists that are always empty."""
-
-    __slots__ = ()
-
-
-INT, FLOAT, BOOL, STR = Int("int", "INT"), Float("float", "FLOAT"), Bool("bool", "BOOL"), Str("str", "STR")
-NONE, NUMBER, NOTHING = Null("None", "NONE"), Number("int or float", "NUMBER"), Nothing("nothing", "NOTHING")
+INT, FLOAT, BOOL, STR = Plain("int", "INT"), Plain("float", "FLOAT"), Plain("bool", "BOOL"), Plain("str", "STR")
+NONE = Plain("None", "NONE")
+NUMBER = Plain("int or float", "NUMBER")
+"""Ints and floats, as in JSON: compared, and computed with where the result is a float in any case."""
+NOTHING = Plain("nothing", "NOTHING")
+"""The items of lists that are always empty."""
 
 
 class Object(Atomic):

@@ -122,7 +122,7 @@ runtime.task.task: runtime.task.task_loop
 state.backend: state.settings
 state.delta_tables: state.snapshot_writer
 state.descriptors: state.ttl_config
-state.handles: state.isolation
+state.handles: state.maps state.isolation
 state.keyed: state.converting
 state.keys.forms: state.keys.form
 state.rocksdb.backend: state.rocksdb.folders state.rocksdb.tables

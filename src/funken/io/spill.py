@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import field
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 from weakref import WeakSet
 
 from funken.dataclass import dataclass
-from funken.errors import DiskFull, InvalidConfiguration
+from funken.errors import DiskFull, InvalidConfiguration, RecordNotPicklable
 
 
 class Extent(NamedTuple):
@@ -28,14 +29,43 @@ class Extent(NamedTuple):
     records: int
 
 
-class ByteSpillSpace:
+PROTOCOL = 5
+
+
+def dump(block: list[Any], apart: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
+    """Serialise a block, large buffers ``apart`` if wanted; raise ``RecordNotPicklable`` if a record of it cannot be."""
+    try:
+        return pickle.dumps(block, PROTOCOL, buffer_callback=apart)
+    except Exception as error:
+        for record in block:
+            try:
+                pickle.dumps(record, PROTOCOL)
+            except Exception:  # noqa: BLE001 - any object may raise anything when it is pickled
+                raise RecordNotPicklable(
+                    f"a record of type {type(record).__qualname__!r} cannot be pickled: {type(error).__name__}: {error}. "
+                    "Records are counted and spilled as pickles: keep files, locks and lambdas out of them."
+                ) from error
+        raise
+
+
+def load(data: bytes) -> list[Any]:
+    """Return the block that was serialised."""
+    block: list[Any] = pickle.loads(data)
+    return block
+
+
+class SpillSpace:
     """The folders that a job spills to, and the spilled bytes.
 
-    >>> with ByteSpillSpace() as space:
+    >>> with SpillSpace() as space:
     ...     file = space.file("sort")
     ...     extent = file.append(b"sorted", 1)
     ...     file.bytes_of(extent), space.files, space.spilled
     (b'sorted', 1, 6)
+    >>> with SpillSpace() as space:
+    ...     file = space.file("sort")
+    ...     file.read(file.write([1, 2, 3]))
+    [1, 2, 3]
     """
 
     remedy = "raise execution.memory.managed"
@@ -43,18 +73,18 @@ class ByteSpillSpace:
 
     def __init__(self, directories: Iterable[str] = ()) -> None:
         self._directories = [directory for directory in directories if directory] or [tempfile.gettempdir()]
-        self._open: WeakSet[ByteSpill] = WeakSet()
+        self._open: WeakSet[SpillFile] = WeakSet()
         self._lock = threading.Lock()
         self.files = 0
         self.spilled = 0
         #: by operator
         self.spilled_by: dict[str, int] = {}
 
-    def file(self, operator: str) -> ByteSpill:
+    def file(self, operator: str) -> SpillFile:
         """Make a file for an operator; the folders take turns."""
         directory = self._directories[self.files % len(self._directories)]
         try:
-            handle = tempfile.TemporaryFile(dir=directory, buffering=0, prefix="funken-spill-")  # noqa: SIM115 - closed by ByteSpill
+            handle = tempfile.TemporaryFile(dir=directory, buffering=0, prefix="funken-spill-")  # noqa: SIM115 - closed by SpillFile
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise self._full(operator, directory) from error
@@ -62,14 +92,11 @@ class ByteSpillSpace:
                 f"operator {operator!r} cannot make a spill file in {directory!r}: {error}. "
                 "Set io.tmp.dirs to folders that can be written."
             ) from error
-        file = self._make(handle, operator, directory)
+        file = SpillFile(self, handle, operator, directory)
         with self._lock:
             self.files += 1
             self._open.add(file)
         return file
-
-    def _make(self, handle: Any, operator: str, directory: str) -> ByteSpill:
-        return ByteSpill(self, handle, operator, directory)
 
     def count(self, operator: str, size: int) -> None:
         """Count bytes that were written to a file of an operator."""
@@ -96,10 +123,10 @@ class ByteSpillSpace:
         self.close()
 
 
-class ByteSpill:
+class SpillFile:
     """One file of blocks; reading does not move anything, so several readers may be under way."""
 
-    def __init__(self, space: ByteSpillSpace, handle: Any, operator: str, directory: str) -> None:
+    def __init__(self, space: SpillSpace, handle: Any, operator: str, directory: str) -> None:
         self._space = space
         self._handle = handle
         self._operator = operator
@@ -126,6 +153,18 @@ class ByteSpill:
             raise
         self._space.count(self._operator, len(data))
         return Extent(start, len(data), records)
+
+    def write(self, block: list[Any]) -> Extent:
+        """Append a block; raise ``DiskFull`` if there is no space for it."""
+        return self.append(dump(block), len(block))
+
+    def read(self, extent: Extent) -> list[Any]:
+        """Return the block of an extent."""
+        return load(self.bytes_of(extent))
+
+    def blocks(self, extents: Iterable[Extent]) -> Iterator[list[Any]]:
+        """Return the blocks of extents, one after the other."""
+        return map(self.read, extents)
 
     def rewind(self) -> None:
         """Write from the beginning again; no extent of before is read any more."""
@@ -158,7 +197,7 @@ class SpillingQueue:
     Both ends may be used by threads of their own. A file is given back when all that is in it was read, and no file is much
     larger than ``file_size``: so a queue that is never empty takes no more of the disk than what waits.
 
-    >>> space = ByteSpillSpace()
+    >>> space = SpillSpace()
     >>> queue = SpillingQueue(10, space, "head")
     >>> for block in (b"within", b"beyond", b"in"):
     ...     queue.put(block)
@@ -166,14 +205,14 @@ class SpillingQueue:
     (6, [b'within', b'beyond', b'in'])
     """
 
-    def __init__(self, budget: int, space: ByteSpillSpace, owner: str, file_size: int = 64 * 2**20) -> None:
+    def __init__(self, budget: int, space: SpillSpace, owner: str, file_size: int = 64 * 2**20) -> None:
         self._budget = budget
         self._space = space
         self._owner = owner
         self._file_size = file_size
         self._lock = threading.Lock()
         #: the files with how many blocks of each were not read; the last one is written to
-        self._files: deque[ByteSpill] = deque()
+        self._files: deque[SpillFile] = deque()
         self._unread: deque[int] = deque()
         self._waiting: deque[bytes | Extent] = deque()
         self._in_memory = 0

@@ -36,9 +36,8 @@ from funken.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
+from funken.state.handles import AggregatingState, ListState, MapState, ReducingState, ValueState
 from funken.state.keyed import KeyedStateStore
-from funken.state.maps import MapState
 from funken.timing.clock import SystemClock
 from funken.timing.timers import InternalTimerService
 from funken.types.callables import Generic, K, R, S, T, V, check_kind

@@ -19,6 +19,7 @@ from itertools import repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from funken.columnar.block import Block
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram, StateNotKeyed
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
@@ -231,11 +232,10 @@ def within(buckets: Buckets, low: int, high: int) -> Iterable[int]:
 
 # ---- Window joins and co-groups: two inputs, one window operator.
 #
-# The records of both inputs go into the windows of one inner ``WindowSpec`` as ``TaggedUnion``s, and the window's
-# function gets them by side; everything else that windows do (triggers, evictors, lateness, sessions, the faster
-# logics, state) is the inner operator's. A co-group sees every key that occurs in the window, on one side or on
-# both; a join is the co-group that calls its function for each pair. Results carry the largest timestamp of their
-# window.
+# The records of both inputs go into the windows of one ``WindowSpec`` as ``TaggedUnion``s, and the window's function
+# gets them by side; everything else is the windows' driver's. A co-group sees every key that occurs in the window, on
+# one side or on both; a join is the co-group that calls its function for each pair. Results carry the largest
+# timestamp of their window.
 
 
 class TaggedUnion(NamedTuple):
@@ -352,66 +352,26 @@ class WindowJoin:
         return WindowJoinLogic(self)
 
 
-class WindowJoinLogic(Operator):
-    """Tags records and passes them to the inner operator; everything else is passed as it is."""
+class WindowJoinLogic(WindowDriver):
+    """Windows over two inputs: records are tagged with the input that they come from."""
 
     def __init__(self, spec: WindowJoin) -> None:
-        self._inner: WindowDriver = spec.window.build()
-        self._key1, self._key2 = spec.key1.bind(), spec.key2.bind()
-
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        """Share the surroundings with the inner operator."""
-        super().setup(context, output)
-        self._inner.setup(context, output)
-
-    def open(self) -> None:
-        """Open the user's functions, at the watermark that was restored."""
-        self._inner.current_watermark = self.current_watermark
-        self._inner.open()
+        super().__init__(spec.window)
+        self._keys = spec.key1.bind(), spec.key2.bind()
+        self.takes_fields = False
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Tag a block of the first input."""
-        self._inner.process(_tagged(1, values, self._key1), timestamps)
+        """Add records of the first input."""
+        self._tagged(0, values, timestamps)
+
+    def process_block(self, block: Block) -> None:
+        """Add a block of the first input."""
+        self.process(*block.rows())
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
-        """Tag a block of the second input."""
-        self._inner.process(_tagged(2, values, self._key2), timestamps)
+        """Add records of the second input."""
+        self._tagged(1, values, timestamps)
 
-    def watermark(self, watermark: int) -> None:
-        """Let the inner operator fire and pass the watermark on."""
-        self._inner.watermark(watermark)
-        self.current_watermark = self._inner.current_watermark
-
-    def begin_key(self) -> None:
-        """Let event time begin anew in the inner operator, too."""
-        super().begin_key()
-        self._inner.begin_key()
-
-    def next_tick(self) -> int | None:
-        """Return when the inner operator is due for a tick."""
-        return self._inner.next_tick()
-
-    def tick(self, now: int) -> None:
-        """Let the inner operator fire."""
-        self._inner.tick(now)
-
-    def finish(self) -> None:
-        """End the inner operator."""
-        self._inner.finish()
-
-    def snapshot(self) -> Any:
-        """Return what the inner operator returns."""
-        return self._inner.snapshot()
-
-    def restore(self, snapshot: Any) -> None:
-        """Give it back to the inner operator."""
-        self._inner.restore(snapshot)
-
-    def close(self) -> None:
-        """Close the user's functions."""
-        self._inner.close()
-
-
-def _tagged(side: int, values: Values, key_of: Callable[[Any], Any]) -> Values:
-    keys = normal_keys(list(map(key_of, values)))
-    return list(map(TaggedUnion._make, zip(repeat(side), values, keys, strict=False)))
+    def _tagged(self, side: int, values: Values, timestamps: Timestamps) -> None:
+        keys = normal_keys(list(map(self._keys[side], values)))
+        super().process(list(map(TaggedUnion._make, zip(repeat(side + 1), values, keys, strict=False))), timestamps)

@@ -8,7 +8,7 @@ out round robin when the parallelism changes; a union list state gives all eleme
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from funken.errors import StateError
 from funken.operators.base import OperatorContext
@@ -172,22 +172,6 @@ class FunctionSnapshotContext:
         return self._restored
 
 
-@runtime_checkable
-class InitializesState(Protocol):
-    """A function with operator state."""
-
-    def initialize_state(self, context: FunctionSnapshotContext) -> None:
-        """Find the state; runs before ``open``."""
-
-
-@runtime_checkable
-class SnapshotsState(Protocol):
-    """A function that holds state elsewhere between snapshots."""
-
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Put lasting values into state; runs before each snapshot."""
-
-
 def merged_operator_state(snapshots: Iterable[OperatorStates], subtask: int, parallelism: int) -> OperatorStates:
     """Return a subtask's operator state from that of all old subtasks: its share of lists, all of union lists, any dict.
 
@@ -207,8 +191,8 @@ def merged_operator_state(snapshots: Iterable[OperatorStates], subtask: int, par
 
 
 def prepare(function: Any, context: OperatorContext) -> None:
-    """Initialize a function's operator state, and register its ``snapshot_state``."""
-    if isinstance(function, InitializesState):
+    """Initialize a function's operator state before ``open``, and register its ``snapshot_state``."""
+    if hasattr(function, "initialize_state"):
         function.initialize_state(FunctionSnapshotContext(context))
-    if isinstance(function, SnapshotsState):
+    if hasattr(function, "snapshot_state"):
         context.before_snapshot.append(lambda: function.snapshot_state(FunctionSnapshotContext(context)))

@@ -57,16 +57,21 @@ class ResultKind(enum.Enum):
 
 
 @dataclass(frozen=True)
-class CatchingMap:
-    """A function per record, without a key, under an error policy; without one, the operators below are faster."""
+class KeyedMap:
+    """A function per record, with keyed state, or, without a key, under an error policy.
+
+    A function with neither is faster in the operators below.
+    """
 
     function: UserFunction
+    key: UserFunction | None
     kind: ResultKind
 
     @property
     def traits(self) -> OperatorTraits:
-        """A filter changes no record."""
-        return OperatorTraits(keeps_type=self.kind is ResultKind.FILTER, catching=lambda: self)
+        """The key; a filter changes no record."""
+        keys = () if self.key is None else (self.key,)
+        return OperatorTraits(keys=keys, keeps_type=self.kind is ResultKind.FILTER, catching=lambda: self)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -89,7 +94,7 @@ class _PerRecord:
             calls=calls,
             fusable=True,
             keeps_type=self.kind is ResultKind.FILTER,
-            catching=partial(CatchingMap, self.function, self.kind),
+            catching=partial(KeyedMap, self.function, None, self.kind),
             side_functions=(),
         )
 

@@ -102,17 +102,27 @@ def load_program(program: bytes, path: Iterable[str], home: ProgramHome | None =
 
 
 @dataclass(frozen=True)
+class BlockForm:
+    """The form of the blocks on an edge, where these are no lists of records: columns, or tables.
+
+    The module ``writers`` has the writer of each class of partitionings, as ``WRITERS``. ``to_records``: the operator behind the
+    edge works record by record, so blocks are kept smaller.
+    """
+
+    writers: str
+    to_records: bool = False
+
+
+@dataclass(frozen=True)
 class Partitioning:
     """A rule that spreads the records of an edge over the subtasks of its target."""
+
+    form: BlockForm | None = field(default=None, kw_only=True)
 
     @property
     def label(self) -> str:
         """The name that ``explain()`` prints."""
         return type(self).__name__.upper()
-
-    def writer(self) -> Any:
-        """Return the class of the edge writer, of a partitioning that brings its own; ``None``: the runtime knows it."""
-        return None
 
 
 @dataclass(frozen=True)
@@ -125,6 +135,7 @@ class Hash(Partitioning):
     """Records with equal keys to the subtask that owns their key group."""
 
     key: UserFunction
+    label = "HASH"
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,13 @@ class Shown:
 def serve(configuration: Configuration, job: ServedJob, by_default: bool) -> Shown | None:
     """Show a job at the server of this process, which is started if it is the first one.
 
-    ``by_default`` is what ``rest.enabled: auto`` means for this job. Returns ``None`` if it has no server; raises
-    ``RestServerFailed`` if it has to have one that cannot be started.
+    ``by_default`` is what ``rest.enabled: auto`` means for this job; a job whose configuration names a port has a server, too,
+    but goes on without one where the port is taken. Returns ``None`` if it has no server; raises ``RestServerFailed`` if it has
+    to have one that cannot be started.
     """
     enabled = configuration.get(config.REST_ENABLED)
-    if enabled == "false" or (enabled == "auto" and not by_default):
+    asked = bool({config.REST_PORT.key, config.REST_BIND_PORT.key} & set(configuration))
+    if enabled == "false" or (enabled == "auto" and not by_default and not asked):
         return None
     if not available():
         if enabled == "true":
@@ -47,7 +49,13 @@ def serve(configuration: Configuration, job: ServedJob, by_default: bool) -> Sho
         return None
     from funken.rest.server import shown  # noqa: PLC0415 - 50 modules, which most local jobs do not need
 
-    return Shown(*shown(configuration, job, by_default))
+    try:
+        return Shown(*shown(configuration, job, by_default))
+    except RestServerFailed as error:
+        if enabled == "true" or by_default:
+            raise
+        logger.warning("%s The job goes on without a server.", error)
+        return None
 
 
 @cache

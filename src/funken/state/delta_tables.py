@@ -465,17 +465,10 @@ class SnapshotWriter:
         return taken
 
 
-class SnapshotSource(Protocol):
-    """State that can be snapshotted in steps: a keyed store, timers."""
-
-    def begin_snapshot(self, writer: SnapshotWriter, complete: bool) -> Iterator[None]:
-        """Begin a snapshot of the changes, or of all; each step of the result adds some of it to the writer."""
-
-
-def snapshot_at_once(state: SnapshotSource, complete: bool) -> SnapshotWriter:
-    """Snapshot the changes, or all, at once."""
+def snapshot_at_once(begin: Callable[[SnapshotWriter, bool], Iterator[None]], complete: bool) -> SnapshotWriter:
+    """Snapshot the changes, or all, of a keyed store or timers at once; ``begin``: its ``begin_snapshot``."""
     writer = SnapshotWriter()
-    for _ in state.begin_snapshot(writer, complete):
+    for _ in begin(writer, complete):
         pass
     return writer
 

@@ -38,15 +38,16 @@ from funken.state.handles import (
     SHARED,
     AggregatingState,
     ListState,
+    MapState,
     ReducingState,
     State,
+    Unset,
     ValueState,
     isolated,
     may_change,
 )
 from funken.state.keygroups import check_max_parallelism, owned_groups, rows_by_key
 from funken.state.keys.normal import with_one_nan
-from funken.state.maps import MapState
 from funken.state.ttl import (
     TtlAggregatingState,
     TtlListState,
@@ -143,20 +144,12 @@ def typed_handle(handle: type[State]) -> type[State]:
     return handle if mixin is None else type(f"Typed{handle.__name__}", (mixin, handle), {"__slots__": ("convert",)})
 
 
-class _NoKey:
-    """Stands for the key when there is none; hashing it, as every access to state does, raises."""
-
-    def __hash__(self) -> int:
-        raise StateNotKeyed(
-            "keyed state or a timer was used while no key was current. Use them only in methods that are called "
-            "for a record or a timer of a keyed stream, not in open() or for broadcast elements."
-        )
-
-    def __repr__(self) -> str:
-        return "NO_KEY"
-
-
-NO_KEY = _NoKey()
+NO_KEY = Unset(
+    "NO_KEY",
+    StateNotKeyed,
+    "keyed state or a timer was used while no key was current. Use them only in methods that are called "
+    "for a record or a timer of a keyed stream, not in open() or for broadcast elements.",
+)
 """The value of ``current_key`` while there is no key; it costs the hot path no check."""
 
 _HANDLES: dict[StateKind, Any] = {
@@ -324,7 +317,9 @@ class KeyedStateStore:
         """
         for name, declared in self._states.items():
             self._find_tables(name, declared)
-        return replace(self.empty_snapshot(complete=True), groups=snapshot_at_once(self, complete=True).groups)
+        return replace(
+            self.empty_snapshot(complete=True), groups=snapshot_at_once(self.begin_snapshot, complete=True).groups
+        )
 
     def snapshot_changes(self) -> KeyedSnapshot:
         """Return the changes as ``snapshot`` would, with the slots that are gone in ``deleted``.
@@ -333,7 +328,7 @@ class KeyedStateStore:
         """
         if not self.tracked:
             return self.snapshot()
-        changes = snapshot_at_once(self, complete=False)
+        changes = snapshot_at_once(self.begin_snapshot, complete=False)
         return replace(self.empty_snapshot(complete=False), groups=changes.groups, deleted=changes.deleted)
 
     @property

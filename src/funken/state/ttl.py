@@ -16,9 +16,8 @@ from funken.state.descriptors import (
     StateKind,
     StateTtlConfig,
 )
-from funken.state.handles import AggregatingState, ListState, ReducingState, State, ValueState
+from funken.state.handles import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from funken.state.keys.normal import PLAIN, one_nan
-from funken.state.maps import MapState
 
 Clock = Callable[[], int]
 

@@ -10,17 +10,17 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, fields, is_dataclass, replace
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from funken.dataclass import dataclass
 from funken.expr.ir import Call, InputRef
+from funken.expr.sql.types import LogicalType
 from funken.table.changelog import ChangelogMode
 
 if TYPE_CHECKING:
     from funken.expr.ir import Node
     from funken.table.catalog import ResolvedTable
-    from funken.table.types import LogicalType
 
 
 class TimeAttribute(Enum):
@@ -320,10 +320,9 @@ class LogicalNode:
     def fingerprint(self) -> str:
         """A hash of the node and of all below it, in this process: for the reuse of equal sub-plans."""
         parts = [type(self).__name__]
-        for entry in fields(self):
-            if entry.compare:
-                value = getattr(self, entry.name)
-                parts.append(value.fingerprint if isinstance(value, LogicalNode) else _text(value))
+        for name in _compared(self):
+            value = getattr(self, name)
+            parts.append(value.fingerprint if isinstance(value, LogicalNode) else _text(value))
         return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:32]
 
 
@@ -333,13 +332,32 @@ def _text(value: Any) -> str:
         return value.fingerprint
     if isinstance(value, tuple | list):
         return f"({','.join(map(_text, value))})"
+    if isinstance(value, LogicalType):
+        return _text_of_type(value)
     if is_dataclass(value) and not isinstance(value, type):
-        parts = [_text(getattr(value, entry.name)) for entry in fields(value) if entry.compare]
-        return f"{type(value).__name__}({','.join(parts)})"
+        return _text_of_fields(value)
     equality: Any = type(value).__eq__
     if equality is object.__eq__ and not isinstance(value, Enum):
         return f"{type(value).__name__} at {id(value)}"
     return repr(value)
+
+
+def _text_of_fields(value: Any) -> str:
+    return f"{type(value).__name__}({','.join(_text(getattr(value, name)) for name in _compared(value))})"
+
+
+_text_of_type = lru_cache(1 << 10)(_text_of_fields)
+
+
+def _compared(value: Any) -> tuple[str, ...]:
+    """Return the names of the fields that distinguish an object."""
+    cls: Any = type(value)
+    return _compared_fields(cls)
+
+
+@cache
+def _compared_fields(cls: type) -> tuple[str, ...]:
+    return tuple(entry.name for entry in fields(cls) if entry.compare)
 
 
 @dataclass(frozen=True)

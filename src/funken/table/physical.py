@@ -41,12 +41,13 @@ from funken.table.logical import (
     walk,
 )
 from funken.table.rules.conditions import conjunction, conjuncts
+from funken.table.rules.extremes import extreme_of
 from funken.table.rules.phases import checked_bundle
 from funken.table.rules.printing import Notation, Printer
-from funken.table.rules.properties import gives_rows
+from funken.table.rules.properties import gives_rows, hashed_by
 from funken.table.runtime import stateless
 from funken.table.runtime.block import BlockSchema
-from funken.table.runtime.exchange import TableForward, TableGlobal, TableRebalance, table_hash
+from funken.table.runtime.exchange import TABLE_FORWARD, TABLE_GLOBAL, TABLE_REBALANCE, table_hash
 from funken.table.runtime.operator import TableOperator, TableSpec
 from funken.table.runtime.sink import ConstraintRules, Enforce, FinalRows, Sort, TableSink
 from funken.table.runtime.stateless import has_async
@@ -217,7 +218,7 @@ class Translation:
         spread: list[NodeInput] = []
         for index, built in enumerate(inputs):
             for given in built.inputs:
-                how = given.partitioning or (TableForward() if built.parallelism == parallelism else TableGlobal())
+                how = given.partitioning or (TABLE_FORWARD if built.parallelism == parallelism else TABLE_GLOBAL)
                 spread.append(NodeInput(given.upstream, how, index if len(inputs) > 1 else 0, given.side))
         spec = TableSpec(logic, tuple(built.schema for built in inputs), output, arguments)
         name = part or type(node).__name__.removeprefix("Exec")
@@ -406,7 +407,7 @@ def _waited(
     name = f"Async{type(node).__name__.removeprefix('Exec')}"
     added = self.env.graph.add(
         name=name, kind=f"table {name}", spec=wait,
-        inputs=tuple(replace(each, partitioning=each.partitioning or TableForward()) for each in rows.inputs),
+        inputs=tuple(replace(each, partitioning=each.partitioning or TABLE_FORWARD) for each in rows.inputs),
         uid=self._unique(uid), parallelism=rows.parallelism, description=line_of(node),
     )  # fmt: skip
     called = Built((NodeInput(added.id),), rows.parallelism, uid, result)
@@ -414,11 +415,16 @@ def _waited(
 
 
 def _exchange(self: Translation, node: nodes.ExecExchange) -> Built:
-    below = self.of(node.input)
+    return _sent(self, node, self.of(node.input))
+
+
+def _sent(self: Translation, node: nodes.ExecExchange, below: Built) -> Built:
     if not node.keys:
-        return _spread(below, TableGlobal(), SINGLE)
+        return _spread(below, TABLE_GLOBAL, SINGLE)
     if below.parallelism == SINGLE and self.parallelism == SINGLE:
         return below
+    if below.parallelism == self.parallelism and node.keys in hashed_by(node.input):
+        return below  # each row is where it would be sent
     return _spread(below, table_hash(node.keys, below.schema.arrow), self.parallelism)
 
 
@@ -440,7 +446,7 @@ def _union(self: Translation, node: nodes.ExecUnion) -> Built:
     inputs: list[NodeInput] = []
     for each in renamed:
         for given in each.inputs:
-            how = given.partitioning or (TableForward() if each.parallelism == parallelism else TableGlobal())
+            how = given.partitioning or (TABLE_FORWARD if each.parallelism == parallelism else TABLE_GLOBAL)
             inputs.append(NodeInput(given.upstream, how, 0, given.side))
     uid = self.uid_of(node, renamed)
     spec = TableSpec(stateless.Rename, (schema,), schema, {})
@@ -649,10 +655,13 @@ def _sort(self: Translation, node: nodes.ExecSort) -> Built:
 # ---- joins
 
 
-def _two(self: Translation, node: Any, logic: type[TableOperator], **arguments: Any) -> Built:
+def _two(
+    self: Translation, node: Any, logic: type[TableOperator], sides: Sequence[Built] | None = None, **arguments: Any
+) -> Built:
     safe = node.null_safe or (False,) * len(node.left_keys)
+    sides = sides or (self.of(node.left), self.of(node.right))
     return self.add(
-        node, logic, schema_of(node.row_type), self.of(node.left), self.of(node.right), keyed=True, kind=node.kind,
+        node, logic, schema_of(node.row_type), *sides, keyed=True, kind=node.kind,
         keys=(node.left_keys, node.right_keys), null_safe=safe, condition=node.condition, parameters=self.parameters,
         **arguments,
     )  # fmt: skip
@@ -690,10 +699,26 @@ def _temporal_join(self: Translation, node: nodes.ExecTemporalJoin) -> Built:
 
 
 def _window_join(self: Translation, node: nodes.ExecWindowJoin) -> Built:
+    sides = _only_extremes(self, node, 0), _only_extremes(self, node, 1)
     return _two(
-        self, node, time_joins.TableWindowJoin, windows=(node.left_window, node.right_window), rowtime=node.rowtime,
+        self, node, time_joins.TableWindowJoin, sides, windows=(node.left_window, node.right_window), rowtime=node.rowtime,
         zone=self.zone, local=is_local(node.left.row_type, node.window.time),
     )  # fmt: skip
+
+
+def _only_extremes(self: Translation, node: nodes.ExecWindowJoin, index: int) -> Built:
+    """Return a side of a join, without rows that have no partner where the other side is the extreme of their window."""
+    side, windows = ((node.left, node.left_window), (node.right, node.right_window))[index]
+    extreme = extreme_of(node, index)
+    if extreme is None or not isinstance(side, nodes.ExecExchange):
+        return self.of(side)
+    below = self.of(side.input)
+    added = self.add(
+        side, window_rows.WindowExtremes, below.schema, below, uid=self.unpinned(side, below), part="extremes",
+        column=extreme.column, greatest=extreme.greatest, window_columns=windows, zone=self.zone,
+        local=is_local(node.left.row_type, node.window.time),
+    )  # fmt: skip
+    return _sent(self, side, replace(added, uid=below.uid))
 
 
 def _lookup(self: Translation, node: nodes.ExecLookupJoin) -> Built:
@@ -828,7 +853,7 @@ def _finished(self: Translation, node: ExecSink) -> Built:
     if self.batch and not node.input.mode.is_insert_only:
         key = tuple(node.key)
         built = self.add(
-            node, FinalRows, schema, _spread(built, TableGlobal(), SINGLE), keyed=True, part="final rows", keys=key
+            node, FinalRows, schema, _spread(built, TABLE_GLOBAL, SINGLE), keyed=True, part="final rows", keys=key
         )
     elif node.materialize:
         if built.parallelism != SINGLE:
@@ -918,9 +943,7 @@ def _block_sink(self: Translation, node: ExecSink, built: Built, writes: Any, ta
     assert node.table is not None
     parallelism = table.block_parallelism or built.parallelism
     how = (
-        TableForward()
-        if parallelism in (built.parallelism, built.parallelism or self.parallelism)
-        else TableRebalance()
+        TABLE_FORWARD if parallelism in (built.parallelism, built.parallelism or self.parallelism) else TABLE_REBALANCE
     )
     uid = self.uid_of(node, (built,), "sink")
     added = self.env.graph.add(

@@ -289,7 +289,7 @@ class InternalTimerService:
         """Return the timers that are new, and in ``deleted`` those that are gone; all, if that is not tracked."""
         if not self.tracked:
             return self.snapshot()
-        changes = snapshot_at_once(self, complete=False)
+        changes = snapshot_at_once(self.begin_snapshot, complete=False)
         return GroupedSnapshot(self.max_parallelism, changes.groups, changes.deleted)
 
     @property

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from funken import DataStream, InvalidProgram, RuntimeExecutionMode, StreamExecutionEnvironment
-from funken.io.spill import ByteSpillSpace
+from funken.io.spill import SpillSpace
 from funken.testing import local
 from tests.support.streams import collected
 
@@ -95,7 +95,7 @@ def test_records_keep_their_timestamps_on_the_way_round():
 def test_a_loop_that_multiplies_spills_and_comes_to_its_end(monkeypatch):
     """20 records become 20,480 at a time: more than two tasks may keep in memory of what comes back."""
     spilled = []
-    monkeypatch.setattr(ByteSpillSpace, "count", lambda self, owner, size: spilled.append((owner, size)))
+    monkeypatch.setattr(SpillSpace, "count", lambda self, owner, size: spilled.append((owner, size)))
     env = environment(2, execution_memory_feedback="1 kb", execution_block_records=100)
     numbers = env.from_collection([(n, 10) for n in range(20)])
 

@@ -92,7 +92,7 @@ class PostgresStream(Stream):
 class PostgresReader(postgresql.CdcReader):
     def __init__(self, table, context):
         super().__init__(postgresql.PostgresDatabase("dbname=none"), "s", "p", SIZE, False, context)
-        self.table, self.working = table, lambda: self._pages.busy
+        self.table, self.working = table, lambda: self._work.busy
 
     @staticmethod
     def first():
@@ -101,7 +101,7 @@ class PostgresReader(postgresql.CdcReader):
     def _read_page(self, split):
         rows, is_last = self.table.page(split.after)
         following = self.table.position + 1
-        return postgresql._Rows(TABLE, f"{following}:{following}:", 0, ["id", "n"], rows, is_last)
+        return postgresql.PageRows(TABLE, f"{following}:{following}:", 0, ["id", "n"], rows, is_last)
 
     def _read_fence(self, split):
         return self.table.position
@@ -152,9 +152,9 @@ class MySqlReader(mysql.MySqlCdcReader):
     def _read_page(self, split):
         rows, is_last = self.table.page(split.after)
         keys = [row[:1] for row in rows]
-        return mysql._Rows(TABLE, logged(self.table.position), 0, ["id", "n"], rows, keys, is_last)
+        return mysql.PageRows(TABLE, logged(self.table.position), 0, ["id", "n"], rows, is_last, keys)
 
-    def _read_position(self):
+    def _read_fence(self, split):
         return logged(self.table.position)
 
     def _begin(self):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from funken.expr.evaluate import EvaluationContext, Evaluator, evaluate
 from funken.expr.ir import Call, InputRef, Literal, rewrite, walk
 from funken.expr.rules import Determinism, EvaluationError, FunctionRule
-from funken.expr.sql import strings
+from funken.expr.sql import patterns
 from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.types import (
     BooleanType,
@@ -303,15 +303,15 @@ def test_arms_of_case_that_go_value_by_value_are_computed_for_their_rows_alone(m
     asked = []
     search = re.compile("b+")
     spied = SimpleNamespace(groups=0, search=lambda text: asked.append(text) or search.search(text))
-    monkeypatch.setattr(strings, "valid_expression", lambda pattern: spied)
+    monkeypatch.setattr(patterns, "valid_expression", lambda pattern: spied)
     batch = pa.record_batch({"a": ["abb", "x", None, "bc"], "b": [True, False, True, None]})
     node = bound(
-        "CASE WHEN b THEN REGEXP_EXTRACT(a, 'b+', 0) ELSE 'no' END", ("a", parse_type("STRING")), ("b", BooleanType())
+        "CASE WHEN b THEN REGEXP_INSTR(a, 'b+') ELSE -1 END", ("a", parse_type("STRING")), ("b", BooleanType())
     )
 
     [found] = evaluate([node], batch, CONTEXT)
 
-    assert found.to_pylist() == ["bb", "no", None, "no"]
+    assert found.to_pylist() == [2, -1, None, -1]
     assert asked == ["abb"]
 
 
@@ -361,6 +361,59 @@ def test_a_constant_expression_means_what_one_per_row_means(pattern):
         nodes = [bound(call.format(each), *columns) for each in (f"'{pattern}'", "p")]
         one, other = (column.to_pylist() for column in evaluate(nodes, batch, CONTEXT))
         assert one == other
+
+
+@given(
+    st.lists(st.none() | st.text("a/é-", max_size=8), max_size=12),
+    st.sampled_from(["/", "--", "/-", "é", "/-/", "", "a-é"]),
+    st.integers(-1, 4),
+    st.integers(0, 3),
+)
+@settings(max_examples=200, deadline=None)
+def test_parts_of_texts_are_those_of_each_text(texts, separator, index, left_out):
+    column = pa.array(texts, pa.string()).slice(min(left_out, len(texts)))
+    batch = pa.record_batch({"a": column, "p": [separator] * len(column)})
+    columns = [("a", parse_type("STRING")), ("p", parse_type("STRING"))]
+    nodes = [bound(f"SPLIT_INDEX(a, {each}, {index})", *columns) for each in (f"'{separator}'", "p")]
+
+    one, other = evaluate(nodes, batch, CONTEXT)
+
+    assert one.to_pylist() == other.to_pylist()
+    one.validate(full=True)
+
+
+_ITEMS = ["a", "b", "é", ".", "[^a]", "[ab]", r"\d", r"\W", r"\s", "[^ ]", "^", r"\z", "$", r"\b", "(?=a)"]
+_EXPRESSIONS = st.recursive(
+    st.sampled_from(_ITEMS),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map("".join),
+        st.tuples(inner, inner).map(lambda pair: f"({pair[0]}|{pair[1]})"),
+        inner.map(lambda each: f"({each})"),
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "*?", "{2}", "{1,2}?"])).map(lambda pair: f"(?:{pair[0]}){pair[1]}"),
+    ),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@given(_EXPRESSIONS, st.lists(st.none() | st.text("abé1_ \n\x0b", max_size=6), min_size=1, max_size=8))
+@settings(max_examples=150, deadline=None)
+def test_expressions_find_on_columns_what_they_find_in_each_text(pattern, texts):
+    batch = pa.record_batch({"a": pa.array(texts, pa.string()), "p": [pattern] * len(texts)})
+    columns = [("a", parse_type("STRING")), ("p", parse_type("STRING"))]
+    for call in (
+        *(f"REGEXP_EXTRACT(a, {{}}, {group})" for group in (0, 1, 2)), "REGEXP(a, {})", "REGEXP_COUNT(a, {})",
+        "REGEXP_SUBSTR(a, {})", "REGEXP_REPLACE(a, {}, '\\\\1-')",
+    ):  # fmt: skip
+        nodes = [bound(call.format(each), *columns) for each in (f"'{pattern}'", "p")]
+        one, other = (column.to_pylist() for column in evaluate(nodes, batch, CONTEXT))
+        assert one == other, (call, patterns.linear_pattern(patterns.regular_expression(pattern)))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "group"), [("(&|^)id=([^&]*)", 2), ("a+?b{2,3}", 0), (r"(\w+)\s(\d|x)", 1), (r"a\z", 0)]
+)
+def test_usual_expressions_go_to_columns(pattern, group):
+    assert patterns.linear_pattern(patterns.regular_expression(pattern), group)
 
 
 PATTERNS = st.tuples(st.sampled_from(["", "%", "_"]), st.text("ab.", max_size=2), st.sampled_from(["", "%", "_", "%b"]))

@@ -13,7 +13,8 @@ from funken.columnar.tracing import trace
 from funken.expr.types import INT
 from funken.metrics.registry import MetricGroup
 from funken.operators.columnar.path import WayCounts
-from funken.operators.columnar.specs import ColumnarFilter, ColumnarMap
+from funken.operators.columnar.specs import ColumnarMap
+from funken.operators.stateless import Filter, Map
 from funken.operators.user_functions import UserFunction
 from funken.testing import OperatorHarness
 
@@ -56,7 +57,7 @@ class Watched:
 def mapped(function: Any, read: Any = None) -> ColumnarMap:
     """Return a map, as if ``read`` had been read instead of the function."""
     traced, schema = trace(read or function, None, 1).typed(INT)
-    return ColumnarMap(UserFunction(function), traced, schema)
+    return ColumnarMap(Map(UserFunction(function)), traced, schema)
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +124,7 @@ class Slow:
 def test_columns_that_cost_more_are_left_and_results_stay_columns_for_who_takes_them(takes_columns, monkeypatch):
     clock = Hands()
     watched = Watched(mapped(lambda n: n + 1), clock, takes_columns)
-    path: Any = watched.operator._mapped
+    path: Any = watched.operator.path
     computed = path._path._compute
 
     def slow(block: Columns) -> Any:
@@ -153,8 +154,8 @@ def test_columns_that_cost_more_are_left_and_results_stay_columns_for_who_takes_
 
 def test_a_filter_that_calls_its_function_keeps_columns(monkeypatch):
     traced = trace(lambda n: n % 3 == 0, None, 1).condition(INT)
-    watched = Watched(ColumnarFilter(UserFunction(lambda n: n % 3 == 0), traced))
-    path: Any = watched.operator._kept
+    watched = Watched(ColumnarMap(Filter(UserFunction(lambda n: n % 3 == 0)), traced))
+    path: Any = watched.operator.path
 
     def refused(block: Columns) -> Any:
         raise FallBackToRows("not today")

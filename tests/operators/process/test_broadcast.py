@@ -2,7 +2,7 @@ import pytest
 
 from funken.errors import StateError, StateNotKeyed
 from funken.operators.base import OutputTag
-from funken.operators.process.two_inputs import BroadcastProcess, KeyedBroadcastProcess
+from funken.operators.process.two_inputs import BroadcastProcess
 from funken.operators.user_functions import UserFunction
 from funken.state.delta_tables import OperatorStates
 from funken.state.descriptors import MapStateDescriptor, ValueStateDescriptor
@@ -128,7 +128,7 @@ class KeyedRules(Rules):
 
 
 def keyed_rules(function, **options):
-    spec = KeyedBroadcastProcess(UserFunction(function, rich=True), UserFunction(lambda value: value[0]), (RULES,))
+    spec = BroadcastProcess(UserFunction(function, rich=True), (RULES,), UserFunction(lambda value: value[0]))
     return OperatorHarness(spec, keyed=True, **options)
 
 

@@ -9,8 +9,9 @@ from datetime import timedelta
 import pytest
 
 from funken.operators.async_io.operator import AsyncWait
-from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process, ResultKind
-from funken.operators.process.two_inputs import BroadcastProcess, CoProcess, KeyedBroadcastProcess, KeyedCoProcess
+from funken.operators.process.one_input import KeyedProcess, Process, ResultKind
+from funken.operators.process.two_inputs import BroadcastProcess, CoProcess, KeyedCoProcess
+from funken.operators.stateless import KeyedMap
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.contents import CallStyle as WindowShape
 from funken.operators.window.spec import Elements, Reduced, WindowCall, WindowSpec
@@ -72,7 +73,7 @@ BETWEEN = [("a", 0, 10_000), ("timer", 5000, 10_000), ("b", 10_000, 20_000), ("t
     [
         lambda call: KeyedProcess(call, SELF),
         lambda call: KeyedCoProcess(call, SELF, SELF),
-        lambda call: KeyedBroadcastProcess(call, SELF, STATES),
+        lambda call: BroadcastProcess(call, STATES, SELF),
     ],
     ids=["process", "co-process", "broadcast"],
 )
@@ -92,7 +93,7 @@ def test_a_timer_fires_between_records_of_the_second_input():
 
 
 def test_a_timer_of_a_keyed_record_fires_between_broadcast_ones():
-    op = slow(lambda call: KeyedBroadcastProcess(call, SELF, STATES), reminds=True)
+    op = slow(lambda call: BroadcastProcess(call, STATES, SELF), reminds=True)
     op.operator._function.target.process_broadcast_element = lambda value, ctx: setattr(op, "now", op.now + 4000)
     op.feed("a")
     op.clear_output()

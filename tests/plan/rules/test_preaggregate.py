@@ -28,9 +28,8 @@ from funken.columnar.keyed.groups import Combiner, Partials
 from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.base import OperatorSpec
 from funken.plan.columnar_edges import ColumnarHash, PreAggregation
-from funken.runtime.exchange.factory import writer_for
 from funken.runtime.exchange.gate import BlockKind, decode_records, read_header
-from funken.runtime.exchange.writers import IngestionTime
+from funken.runtime.exchange.writers import IngestionTime, writer_for
 from funken.testing import OperatorHarness
 
 TUMBLING, SLIDING = TumblingEventTimeWindows.of(10), SlidingEventTimeWindows.of(10, 4)

@@ -22,9 +22,8 @@ from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Hash
 from funken.plan.physical import Edge
 from funken.runtime.exchange import gate as wire
-from funken.runtime.exchange.factory import writer_for
 from funken.runtime.exchange.gate import BlockKind, decode_records, encode_fields, pack_header, read_header
-from funken.runtime.exchange.writers import IngestionTime
+from funken.runtime.exchange.writers import IngestionTime, writer_for
 from funken.runtime.task.state_manager import ChannelStateWriter
 from funken.types.row import Row
 

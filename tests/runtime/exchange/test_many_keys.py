@@ -16,9 +16,8 @@ from funken.plan.physical import Edge
 from funken.runtime.chain.fused import FusedOperators
 from funken.runtime.exchange import writers as hash_writer
 from funken.runtime.exchange import writers as many_keys
-from funken.runtime.exchange.factory import writer_for
 from funken.runtime.exchange.gate import BlockKind, decode_records, read_header
-from funken.runtime.exchange.writers import IngestionTime, ManyKeys
+from funken.runtime.exchange.writers import IngestionTime, ManyKeys, writer_for
 from funken.state.keygroups import key_group_of, subtask_of
 
 

@@ -1,6 +1,7 @@
 """Edge writers: nothing is lost or doubled, every channel is FIFO, and each partitioning keeps its promise."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,12 +11,11 @@ from funken.columnar.kernels.columns import columns_of
 from funken.errors import InvalidProgram, KeyNotHashable
 from funken.expr.types import INT
 from funken.operators.user_functions import UserFunction
-from funken.plan.columnar_edges import OF_COLUMNS, ColumnarGlobal
+from funken.plan.columnar_edges import COLUMNS
 from funken.plan.nodes import Broadcast, Custom, Forward, Global, Hash, Rebalance, Rescale, Shuffle
 from funken.plan.physical import Edge
-from funken.runtime.exchange.factory import writer_for
 from funken.runtime.exchange.gate import BlockKind, decode_records, read_header
-from funken.runtime.exchange.writers import IngestionTime
+from funken.runtime.exchange.writers import IngestionTime, writer_for
 from funken.state.keygroups import key_group_of, subtask_of
 
 PARTITIONINGS = {
@@ -121,7 +121,7 @@ def test_columns_arrive_where_records_do(name, blocks, up, down, subtask, record
     down = up if name == "forward" else down
     rows, mixed = (
         Channels(partitioning, up, down, subtask % up, records)
-        for partitioning in (PARTITIONINGS[name], OF_COLUMNS[type(PARTITIONINGS[name])]())
+        for partitioning in (PARTITIONINGS[name], replace(PARTITIONINGS[name], form=COLUMNS))
     )
     number = 0
     for count, stamped, as_columns, flushed in blocks:
@@ -157,7 +157,7 @@ def after_barrier(sent):
 
 
 def test_columns_are_sent_as_columns():
-    channels = Channels(ColumnarGlobal(), down=2)
+    channels = Channels(Global(form=COLUMNS), down=2)
     kept = []
     channels.writer._send = lambda target, block: kept.append((target, decode_records(block)))
     channels.writer.emit_block(columns_of([1, 2, 3], INT))

@@ -505,13 +505,8 @@ class JobProgress:
         name, line = f"<b>{escape(self.name)}</b>", self.line().removeprefix(self.name)
         if self.ending:
             return f"{name}{escape(line)}"
-        header, cells = self.rows()
-        table = (
-            "".join(f"<th>{escape(each)}</th>" for each in header),
-            "".join(f"<td>{escape(each)}</td>" for each in cells),
-        )
         link = "" if self.url is None else f' <a href="{escape(self.url)}" target="_blank">dashboard</a>'
-        return f"{name}{link}<table><tr>{table[0]}</tr><tr>{table[1]}</tr></table>"
+        return f"{name}{link}{_html(list(self.rows()))}"
 
 
 class LiveJob:

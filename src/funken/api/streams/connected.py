@@ -27,7 +27,6 @@ from funken.operators.process.two_inputs import (
     CoFlatMap,
     CoMap,
     CoProcess,
-    KeyedBroadcastProcess,
     KeyedCoProcess,
 )
 from funken.operators.user_functions import UserFunction
@@ -261,7 +260,7 @@ class BroadcastConnectedStream(OfStreams, Generic[T1_co, T2_co]):
             kind, fix = ("KeyedBroadcastProcessFunction", "key_by() the first stream") if keyed else (
                 "BroadcastProcessFunction", "use a KeyedBroadcastProcessFunction")  # fmt: skip
             raise TypeError(f"a {kind} does not fit a stream that is{'' if key else ' not'} keyed; {fix}.")
-        spec = BroadcastProcess(call, states) if key is None else KeyedBroadcastProcess(call, key, states)
+        spec = BroadcastProcess(call, states, key)
         processed = join_two(self._stream, self._broadcast.stream, "broadcast_process", spec, keyed=key is not None)
         return typed(processed, output_type)
 

@@ -22,9 +22,9 @@ from funken.api.streams.stream import DataStream
 from funken.api.streams.windowed import WindowedStream, count_windows
 from funken.operators.base import OperatorSpec
 from funken.operators.process.keyed_operator import KeyedTransform
-from funken.operators.process.one_input import KeyedMap, KeyedProcess
+from funken.operators.process.one_input import KeyedProcess
 from funken.operators.rolling import RollingReduce
-from funken.operators.stateless import ResultKind
+from funken.operators.stateless import KeyedMap, ResultKind
 from funken.operators.user_functions import UserFunction
 from funken.operators.wrappers import converted_reduce
 from funken.plan.nodes import Hash, NodeInput

@@ -82,8 +82,8 @@ def of_states(variables: dict[str, Any]) -> dict[str, Any]:
     return {name: found for name, found in variables.items() if " " in name}
 
 
-class StateUses(FlatMapTracer):
-    """A tracer of the uses of states in a function."""
+class StateTracer(FlatMapTracer):
+    """Follows one function and the methods of its object that it calls, and their uses of states."""
 
     raises = changes = meets = False
 
@@ -98,6 +98,11 @@ class StateUses(FlatMapTracer):
         self.map_keys: list[Expression | None] = [None] * len(states)
         self.used: set[int] = set()
         self.fills: list[Any] = [each.default for each in states]
+        self._target = target
+        self._states = {each.attribute: number for number, each in enumerate(states)}
+        self.timers: list[TimerChange] = []
+        self.attributes: dict[str, Any] = {}
+        self.methods_called: dict[str, Any] = {}
 
     def _filled(self, followed: list[Operation], number: int, state: int, method: str) -> int | None:
         """Return the place behind ``state or constant``, if the constant can stand for a missing state."""
@@ -273,74 +278,6 @@ class StateUses(FlatMapTracer):
             after = Binary("+", expression_on(self._listed(number, state.variables)), Listed((after,)))
         return _behind(state, Constant(None), name, after)
 
-
-def _behind(state: State, result: Any, name: str, value: Expression | None) -> list[State]:
-    """Return a state in which a call has returned something, and a state of the program has a value."""
-    state.variables[name] = value
-    state.stack.push(result)
-    return [state]
-
-
-_DEEPEST = 10
-_TIMERS = "timer service"
-_CONTEXT = {
-    ("context", "get_current_key"): KEY,
-    ("context", "timestamp"): STAMP,
-    ("context", "timer_service"): Marker(_TIMERS, "its timer service"),
-    (_TIMERS, "current_watermark"): WATERMARK,
-    (_TIMERS, "register_event_time_timer"): Method("timer", "its timer service", False),
-    (_TIMERS, "delete_event_time_timer"): Method("timer", "its timer service", True),
-}
-"""The questions of a function to its context; of setters of timers, whether they delete one."""
-
-
-@reads
-def trace_with_state(
-    target: Any, method: str, states: tuple[DeclaredState, ...], context: bool = True, gives: str = "several"
-) -> TracedState:
-    """Return the results and writes of a method with state; raise ``NotVectorizable`` with the reason.
-
-    ``context``: it gets one besides its record; ``gives``: what it returns is ``several`` results, ``one``, ``one or none``, or a
-    ``truth``.
-
-    >>> from funken import KeyedProcessFunction, ValueStateDescriptor
-    >>> from funken.columnar.stateful.changes import declared_states
-    >>> class Count(KeyedProcessFunction):
-    ...     def open(self, runtime_context):
-    ...         self.count = runtime_context.get_state(ValueStateDescriptor("count", default=0))
-    ...     def process_element(self, value, ctx):
-    ...         self.count.update(self.count.value() + 1)
-    >>> trace_with_state(Count(), "process_element", declared_states(Count())).writes[0].value
-    Binary(op='+', left=Argument(argument=0, path=(4, 1)), right=Constant(value=1))
-    """
-    function = function_of_method(target, method)
-    arguments = (RECORD, Marker("context", "its context"))[: 1 + context]
-    tracer = _StateTracer(function, Convention(arguments, _CONTEXT, gives), target, states)
-    given = tracer.read()
-    known = Dependency("method", method, fingerprint(function.__code__))
-    given = replace(given, dependencies=(*given.dependencies, known))
-    all_parts: tuple[Any, ...] = (*given.emissions, *tracer.writes, *tracer.timers, *tracer.accesses)
-    stamped = STAMP in nodes_of(*(part for each in all_parts for part in each.parts()))
-    return TracedState(
-        given, tuple(tracer.writes), tuple(tracer.map_keys), stamped, tuple(tracer.attributes.items()),
-        tuple(tracer.methods_called.items()), frozenset(tracer.used), gives == "one or none", tuple(tracer.fills),
-        tuple(tracer.timers), tuple(tracer.accesses),
-    )  # fmt: skip
-
-
-class _StateTracer(StateUses):
-    """Follows one function and the methods of its object that it calls."""
-
-    def __init__(
-        self, function: FunctionType, convention: Convention, target: Any, states: tuple[DeclaredState, ...]
-    ) -> None:  # fmt: skip
-        super().__init__(function, convention, target, states)
-        self._target = target
-        self._states = {each.attribute: number for number, each in enumerate(states)}
-        self.timers: list[TimerChange] = []
-        self.attributes: dict[str, Any] = {}
-        self.methods_called: dict[str, Any] = {}
-
     # ---- attributes of the object, and its context
 
     def _step(self, operation: Operation, state: State) -> None:
@@ -481,3 +418,57 @@ class _StateTracer(StateUses):
         stack.push(Choose(value, value, constant_of(operations[0].argument)))
         walk.agenda.add(replace(state, stack=stack), there)
         return True
+
+
+def _behind(state: State, result: Any, name: str, value: Expression | None) -> list[State]:
+    """Return a state in which a call has returned something, and a state of the program has a value."""
+    state.variables[name] = value
+    state.stack.push(result)
+    return [state]
+
+
+_DEEPEST = 10
+_TIMERS = "timer service"
+_CONTEXT = {
+    ("context", "get_current_key"): KEY,
+    ("context", "timestamp"): STAMP,
+    ("context", "timer_service"): Marker(_TIMERS, "its timer service"),
+    (_TIMERS, "current_watermark"): WATERMARK,
+    (_TIMERS, "register_event_time_timer"): Method("timer", "its timer service", False),
+    (_TIMERS, "delete_event_time_timer"): Method("timer", "its timer service", True),
+}
+"""The questions of a function to its context; of setters of timers, whether they delete one."""
+
+
+@reads
+def trace_with_state(
+    target: Any, method: str, states: tuple[DeclaredState, ...], context: bool = True, gives: str = "several"
+) -> TracedState:
+    """Return the results and writes of a method with state; raise ``NotVectorizable`` with the reason.
+
+    ``context``: it gets one besides its record; ``gives``: what it returns is ``several`` results, ``one``, ``one or none``, or a
+    ``truth``.
+
+    >>> from funken import KeyedProcessFunction, ValueStateDescriptor
+    >>> from funken.columnar.stateful.changes import declared_states
+    >>> class Count(KeyedProcessFunction):
+    ...     def open(self, runtime_context):
+    ...         self.count = runtime_context.get_state(ValueStateDescriptor("count", default=0))
+    ...     def process_element(self, value, ctx):
+    ...         self.count.update(self.count.value() + 1)
+    >>> trace_with_state(Count(), "process_element", declared_states(Count())).writes[0].value
+    Binary(op='+', left=Argument(argument=0, path=(4, 1)), right=Constant(value=1))
+    """
+    function = function_of_method(target, method)
+    arguments = (RECORD, Marker("context", "its context"))[: 1 + context]
+    tracer = StateTracer(function, Convention(arguments, _CONTEXT, gives), target, states)
+    given = tracer.read()
+    known = Dependency("method", method, fingerprint(function.__code__))
+    given = replace(given, dependencies=(*given.dependencies, known))
+    all_parts: tuple[Any, ...] = (*given.emissions, *tracer.writes, *tracer.timers, *tracer.accesses)
+    stamped = STAMP in nodes_of(*(part for each in all_parts for part in each.parts()))
+    return TracedState(
+        given, tuple(tracer.writes), tuple(tracer.map_keys), stamped, tuple(tracer.attributes.items()),
+        tuple(tracer.methods_called.items()), frozenset(tracer.used), gives == "one or none", tuple(tracer.fills),
+        tuple(tracer.timers), tuple(tracer.accesses),
+    )  # fmt: skip

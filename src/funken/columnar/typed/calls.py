@@ -56,8 +56,8 @@ from funken.expr.types import (
     STR,
     Atomic,
     ListOf,
+    Plain,
     Record,
-    Str,
     Tuple,
     Type,
     atomic_fields,
@@ -198,7 +198,7 @@ class DocumentParser(Protocol):
         ...
 
 
-class SampledText(Str):
+class SampledText(Plain):
     """The type of texts, which knows how to look at some of them; ``documents`` raises ``NotVectorizable``.
 
     >>> SampledText(lambda: None) == STR, STR == SampledText(lambda: None), SampledText(lambda: None) in {STR}
@@ -212,7 +212,7 @@ class SampledText(Str):
         self.documents = documents
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Str)
+        return isinstance(other, Plain) and other.name == STR.name
 
     def __hash__(self) -> int:
         return hash(STR)
@@ -221,7 +221,7 @@ class SampledText(Str):
         return _text, ()  # what the texts hold is asked for when a job is planned only
 
 
-def _text() -> Str:
+def _text() -> Plain:
     return STR
 
 

@@ -8,12 +8,11 @@ gets later needs nothing here.
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from funken.errors import InvalidProgram
 
@@ -131,47 +130,3 @@ def is_not_there_yet(cls: type) -> bool:
     (True, False)
     """
     return isinstance(cls, _Raising)
-
-
-class Remembered:
-    """Base of settings without effect: ``set_x`` remembers, ``get_x`` returns it; names and defaults in ``_settings``.
-
-    The parameter of ``set_x`` is ``x``, unless ``_parameters`` has another name for it.
-
-    >>> class Cooling(Remembered):
-    ...     _settings = {"fan_speed": 1}
-    ...     _parameters = {"fan_speed": "speed"}
-    >>> Cooling().set_fan_speed(speed=3).get_fan_speed(), Cooling().set_fan_speed(2).get_fan_speed()
-    (3, 2)
-    """
-
-    _settings: ClassVar[dict[str, Any]]
-    _parameters: ClassVar[dict[str, str]] = {}
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        for name, default in vars(cls).get("_settings", {}).items():
-            setattr(cls, f"get_{name}", _getter(name, default))
-            setattr(cls, f"set_{name}", _setter(name, cls._parameters.get(name, name)))
-
-
-def _getter(name: str, default: Any) -> Any:
-    def get(self: Any) -> Any:
-        return vars(self).get(f"_set_{name}", default)
-
-    get.__doc__ = f"Return what ``set_{name}`` was given."
-    return get
-
-
-def _setter(name: str, parameter: str) -> Any:
-    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    signature = inspect.Signature([inspect.Parameter(each, positional) for each in ("self", parameter)])
-
-    def put(*args: Any, **kwargs: Any) -> Any:
-        self, value = signature.bind(*args, **kwargs).args
-        vars(self)[f"_set_{name}"] = value
-        return self
-
-    put.__signature__ = signature  # type: ignore[attr-defined]
-    put.__doc__ = f"Remember a value for ``get_{name}``; nothing else uses it."
-    return put

@@ -6,6 +6,7 @@ import enum
 from typing import Any
 
 from funken.compat.pyflink.adoption import refuse
+from funken.compat.pyflink.members import gets
 
 
 class StateBackend:
@@ -40,9 +41,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._options: str | None = None
         self._threads = 4
 
-    def is_incremental_checkpoints_enabled(self) -> bool:
-        """Return the setting."""
-        return self._incremental
+    is_incremental_checkpoints_enabled = gets("_incremental", "Return the setting.")
 
     def options(self) -> dict[str, Any]:
         """Return the options that say the same."""
@@ -57,33 +56,25 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         """Keep the files below these folders."""
         self._paths = list(paths)
 
-    def get_db_storage_paths(self) -> list[str]:
-        """Return the setting."""
-        return self._paths
+    get_db_storage_paths = gets("_paths", "Return the setting.")
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
         """Remember options; Funken chooses its own."""
         self._predefined = options
 
-    def get_predefined_options(self) -> PredefinedOptions:
-        """Return the setting."""
-        return self._predefined
+    get_predefined_options = gets("_predefined", "Return the setting.")
 
     def set_options(self, options_factory_class_name: str) -> None:
         """Remember a Java class; it is not used."""
         self._options = options_factory_class_name
 
-    def get_options(self) -> str | None:
-        """Return the setting."""
-        return self._options
+    get_options = gets("_options", "Return the setting.")
 
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
         """Remember a number of threads."""
         self._threads = number_of_transfering_threads
 
-    def get_number_of_transfer_threads(self) -> int:
-        """Return the setting."""
-        return self._threads
+    get_number_of_transfer_threads = gets("_threads", "Return the setting.")
 
 
 class CustomStateBackend(StateBackend):
@@ -110,13 +101,8 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self._path = checkpoint_path
         self._max = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
 
-    def get_checkpoint_path(self) -> str | None:
-        """Return the setting."""
-        return self._path
-
-    def get_max_state_size(self) -> int:
-        """Return the setting."""
-        return self._max
+    get_checkpoint_path = gets("_path", "Return the setting.")
+    get_max_state_size = gets("_max", "Return the setting.")
 
     def get_savepoint_path(self) -> str | None:
         """Return nothing."""
@@ -142,17 +128,11 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._threshold = 20 << 10 if file_state_size_threshold is None else file_state_size_threshold
         self._buffer = 4096 if write_buffer_size is None else write_buffer_size
 
-    def get_min_file_size_threshold(self) -> int:
-        """Return the setting; ``execution.checkpointing.data-inline-threshold`` decides."""
-        return self._threshold
-
-    def get_write_buffer_size(self) -> int:
-        """Return the setting; nothing uses it."""
-        return self._buffer
-
-    def get_checkpoint_path(self) -> str:
-        """Return the path."""
-        return self._path
+    get_min_file_size_threshold = gets(
+        "_threshold", "Return the setting; ``execution.checkpointing.data-inline-threshold`` decides."
+    )
+    get_write_buffer_size = gets("_buffer", "Return the setting; nothing uses it.")
+    get_checkpoint_path = gets("_path", "Return the path.")
 
     def get_savepoint_path(self) -> str | None:
         """Return nothing."""
@@ -192,13 +172,8 @@ class MemoryStateBackend(HashMapStateBackend):
         """Return the options that say the same."""
         return {**super().options(), **self._folders}
 
-    def get_max_state_size(self) -> int:
-        """Return the setting; nothing uses it."""
-        return self._max
-
-    def is_using_asynchronous_snapshots(self) -> bool:
-        """Return the setting; snapshots are asynchronous."""
-        return self._asynchronous
+    get_max_state_size = gets("_max", "Return the setting; nothing uses it.")
+    is_using_asynchronous_snapshots = gets("_asynchronous", "Return the setting; snapshots are asynchronous.")
 
 
 class FsStateBackend(HashMapStateBackend):
@@ -218,30 +193,21 @@ class FsStateBackend(HashMapStateBackend):
     ) -> None:  # fmt: skip
         self.checkpoint_directory_uri = checkpoint_directory_uri
         self._savepoints = default_savepoint_directory_uri
-        self._storage = FileSystemCheckpointStorage(
-            checkpoint_directory_uri, file_state_size_threshold, write_buffer_size
-        )
+        self._threshold = 20 << 10 if file_state_size_threshold is None else file_state_size_threshold
+        self._buffer = 4096 if write_buffer_size is None else write_buffer_size
         self._asynchronous = using_asynchronous_snapshots is not False
 
     def options(self) -> dict[str, Any]:
         """Return the options that say the same."""
         return {**super().options(), **_folders(self.checkpoint_directory_uri, self._savepoints)}
 
-    def get_checkpoint_path(self) -> str:
-        """Return the folder of the checkpoints."""
-        return self.checkpoint_directory_uri
+    get_checkpoint_path = gets("checkpoint_directory_uri", "Return the folder of the checkpoints.")
 
-    def get_min_file_size_threshold(self) -> int:
-        """Return the setting; ``execution.checkpointing.data-inline-threshold`` decides."""
-        return self._storage.get_min_file_size_threshold()
-
-    def get_write_buffer_size(self) -> int:
-        """Return the setting; nothing uses it."""
-        return self._storage.get_write_buffer_size()
-
-    def is_using_asynchronous_snapshots(self) -> bool:
-        """Return the setting; snapshots are asynchronous."""
-        return self._asynchronous
+    get_min_file_size_threshold = gets(
+        "_threshold", "Return the setting; ``execution.checkpointing.data-inline-threshold`` decides."
+    )
+    get_write_buffer_size = gets("_buffer", "Return the setting; nothing uses it.")
+    is_using_asynchronous_snapshots = gets("_asynchronous", "Return the setting; snapshots are asynchronous.")
 
 
 class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
@@ -267,25 +233,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
         of_checkpoints = self._checkpoints.options() if isinstance(self._checkpoints, FsStateBackend) else {}
         return {**of_checkpoints, **super().options()}
 
-    def get_checkpoint_backend(self) -> StateBackend | None:
-        """Return the place of checkpoints."""
-        return self._checkpoints
+    get_checkpoint_backend = gets("_checkpoints", "Return the place of checkpoints.")
 
     get_number_of_transfering_threads = EmbeddedRocksDBStateBackend.get_number_of_transfer_threads
     set_number_of_transfering_threads = EmbeddedRocksDBStateBackend.set_number_of_transfer_threads
-
-
-__all__ = [
-    "CheckpointStorage",
-    "CustomCheckpointStorage",
-    "CustomStateBackend",
-    "EmbeddedRocksDBStateBackend",
-    "FileSystemCheckpointStorage",
-    "FsStateBackend",
-    "HashMapStateBackend",
-    "JobManagerCheckpointStorage",
-    "MemoryStateBackend",
-    "PredefinedOptions",
-    "RocksDBStateBackend",
-    "StateBackend",
-]

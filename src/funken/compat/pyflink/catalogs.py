@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import total_ordering
 from typing import Any
 
@@ -26,6 +26,7 @@ from funken.compat.pyflink.exceptions import (
     TableNotExistException,
     TableNotPartitionedException,
 )
+from funken.compat.pyflink.members import gets, method
 from funken.compat.pyflink.older_tables import TableSchema
 from funken.errors import InvalidProgram
 from funken.table import catalog as native
@@ -57,13 +58,8 @@ class ObjectPath:
             raise ValueError(f"{full_name!r} is no path of an object; write 'database.name'.")
         return ObjectPath(database, name)
 
-    def get_database_name(self) -> str:
-        """Return the database."""
-        return self._database
-
-    def get_object_name(self) -> str:
-        """Return the name of the object."""
-        return self._name
+    get_database_name = gets("_database", "Return the database.")
+    get_object_name = gets("_name", "Return the name of the object.")
 
     def get_full_name(self) -> str:
         """Return ``database.name``."""
@@ -100,9 +96,7 @@ class ObjectIdentifier(ObjectPath):
         """Return an identifier."""
         return ObjectIdentifier(catalog_name, database_name, object_name)
 
-    def get_catalog_name(self) -> str:
-        """Return the catalog."""
-        return self._catalog
+    get_catalog_name = gets("_catalog", "Return the catalog.")
 
     def to_object_path(self) -> ObjectPath:
         """Return the path in the catalog."""
@@ -142,21 +136,14 @@ class _Kept:
     comment: str | None
     properties: dict[str, str]
 
-    def get_comment(self) -> str | None:
-        """Return the comment."""
-        return self.comment
+    get_comment = gets("comment", "Return the comment.")
 
     def copy(self) -> Any:
         """Return a copy."""
         return copy.deepcopy(self)
 
-    def get_description(self) -> str | None:
-        """Return the comment."""
-        return self.comment
-
-    def get_detailed_description(self) -> str | None:
-        """Return the comment."""
-        return self.comment
+    get_description = gets("comment", "Return the comment.")
+    get_detailed_description = gets("comment", "Return the comment.")
 
 
 class CatalogDatabase(_Kept):
@@ -174,9 +161,7 @@ class CatalogDatabase(_Kept):
         """Return a database."""
         return CatalogDatabase(properties, comment)
 
-    def get_properties(self) -> dict[str, str]:
-        """Return the properties."""
-        return dict(self.properties)
+    get_properties = gets("properties", "Return the properties.", dict)
 
 
 class CatalogBaseTable(_Kept):
@@ -205,17 +190,13 @@ class CatalogBaseTable(_Kept):
         """Return a view."""
         return CatalogBaseTable(_schema(schema), properties, comment, (), expanded_query or original_query)
 
-    def get_options(self) -> dict[str, str]:
-        """Return the options."""
-        return dict(self.properties)
+    get_options = gets("properties", "Return the options.", dict)
 
     def get_unresolved_schema(self) -> Schema:
         """Return the columns."""
         return _schema(self.schema)
 
-    def is_partitioned(self) -> bool:
-        """Return True if there are partition keys."""
-        return bool(self.partition_keys)
+    is_partitioned = gets("partition_keys", "Return True if there are partition keys.", bool)
 
 
 class CatalogFunction(_Kept):
@@ -232,13 +213,8 @@ class CatalogFunction(_Kept):
             raise ValueError("function_language must be one of 'Python', 'Java' or 'Scala'")
         return CatalogFunction(class_name, function_language.upper())
 
-    def get_class_name(self) -> str:
-        """Return the name of the class or function with the code."""
-        return self.class_name
-
-    def get_function_language(self) -> str:
-        """Return the language."""
-        return self.language
+    get_class_name = gets("class_name", "Return the name of the class or function with the code.")
+    get_function_language = gets("language", "Return the language.")
 
     def get_options(self) -> dict[str, str]:
         """Return no options."""
@@ -262,9 +238,7 @@ class CatalogModel(_Kept):
         """Return a model."""
         return CatalogModel(input_schema, output_schema, options or {}, comment)
 
-    def get_options(self) -> dict[str, str]:
-        """Return the options."""
-        return dict(self.properties)
+    get_options = gets("properties", "Return the options.", dict)
 
 
 class CatalogPartition(_Kept):
@@ -278,9 +252,7 @@ class CatalogPartition(_Kept):
         """Return a partition."""
         return CatalogPartition(properties, comment)
 
-    def get_properties(self) -> dict[str, str]:
-        """Return the properties."""
-        return dict(self.properties)
+    get_properties = gets("properties", "Return the properties.", dict)
 
 
 class CatalogPartitionSpec:
@@ -289,9 +261,7 @@ class CatalogPartitionSpec:
     def __init__(self, partition_spec: Mapping[str, str]) -> None:
         self._spec = dict(partition_spec)
 
-    def get_partition_spec(self) -> dict[str, str]:
-        """Return the values by key."""
-        return dict(self._spec)
+    get_partition_spec = gets("_spec", "Return the values by key.", dict)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CatalogPartitionSpec) and self._spec == other._spec
@@ -329,9 +299,7 @@ class CatalogTableStatistics:
         """Return the size in bytes without compression."""
         return self._numbers[3]
 
-    def get_properties(self) -> dict[str, str]:
-        """Return the properties."""
-        return dict(self._properties)
+    get_properties = gets("_properties", "Return the properties.", dict)
 
     def copy(self) -> CatalogTableStatistics:
         """Return a copy."""
@@ -460,7 +428,7 @@ class Catalog:
             raise _MISSING[kind](f"{kind.capitalize()} {path} does not exist.")
         return entry
 
-    # -- tables and views
+    # -- their names; ``_object_methods`` has the other methods
 
     def list_tables(self, database_name: str) -> list[str]:
         """Return the names of the tables and views of a database."""
@@ -475,32 +443,6 @@ class Catalog:
         self._check_database(database_name)
         return []
 
-    def table_exists(self, table_path: ObjectPath) -> bool:
-        """Return True if there is a table or view."""
-        return self._find(table_path, "table") is not None
-
-    def get_table(self, table_path: ObjectPath) -> CatalogBaseTable:
-        """Return a table or view."""
-        return shown_table(self._got(table_path, "table"))
-
-    def create_table(self, table_path: ObjectPath, table: CatalogBaseTable, ignore_if_exists: bool) -> None:
-        """Create a table or view."""
-        self._create(table_path, "table", kept_table(table), ignore_if_exists)
-
-    def alter_table(self, table_path: ObjectPath, new_table: CatalogBaseTable, ignore_if_not_exists: bool) -> None:
-        """Replace a table or view."""
-        self._alter(table_path, "table", kept_table(new_table), ignore_if_not_exists)
-
-    def drop_table(self, table_path: ObjectPath, ignore_if_not_exists: bool) -> None:
-        """Drop a table or view."""
-        self._drop(table_path, "table", ignore_if_not_exists)
-
-    def rename_table(self, table_path: ObjectPath, new_table_name: str, ignore_if_not_exists: bool) -> None:
-        """Rename a table or view."""
-        self._rename(table_path, "table", new_table_name, ignore_if_not_exists)
-
-    # -- functions
-
     def list_functions(self, database_name: str) -> list[str]:
         """Return the names of the functions of a database."""
         return self._names(database_name, "function")
@@ -510,60 +452,9 @@ class Catalog:
         self._check_database(database_name)
         return []
 
-    def function_exists(self, function_path: ObjectPath) -> bool:
-        """Return True if there is a function."""
-        return self._find(function_path, "function") is not None
-
-    def get_function(self, function_path: ObjectPath) -> CatalogFunction:
-        """Return a function."""
-        entry = self._got(function_path, "function")
-        return CatalogFunction(entry.target, entry.language, entry)
-
-    def create_function(self, function_path: ObjectPath, function: CatalogFunction, ignore_if_exists: bool) -> None:
-        """Create a function."""
-        self._create(function_path, "function", _kept_function(function), ignore_if_exists)
-
-    def alter_function(
-        self, function_path: ObjectPath, new_function: CatalogFunction, ignore_if_not_exists: bool
-    ) -> None:
-        """Replace a function."""
-        self._alter(function_path, "function", _kept_function(new_function), ignore_if_not_exists)
-
-    def drop_function(self, function_path: ObjectPath, ignore_if_not_exists: bool) -> None:
-        """Drop a function."""
-        self._drop(function_path, "function", ignore_if_not_exists)
-
-    # -- models
-
     def list_models(self, database_name: str) -> list[str]:
         """Return the names of the models of a database."""
         return self._names(database_name, "model")
-
-    def model_exists(self, model_path: ObjectPath) -> bool:
-        """Return True if there is a model."""
-        return self._find(model_path, "model") is not None
-
-    def get_model(self, model_path: ObjectPath) -> CatalogModel:
-        """Return a model."""
-        entry = self._got(model_path, "model")
-        inputs, outputs = _columns_of(entry.inputs), _columns_of(entry.outputs)
-        return CatalogModel(inputs, outputs, dict(entry.options), entry.comment)
-
-    def create_model(self, model_path: ObjectPath, model: CatalogModel, ignore_if_exists: bool) -> None:
-        """Create a model."""
-        self._create(model_path, "model", _kept_model(model), ignore_if_exists)
-
-    def alter_model(self, model_path: ObjectPath, new_model: CatalogModel, ignore_if_not_exists: bool) -> None:
-        """Replace a model."""
-        self._alter(model_path, "model", _kept_model(new_model), ignore_if_not_exists)
-
-    def drop_model(self, model_path: ObjectPath, ignore_if_not_exists: bool) -> None:
-        """Drop a model."""
-        self._drop(model_path, "model", ignore_if_not_exists)
-
-    def rename_model(self, model_path: ObjectPath, new_model_name: str, ignore_if_not_exists: bool) -> None:
-        """Rename a model."""
-        self._rename(model_path, "model", new_model_name, ignore_if_not_exists)
 
     # -- partitions: kept for programs that ask for them; tables of files find theirs in the names of folders
 
@@ -736,27 +627,56 @@ def _kept_model(model: CatalogModel) -> Any:
     return native.CatalogModel(parts[0], parts[1], tuple(sorted(model.properties.items())), model.comment)
 
 
+def _shown_function(entry: Any) -> CatalogFunction:
+    return CatalogFunction(entry.target, entry.language, entry)
+
+
+def _shown_model(entry: Any) -> CatalogModel:
+    return CatalogModel(_columns_of(entry.inputs), _columns_of(entry.outputs), dict(entry.options), entry.comment)
+
+
+def _object_methods(kind: str, keep: Callable[[Any], Any], show: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the methods of a catalog for tables, functions or models, by their names."""
+    path, what = f"{kind}_path", "table or view" if kind == "table" else kind
+
+    def create(self: Catalog, path: ObjectPath, made: Any, ignore_if_exists: bool) -> None:
+        self._create(path, kind, keep(made), ignore_if_exists)
+
+    def alter(self: Catalog, path: ObjectPath, made: Any, ignore_if_not_exists: bool) -> None:
+        self._alter(path, kind, keep(made), ignore_if_not_exists)
+
+    def drop(self: Catalog, path: ObjectPath, ignore_if_not_exists: bool) -> None:
+        self._drop(path, kind, ignore_if_not_exists)
+
+    def rename(self: Catalog, path: ObjectPath, name: str, ignore_if_not_exists: bool) -> None:
+        self._rename(path, kind, name, ignore_if_not_exists)
+
+    there = method(path, lambda self, path: self._find(path, kind) is not None, f"Return True if there is a {what}.")
+    yield f"{kind}_exists", there
+    yield f"get_{kind}", method(path, lambda self, path: show(self._got(path, kind)), f"Return a {what}.")
+    yield f"create_{kind}", method(f"{path}, {kind}, ignore_if_exists", create, f"Create a {what}.")
+    yield f"alter_{kind}", method(f"{path}, new_{kind}, ignore_if_not_exists", alter, f"Replace a {what}.")
+    yield f"drop_{kind}", method(f"{path}, ignore_if_not_exists", drop, f"Drop a {what}.")
+    if kind != "function":
+        parameters = f"{path}, new_{kind}_name, ignore_if_not_exists"
+        yield f"rename_{kind}", method(parameters, rename, f"Rename a {what}.")
+
+
+for _of_kind in (
+    _object_methods("table", kept_table, shown_table),
+    _object_methods("function", _kept_function, _shown_function),
+    _object_methods("model", _kept_model, _shown_model),
+):
+    for _name, _member in _of_kind:
+        setattr(Catalog, _name, _member)
+
 __all__ = [
-    "Catalog",
-    "CatalogBaseTable",
-    "CatalogColumnStatistics",
-    "CatalogDatabase",
     "CatalogDescriptor",
-    "CatalogFunction",
-    "CatalogModel",
-    "CatalogPartition",
-    "CatalogPartitionSpec",
-    "CatalogTableStatistics",
     "Column",
     "ComputedColumn",
     "Constraint",
-    "HiveCatalog",
-    "JdbcCatalog",
     "MetadataColumn",
-    "ObjectIdentifier",
-    "ObjectPath",
     "PhysicalColumn",
-    "Procedure",
     "ResolvedSchema",
     "UniqueConstraint",
     "WatermarkSpec",

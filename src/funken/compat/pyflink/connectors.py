@@ -4,56 +4,79 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from funken.compat.pyflink.adoption import not_yet
+from funken.compat.pyflink.members import gets, ignores
 from funken.connectors import hybrid
-from funken.connectors.base import Source
-from funken.connectors.datagen import NumberSequenceSource
 from funken.connectors.files import compaction, part_files
 from funken.connectors.files import sink as file_sink
 from funken.connectors.files import source as files
-from funken.connectors.files.compaction import FileCompactor
-from funken.connectors.files.file_format import FileFormat
-from funken.connectors.files.line_files import StreamFormat
 from funken.connectors.files.part_files import RollingPolicy
-from funken.connectors.files.sink import BucketAssigner
-from funken.connectors.kafka import enumerator as offsets
 from funken.connectors.kafka import reader as kafka_records
 from funken.connectors.kafka import sink as kafka_sink
 from funken.connectors.kafka import source as kafka_source
-from funken.connectors.kafka.reader import KafkaTopicSelector
 from funken.connectors.rabbitmq import server as rabbitmq
 from funken.connectors.rabbitmq import sink as rabbitmq_sink
 from funken.connectors.rabbitmq import source as rabbitmq_source
-from funken.connectors.sink import DeliveryGuarantee, Sink
 
 
 class InPlace:
     """A builder that may be used without its results: every step changes it, as PyFlink's builders do.
 
+    >>> from funken.connectors.files.line_files import StreamFormat
     >>> builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in")
     >>> _ = builder.monitor_continuously(1000)  # the result is not needed
     >>> builder.build().discovery_interval
     1000
     """
 
-    def __init__(self, builder: Any) -> None:
-        self._builder = builder
+    _start: Callable[[], Any]
+    classes: ClassVar[dict[type, type[InPlace]]] = {}
+    """The classes by those of the builders that they change."""
 
-    def __init_subclass__(cls, of: type, **kwargs: Any) -> None:
+    def __init__(self, builder: Any = None) -> None:
+        self._builder = type(self)._start() if builder is None else builder
+
+    def __init_subclass__(cls, of: type, start: Callable[[], Any] | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls._start = staticmethod(start or of)
+        InPlace.classes.setdefault(of, cls)
         for name, method in vars(of).items():
             if inspect.isfunction(method) and not name.startswith("_") and name not in vars(cls):
-                setattr(cls, name, _step(method))
+                setattr(cls, name, _step(name, method))
 
 
-def _step(method: Any) -> Any:
+def in_place(of: type, doc: str, start: Callable[[], Any] | None = None) -> Any:
+    """Return a class of builders that change in place; without an argument they begin with the result of ``start``."""
+    return type(of.__name__, (InPlace,), {"__doc__": doc, "__module__": __name__}, of=of, start=start)
+
+
+def described(native: type, doc: str, **members: Any) -> Any:
+    """Return a class like a native one, whose static methods return builders that change in place."""
+    found = {"__doc__": doc, "__module__": __name__, **members}
+    for name, method in vars(native).items():
+        if isinstance(method, staticmethod):
+            found[name] = staticmethod(_begun(method.__func__))
+    return type(native.__name__, (native,), found)
+
+
+def _begun(method: Any) -> Any:
+    @functools.wraps(method)
+    def begin(*args: Any, **kwargs: Any) -> Any:
+        made = method(*args, **kwargs)
+        return InPlace.classes[type(made)](made) if type(made) in InPlace.classes else made
+
+    return begin
+
+
+def _step(name: str, method: Any) -> Any:
     @functools.wraps(method)
     def step(self: InPlace, *args: Any, **kwargs: Any) -> Any:
         made = method(self._builder, *args, **kwargs)
-        if type(made) is not type(self._builder) or method.__name__ == "build":
+        if type(made) is not type(self._builder) or name == "build":
             return made
         self._builder = made
         return self
@@ -64,27 +87,11 @@ def _step(method: Any) -> Any:
 class FileSourceBuilder(InPlace, of=files.FileSourceBuilder):
     """Describes a file source."""
 
-    def set_file_enumerator(self, file_enumerator: Any) -> FileSourceBuilder:
-        """Accept and ignore: the source finds files by itself."""
-        return self
-
-    def set_split_assigner(self, split_assigner: Any) -> FileSourceBuilder:
-        """Accept and ignore: a subtask that has time gets the next file."""
-        return self
+    set_file_enumerator = ignores("file_enumerator", "Accept and ignore: the source finds files by itself.")
+    set_split_assigner = ignores("split_assigner", "Accept and ignore: a subtask that has time gets the next file.")
 
 
-class FileSource(files.FileSource):
-    """The lines of files."""
-
-    @staticmethod
-    def for_record_stream_format(stream_format: FileFormat, *paths: Any) -> Any:
-        """Start to describe a source of records."""
-        return FileSourceBuilder(files.FileSource.for_record_stream_format(stream_format, *paths))
-
-    @staticmethod
-    def for_bulk_file_format(bulk_format: Any, *paths: Any) -> Any:
-        """Start to describe a source of files of columns."""
-        return FileSourceBuilder(files.FileSource.for_bulk_file_format(bulk_format, *paths))
+FileSource = described(files.FileSource, "The lines of files.")
 
 
 class RowFormatBuilder(InPlace, of=file_sink.RowFormatBuilder):
@@ -150,13 +157,6 @@ class StreamingFileSink(FileSink):
         return StreamingFileSinkBuilder(FileSink.for_bulk_format(base_path, writer_factory)._builder)
 
 
-class OutputFileConfigBuilder(InPlace, of=part_files.OutputFileConfig):
-    """Describes how part files are named."""
-
-    def __init__(self) -> None:
-        super().__init__(OutputFileConfig())
-
-
 class OutputFileConfig(part_files.OutputFileConfig):
     """The rule for the names of part files.
 
@@ -169,56 +169,32 @@ class OutputFileConfig(part_files.OutputFileConfig):
     'sales'
     """
 
-    OutputFileConfigBuilder = OutputFileConfigBuilder
+    OutputFileConfigBuilder: ClassVar[Any]
 
     @staticmethod
     def builder() -> Any:
         """Start from the defaults."""
-        return OutputFileConfigBuilder()
+        return OutputFileConfig.OutputFileConfigBuilder()
 
-    def get_part_prefix(self) -> str:
-        """Return the beginning of the names."""
-        return self.part_prefix
-
-    def get_part_suffix(self) -> str:
-        """Return the end of the names."""
-        return self.part_suffix
+    get_part_prefix = gets("part_prefix", "Return the beginning of the names.")
+    get_part_suffix = gets("part_suffix", "Return the end of the names.")
 
 
-class KafkaSourceBuilder(InPlace, of=kafka_source.KafkaSourceBuilder):
-    """Describes a Kafka source."""
-
-
-class KafkaSource(kafka_source.KafkaSource):
-    """The records of topics."""
-
-    @staticmethod
-    def builder() -> Any:
-        """Start to describe a source."""
-        return KafkaSourceBuilder(kafka_source.KafkaSource.builder())
-
-
-class KafkaSinkBuilder(InPlace, of=kafka_sink.KafkaSinkBuilder):
-    """Describes a Kafka sink."""
-
-
-class KafkaSink(kafka_sink.KafkaSink):
-    """Writes records to topics."""
-
-    @staticmethod
-    def builder() -> Any:
-        """Start to describe a sink."""
-        return KafkaSinkBuilder(kafka_sink.KafkaSink.builder())
-
-
-class KafkaRecordSerializationSchemaBuilder(InPlace, of=kafka_records.KafkaRecordSerializationSchemaBuilder):
-    """Describes how records become Kafka's."""
-
-    def __init__(self, builder: Any = None) -> None:
-        super().__init__(builder or kafka_records.KafkaRecordSerializationSchema.builder())
-
-
-class KafkaRecordSerializationSchema(kafka_records.KafkaRecordSerializationSchema):
+OutputFileConfig.OutputFileConfigBuilder = in_place(
+    part_files.OutputFileConfig, "Describes how part files are named.", OutputFileConfig
+)
+KafkaSourceBuilder = in_place(
+    kafka_source.KafkaSourceBuilder, "Describes a Kafka source.", kafka_source.KafkaSource.builder
+)
+KafkaSource = described(kafka_source.KafkaSource, "The records of topics.")
+KafkaSinkBuilder = in_place(kafka_sink.KafkaSinkBuilder, "Describes a Kafka sink.", kafka_sink.KafkaSink.builder)
+KafkaSink = described(kafka_sink.KafkaSink, "Writes records to topics.")
+KafkaRecordSerializationSchemaBuilder = in_place(
+    kafka_records.KafkaRecordSerializationSchemaBuilder, "Describes how records become Kafka's.",
+    kafka_records.KafkaRecordSerializationSchema.builder,
+)  # fmt: skip
+KafkaRecordSerializationSchema = described(
+    kafka_records.KafkaRecordSerializationSchema,
     """A schema that makes Kafka's records of the stream's.
 
     >>> from funken.compat.pyflink.formats import SimpleStringSchema
@@ -226,24 +202,8 @@ class KafkaRecordSerializationSchema(kafka_records.KafkaRecordSerializationSchem
     >>> _ = builder.set_topic("words")
     >>> builder.set_value_serialization_schema(SimpleStringSchema()).build().serialize("to").value
     b'to'
-    """
-
-    @staticmethod
-    def builder() -> Any:
-        """Start to describe one."""
-        return KafkaRecordSerializationSchemaBuilder()
-
-
-KafkaOffsetsInitializer = offsets.KafkaOffsetsInitializer
-KafkaOffsetResetStrategy = offsets.KafkaOffsetResetStrategy
-KafkaTopicPartition = offsets.KafkaTopicPartition
-
-
-class RMQConnectionConfigBuilder(InPlace, of=rabbitmq.RMQConnectionConfigBuilder):
-    """Describes a connection to RabbitMQ."""
-
-    def __init__(self) -> None:
-        super().__init__(rabbitmq.RMQConnectionConfigBuilder())
+    """,
+)
 
 
 class RMQConnectionConfig(rabbitmq.RMQConnectionConfig):
@@ -254,7 +214,7 @@ class RMQConnectionConfig(rabbitmq.RMQConnectionConfig):
     (RMQConnectionConfig('amqp://mq.example:5672/'), True, True)
     """
 
-    Builder = RMQConnectionConfigBuilder
+    Builder = in_place(rabbitmq.RMQConnectionConfigBuilder, "Describes a connection to RabbitMQ.")
 
 
 @dataclass(frozen=True)
@@ -306,18 +266,8 @@ class FileSplitAssignerProvider:
         return FileSplitAssignerProvider()
 
 
-class HybridSourceBuilder(InPlace, of=hybrid.HybridSourceBuilder):
-    """Describes sources that are read one after the other."""
-
-
-class HybridSource(hybrid.HybridSource[Any]):
-    """Sources that are read one after the other."""
-
-    @staticmethod
-    def builder(first_source: Source) -> Any:
-        """Start with a source."""
-        return HybridSourceBuilder(hybrid.HybridSource.builder(first_source))
-
+HybridSourceBuilder = in_place(hybrid.HybridSourceBuilder, "Describes sources that are read one after the other.")
+HybridSource = described(hybrid.HybridSource, "Sources that are read one after the other.")
 
 DefaultRollingPolicy = OnCheckpointRollingPolicy = RollingPolicy
 
@@ -340,41 +290,15 @@ for _reason, _names in _REASONS.items():
     for _name in _names:
         globals()[_name] = not_yet(_name, _reason, __name__)
 
-__all__ = [
-    "BucketAssigner",
-    "DefaultRollingPolicy",
-    "DeliveryGuarantee",
-    "FileCompactStrategy",
-    "FileCompactor",
-    "FileEnumeratorProvider",
-    "FileSink",
-    "FileSource",
-    "FileSourceBuilder",
-    "FileSplitAssignerProvider",
-    "HybridSource",
-    "HybridSourceBuilder",
-    "KafkaOffsetResetStrategy",
-    "KafkaOffsetsInitializer",
-    "KafkaRecordSerializationSchema",
-    "KafkaRecordSerializationSchemaBuilder",
-    "KafkaSink",
-    "KafkaSinkBuilder",
-    "KafkaSource",
-    "KafkaSourceBuilder",
-    "KafkaTopicPartition",
-    "KafkaTopicSelector",
-    "NumberSequenceSource",
-    "OnCheckpointRollingPolicy",
-    "OutputFileConfig",
-    "RMQConnectionConfig",
-    "RMQSink",
-    "RMQSource",
-    "RollingPolicy",
-    "Sink",
-    "Source",
-    "StreamFormat",
-    "StreamTransformer",
-    "StreamingFileSink",
-    "SupportsPreprocessing",
-]
-__all__ += [name for names in _REASONS.values() for name in names]
+PASSED_ON = {
+    "funken.connectors.base": "Source",
+    "funken.connectors.datagen": "NumberSequenceSource",
+    "funken.connectors.files.compaction": "FileCompactor",
+    "funken.connectors.files.line_files": "StreamFormat",
+    "funken.connectors.files.part_files": "RollingPolicy",
+    "funken.connectors.files.sink": "BucketAssigner",
+    "funken.connectors.kafka.enumerator": "KafkaOffsetResetStrategy KafkaOffsetsInitializer KafkaTopicPartition",
+    "funken.connectors.kafka.reader": "KafkaTopicSelector",
+    "funken.connectors.sink": "DeliveryGuarantee Sink",
+}
+__all__ = ["DefaultRollingPolicy", "OnCheckpointRollingPolicy"]

@@ -3,66 +3,18 @@
 from __future__ import annotations
 
 from funken.table.types import (
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DateType,
-    DayTimeIntervalType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    IntType,
-    LocalZonedTimestampType,
     LogicalType,
-    MapType,
-    MultisetType,
-    NullType,
-    NumericType,
-    RawType,
-    RowField,
-    RowType,
-    SmallIntType,
     TimeOfDayType,
-    TimestampType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-    YearMonthIntervalType,
 )
 
 DataType = LogicalType
 TimeType = TimeOfDayType
 
-__all__ = [
-    "ArrayType",
-    "BigIntType",
-    "BinaryType",
-    "BooleanType",
-    "CharType",
-    "DataType",
-    "DateType",
-    "DayTimeIntervalType",
-    "DecimalType",
-    "DoubleType",
-    "FloatType",
-    "IntType",
-    "IntegralType",
-    "LocalZonedTimestampType",
-    "MapType",
-    "MultisetType",
-    "NullType",
-    "NumericType",
-    "RawType",
-    "RowField",
-    "RowType",
-    "SmallIntType",
-    "TimeType",
-    "TimestampType",
-    "TinyIntType",
-    "VarBinaryType",
-    "VarCharType",
-    "YearMonthIntervalType",
-]
+PASSED_ON = {
+    "funken.table.types": (
+        "ArrayType BigIntType BinaryType BooleanType CharType DateType DayTimeIntervalType DecimalType DoubleType "
+        "FloatType IntType IntegralType LocalZonedTimestampType MapType MultisetType NullType NumericType RawType "
+        "RowField RowType SmallIntType TimestampType TinyIntType VarBinaryType VarCharType YearMonthIntervalType"
+    ),
+}
+__all__ = ["DataType", "TimeType"]

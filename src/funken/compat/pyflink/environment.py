@@ -21,6 +21,7 @@ from funken.compat.pyflink.backends import (
 from funken.compat.pyflink.dependencies import ComesBack, Dependencies, shipped
 from funken.compat.pyflink.jars import stand_in
 from funken.compat.pyflink.jobs import JobClient, JobExecutionResult
+from funken.compat.pyflink.members import ignores, sets
 from funken.compat.pyflink.plan_json import flink_json
 from funken.compat.pyflink.resources import RestartStrategies, TimeCharacteristic
 from funken.compat.pyflink.settings import CheckpointConfig, CheckpointingMode, Configuration, ExecutionConfig
@@ -160,10 +161,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         """Return False: such operators are not chained."""
         return False
 
-    def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
-        """Remember it; there is no changelog."""
-        self._remembered["changelog"] = enabled
-        return self
+    enable_changelog_state_backend = sets("_remembered.changelog", "enabled", "Remember it; there is no changelog.")
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
         """Return the setting."""
@@ -187,9 +185,9 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         """Remember it for ``get_default_local_parallelism``; ``set_parallelism`` decides."""
         self._remembered["local parallelism"] = parallelism
 
-    def register_slot_sharing_group(self, slot_sharing_group: Any) -> StreamExecutionEnvironment:
-        """Accept the resources of a group; the name alone counts."""
-        return self
+    register_slot_sharing_group = ignores(
+        "slot_sharing_group", "Accept the resources of a group; the name alone counts."
+    )
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
         """Carry a file to the workers; functions find it under its name, in their working folder."""
@@ -318,4 +316,4 @@ def _warn_of_own_keys(configuration: Configuration) -> None:
         warn(f"option {key!r} is neither Flink's nor Funken's and has no effect.{meant}")
 
 
-__all__ = ["RuntimeExecutionMode", "StreamExecutionEnvironment"]
+__all__ = ["RuntimeExecutionMode"]

@@ -14,6 +14,10 @@ JavaException = JobExecutionError
 """PyFlink's exception for an error of Flink's; here, a job that failed."""
 
 
+def _named(name: str, base: type, doc: str) -> Any:
+    return type(name, (base,), {"__module__": __name__, "__doc__": doc})
+
+
 class _Stability:
     """A decorator that says how settled something is, and changes nothing."""
 
@@ -25,24 +29,11 @@ class _Stability:
         return decorated
 
 
-class Public(_Stability):
-    """Settled."""
-
-
-class PublicEvolving(_Stability):
-    """Meant for users, not settled."""
-
-
-class Experimental(_Stability):
-    """May go."""
-
-
-class Internal(_Stability):
-    """Not meant for users."""
-
-
-class Deprecated(_Stability):
-    """On its way out."""
+Public = _named("Public", _Stability, "Settled.")
+PublicEvolving = _named("PublicEvolving", _Stability, "Meant for users, not settled.")
+Experimental = _named("Experimental", _Stability, "May go.")
+Internal = _named("Internal", _Stability, "Not meant for users.")
+Deprecated = _named("Deprecated", _Stability, "On its way out.")
 
 
 def install_exception_handler() -> None:
@@ -123,28 +114,8 @@ ValidationException = InvalidTable
 
 
 __all__ = [
-    "CatalogException",
-    "CatalogNotExistException",
-    "DatabaseAlreadyExistException",
-    "DatabaseNotEmptyException",
-    "DatabaseNotExistException",
-    "Deprecated",
-    "Experimental",
-    "FunctionAlreadyExistException",
-    "FunctionNotExistException",
-    "Internal",
     "JavaException",
-    "ModelAlreadyExistException",
-    "ModelNotExistException",
-    "PartitionAlreadyExistsException",
-    "PartitionNotExistException",
-    "PartitionSpecInvalidException",
-    "Public",
-    "PublicEvolving",
-    "TableAlreadyExistException",
     "TableException",
-    "TableNotExistException",
-    "TableNotPartitionedException",
     "ValidationException",
     "capture_java_exception",
     "install_exception_handler",

@@ -7,6 +7,7 @@ from typing import Any
 
 from funken.compat.pyflink.adoption import not_yet
 from funken.compat.pyflink.formats import CsvSettings
+from funken.compat.pyflink.members import puts, sets
 from funken.compat.pyflink.types import info_of
 from funken.connectors.files import arrow_files, avro_files, csv_files
 from funken.connectors.formats import avro_schema, csv_schema
@@ -75,50 +76,23 @@ class CsvSchemaBuilder(CsvSettings):
         self._columns.append((name, kind))
         return self
 
-    def set_column_separator(self, char: str) -> CsvSchemaBuilder:
-        """Set the text between columns."""
-        self._set("delimiter", char)
-        return self
-
-    def set_quote_char(self, char: str) -> CsvSchemaBuilder:
-        """Set the quotes of fields."""
-        self._set("quote", char)
-        return self
-
-    def disable_quote_char(self) -> CsvSchemaBuilder:
-        """Give quotes no meaning."""
-        self._set("quote", None)
-        return self
-
-    def set_escape_char(self, char: str) -> CsvSchemaBuilder:
-        """Set the letter that takes the meaning of the next character."""
-        self._set("escape", char)
-        return self
-
-    def disable_escape_char(self) -> CsvSchemaBuilder:
-        """Give escapes no meaning."""
-        self._set("escape", None)
-        return self
-
-    def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
-        """Set how ``None`` is written."""
-        self._set("null_literal", null_value)
-        return self
-
-    def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
-        """Write the names of columns in the first line, and read none in it: columns are in the order of the schema."""
-        self._header = use
-        return self
-
-    def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
-        """Leave out the first row of every file, after its header."""
-        self._skip_first = skip
-        return self
-
-    def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
-        """Let files fail whose header has not the names of the schema, in its order."""
-        self._strict = strict
-        return self
+    set_column_separator = sets("_options.delimiter", "char", "Set the text between columns.")
+    set_quote_char = sets("_options.quote", "char", "Set the quotes of fields.")
+    disable_quote_char = puts("_options.quote", None, "Give quotes no meaning.")
+    set_escape_char = sets("_options.escape", "char", "Set the letter that takes the meaning of the next character.")
+    disable_escape_char = puts("_options.escape", None, "Give escapes no meaning.")
+    set_null_value = sets("_options.null_literal", "null_value", "Set how ``None`` is written.")
+    set_use_header = sets(
+        "_header",
+        "use=True",
+        "Write the names of columns in the first line, and read none in it: columns are in the order of the schema.",
+    )
+    set_skip_first_data_row = sets(
+        "_skip_first", "skip=True", "Leave out the first row of every file, after its header."
+    )
+    set_strict_headers = sets(
+        "_strict", "strict=True", "Let files fail whose header has not the names of the schema, in its order."
+    )
 
     def build(self) -> CsvSchema:
         """Return the schema."""
@@ -251,20 +225,4 @@ _WHY = "write rows with FileSink.for_row_format() or a format of files with for_
 BulkWriterFactory = not_yet("BulkWriterFactory", _WHY, __name__)
 RowDataBulkWriterFactory = not_yet("RowDataBulkWriterFactory", _WHY, __name__)
 
-__all__ = [
-    "AvroBulkWriters",
-    "AvroInputFormat",
-    "AvroParquetReaders",
-    "AvroParquetWriters",
-    "AvroSchema",
-    "BulkWriterFactory",
-    "CsvBulkWriters",
-    "CsvReaderFormat",
-    "CsvSchema",
-    "CsvSchemaBuilder",
-    "GenericRecordAvroTypeInfo",
-    "OrcBulkWriters",
-    "ParquetBulkWriters",
-    "ParquetColumnarRowInputFormat",
-    "RowDataBulkWriterFactory",
-]
+__all__ = ["AvroSchema"]

@@ -18,9 +18,8 @@ from typing import Any
 # ---- PyFlink's modules, and which of Funken's hold what is in them. This table is the surface of the compatibility
 # layer.
 #
-# A PyFlink module has all public names (``__all__``) of the modules listed for it, which may be more than in
-# PyFlink. A module of PyFlink's also has what it imports from others (``pyflink.datastream.window.Time``):
-# ``passed_on`` finds such names.
+# A PyFlink module has all public names of the modules listed for it, which may be more than in PyFlink. A module of
+# PyFlink's also has what it imports from others (``pyflink.datastream.window.Time``): ``passed_on`` finds such names.
 
 
 _HERE = "funken.compat.pyflink."
@@ -150,6 +149,24 @@ def sources(name: str) -> list[str] | None:
     return None if found is None else [each if each.startswith("funken.") else _HERE + each for each in found]
 
 
+def public_names(name: str) -> dict[str, Any]:
+    """Return the public names of a module of Funken, with their values: those in its ``__all__``.
+
+    A module of this layer has its own classes, too. Its ``PASSED_ON`` lists names of other modules, by the module.
+
+    >>> sorted(public_names("funken.compat.pyflink.metrics"))
+    ['Counter', 'Distribution', 'Meter', 'Metric', 'MetricGroup']
+    """
+    module = importlib.import_module(name)
+    names = {public: getattr(module, public) for public in getattr(module, "__all__", ())}
+    if name.startswith(_HERE):
+        own = (value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name)
+        names |= {value.__name__: value for value in own if not value.__name__.startswith("_")}
+    for home, passed in getattr(module, "PASSED_ON", {}).items():
+        names |= {public: getattr(importlib.import_module(home), public) for public in passed.split()}
+    return names
+
+
 def refusal(name: str) -> str | None:
     """Return the reason for which a PyFlink module cannot be there, if it is one of those.
 
@@ -202,17 +219,16 @@ class PyFlinkFinder(MetaPathFinder, Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Fill a module with the public names of those it is made of."""
         for name in sources(module.__name__) or ():
-            source = importlib.import_module(name)
-            vars(module).update({public: getattr(source, public) for public in source.__all__})
+            vars(module).update(public_names(name))
         module.__doc__ = f"{module.__name__}, by Funken."
 
         def imported(name: str) -> Any:
             """Return a name that PyFlink's module imports from another one."""
             if not name.startswith("_") and sources(f"{module.__name__}.{name}") is None:
-                for source in map(importlib.import_module, passed_on(module.__name__)):
-                    if name in source.__all__:
-                        vars(module)[name] = getattr(source, name)
-                        return vars(module)[name]
+                for names in map(public_names, passed_on(module.__name__)):
+                    if name in names:
+                        vars(module)[name] = names[name]
+                        return names[name]
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
 
         module.__getattr__ = imported  # type: ignore[method-assign]

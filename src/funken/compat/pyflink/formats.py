@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from funken.compat.pyflink.adoption import refuse
+from funken.compat.pyflink.members import puts, refuses, sets
 from funken.connectors import schemas
 from funken.connectors.files.part_files import Encoder
 from funken.connectors.formats import avro_schema, csv_schema
@@ -104,17 +105,11 @@ class _Settings:
         self._ignore = False
         self._options: dict[str, Any] = {}
 
-    def with_type_info(self, type_info: Any) -> Any:
-        """Set the type of the rows."""
-        self._type_info = type_info
-        return self
+    with_type_info = sets("_type_info", "type_info", "Set the type of the rows.")
 
     type_info = with_type_info
 
-    def ignore_parse_errors(self) -> Any:
-        """Drop messages that cannot be parsed."""
-        self._ignore = True
-        return self
+    ignore_parse_errors = puts("_ignore", True, "Drop messages that cannot be parsed.")
 
 
 class _Lenient(DeserializationSchema):
@@ -160,14 +155,13 @@ class JsonRowDeserializationSchema(_Lenient):
     class Builder(_Settings):
         """Describes one."""
 
-        def fail_on_missing_field(self) -> Any:
-            """Fail for an object without a field of the type."""
-            self._options["strict"] = True
-            return self
-
-        def json_schema(self, json_schema: str) -> Any:
-            """Raise: types are declared with ``Types``."""
-            refuse("json_schema()", "Declare the rows with type_info(Types.ROW_NAMED(...)).")
+        fail_on_missing_field = puts("_options.strict", True, "Fail for an object without a field of the type.")
+        json_schema = refuses(
+            "json_schema",
+            "json_schema()",
+            "Declare the rows with type_info(Types.ROW_NAMED(...)).",
+            "Raise: types are declared with ``Types``.",
+        )
 
         def build(self) -> JsonRowDeserializationSchema:
             """Return the schema."""
@@ -225,38 +219,20 @@ class CsvSettings(_Settings):
         self._options[name] = value
         return self
 
-    def set_field_delimiter(self, delimiter: str) -> Any:
-        """Set the text between fields."""
-        return self._set("delimiter", delimiter)
-
-    def set_array_element_delimiter(self, delimiter: str) -> Any:
-        """Set the text between the elements of a list."""
-        return self._set("array_delimiter", delimiter)
-
-    def set_quote_character(self, c: str) -> Any:
-        """Set the quotes of fields."""
-        return self._set("quote", c)
-
-    def disable_quote_character(self) -> Any:
-        """Give quotes no meaning."""
-        return self._set("quote", None)
-
-    def set_escape_character(self, c: str) -> Any:
-        """Set the letter that takes the meaning of the next character."""
-        return self._set("escape", c)
-
-    def set_null_literal(self, null_literal: str) -> Any:
-        """Set how ``None`` is written."""
-        return self._set("null_literal", null_literal)
+    set_field_delimiter = sets("_options.delimiter", "delimiter", "Set the text between fields.")
+    set_array_element_delimiter = sets(
+        "_options.array_delimiter", "delimiter", "Set the text between the elements of a list."
+    )
+    set_quote_character = sets("_options.quote", "c", "Set the quotes of fields.")
+    disable_quote_character = puts("_options.quote", None, "Give quotes no meaning.")
+    set_escape_character = sets("_options.escape", "c", "Set the letter that takes the meaning of the next character.")
+    set_null_literal = sets("_options.null_literal", "null_literal", "Set how ``None`` is written.")
 
     def set_allow_comments(self, allow_comments: bool = True) -> Any:
         """Skip lines that begin with ``#``."""
         return self._set("comment", "#" if allow_comments else None)
 
-    def set_ignore_parse_errors(self, ignore_parse_errors: bool = True) -> Any:
-        """Drop lines that cannot be parsed."""
-        self._ignore = ignore_parse_errors
-        return self
+    set_ignore_parse_errors = sets("_ignore", "ignore_parse_errors=True", "Drop lines that cannot be parsed.")
 
     def csv_schema(self) -> csv_schema.CsvSchema:
         return csv_schema.CsvSchema(self._type_info, **self._options)
@@ -291,18 +267,9 @@ class CsvRowSerializationSchema(_Strict):
     class Builder(CsvSettings):
         """Describes one."""
 
-        def set_field_delimiter(self, c: str) -> Any:
-            """Set the text between fields."""
-            return self._set("delimiter", c)
-
-        def set_null_literal(self, s: str) -> Any:
-            """Set how ``None`` is written."""
-            return self._set("null_literal", s)
-
-        def set_line_delimiter(self, delimiter: str) -> Any:
-            """Set the end of messages."""
-            self._line = delimiter
-            return self
+        set_field_delimiter = sets("_options.delimiter", "c", "Set the text between fields.")
+        set_null_literal = sets("_options.null_literal", "s", "Set how ``None`` is written.")
+        set_line_delimiter = sets("_line", "delimiter", "Set the end of messages.")
 
         def disable_line_delimiter(self) -> Any:
             """Let messages end with their last field."""
@@ -369,17 +336,4 @@ def _avro(record_class: Any, schema: str | None) -> avro_schema.AvroSchema:
     return avro_schema.AvroSchema(schema)
 
 
-__all__ = [
-    "AvroRowDeserializationSchema",
-    "AvroRowSerializationSchema",
-    "ByteArraySchema",
-    "CsvRowDeserializationSchema",
-    "CsvRowSerializationSchema",
-    "DeserializationSchema",
-    "Encoder",
-    "JsonRowDeserializationSchema",
-    "JsonRowSerializationSchema",
-    "RowFieldExtractorSchema",
-    "SerializationSchema",
-    "SimpleStringSchema",
-]
+__all__ = ["Encoder"]

@@ -46,40 +46,49 @@ class Subscriptable:
         return cls
 
 
-def context(native_context: type) -> Any:
-    """Return a class to be named in signatures; instances are of the native class."""
-    return type(native_context.__name__, (Subscriptable, native_context), {"__slots__": (), "__module__": __name__})
+def subscriptable(native_class: type, doc: str | None = None, **members: Any) -> Any:
+    """Return a class of the same name that may be written with type parameters; a context is of the native class itself."""
+    found = {"__slots__": (), "__module__": __name__, "__doc__": doc, **members}
+    return type(native_class.__name__, (Subscriptable, native_class), found)
 
 
-_Context, _KeyedContext, _OnTimer = context(ProcessContext), context(KeyedContext), context(OnTimerContext)
-_WindowContext = context(ProcessWindowContext)
+_Context, _KeyedContext, _OnTimer = map(subscriptable, (ProcessContext, KeyedContext, OnTimerContext))
+_WindowContext = subscriptable(ProcessWindowContext)
 
 Function = native.Function
 KeyedStateStore = WindowState
-
-
-class MapFunction(Subscriptable, native.MapFunction):
-    """One record for each record."""
-
-
-class CoMapFunction(Subscriptable, native.CoMapFunction):
-    """Maps the records of two connected streams."""
-
-
-class FlatMapFunction(Subscriptable, native.FlatMapFunction):
-    """Any number of records for each record."""
-
-
-class CoFlatMapFunction(Subscriptable, native.CoFlatMapFunction):
-    """Any number of records for each record of two connected streams."""
+MapFunction = subscriptable(native.MapFunction, "One record for each record.")
+CoMapFunction = subscriptable(native.CoMapFunction, "Maps the records of two connected streams.")
+FlatMapFunction = subscriptable(native.FlatMapFunction, "Any number of records for each record.")
+CoFlatMapFunction = subscriptable(
+    native.CoFlatMapFunction, "Any number of records for each record of two connected streams."
+)
+AggregateFunction = subscriptable(native.AggregateFunction, "Aggregates records in an accumulator.")
+FilterFunction = subscriptable(native.FilterFunction, "Keeps some records.")
+Partitioner = subscriptable(native.Partitioner, "Chooses the subtask of a key.")
+AsyncFunction = subscriptable(async_io.AsyncFunction, "Asks for something, record by record.")
+ProcessFunction = subscriptable(native.ProcessFunction, "Sees each record with its timestamp.", Context=_Context)
+KeyedProcessFunction = subscriptable(
+    native.KeyedProcessFunction, "Sees each record of a key, with state and timers.",
+    Context=_KeyedContext, OnTimerContext=_OnTimer,
+)  # fmt: skip
+CoProcessFunction = subscriptable(
+    native.CoProcessFunction, "Sees the records of two connected streams.", Context=_Context
+)
+KeyedCoProcessFunction = subscriptable(
+    native.KeyedCoProcessFunction, "Sees the records of two connected keyed streams, with state and timers.",
+    Context=_KeyedContext, OnTimerContext=_OnTimer,
+)  # fmt: skip
+ProcessWindowFunction = subscriptable(
+    native.ProcessWindowFunction, "Sees all elements of a window of a key, with a context.", Context=_WindowContext
+)
+ProcessAllWindowFunction = subscriptable(
+    native.ProcessAllWindowFunction, "Sees all elements of a window, with a context.", Context=_WindowContext
+)
 
 
 class ReduceFunction(Subscriptable, native.ReduceFunction):
     """Joins two records into one."""
-
-
-class AggregateFunction(Subscriptable, native.AggregateFunction):
-    """Aggregates records in an accumulator."""
 
 
 class KeySelector(Subscriptable, native.KeySelector):
@@ -99,58 +108,12 @@ class NullByteKeySelector(KeySelector):
         return 0
 
 
-class FilterFunction(Subscriptable, native.FilterFunction):
-    """Keeps some records."""
-
-
-class Partitioner(Subscriptable, native.Partitioner):
-    """Chooses the subtask of a key."""
-
-
-class ProcessFunction(Subscriptable, native.ProcessFunction):
-    """Sees each record with its timestamp."""
-
-    Context = _Context
-
-
-class KeyedProcessFunction(Subscriptable, native.KeyedProcessFunction):
-    """Sees each record of a key, with state and timers."""
-
-    Context = _KeyedContext
-    OnTimerContext = _OnTimer
-
-
-class CoProcessFunction(Subscriptable, native.CoProcessFunction):
-    """Sees the records of two connected streams."""
-
-    Context = _Context
-
-
-class KeyedCoProcessFunction(Subscriptable, native.KeyedCoProcessFunction):
-    """Sees the records of two connected keyed streams, with state and timers."""
-
-    Context = _KeyedContext
-    OnTimerContext = _OnTimer
-
-
 class WindowFunction(Subscriptable, native.WindowFunction):
     """Sees all elements of a window of a key."""
 
 
 class AllWindowFunction(Subscriptable, native.AllWindowFunction):
     """Sees all elements of a window."""
-
-
-class ProcessWindowFunction(Subscriptable, native.ProcessWindowFunction):
-    """Sees all elements of a window of a key, with a context."""
-
-    Context = _WindowContext
-
-
-class ProcessAllWindowFunction(Subscriptable, native.ProcessAllWindowFunction):
-    """Sees all elements of a window, with a context."""
-
-    Context = _WindowContext
 
 
 class PassThroughWindowFunction(WindowFunction):
@@ -184,9 +147,9 @@ class PassThroughAllWindowFunction(AllWindowFunction):
 class BaseBroadcastProcessFunction(Subscriptable, native.Function):
     """The base of both broadcast functions: the names of their contexts."""
 
-    BaseContext = context(BroadcastContext)
-    Context = context(BroadcastContext)
-    ReadOnlyContext = context(ReadOnlyContext)
+    BaseContext = subscriptable(BroadcastContext)
+    Context = subscriptable(BroadcastContext)
+    ReadOnlyContext = subscriptable(ReadOnlyContext)
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, native.BroadcastProcessFunction):
@@ -196,12 +159,8 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, native.BroadcastPro
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, native.KeyedBroadcastProcessFunction):
     """The same with a keyed first stream."""
 
-    ReadOnlyContext = context(KeyedReadOnlyContext)
-    OnTimerContext = context(ReadOnlyOnTimerContext)
-
-
-class AsyncFunction(Subscriptable, async_io.AsyncFunction):
-    """Asks for something, record by record."""
+    ReadOnlyContext = subscriptable(KeyedReadOnlyContext)
+    OnTimerContext = subscriptable(ReadOnlyOnTimerContext)
 
 
 class JavaFunctionWrapper:
@@ -243,38 +202,11 @@ class SinkFunction(JavaFunctionWrapper):
 
 
 __all__ = [
-    "AggregateFunction",
-    "AllWindowFunction",
-    "AsyncFunction",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
-    "BaseBroadcastProcessFunction",
-    "BroadcastProcessFunction",
-    "CoFlatMapFunction",
-    "CoMapFunction",
-    "CoProcessFunction",
-    "FilterFunction",
-    "FlatMapFunction",
     "Function",
-    "JavaFunctionWrapper",
-    "KeySelector",
-    "KeyedBroadcastProcessFunction",
-    "KeyedCoProcessFunction",
-    "KeyedProcessFunction",
     "KeyedStateStore",
-    "MapFunction",
-    "NullByteKeySelector",
-    "Partitioner",
-    "PassThroughAllWindowFunction",
-    "PassThroughWindowFunction",
-    "ProcessAllWindowFunction",
-    "ProcessFunction",
-    "ProcessWindowFunction",
-    "ReduceFunction",
     "RuntimeContext",
-    "SinkFunction",
-    "SourceFunction",
     "TimeDomain",
     "TimerService",
-    "WindowFunction",
 ]

@@ -76,8 +76,6 @@ class InputFormat(JavaObjectWrapper):
 
 
 __all__ = [
-    "InputFormat",
-    "JavaObjectWrapper",
     "add_jars_to_context_class_loader",
     "get_field_value",
     "get_gateway",

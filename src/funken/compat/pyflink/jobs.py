@@ -79,4 +79,4 @@ class JobClient(native.JobClient):
         return CompletableFuture.of({})
 
 
-__all__ = ["CloseableIterator", "CompletableFuture", "JobClient", "JobExecutionResult", "JobID", "JobStatus"]
+__all__ = ["CloseableIterator", "CompletableFuture", "JobStatus"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from funken.compat.pyflink.members import ignores, sets
 from funken.connectors.kinesis import FirehoseSink, KinesisConnection, KinesisSink, KinesisSource, random_key
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema, SimpleStringSchema
 from funken.errors import InvalidConfiguration
@@ -65,24 +66,23 @@ class PartitionKeyGenerator:
     True
     """
 
+    _key: str | None = None
+
     def __call__(self, record: Any) -> str:
         """Return the key of a record."""
-        return random_key(record)
+        return self._key or random_key(record)
 
     @staticmethod
     def fixed() -> PartitionKeyGenerator:
         """Send all records of a subtask to one shard."""
-        return _FixedKey()
+        generator = PartitionKeyGenerator()
+        generator._key = "funken"
+        return generator
 
     @staticmethod
     def random() -> PartitionKeyGenerator:
         """Spread records over all shards."""
         return PartitionKeyGenerator()
-
-
-class _FixedKey(PartitionKeyGenerator):
-    def __call__(self, record: Any) -> str:
-        return "funken"
 
 
 class FlinkKinesisConsumer:
@@ -97,17 +97,13 @@ class FlinkKinesisConsumer:
         self._streams = (streams,) if isinstance(streams, str) else tuple(streams)
         self._schema, self._properties = deserializer, dict(config_props)
 
-    def set_shard_assigner(self, shard_assigner: Any) -> FlinkKinesisConsumer:
-        """Accept and ignore: shards are dealt out evenly."""
-        return self
-
-    def set_periodic_watermark_assigner(self, periodic_watermark_assigner: Any) -> FlinkKinesisConsumer:
-        """Accept and ignore; use ``assign_timestamps_and_watermarks``."""
-        return self
-
-    def set_watermark_tracker(self, watermark_tracker: Any) -> FlinkKinesisConsumer:
-        """Accept and ignore; use ``WatermarkStrategy.with_watermark_alignment``."""
-        return self
+    set_shard_assigner = ignores("shard_assigner", "Accept and ignore: shards are dealt out evenly.")
+    set_periodic_watermark_assigner = ignores(
+        "periodic_watermark_assigner", "Accept and ignore; use ``assign_timestamps_and_watermarks``."
+    )
+    set_watermark_tracker = ignores(
+        "watermark_tracker", "Accept and ignore; use ``WatermarkStrategy.with_watermark_alignment``."
+    )
 
     def as_source(self) -> KinesisSource:
         """Return the source that it stands for."""
@@ -128,39 +124,25 @@ class _SinkBuilder:
         self._properties: Mapping[str, Any] = {}
         self._more: dict[str, Any] = {}
 
-    def set_serialization_schema(self, serialization_schema: Any) -> Any:
-        """Set the schema that makes bytes of records."""
-        self._schema = serialization_schema
-        return self
-
-    def set_fail_on_error(self, fail_on_error: bool) -> Any:
-        """Accept and ignore: throttled records are sent again, and any other error fails the job."""
-        return self
+    set_serialization_schema = sets("_schema", "serialization_schema", "Set the schema that makes bytes of records.")
+    set_fail_on_error = ignores(
+        "fail_on_error", "Accept and ignore: throttled records are sent again, and any other error fails the job."
+    )
 
     def set_max_batch_size(self, max_batch_size: int) -> Any:
         """Set the most records of a request."""
         self._more["max_records"] = min(max_batch_size, _MOST_RECORDS)
         return self
 
-    def set_max_in_flight_requests(self, max_in_flight_requests: int) -> Any:
-        """Accept and ignore: a subtask has one request in flight."""
-        return self
-
-    def set_max_buffered_requests(self, max_buffered_requests: int) -> Any:
-        """Accept and ignore: records are sent as they come."""
-        return self
-
-    def set_max_batch_size_in_bytes(self, max_batch_size_in_bytes: int) -> Any:
-        """Accept and ignore: a request has 4 MB at most."""
-        return self
-
-    def set_max_time_in_buffer_ms(self, max_time_in_buffer_ms: int) -> Any:
-        """Accept and ignore: records are sent as they come."""
-        return self
-
-    def set_max_record_size_in_bytes(self, max_record_size_in_bytes: int) -> Any:
-        """Accept and ignore: a record has 1 MB at most, as the service has it."""
-        return self
+    set_max_in_flight_requests = ignores(
+        "max_in_flight_requests", "Accept and ignore: a subtask has one request in flight."
+    )
+    set_max_buffered_requests = ignores("max_buffered_requests", "Accept and ignore: records are sent as they come.")
+    set_max_batch_size_in_bytes = ignores("max_batch_size_in_bytes", "Accept and ignore: a request has 4 MB at most.")
+    set_max_time_in_buffer_ms = ignores("max_time_in_buffer_ms", "Accept and ignore: records are sent as they come.")
+    set_max_record_size_in_bytes = ignores(
+        "max_record_size_in_bytes", "Accept and ignore: a record has 1 MB at most, as the service has it."
+    )
 
     def build(self) -> KinesisSink:
         """Return the sink."""
@@ -170,20 +152,13 @@ class _SinkBuilder:
 class KinesisStreamsSinkBuilder(_SinkBuilder):
     """Describes a sink of a data stream."""
 
-    def set_stream_name(self, stream_name: str) -> KinesisStreamsSinkBuilder:
-        """Set the stream."""
-        self._stream = stream_name
-        return self
-
-    def set_partition_key_generator(self, partition_key_generator: Any) -> KinesisStreamsSinkBuilder:
-        """Set the maker of keys of records: a ``PartitionKeyGenerator`` or a function."""
-        self._more["partition_key"] = partition_key_generator
-        return self
-
-    def set_kinesis_client_properties(self, kinesis_client_properties: Mapping[str, Any]) -> KinesisStreamsSinkBuilder:
-        """Set region, endpoint and keys."""
-        self._properties = kinesis_client_properties
-        return self
+    set_stream_name = sets("_stream", "stream_name", "Set the stream.")
+    set_partition_key_generator = sets(
+        "_more.partition_key",
+        "partition_key_generator",
+        "Set the maker of keys of records: a ``PartitionKeyGenerator`` or a function.",
+    )
+    set_kinesis_client_properties = sets("_properties", "kinesis_client_properties", "Set region, endpoint and keys.")
 
 
 class KinesisFirehoseSinkBuilder(_SinkBuilder):
@@ -191,17 +166,8 @@ class KinesisFirehoseSinkBuilder(_SinkBuilder):
 
     _kind = FirehoseSink
 
-    def set_delivery_stream_name(self, delivery_stream_name: str) -> KinesisFirehoseSinkBuilder:
-        """Set the delivery stream."""
-        self._stream = delivery_stream_name
-        return self
-
-    def set_firehose_client_properties(
-        self, firehose_client_properties: Mapping[str, Any]
-    ) -> KinesisFirehoseSinkBuilder:
-        """Set region, endpoint and keys."""
-        self._properties = firehose_client_properties
-        return self
+    set_delivery_stream_name = sets("_stream", "delivery_stream_name", "Set the delivery stream.")
+    set_firehose_client_properties = sets("_properties", "firehose_client_properties", "Set region, endpoint and keys.")
 
 
 class KinesisStreamsSink(KinesisSink):
@@ -226,16 +192,3 @@ class KinesisFirehoseSink(FirehoseSink):
     def builder() -> KinesisFirehoseSinkBuilder:
         """Return a builder."""
         return KinesisFirehoseSinkBuilder()
-
-
-__all__ = [
-    "FlinkKinesisConsumer",
-    "KinesisDeserializationSchema",
-    "KinesisFirehoseSink",
-    "KinesisFirehoseSinkBuilder",
-    "KinesisShardAssigner",
-    "KinesisStreamsSink",
-    "KinesisStreamsSinkBuilder",
-    "PartitionKeyGenerator",
-    "WatermarkTracker",
-]

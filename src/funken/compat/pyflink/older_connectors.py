@@ -10,11 +10,11 @@ import enum
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from funken.compat.pyflink.connectors import InPlace
+from funken.compat.pyflink.connectors import in_place
+from funken.compat.pyflink.members import gets, ignores, replaces
 from funken.connectors.kafka import sink as kafka_sink
 from funken.connectors.kafka import source as kafka_source
 from funken.connectors.kafka.enumerator import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
@@ -24,7 +24,7 @@ from funken.connectors.sink import DeliveryGuarantee
 from funken.connectors.sql import EngineDatabase, SqlDatabase, SqliteDatabase, SqlSink
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
-from funken.io.durations import DurationLike, duration_ms
+from funken.io.durations import duration_ms
 
 # ---- Kafka
 
@@ -88,9 +88,9 @@ class FlinkKafkaConsumerBase:
         self._starting = self._group_offsets()
         return self
 
-    def disable_filter_restored_partitions_with_subscribed_topics(self) -> FlinkKafkaConsumerBase:
-        """Accept and ignore: partitions of a checkpoint are read on."""
-        return self
+    disable_filter_restored_partitions_with_subscribed_topics = ignores(
+        "", "Accept and ignore: partitions of a checkpoint are read on."
+    )
 
     def get_produced_type(self) -> Any:
         """Return the type of the schema, if it has one."""
@@ -138,9 +138,9 @@ class FlinkKafkaProducerBase:
         self._properties = dict(producer_config or {})
         self._semantic = semantic
 
-    def set_log_failures_only(self, log_failures_only: bool) -> FlinkKafkaProducerBase:
-        """Accept and ignore: a record that cannot be written fails the job."""
-        return self
+    set_log_failures_only = ignores(
+        "log_failures_only", "Accept and ignore: a record that cannot be written fails the job."
+    )
 
     def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducerBase:
         """Wait for sent messages when a checkpoint is made, or guarantee nothing."""
@@ -148,9 +148,9 @@ class FlinkKafkaProducerBase:
             self._semantic = Semantic.NONE
         return self
 
-    def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> FlinkKafkaProducerBase:
-        """Accept and ignore: records carry their timestamps."""
-        return self
+    set_write_timestamp_to_kafka = ignores(
+        "write_timestamp_to_kafka", "Accept and ignore: records carry their timestamps."
+    )
 
     def as_sink(self) -> kafka_sink.KafkaSink:
         """Return the sink that it stands for."""
@@ -181,9 +181,9 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         _superseded("FlinkKafkaProducer", "a KafkaSink, as of KafkaSink.builder()")
         super().__init__(topic, serialization_schema, producer_config, semantic)
 
-    def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
-        """Accept and ignore: a transaction that has timed out fails the restore, and the error names the loss."""
-        return self
+    ignore_failures_after_transaction_timeout = ignores(
+        "", "Accept and ignore: a transaction that has timed out fails the restore, and the error names the loss."
+    )
 
 
 # ---- JDBC
@@ -204,42 +204,20 @@ class JdbcConnectionOptions:
     user_name: str | None = None
     password: str | None = None
 
-    def with_url(self, url: str) -> JdbcConnectionOptions:
-        """Set the JDBC URL."""
-        return replace(self, url=url)
-
-    def with_driver_name(self, driver_name: str) -> JdbcConnectionOptions:
-        """Remember the driver's class; nothing uses it."""
-        return replace(self, driver_name=driver_name)
-
-    def with_user_name(self, user_name: str) -> JdbcConnectionOptions:
-        """Set the user."""
-        return replace(self, user_name=user_name)
-
-    def with_password(self, password: str) -> JdbcConnectionOptions:
-        """Set the password."""
-        return replace(self, password=password)
+    with_url = replaces("url", "url", "Set the JDBC URL.")
+    with_driver_name = replaces("driver_name", "driver_name", "Remember the driver's class; nothing uses it.")
+    with_user_name = replaces("user_name", "user_name", "Set the user.")
+    with_password = replaces("password", "password", "Set the password.")
 
     def build(self) -> JdbcConnectionOptions:
         """Return the options; raises ``InvalidConfiguration`` for a URL of no database that is known."""
         self.database()
         return self
 
-    def get_db_url(self) -> str:
-        """Return the URL."""
-        return self.url
-
-    def get_driver_name(self) -> str | None:
-        """Return the driver's class."""
-        return self.driver_name
-
-    def get_user_name(self) -> str | None:
-        """Return the user."""
-        return self.user_name
-
-    def get_password(self) -> str | None:
-        """Return the password."""
-        return self.password
+    get_db_url = gets("url", "Return the URL.")
+    get_driver_name = gets("driver_name", "Return the driver's class.")
+    get_user_name = gets("user_name", "Return the user.")
+    get_password = gets("password", "Return the password.")
 
     def __repr__(self) -> str:
         return f"JdbcConnectionOptions({self.url.partition('?')[0]!r})"
@@ -265,14 +243,9 @@ class JdbcConnectionOptions:
 _DIALECTS = {"postgresql": "postgresql", "mysql": "mysql+pymysql", "mariadb": "mysql+pymysql"}
 
 
-class _ConnectionBuilder(InPlace, of=JdbcConnectionOptions):
-    """Describes how a database is reached."""
-
-    def __init__(self) -> None:
-        super().__init__(JdbcConnectionOptions())
-
-
-JdbcConnectionOptions.JdbcConnectionOptionsBuilder = _ConnectionBuilder  # type: ignore[attr-defined]
+JdbcConnectionOptions.JdbcConnectionOptionsBuilder = in_place(  # type: ignore[attr-defined]
+    JdbcConnectionOptions, "Describes how a database is reached."
+)
 
 
 @dataclass(frozen=True)
@@ -297,45 +270,22 @@ class JdbcExecutionOptions:
     @staticmethod
     def builder() -> Any:
         """Start to describe others."""
-        return _ExecutionBuilder()
+        return JdbcExecutionOptions.Builder()  # type: ignore[attr-defined]
 
-    def with_batch_size(self, size: int) -> JdbcExecutionOptions:
-        """Write at most so many rows in a transaction."""
-        return replace(self, batch_size=size)
-
-    def with_batch_interval_ms(self, interval_ms: DurationLike) -> JdbcExecutionOptions:
-        """Remember a time; rows do not wait."""
-        return replace(self, batch_interval_ms=duration_ms(interval_ms))
-
-    def with_max_retries(self, max_retries: int) -> JdbcExecutionOptions:
-        """Remember a number; transient errors are retried three times."""
-        return replace(self, max_retries=max_retries)
-
-    def build(self) -> JdbcExecutionOptions:
-        """Return the options."""
-        return self
-
-    def get_batch_size(self) -> int:
-        """Return the highest number of rows in a transaction."""
-        return self.batch_size
-
-    def get_batch_interval_ms(self) -> int:
-        """Return the setting."""
-        return self.batch_interval_ms
-
-    def get_max_retries(self) -> int:
-        """Return the setting."""
-        return self.max_retries
+    with_batch_size = replaces("batch_size", "size", "Write at most so many rows in a transaction.")
+    with_batch_interval_ms = replaces(
+        "batch_interval_ms", "interval_ms", "Remember a time; rows do not wait.", duration_ms
+    )
+    with_max_retries = replaces(
+        "max_retries", "max_retries", "Remember a number; transient errors are retried three times."
+    )
+    build = ignores("", "Return the options.")
+    get_batch_size = gets("batch_size", "Return the highest number of rows in a transaction.")
+    get_batch_interval_ms = gets("batch_interval_ms", "Return the setting.")
+    get_max_retries = gets("max_retries", "Return the setting.")
 
 
-class _ExecutionBuilder(InPlace, of=JdbcExecutionOptions):
-    """Describes how rows are written."""
-
-    def __init__(self) -> None:
-        super().__init__(JdbcExecutionOptions())
-
-
-JdbcExecutionOptions.Builder = _ExecutionBuilder  # type: ignore[attr-defined]
+JdbcExecutionOptions.Builder = in_place(JdbcExecutionOptions, "Describes how rows are written.")  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -407,15 +357,3 @@ class JdbcSink:
             batch_size=(jdbc_execution_options or JdbcExecutionOptions()).batch_size,
             statement=sql,
         )
-
-
-__all__ = [
-    "FlinkKafkaConsumer",
-    "FlinkKafkaConsumerBase",
-    "FlinkKafkaProducer",
-    "FlinkKafkaProducerBase",
-    "JdbcConnectionOptions",
-    "JdbcExecutionOptions",
-    "JdbcSink",
-    "Semantic",
-]

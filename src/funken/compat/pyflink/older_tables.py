@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from funken.compat.pyflink.adoption import refuse
+from funken.compat.pyflink.members import gets, ignores, puts, sets
 from funken.errors import InvalidProgram
 from funken.table.connectors.options import KEYS_BEFORE, OLD_CSV
 from funken.table.descriptors import TableDescriptor
@@ -56,29 +57,26 @@ class Rowtime(Descriptor):
         self._properties |= {"rowtime.timestamps.type": "from-field", "rowtime.timestamps.from": field_name}
         return self
 
-    def timestamps_from_source(self) -> Rowtime:
-        """Keep the timestamps of the source."""
-        self._properties["rowtime.timestamps.type"] = "from-source"
-        return self
+    timestamps_from_source = puts(
+        "_properties.rowtime.timestamps.type", "from-source", "Keep the timestamps of the source."
+    )
 
     def timestamps_from_extractor(self, extractor: str) -> Rowtime:
         """Raise: extractors are Java classes."""
         refuse(f"timestamps_from_extractor({extractor!r})", "Declare a computed column with WATERMARK FOR it.")
 
-    def watermarks_periodic_ascending(self) -> Rowtime:
-        """Let watermarks follow a column that ascends."""
-        self._properties["rowtime.watermarks.type"] = "periodic-ascending"
-        return self
+    watermarks_periodic_ascending = puts(
+        "_properties.rowtime.watermarks.type", "periodic-ascending", "Let watermarks follow a column that ascends."
+    )
 
     def watermarks_periodic_bounded(self, delay: int) -> Rowtime:
         """Let watermarks follow with a delay (ms)."""
         self._properties |= {"rowtime.watermarks.type": "periodic-bounded", "rowtime.watermarks.delay": str(delay)}
         return self
 
-    def watermarks_from_source(self) -> Rowtime:
-        """Keep the watermarks of the source."""
-        self._properties["rowtime.watermarks.type"] = "from-source"
-        return self
+    watermarks_from_source = puts(
+        "_properties.rowtime.watermarks.type", "from-source", "Keep the watermarks of the source."
+    )
 
     def watermarks_from_strategy(self, strategy: str) -> Rowtime:
         """Raise: strategies are Java classes."""
@@ -187,6 +185,20 @@ class _Options(Descriptor):
         return self.to_properties()
 
 
+class _Named(_Options):
+    """A descriptor with properties of any name."""
+
+    def property(self, key: str, value: str) -> Any:
+        """Set a property."""
+        raise NotImplementedError
+
+    def properties(self, property_dict: Mapping[str, str]) -> Any:
+        """Set properties."""
+        for key, value in property_dict.items():
+            self.property(key, value)
+        return self
+
+
 class FileSystem(_Options):
     """Files."""
 
@@ -197,13 +209,10 @@ class FileSystem(_Options):
         if path is not None:
             self.path(path)
 
-    def path(self, path_str: str) -> FileSystem:
-        """Set the path."""
-        self._properties["path"] = path_str
-        return self
+    path = sets("_properties.path", "path_str", "Set the path.")
 
 
-class Kafka(_Options):
+class Kafka(_Named):
     """A topic of Kafka."""
 
     name = "kafka"
@@ -227,20 +236,8 @@ class Kafka(_Options):
         elif start_from_timestamp is not None:
             self.start_from_timestamp(start_from_timestamp)
 
-    def version(self, version: str) -> Kafka:
-        """Accept and ignore: there is one client."""
-        return self
-
-    def topic(self, topic: str) -> Kafka:
-        """Set the topic."""
-        self._properties["topic"] = topic
-        return self
-
-    def properties(self, property_dict: Mapping[str, str]) -> Kafka:
-        """Set properties of the client."""
-        for key, value in property_dict.items():
-            self.property(key, value)
-        return self
+    version = ignores("version", "Accept and ignore: there is one client.")
+    topic = sets("_properties.topic", "topic", "Set the topic.")
 
     def property(self, key: str, value: str) -> Kafka:
         """Set a property of the client."""
@@ -248,17 +245,9 @@ class Kafka(_Options):
             self._properties[f"properties.{key}"] = str(value)
         return self
 
-    def start_from_earliest(self) -> Kafka:
-        """Begin with the oldest records."""
-        return self._start("earliest-offset")
-
-    def start_from_latest(self) -> Kafka:
-        """Begin with the records that come."""
-        return self._start("latest-offset")
-
-    def start_from_group_offsets(self) -> Kafka:
-        """Begin where the group stopped."""
-        return self._start("group-offsets")
+    start_from_earliest = puts("_properties.scan.startup.mode", "earliest-offset", "Begin with the oldest records.")
+    start_from_latest = puts("_properties.scan.startup.mode", "latest-offset", "Begin with the records that come.")
+    start_from_group_offsets = puts("_properties.scan.startup.mode", "group-offsets", "Begin where the group stopped.")
 
     def start_from_timestamp(self, timestamp: int) -> Kafka:
         """Begin with the records of a time (ms)."""
@@ -282,14 +271,10 @@ class Kafka(_Options):
         self._properties["scan.startup.mode"] = mode
         return self
 
-    def sink_partitioner_fixed(self) -> Kafka:
-        """Accept and ignore: the producer chooses partitions."""
-        return self
-
-    def sink_partitioner_round_robin(self) -> Kafka:
-        """Write to the partitions in turns."""
-        self._properties["sink.partitioner"] = "round-robin"
-        return self
+    sink_partitioner_fixed = ignores("", "Accept and ignore: the producer chooses partitions.")
+    sink_partitioner_round_robin = puts(
+        "_properties.sink.partitioner", "round-robin", "Write to the partitions in turns."
+    )
 
     def options(self) -> dict[str, str]:
         """Return the options; without a starting point those of the group, as in Flink."""
@@ -299,7 +284,7 @@ class Kafka(_Options):
         return found
 
 
-class CustomConnectorDescriptor(_Options):
+class CustomConnectorDescriptor(_Named):
     """Any connector by its name."""
 
     def __init__(self, type: str, version: int = 1, format_needed: bool = False) -> None:
@@ -312,14 +297,8 @@ class CustomConnectorDescriptor(_Options):
         self._properties[KEYS_BEFORE.get(named, named.removeprefix("connector."))] = value
         return self
 
-    def properties(self, property_dict: Mapping[str, str]) -> CustomConnectorDescriptor:
-        """Set options."""
-        for key, value in property_dict.items():
-            self.property(key, value)
-        return self
 
-
-class CustomFormatDescriptor(_Options):
+class CustomFormatDescriptor(_Named):
     """Any format by its name."""
 
     def __init__(self, type: str, version: int = 1) -> None:
@@ -329,12 +308,6 @@ class CustomFormatDescriptor(_Options):
     def property(self, key: str, value: str) -> CustomFormatDescriptor:
         """Set an option."""
         self._properties[re.sub(rf"^format\.({self.name}\.)?", "", key)] = value
-        return self
-
-    def properties(self, property_dict: Mapping[str, str]) -> CustomFormatDescriptor:
-        """Set options."""
-        for key, value in property_dict.items():
-            self.property(key, value)
         return self
 
 
@@ -356,61 +329,22 @@ class Csv(_Options):
             if value not in (None, False):
                 getattr(self, name)(*(() if value is True else (value,)))
 
-    def field_delimiter(self, delimiter: str) -> Csv:
-        """Set the text between values."""
-        self._properties["field-delimiter"] = delimiter
-        return self
-
-    def line_delimiter(self, delimiter: str) -> Csv:
-        """Accept and ignore: lines end as lines do."""
-        return self
-
-    def quote_character(self, quoteCharacter: str) -> Csv:
-        """Set the quotes of values."""
-        self._properties["quote-character"] = quoteCharacter
-        return self
-
-    def allow_comments(self) -> Csv:
-        """Leave out lines that begin with ``#``."""
-        self._properties["allow-comments"] = "true"
-        return self
-
-    def ignore_parse_errors(self) -> Csv:
-        """Leave out lines that cannot be read."""
-        self._properties["ignore-parse-errors"] = "true"
-        return self
-
-    def array_element_delimiter(self, delimiter: str) -> Csv:
-        """Set the text between the elements of arrays."""
-        self._properties["array-element-delimiter"] = delimiter
-        return self
-
-    def escape_character(self, escape_character: str) -> Csv:
-        """Set the letter that quotes a character."""
-        self._properties["escape-character"] = escape_character
-        return self
-
-    def null_literal(self, null_literal: str) -> Csv:
-        """Set the text of NULL."""
-        self._properties["null-literal"] = null_literal
-        return self
-
-    def schema(self, schema: Any) -> Csv:
-        """Accept and ignore: the columns are those of the table."""
-        return self
-
-    def derive_schema(self) -> Csv:
-        """Accept and ignore: the columns are those of the table."""
-        return self
-
-    def field(self, field_name: str, field_type: Any) -> Csv:
-        """Accept and ignore: the columns are those of the table."""
-        return self
-
-    def ignore_first_line(self) -> Csv:
-        """Leave out the first line of each file."""
-        self._properties["ignore-first-line"] = "true"
-        return self
+    field_delimiter = sets("_properties.field-delimiter", "delimiter", "Set the text between values.")
+    line_delimiter = ignores("delimiter", "Accept and ignore: lines end as lines do.")
+    quote_character = sets("_properties.quote-character", "quoteCharacter", "Set the quotes of values.")
+    allow_comments = puts("_properties.allow-comments", "true", "Leave out lines that begin with ``#``.")
+    ignore_parse_errors = puts("_properties.ignore-parse-errors", "true", "Leave out lines that cannot be read.")
+    array_element_delimiter = sets(
+        "_properties.array-element-delimiter", "delimiter", "Set the text between the elements of arrays."
+    )
+    escape_character = sets(
+        "_properties.escape-character", "escape_character", "Set the letter that quotes a character."
+    )
+    null_literal = sets("_properties.null-literal", "null_literal", "Set the text of NULL.")
+    schema = ignores("schema", "Accept and ignore: the columns are those of the table.")
+    derive_schema = ignores("", "Accept and ignore: the columns are those of the table.")
+    field = ignores("field_name, field_type", "Accept and ignore: the columns are those of the table.")
+    ignore_first_line = puts("_properties.ignore-first-line", "true", "Leave out the first line of each file.")
 
 
 class OldCsv(Csv):
@@ -451,17 +385,9 @@ class Json(_Options):
         self._properties["ignore-parse-errors"] = str(bool(ignore_parse_errors)).lower()
         return self
 
-    def json_schema(self, json_schema: str) -> Json:
-        """Accept and ignore: the columns are those of the table."""
-        return self
-
-    def schema(self, data_type: Any) -> Json:
-        """Accept and ignore: the columns are those of the table."""
-        return self
-
-    def derive_schema(self) -> Json:
-        """Accept and ignore: the columns are those of the table."""
-        return self
+    json_schema = ignores("json_schema", "Accept and ignore: the columns are those of the table.")
+    schema = ignores("data_type", "Accept and ignore: the columns are those of the table.")
+    derive_schema = ignores("", "Accept and ignore: the columns are those of the table.")
 
 
 class Avro(_Options):
@@ -469,13 +395,8 @@ class Avro(_Options):
 
     name = "avro"
 
-    def avro_schema(self, avro_schema: str) -> Avro:
-        """Accept and ignore: the columns are those of the table."""
-        return self
-
-    def record_class(self, record_class: str) -> Avro:
-        """Accept and ignore: the columns are those of the table."""
-        return self
+    avro_schema = ignores("avro_schema", "Accept and ignore: the columns are those of the table.")
+    record_class = ignores("record_class", "Accept and ignore: the columns are those of the table.")
 
 
 class Elasticsearch(_Options):
@@ -496,19 +417,9 @@ class ConnectTableDescriptor:
         self._format: _Options | None = None
         self._schema: Schema | None = None
 
-    def with_format(self, format_descriptor: _Options) -> ConnectTableDescriptor:
-        """Set the format."""
-        self._format = format_descriptor
-        return self
-
-    def with_schema(self, schema: Schema) -> ConnectTableDescriptor:
-        """Set the columns."""
-        self._schema = schema
-        return self
-
-    def in_append_mode(self) -> ConnectTableDescriptor:
-        """Accept: the planner knows which changes a query makes."""
-        return self
+    with_format = sets("_format", "format_descriptor", "Set the format.")
+    with_schema = sets("_schema", "schema", "Set the columns.")
+    in_append_mode = ignores("", "Accept: the planner knows which changes a query makes.")
 
     in_retract_mode = in_upsert_mode = in_append_mode
 
@@ -551,17 +462,9 @@ class TableSchema:
         """Return a copy."""
         return TableSchema(self._names, self._types)
 
-    def get_field_names(self) -> list[str]:
-        """Return the names of the columns."""
-        return list(self._names)
-
-    def get_field_data_types(self) -> list[LogicalType]:
-        """Return the types of the columns."""
-        return list(self._types)
-
-    def get_field_count(self) -> int:
-        """Return the number of columns."""
-        return len(self._names)
+    get_field_names = gets("_names", "Return the names of the columns.", list)
+    get_field_data_types = gets("_types", "Return the types of the columns.", list)
+    get_field_count = gets("_names", "Return the number of columns.", len)
 
     def get_field_name(self, field_index: int) -> str | None:
         """Return the name of a column; ``None`` if there is none."""
@@ -664,9 +567,7 @@ class CsvTableSource(TableSource):
         options = _old_csv({key: value for key, value in given.items() if value is not None})
         self._descriptor = _csv(source_path, field_names, field_types, options)
 
-    def descriptor(self) -> TableDescriptor:
-        """Return the descriptor of the table."""
-        return self._descriptor
+    descriptor = gets("_descriptor", "Return the descriptor of the table.")
 
 
 class CsvTableSink(TableSink):
@@ -678,29 +579,4 @@ class CsvTableSink(TableSink):
     ) -> None:  # fmt: skip
         self._descriptor = _csv(path, field_names, field_types, _old_csv({"field-delimiter": field_delimiter}))
 
-    def descriptor(self) -> TableDescriptor:
-        """Return the descriptor of the table."""
-        return self._descriptor
-
-
-__all__ = [
-    "Avro",
-    "ConnectTableDescriptor",
-    "Csv",
-    "CsvTableSink",
-    "CsvTableSource",
-    "CustomConnectorDescriptor",
-    "CustomFormatDescriptor",
-    "Descriptor",
-    "Elasticsearch",
-    "FileSystem",
-    "Json",
-    "Kafka",
-    "OldCsv",
-    "Rowtime",
-    "Schema",
-    "TableSchema",
-    "TableSink",
-    "TableSource",
-    "WriteMode",
-]
+    descriptor = gets("_descriptor", "Return the descriptor of the table.")

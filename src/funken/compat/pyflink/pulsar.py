@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from funken.compat.pyflink.adoption import NotInFunken
+from funken.compat.pyflink.members import ignores, sets
 from funken.connectors import pulsar
 from funken.connectors.pulsar import PulsarConnection, StartCursor, StopCursor, TopicRoutingMode
 from funken.connectors.schemas import SimpleStringSchema
-from funken.connectors.sink import DeliveryGuarantee
 from funken.errors import InvalidConfiguration
 
 _PLUGIN, _PARAMETERS = "pulsar.client.authPluginClassName", "pulsar.client.authParams"
@@ -29,15 +29,10 @@ class _Builder:
         self._schema: Any = SimpleStringSchema()
         self._config: dict[str, str] = {}
 
-    def set_admin_url(self, admin_url: str) -> Any:
-        """Set the address of the REST API, which is asked for the topics of a pattern."""
-        self._admin_url = admin_url
-        return self
-
-    def set_service_url(self, service_url: str) -> Any:
-        """Set the address of the brokers."""
-        self._service_url = service_url
-        return self
+    set_admin_url = sets(
+        "_admin_url", "admin_url", "Set the address of the REST API, which is asked for the topics of a pattern."
+    )
+    set_service_url = sets("_service_url", "service_url", "Set the address of the brokers.")
 
     def set_topics(self, topics: str | list[str]) -> Any:
         """Set the topics."""
@@ -109,29 +104,18 @@ class PulsarSourceBuilder(_Builder):
         self._start, self._stop = StartCursor.default_start_cursor(), StopCursor.never()
         self._bounded = False
 
-    def set_subscription_name(self, subscription_name: str) -> PulsarSourceBuilder:
-        """Set the subscription, which belongs to this job alone."""
-        self._subscription = subscription_name
-        return self
-
-    def set_topic_pattern(self, topic_pattern: str) -> PulsarSourceBuilder:
-        """Read the topics of a namespace whose names match."""
-        self._pattern = topic_pattern
-        return self
+    set_subscription_name = sets(
+        "_subscription", "subscription_name", "Set the subscription, which belongs to this job alone."
+    )
+    set_topic_pattern = sets("_pattern", "topic_pattern", "Read the topics of a namespace whose names match.")
 
     def set_consumer_name(self, consumer_name: str) -> PulsarSourceBuilder:
         """Set the name of the consumers; ``%s`` in it is left out."""
         self._consumer = re.sub(r"[-_ ]*%s", "", consumer_name)
         return self
 
-    def set_range_generator(self, range_generator: RangeGenerator) -> PulsarSourceBuilder:
-        """Accept ``RangeGenerator.full()``."""
-        return self
-
-    def set_start_cursor(self, start_cursor: StartCursor) -> PulsarSourceBuilder:
-        """Set where a new subscription begins."""
-        self._start = start_cursor
-        return self
+    set_range_generator = ignores("range_generator", "Accept ``RangeGenerator.full()``.")
+    set_start_cursor = sets("_start", "start_cursor", "Set where a new subscription begins.")
 
     def set_unbounded_stop_cursor(self, stop_cursor: StopCursor) -> PulsarSourceBuilder:
         """Set where partitions end, in a job that counts as unbounded."""
@@ -143,10 +127,9 @@ class PulsarSourceBuilder(_Builder):
         self._stop, self._bounded = stop_cursor, True
         return self
 
-    def set_deserialization_schema(self, deserialization_schema: Any) -> PulsarSourceBuilder:
-        """Set the schema that makes records of messages."""
-        self._schema = deserialization_schema
-        return self
+    set_deserialization_schema = sets(
+        "_schema", "deserialization_schema", "Set the schema that makes records of messages."
+    )
 
     def set_config_with_dict(self, config: Mapping[str, Any]) -> PulsarSourceBuilder:
         """Set options."""
@@ -207,14 +190,11 @@ class PulsarSinkBuilder(_Builder):
         self._more["producer_name"] = re.sub(r"[-_ ]*%s", "", producer_name)
         return self
 
-    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> PulsarSinkBuilder:
-        """Set the delivery guarantee."""
-        self._more["guarantee"] = delivery_guarantee
-        return self
-
-    def set_topic_routing_mode(self, topic_routing_mode: TopicRoutingMode) -> PulsarSinkBuilder:
-        """Accept going round; records of PyFlink have no key, so ``MESSAGE_KEY_HASH`` goes round as well."""
-        return self
+    set_delivery_guarantee = sets("_more.guarantee", "delivery_guarantee", "Set the delivery guarantee.")
+    set_topic_routing_mode = ignores(
+        "topic_routing_mode",
+        "Accept going round; records of PyFlink have no key, so ``MESSAGE_KEY_HASH`` goes round as well.",
+    )
 
     def set_topic_router(self, topic_router_class_name: str) -> PulsarSinkBuilder:
         """Refuse it: a router is a class of Java."""
@@ -223,10 +203,7 @@ class PulsarSinkBuilder(_Builder):
             "funken.connectors.pulsar.PulsarSink(router=...), a function of Python."
         )
 
-    def set_serialization_schema(self, serialization_schema: Any) -> PulsarSinkBuilder:
-        """Set the schema that makes messages of records."""
-        self._schema = serialization_schema
-        return self
+    set_serialization_schema = sets("_schema", "serialization_schema", "Set the schema that makes messages of records.")
 
     def delay_sending_message(self, message_delayer: MessageDelayer) -> PulsarSinkBuilder:
         """Let brokers deliver messages later."""
@@ -245,6 +222,7 @@ class PulsarSink(pulsar.PulsarSink):
     def builder() -> PulsarSinkBuilder:
         """Return a builder.
 
+        >>> from funken.connectors.sink import DeliveryGuarantee
         >>> builder = PulsarSink.builder().set_service_url("pulsar://localhost:6650").set_topics(["totals"])
         >>> builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build().guarantee.name
         'EXACTLY_ONCE'
@@ -252,14 +230,4 @@ class PulsarSink(pulsar.PulsarSink):
         return PulsarSinkBuilder()
 
 
-__all__ = [
-    "MessageDelayer",
-    "PulsarSink",
-    "PulsarSinkBuilder",
-    "PulsarSource",
-    "PulsarSourceBuilder",
-    "RangeGenerator",
-    "StartCursor",
-    "StopCursor",
-    "TopicRoutingMode",
-]
+__all__ = ["StartCursor", "StopCursor", "TopicRoutingMode"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from funken.compat.pyflink.members import gets, sets
 from funken.io.durations import DurationLike, duration_ms
 
 
@@ -26,25 +27,12 @@ class MemorySize:
         """Make a number of MiB."""
         return MemorySize(mebi_bytes << 20)
 
-    def get_bytes(self) -> int:
-        """Return the bytes."""
-        return self.bytes_size
+    get_bytes = gets("bytes_size", "Return the bytes.")
 
-    def get_kibi_bytes(self) -> int:
-        """Return the KiB."""
-        return self.bytes_size >> 10
-
-    def get_mebi_bytes(self) -> int:
-        """Return the MiB."""
-        return self.bytes_size >> 20
-
-    def get_gibi_bytes(self) -> int:
-        """Return the GiB."""
-        return self.bytes_size >> 30
-
-    def get_tebi_bytes(self) -> int:
-        """Return the TiB."""
-        return self.bytes_size >> 40
+    get_kibi_bytes = gets("bytes_size", "Return the KiB.", lambda size: size >> 10)
+    get_mebi_bytes = gets("bytes_size", "Return the MiB.", lambda size: size >> 20)
+    get_gibi_bytes = gets("bytes_size", "Return the GiB.", lambda size: size >> 30)
+    get_tebi_bytes = gets("bytes_size", "Return the TiB.", lambda size: size >> 40)
 
     def __str__(self) -> str:
         return f"{self.bytes_size} bytes"
@@ -70,15 +58,10 @@ class SlotSharingGroup:
     @staticmethod
     def builder(name: str) -> Builder:
         """Begin a group."""
-        return Builder(SlotSharingGroup(name))
+        return Builder(name)
 
-    def get_name(self) -> str:
-        """Return the name."""
-        return self.name
-
-    def get_cpu_cores(self) -> float | None:
-        """Return the cores."""
-        return self.cpu_cores
+    get_name = gets("name", "Return the name.")
+    get_cpu_cores = gets("cpu_cores", "Return the cores.")
 
     def get_task_heap_memory(self) -> MemorySize | None:
         """Return the memory on the heap."""
@@ -92,9 +75,7 @@ class SlotSharingGroup:
         """Return the managed memory."""
         return self.memory.get("managed")
 
-    def get_external_resources(self) -> dict[str, float]:
-        """Return the other resources."""
-        return dict(self.external)
+    get_external_resources = gets("external", "Return the other resources.", dict)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -106,50 +87,37 @@ class SlotSharingGroup:
 class Builder:
     """Describes a ``SlotSharingGroup``."""
 
-    def __init__(self, group: SlotSharingGroup) -> None:
-        self._group = group
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._cores: float | None = None
+        self._memory: dict[str, MemorySize] = {}
+        self._external: dict[str, float] = {}
 
-    def _memory(self, kind: str, size: MemorySize) -> Builder:
-        self._group = replace(self._group, memory={**self._group.memory, kind: size})
-        return self
-
-    def set_cpu_cores(self, cpu_cores: float) -> Builder:
-        """Set the cores."""
-        self._group = replace(self._group, cpu_cores=cpu_cores)
-        return self
-
-    def set_task_heap_memory(self, task_heap_memory: MemorySize) -> Builder:
-        """Set the memory on the heap."""
-        return self._memory("task_heap", task_heap_memory)
-
-    def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> Builder:
-        """Set the memory on the heap (MiB)."""
-        return self._memory("task_heap", MemorySize.of_mebi_bytes(task_heap_memory_mb))
-
-    def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> Builder:
-        """Set the memory off the heap."""
-        return self._memory("task_off_heap", task_off_heap_memory)
-
-    def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> Builder:
-        """Set the memory off the heap (MiB)."""
-        return self._memory("task_off_heap", MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
-
-    def set_managed_memory(self, managed_memory: MemorySize) -> Builder:
-        """Set the managed memory."""
-        return self._memory("managed", managed_memory)
-
-    def set_managed_memory_mb(self, managed_memory_mb: int) -> Builder:
-        """Set the managed memory (MiB)."""
-        return self._memory("managed", MemorySize.of_mebi_bytes(managed_memory_mb))
+    set_cpu_cores = sets("_cores", "cpu_cores", "Set the cores.")
+    set_task_heap_memory = sets("_memory.task_heap", "task_heap_memory", "Set the memory on the heap.")
+    set_task_heap_memory_mb = sets(
+        "_memory.task_heap", "task_heap_memory_mb", "Set the memory on the heap (MiB).", MemorySize.of_mebi_bytes
+    )
+    set_task_off_heap_memory = sets("_memory.task_off_heap", "task_off_heap_memory", "Set the memory off the heap.")
+    set_task_off_heap_memory_mb = sets(
+        "_memory.task_off_heap",
+        "task_off_heap_memory_mb",
+        "Set the memory off the heap (MiB).",
+        MemorySize.of_mebi_bytes,
+    )
+    set_managed_memory = sets("_memory.managed", "managed_memory", "Set the managed memory.")
+    set_managed_memory_mb = sets(
+        "_memory.managed", "managed_memory_mb", "Set the managed memory (MiB).", MemorySize.of_mebi_bytes
+    )
 
     def set_external_resource(self, name: str, value: float) -> Builder:
         """Set another resource."""
-        self._group = replace(self._group, external={**self._group.external, name: value})
+        self._external[name] = value
         return self
 
     def build(self) -> SlotSharingGroup:
         """Return the group."""
-        return self._group
+        return SlotSharingGroup(self._name, self._cores, dict(self._memory), dict(self._external))
 
 
 SlotSharingGroup.Builder = Builder  # type: ignore[attr-defined]
@@ -210,13 +178,8 @@ class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
     def __init__(self, restart_attempts: int, delay_between_attempts_interval: DurationLike) -> None:
         super().__init__("fixed-delay", restart_attempts, _time(delay_between_attempts_interval))
 
-    def get_restart_attempts(self) -> int:
-        """Return the number of attempts."""
-        return self.attempts
-
-    def get_delay_between_attempts_interval(self) -> timedelta:
-        """Return the delay between attempts."""
-        return self.delay
+    get_restart_attempts = gets("attempts", "Return the number of attempts.")
+    get_delay_between_attempts_interval = gets("delay", "Return the delay between attempts.")
 
 
 class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
@@ -228,17 +191,9 @@ class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
         delay, interval = _time(delay_between_attempts_interval), _time(failure_interval)
         super().__init__("failure-rate", max_failure_rate, delay, interval)
 
-    def get_max_failure_rate(self) -> int:
-        """Return the number of failures that is too high."""
-        return self.attempts
-
-    def get_failure_interval(self) -> timedelta:
-        """Return the interval."""
-        return self.interval
-
-    def get_delay_between_attempts_interval(self) -> timedelta:
-        """Return the delay between attempts."""
-        return self.delay
+    get_max_failure_rate = gets("attempts", "Return the number of failures that is too high.")
+    get_failure_interval = gets("interval", "Return the interval.")
+    get_delay_between_attempts_interval = gets("delay", "Return the delay between attempts.")
 
 
 def _time(given: DurationLike) -> timedelta:
@@ -317,14 +272,3 @@ class InputDependencyConstraint(enum.Enum):
 
     ANY = 0
     ALL = 1
-
-
-__all__ = [
-    "ExecutionMode",
-    "InputDependencyConstraint",
-    "MemorySize",
-    "RestartStrategies",
-    "RestartStrategyConfiguration",
-    "SlotSharingGroup",
-    "TimeCharacteristic",
-]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from funken.compat.pyflink.members import ignores, sets
 from funken.connectors.elasticsearch import ElasticsearchEmitter, ElasticsearchServer, ElasticsearchSink
-from funken.connectors.sink import DeliveryGuarantee
 from funken.errors import InvalidConfiguration
 
 _MEGABYTE = 2**20
@@ -39,20 +39,15 @@ class ElasticsearchSinkBuilderBase:
     def get_http_host_class(self) -> None:
         """Return nothing: hosts are texts here, and no class of Java."""
 
-    def set_emitter(self, emitter: Any) -> Any:
-        """Set the maker of actions of records: an ``ElasticsearchEmitter``, or a function to ``BulkAction``."""
-        self._emitter = emitter
-        return self
-
-    def set_hosts(self, hosts: list[str]) -> Any:
-        """Set the addresses of the cluster."""
-        self._hosts = list(hosts)
-        return self
-
-    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> Any:
-        """Set at least once or none; there is no exactly-once, as in Flink."""
-        self._sink["guarantee"] = delivery_guarantee
-        return self
+    set_emitter = sets(
+        "_emitter",
+        "emitter",
+        "Set the maker of actions of records: an ``ElasticsearchEmitter``, or a function to ``BulkAction``.",
+    )
+    set_hosts = sets("_hosts", "hosts", "Set the addresses of the cluster.", list)
+    set_delivery_guarantee = sets(
+        "_sink.guarantee", "delivery_guarantee", "Set at least once or none; there is no exactly-once, as in Flink."
+    )
 
     def set_bulk_flush_max_actions(self, num_max_actions: int) -> Any:
         """Set the most actions of a request; -1 takes the default."""
@@ -66,9 +61,9 @@ class ElasticsearchSinkBuilderBase:
             self._sink["max_bytes"] = max_size_mb * _MEGABYTE
         return self
 
-    def set_bulk_flush_interval(self, interval_millis: int) -> Any:
-        """Do nothing: records are sent as they come, block by block, and wait for no interval."""
-        return self
+    set_bulk_flush_interval = ignores(
+        "interval_millis", "Do nothing: records are sent as they come, block by block, and wait for no interval."
+    )
 
     def set_bulk_flush_backoff_strategy(
         self, flush_backoff_type: FlushBackoffType, max_retries: int, delay_millis: int
@@ -80,24 +75,12 @@ class ElasticsearchSinkBuilderBase:
         self._server |= {"retries": max_retries, "delay": delay_millis / _MS, "exponential": exponential}
         return self
 
-    def set_connection_username(self, username: str) -> Any:
-        """Set the user."""
-        self._server["username"] = username
-        return self
-
-    def set_connection_password(self, password: str) -> Any:
-        """Set the password."""
-        self._server["password"] = password
-        return self
-
-    def set_connection_path_prefix(self, prefix: str) -> Any:
-        """Set the beginning of each path."""
-        self._server["path_prefix"] = prefix
-        return self
-
-    def set_connection_request_timeout(self, timeout: int) -> Any:
-        """Set the longest wait for a connection, in ms: there is one for each subtask, which never waits."""
-        return self
+    set_connection_username = sets("_server.username", "username", "Set the user.")
+    set_connection_password = sets("_server.password", "password", "Set the password.")
+    set_connection_path_prefix = sets("_server.path_prefix", "prefix", "Set the beginning of each path.")
+    set_connection_request_timeout = ignores(
+        "timeout", "Set the longest wait for a connection, in ms: there is one for each subtask, which never waits."
+    )
 
     def set_connection_timeout(self, timeout: int) -> Any:
         """Set the time limit of a connection attempt, in ms."""
@@ -126,11 +109,4 @@ class Elasticsearch7SinkBuilder(ElasticsearchSinkBuilderBase):
     """Describes a sink for Elasticsearch 7 and newer, and for OpenSearch."""
 
 
-__all__ = [
-    "Elasticsearch6SinkBuilder",
-    "Elasticsearch7SinkBuilder",
-    "ElasticsearchEmitter",
-    "ElasticsearchSink",
-    "ElasticsearchSinkBuilderBase",
-    "FlushBackoffType",
-]
+__all__ = ["ElasticsearchEmitter", "ElasticsearchSink"]

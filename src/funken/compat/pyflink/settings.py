@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 from funken import config as options
 from funken.api import options as native
 from funken.api.options import CheckpointingMode, ExternalizedCheckpointRetention
-from funken.compat.pyflink.adoption import Remembered, refuse, removed, without_effect
+from funken.compat.pyflink.adoption import refuse, removed, without_effect
 from funken.compat.pyflink.backends import CheckpointStorage, FileSystemCheckpointStorage
+from funken.compat.pyflink.members import Remembered, ignores
 from funken.compat.pyflink.resources import ExecutionMode, InputDependencyConstraint, RestartStrategies
 from funken.compat.pyflink.times import Duration
 from funken.config import Configuration as NativeConfiguration
@@ -208,9 +209,7 @@ class ConfigOptions:
         """Begin an option."""
         return ConfigOptions(key)
 
-    def string_type(self) -> ConfigOptions:
-        """Set the type of its values; they are taken as they come."""
-        return self
+    string_type = ignores("", "Set the type of its values; they are taken as they come.")
 
     int_type = long_type = float_type = double_type = boolean_type = string_type
 
@@ -270,13 +269,8 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
         removed("register_pojo_type()", "records are pickled, leave it out.")
         return self
 
-    def enable_generic_types(self) -> ExecutionConfig:
-        """Allow records without a declared type (always so)."""
-        return self
-
-    def disable_generic_types(self) -> ExecutionConfig:
-        """Accept and ignore: Funken is made for records without a declared type."""
-        return self
+    enable_generic_types = ignores("", "Allow records without a declared type (always so).")
+    disable_generic_types = ignores("", "Accept and ignore: Funken is made for records without a declared type.")
 
     def has_generic_types_disabled(self) -> bool:
         """Return False."""
@@ -483,13 +477,4 @@ def _long_enough(what: str, given: DurationLike) -> int:
 ExternalizedCheckpointCleanup = ExternalizedCheckpointRetention
 """PyFlink 1.x's name for it."""
 
-__all__ = [
-    "CheckpointConfig",
-    "CheckpointingMode",
-    "ConfigOption",
-    "ConfigOptions",
-    "Configuration",
-    "ExecutionConfig",
-    "ExternalizedCheckpointCleanup",
-    "ExternalizedCheckpointRetention",
-]
+__all__ = ["CheckpointingMode", "ExternalizedCheckpointCleanup", "ExternalizedCheckpointRetention"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from funken.compat.pyflink.functions import Subscriptable, context
+from funken.compat.pyflink.functions import Subscriptable, subscriptable
+from funken.compat.pyflink.members import gets
 from funken.operators.base import OutputTag
 from funken.operators.process.two_inputs import ReadOnlyBroadcastState as NativeReadOnlyBroadcastState
-from funken.state import descriptors, handles, maps
+from funken.state import descriptors, handles
 from funken.state import descriptors as ttl_config
 from funken.state.descriptors import (
     ListStateDescriptor,
@@ -27,27 +28,23 @@ class StateTtlConfig(ttl_config.StateTtlConfig):
 class ReducingStateDescriptor(descriptors.ReducingStateDescriptor):
     """Describes one value per key that combines all values added."""
 
-    def get_reduce_function(self) -> Any:
-        """Return the function."""
-        return self.reduce
+    get_reduce_function = gets("reduce", "Return the function.")
 
 
 class AggregatingStateDescriptor(descriptors.AggregatingStateDescriptor):
     """Describes one accumulator per key."""
 
-    def get_agg_function(self) -> Any:
-        """Return the function."""
-        return self.function
+    get_agg_function = gets("function", "Return the function.")
 
 
-State = context(handles.State)
-ValueState = context(handles.ValueState)
-ListState = context(handles.ListState)
-MapState = context(maps.MapState)
-ReducingState = context(handles.ReducingState)
-AggregatingState = context(handles.AggregatingState)
-BroadcastState = context(maps.MapState)
-ReadOnlyBroadcastState = context(NativeReadOnlyBroadcastState)
+State = subscriptable(handles.State)
+ValueState = subscriptable(handles.ValueState)
+ListState = subscriptable(handles.ListState)
+MapState = subscriptable(handles.MapState)
+ReducingState = subscriptable(handles.ReducingState)
+AggregatingState = subscriptable(handles.AggregatingState)
+BroadcastState = subscriptable(handles.MapState)
+ReadOnlyBroadcastState = subscriptable(NativeReadOnlyBroadcastState)
 
 
 class AppendingState(Subscriptable):
@@ -68,22 +65,16 @@ class OperatorStateStore(Subscriptable):
 
 __all__ = [
     "AggregatingState",
-    "AggregatingStateDescriptor",
-    "AppendingState",
     "BroadcastState",
     "ListState",
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
-    "MergingState",
-    "OperatorStateStore",
     "OutputTag",
     "ReadOnlyBroadcastState",
     "ReducingState",
-    "ReducingStateDescriptor",
     "State",
     "StateDescriptor",
-    "StateTtlConfig",
     "ValueState",
     "ValueStateDescriptor",
 ]

@@ -11,11 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from funken.api.async_retry_predicates import (
-    empty_result_predicate,
-    exception_type_predicate,
-    has_exception_predicate,
-)
 from funken.api.functions import as_user_function
 from funken.api.streams import async_io, connected, joins, keyed, sinks, stream, windowed
 from funken.api.streams import connected as iteration
@@ -25,14 +20,6 @@ from funken.compat.pyflink.adoption import adopt, adopting, removed
 from funken.compat.pyflink.resources import TimeCharacteristic
 from funken.compat.pyflink.settings import ExecutionConfig
 from funken.io.durations import DurationLike
-from funken.operators.async_io.retry import (
-    AsyncRetryPredicate,
-    AsyncRetryStrategy,
-    ExponentialBackoffDelayRetryStrategy,
-    FixedDelayRetryStrategy,
-    NoRetryStrategy,
-    RetryPredicate,
-)
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.stateless import Map
 from funken.operators.user_functions import OperatorTraits, UserFunction
@@ -304,21 +291,6 @@ class AllWindowedStream(_ChangedInPlace, windowed.AllWindowedStream):
     """The windows of a stream that has no key."""
 
 
-@adopting(connected.ConnectedStreams)
-class ConnectedStreams(connected.ConnectedStreams):
-    """Two streams, to be handled by one function with two methods."""
-
-
-@adopting(connected.BroadcastStream)
-class BroadcastStream(connected.BroadcastStream):
-    """A stream that goes to every subtask and fills broadcast state."""
-
-
-@adopting(connected.BroadcastConnectedStream)
-class BroadcastConnectedStream(connected.BroadcastConnectedStream):
-    """A stream, keyed or not, connected with a broadcast stream."""
-
-
 @adopting(sinks.DataStreamSink)
 class DataStreamSink(sinks.DataStreamSink):
     """The end of a stream."""
@@ -329,37 +301,19 @@ class DataStreamSink(sinks.DataStreamSink):
         return self
 
 
-@adopting(async_io.AsyncDataStream)
-class AsyncDataStream(async_io.AsyncDataStream):
-    """Asks external services for records, without waiting for one answer at a time."""
-
-
-_CLAUSES = (
+for _native in (
+    connected.ConnectedStreams, connected.BroadcastStream, connected.BroadcastConnectedStream, async_io.AsyncDataStream,
     joins.CoGroupedStreams, joins.JoinedStreams, joins.Where, joins.EqualTo, joins.WithWindow,
     joins.IntervalJoin, joins.IntervalJoined,
-)  # fmt: skip
+):  # fmt: skip
+    _members = {"__module__": __name__, "__doc__": str(_native.__doc__).partition("\n")[0]}
+    _variant = type(_native.__name__, (_native,), _members)
+    globals()[_native.__name__] = adopting(_native)(_variant)
 
-for _native in _CLAUSES:
-    adopting(_native)(type(_native.__name__, (_native,), {"__module__": __name__, "__doc__": _native.__doc__}))
-
-__all__ = [
-    "AllWindowedStream",
-    "AsyncDataStream",
-    "AsyncRetryPredicate",
-    "AsyncRetryStrategy",
-    "BroadcastConnectedStream",
-    "BroadcastStream",
-    "CachedDataStream",
-    "ConnectedStreams",
-    "DataStream",
-    "DataStreamSink",
-    "ExponentialBackoffDelayRetryStrategy",
-    "FixedDelayRetryStrategy",
-    "KeyedStream",
-    "NoRetryStrategy",
-    "RetryPredicate",
-    "WindowedStream",
-    "empty_result_predicate",
-    "exception_type_predicate",
-    "has_exception_predicate",
-]
+PASSED_ON = {
+    "funken.api.async_retry_predicates": "empty_result_predicate exception_type_predicate has_exception_predicate",
+    "funken.operators.async_io.retry": (
+        "AsyncRetryPredicate AsyncRetryStrategy ExponentialBackoffDelayRetryStrategy FixedDelayRetryStrategy "
+        "NoRetryStrategy RetryPredicate"
+    ),
+}

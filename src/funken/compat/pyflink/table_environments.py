@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -498,13 +500,47 @@ def _several(given: Sequence[Any], names: Sequence[str]) -> list[Any]:
     return found
 
 
+def _with_texts(method: Callable[..., Any], convert: Callable[[Any, tuple[Any, ...]], Any]) -> Any:
+    """Return a method of a table that also takes expressions as texts, and whose result is PyFlink's."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        bound = inspect.signature(method).bind(self, *args, **kwargs)
+        return adopt(method(self, *convert(self, bound.args[1:])))
+
+    return call
+
+
+def _columns(method: Callable[..., Any]) -> Any:
+    return _with_texts(method, lambda table, given: _several(given, table.names))
+
+
+def _conditions(method: Callable[..., Any]) -> Any:
+    return _with_texts(method, lambda table, given: map(_one, given))
+
+
+def _results(method: Callable[..., Any]) -> Any:
+    return _with_texts(method, lambda grouped, given: _several(given, ()))
+
+
 @adopting(tables.Table)
 class Table(tables.Table):
     """A query under construction."""
 
-    def select(self, *fields: Any) -> Table:
-        """Compute columns."""
-        return _table(super().select(*_several(fields, self.names)))
+    select = _columns(tables.Table.select)
+    group_by = _columns(tables.Table.group_by)
+    order_by = _columns(tables.Table.order_by)
+    add_columns = _columns(tables.Table.add_columns)
+    add_or_replace_columns = _columns(tables.Table.add_or_replace_columns)
+    rename_columns = _columns(tables.Table.rename_columns)
+    drop_columns = _columns(tables.Table.drop_columns)
+    filter = where = _conditions(tables.Table.filter)
+    join = _conditions(tables.Table.join)
+    left_outer_join = _conditions(tables.Table.left_outer_join)
+    right_outer_join = _conditions(tables.Table.right_outer_join)
+    full_outer_join = _conditions(tables.Table.full_outer_join)
+    join_lateral = _conditions(tables.Table.join_lateral)
+    left_outer_join_lateral = _conditions(tables.Table.left_outer_join_lateral)
 
     def get_schema(self) -> TableSchema:  # type: ignore[override]
         """Return the columns as the older class; ``get_resolved_schema()`` has taken its place."""
@@ -515,87 +551,26 @@ class Table(tables.Table):
         names = [name for each in (field, *fields) for name in (split(each) if isinstance(each, str) else [each])]
         return _table(super().alias(*names))
 
-    def filter(self, predicate: Any) -> Table:
-        """Keep the rows for which a condition is TRUE."""
-        return _table(super().filter(_one(predicate)))
-
-    where = filter
-
-    def group_by(self, *fields: Any) -> GroupedTable:
-        """Group rows by columns."""
-        found: GroupedTable = adopt(super().group_by(*_several(fields, self.names)))
-        return found
-
-    def order_by(self, *fields: Any) -> Table:
-        """Sort."""
-        return _table(super().order_by(*_several(fields, self.names)))
-
-    def join(self, right: Any, join_predicate: Any = None) -> Table:
-        """Join with another table."""
-        return _table(super().join(right, _one(join_predicate)))
-
-    def left_outer_join(self, right: Any, join_predicate: Any = True) -> Table:
-        """Join with another table, and keep rows of this one without a partner."""
-        return _table(super().left_outer_join(right, _one(join_predicate)))
-
-    def right_outer_join(self, right: Any, join_predicate: Any) -> Table:
-        """Join with another table, and keep its rows without a partner."""
-        return _table(super().right_outer_join(right, _one(join_predicate)))
-
-    def full_outer_join(self, right: Any, join_predicate: Any) -> Table:
-        """Join with another table, and keep rows of both without a partner."""
-        return _table(super().full_outer_join(right, _one(join_predicate)))
-
-    def join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
-        """Join each row with the rows of a table function."""
-        return _table(super().join_lateral(_one(table_function_call), _one(join_predicate)))
-
-    def left_outer_join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
-        """Join each row with the rows of a table function; keep rows without any."""
-        return _table(super().left_outer_join_lateral(_one(table_function_call), _one(join_predicate)))
-
-    def add_columns(self, *fields: Any) -> Table:
-        """Add columns."""
-        return _table(super().add_columns(*_several(fields, self.names)))
-
-    def add_or_replace_columns(self, *fields: Any) -> Table:
-        """Add columns, or replace those of the same name."""
-        return _table(super().add_or_replace_columns(*_several(fields, self.names)))
-
-    def rename_columns(self, *fields: Any) -> Table:
-        """Rename columns."""
-        return _table(super().rename_columns(*_several(fields, self.names)))
-
-    def drop_columns(self, *fields: Any) -> Table:
-        """Drop columns."""
-        return _table(super().drop_columns(*_several(fields, self.names)))
-
 
 @adopting(tables.GroupedTable)
 class GroupedTable(tables.GroupedTable):
     """A table grouped by columns."""
 
-    def select(self, *fields: Any) -> Table:
-        """Compute columns of each group."""
-        return _table(super().select(*_several(fields, self._table.names)))
+    select = _with_texts(tables.GroupedTable.select, lambda grouped, given: _several(given, grouped._table.names))
 
 
 @adopting(tables.AggregatedTable)
 class AggregatedTable(tables.AggregatedTable):
     """Groups with the result of an aggregate function."""
 
-    def select(self, *fields: Any) -> Table:
-        """Choose columns."""
-        return _table(super().select(*_several(fields, ())))
+    select = _results(tables.AggregatedTable.select)
 
 
 @adopting(tables.FlatAggregateTable)
 class FlatAggregateTable(tables.FlatAggregateTable):
     """Groups with the rows of a table aggregate function."""
 
-    def select(self, *fields: Any) -> Table:
-        """Choose columns."""
-        return _table(super().select(*_several(fields, ())))
+    select = _results(tables.FlatAggregateTable.select)
 
 
 @adopting(tables.GroupWindowedTable)
@@ -623,9 +598,7 @@ class PartitionedTable(tables.PartitionedTable):
 class OverWindowedTable(tables.OverWindowedTable):
     """A table with windows of rows."""
 
-    def select(self, *fields: Any) -> Table:
-        """Compute columns."""
-        return _table(super().select(*_several(fields, self._table.names)))
+    select = _with_texts(tables.OverWindowedTable.select, lambda over, given: _several(given, over._table.names))
 
 
 # ---- windows, with sizes and columns as texts
@@ -735,29 +708,3 @@ class Over:
             one for each in partition_by for one in (expressions_of(each) if isinstance(each, str) else [each])
         ]
         return _framing(windows.Over.partition_by(*names))
-
-
-__all__ = [
-    "AggregatedTable",
-    "BatchTableEnvironment",
-    "EnvironmentSettings",
-    "ExecutionEnvironment",
-    "FlatAggregateTable",
-    "GroupWindow",
-    "GroupWindowedTable",
-    "GroupedTable",
-    "ModuleEntry",
-    "Over",
-    "OverWindow",
-    "OverWindowedTable",
-    "Session",
-    "Slide",
-    "SlideWithSize",
-    "StreamTableEnvironment",
-    "Table",
-    "TableConfig",
-    "TableEnvironment",
-    "TableResult",
-    "Tumble",
-    "WindowGroupedTable",
-]

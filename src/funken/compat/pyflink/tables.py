@@ -5,62 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from funken.compat.pyflink.adoption import refuse
-from funken.compat.pyflink.older_tables import (
-    CsvTableSink,
-    CsvTableSource,
-    TableSchema,
-    TableSink,
-    TableSource,
-    WriteMode,
-)
-from funken.compat.pyflink.table_environments import (
-    BatchTableEnvironment,
-    EnvironmentSettings,
-    GroupedTable,
-    GroupWindow,
-    GroupWindowedTable,
-    ModuleEntry,
-    OverWindow,
-    OverWindowedTable,
-    StreamTableEnvironment,
-    Table,
-    TableConfig,
-    TableEnvironment,
-    TableResult,
-    WindowGroupedTable,
-)
-from funken.table.changelog import ChangelogMode
-from funken.table.compiled_plan import CompiledPlan, PlanReference
-from funken.table.config import SqlDialect
-from funken.table.descriptors import (
-    CatalogDescriptor,
-    ExplainDetail,
-    FormatDescriptor,
-    ModelDescriptor,
-    TableDescriptor,
-)
 from funken.table.expression import Expression
-from funken.table.result import ResultKind
 from funken.table.result import RowIterator as CloseableIterator
-from funken.table.schema import ResolvedSchema, Schema
-from funken.table.statement_set import StatementSet
-from funken.table.table import TablePipeline
-from funken.table.types import DataTypes
 from funken.table.udf import (
     AggregateDefinition,
-    AggregateFunction,
-    AsyncScalarFunction,
-    FunctionContext,
     FunctionDefinition,
-    ListView,
-    MapView,
     ScalarDefinition,
-    ScalarFunction,
-    TableAggregateFunction,
     TableDefinition,
-    TableFunction,
 )
-from funken.types.row import Row, RowKind
 
 
 class DataView:
@@ -152,61 +104,32 @@ class UserDefinedType:
         raise NotImplementedError("UDT must implement deserialize().")
 
 
+PASSED_ON = {
+    "funken.compat.pyflink.older_tables": ("CsvTableSink CsvTableSource TableSchema TableSink TableSource WriteMode"),
+    "funken.compat.pyflink.table_environments": (
+        "BatchTableEnvironment EnvironmentSettings GroupWindow GroupWindowedTable GroupedTable ModuleEntry OverWindow "
+        "OverWindowedTable StreamTableEnvironment Table TableConfig TableEnvironment TableResult WindowGroupedTable"
+    ),
+    "funken.table.changelog": "ChangelogMode",
+    "funken.table.compiled_plan": "CompiledPlan PlanReference",
+    "funken.table.config": "SqlDialect",
+    "funken.table.descriptors": "CatalogDescriptor ExplainDetail FormatDescriptor ModelDescriptor TableDescriptor",
+    "funken.table.expression": "Expression",
+    "funken.table.result": "ResultKind",
+    "funken.table.schema": "ResolvedSchema Schema",
+    "funken.table.statement_set": "StatementSet",
+    "funken.table.table": "TablePipeline",
+    "funken.table.types": "DataTypes",
+    "funken.table.udf": (
+        "AggregateFunction AsyncScalarFunction FunctionContext ListView MapView ScalarFunction TableAggregateFunction "
+        "TableFunction"
+    ),
+    "funken.types.row": "Row RowKind",
+}
 __all__ = [
-    "AggregateFunction",
-    "AsyncScalarFunction",
-    "BatchTableEnvironment",
-    "CatalogDescriptor",
-    "ChangelogMode",
     "CloseableIterator",
-    "CompiledPlan",
-    "CsvTableSink",
-    "CsvTableSource",
-    "DataTypes",
-    "DataView",
-    "EnvironmentSettings",
-    "ExplainDetail",
-    "Expression",
-    "FormatDescriptor",
-    "FunctionContext",
-    "GroupWindow",
-    "GroupWindowedTable",
-    "GroupedTable",
-    "HiveModule",
-    "ListView",
-    "MapView",
-    "ModelDescriptor",
-    "Module",
-    "ModuleEntry",
-    "OverWindow",
-    "OverWindowedTable",
-    "PlanReference",
-    "ResolvedExpression",
-    "ResolvedSchema",
-    "ResultKind",
-    "Row",
-    "RowKind",
-    "ScalarFunction",
-    "Schema",
-    "SqlDialect",
-    "StatementSet",
-    "StreamTableEnvironment",
-    "Table",
-    "TableAggregateFunction",
-    "TableConfig",
-    "TableDescriptor",
-    "TableEnvironment",
-    "TableFunction",
-    "TablePipeline",
-    "TableResult",
-    "TableSchema",
-    "TableSink",
-    "TableSource",
     "UserDefinedAggregateFunctionWrapper",
     "UserDefinedFunctionWrapper",
     "UserDefinedScalarFunctionWrapper",
     "UserDefinedTableFunctionWrapper",
-    "UserDefinedType",
-    "WindowGroupedTable",
-    "WriteMode",
 ]

@@ -145,8 +145,7 @@ class PyFlinkStreamingTestCase(PyFlinkTestCase):
             self.env.get_configuration().set(config.TARGET, "local")
 
 
-class PyFlinkITTestCase(PyFlinkStreamingTestCase):
-    """The same."""
+PyFlinkITTestCase = PyFlinkStreamingTestCase
 
 
 class PyFlinkUTTestCase(PyFlinkStreamingTestCase):
@@ -174,8 +173,7 @@ class PyFlinkTableTestCase(PyFlinkTestCase):
         cls.t_env = StreamTableEnvironment.create(cls.env)
 
 
-class PyFlinkStreamTableTestCase(PyFlinkTableTestCase):
-    """The same."""
+PyFlinkStreamTableTestCase = PyFlinkTableTestCase
 
 
 class PyFlinkBatchTableTestCase(PyFlinkTableTestCase):
@@ -264,15 +262,8 @@ results = retract_results
 register_connector("test-sink", CollectedTableFactory())
 
 __all__ = [
-    "DataStreamTestSinkFunction",
-    "PyFlinkBatchTableTestCase",
-    "PyFlinkBatchTestCase",
     "PyFlinkITTestCase",
     "PyFlinkStreamTableTestCase",
-    "PyFlinkStreamingTestCase",
-    "PyFlinkTestCase",
-    "PyFlinkUTTestCase",
-    "SecondColumnTimestampAssigner",
     "exec_insert_table",
     "results",
     "retract_results",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from funken.compat.pyflink.members import gets
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.types.row import Instant
 
@@ -31,9 +32,7 @@ class Time:
     def __init__(self, milliseconds: int) -> None:
         object.__setattr__(self, "_milliseconds", milliseconds)
 
-    def to_milliseconds(self) -> int:
-        """Return the milliseconds."""
-        return self._milliseconds
+    to_milliseconds = gets("_milliseconds", "Return the milliseconds.")
 
     @staticmethod
     def milliseconds(milliseconds: int) -> Time:
@@ -111,4 +110,4 @@ class Duration:
         return Duration.of_seconds(days * 86_400)
 
 
-__all__ = ["DEFAULT_OUTPUT_TAG", "MAX_LONG_VALUE", "MIN_LONG_VALUE", "Duration", "Instant", "Time"]
+__all__ = ["DEFAULT_OUTPUT_TAG", "MAX_LONG_VALUE", "MIN_LONG_VALUE", "Instant"]

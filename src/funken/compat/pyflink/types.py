@@ -6,22 +6,10 @@ from typing import Any
 
 from funken.compat.pyflink.adoption import refuse
 from funken.types.info import (
-    BasicArrayTypeInfo,
     BasicType,
-    BasicTypeInfo,
     DecimalTypeInfo,
-    ListTypeInfo,
-    MapTypeInfo,
-    ObjectArrayTypeInfo,
-    PickledBytesTypeInfo,
-    PrimitiveArrayTypeInfo,
-    RowTypeInfo,
-    SqlTimeTypeInfo,
-    TupleTypeInfo,
-    TypeInformation,
     Types,
 )
-from funken.types.row import Row, RowKind
 
 
 def info_of(data_type: Any) -> Any:
@@ -70,20 +58,10 @@ _OF_DATA_TYPE = {
 }
 
 
-__all__ = [
-    "BasicArrayTypeInfo",
-    "BasicType",
-    "BasicTypeInfo",
-    "ListTypeInfo",
-    "MapTypeInfo",
-    "ObjectArrayTypeInfo",
-    "PickledBytesTypeInfo",
-    "PrimitiveArrayTypeInfo",
-    "Row",
-    "RowKind",
-    "RowTypeInfo",
-    "SqlTimeTypeInfo",
-    "TupleTypeInfo",
-    "TypeInformation",
-    "Types",
-]
+PASSED_ON = {
+    "funken.types.info": (
+        "BasicArrayTypeInfo BasicType BasicTypeInfo ListTypeInfo MapTypeInfo ObjectArrayTypeInfo PickledBytesTypeInfo "
+        "PrimitiveArrayTypeInfo RowTypeInfo SqlTimeTypeInfo TupleTypeInfo TypeInformation Types"
+    ),
+    "funken.types.row": "Row RowKind",
+}

@@ -59,4 +59,4 @@ class AssignerWithPeriodicWatermarksWrapper:
         refuse("AssignerWithPeriodicWatermarksWrapper", "Use a WatermarkStrategy.")
 
 
-__all__ = ["AssignerWithPeriodicWatermarksWrapper", "TimestampAssigner", "WatermarkStrategy"]
+__all__ = ["TimestampAssigner"]

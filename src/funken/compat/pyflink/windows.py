@@ -4,47 +4,23 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from funken.compat.pyflink.functions import ReduceFunction, Subscriptable, context
+from funken.compat.pyflink.functions import ReduceFunction, Subscriptable, subscriptable
 from funken.operators.window.triggered import OperatorAssignerContext, OperatorTriggerContext
 from funken.windowing import assigners
 from funken.windowing import windows as firing
-from funken.windowing.assigners import (
-    CountSlidingWindowAssigner,
-    CountTumblingWindowAssigner,
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EventTimeSessionWindows,
-    GlobalWindows,
-    ProcessingTimeSessionWindows,
-    SessionWindowTimeGapExtractor,
-    SlidingEventTimeWindows,
-    SlidingProcessingTimeWindows,
-    TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
-)
-from funken.windowing.triggers import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    CountTrigger,
-    EventTimeTrigger,
-    NeverTrigger,
-    ProcessingTimeTrigger,
-    PurgingTrigger,
-)
-from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow, TriggerResult, Window
 
 
 class Trigger(Subscriptable, firing.Trigger):
     """Decides when a window fires; subclass it for a rule of your own."""
 
-    TriggerContext: ClassVar[type] = context(OperatorTriggerContext)
-    OnMergeContext: ClassVar[type] = context(OperatorTriggerContext)
+    TriggerContext: ClassVar[type] = subscriptable(OperatorTriggerContext)
+    OnMergeContext: ClassVar[type] = subscriptable(OperatorTriggerContext)
 
 
 class WindowAssigner(Subscriptable, assigners.WindowAssigner):
     """Assigns windows to records; subclass it for windows of your own."""
 
-    WindowAssignerContext: ClassVar[type] = context(OperatorAssignerContext)
+    WindowAssignerContext: ClassVar[type] = subscriptable(OperatorAssignerContext)
 
 
 class MergeCallback(Subscriptable):
@@ -75,49 +51,20 @@ class TypeSerializer(Subscriptable):
     """A serializer that PyFlink asks a custom assigner for; Funken pickles windows and never calls it."""
 
 
-class TimeWindowSerializer(TypeSerializer):
-    """Stands for the pickling of ``TimeWindow``."""
+for _name in ("TimeWindow", "CountWindow", "GlobalWindow"):
+    _members = {"__module__": __name__, "__doc__": f"Stands for the pickling of ``{_name}``."}
+    globals()[f"{_name}Serializer"] = type(f"{_name}Serializer", (TypeSerializer,), _members)
 
-
-class CountWindowSerializer(TypeSerializer):
-    """Stands for the pickling of ``CountWindow``."""
-
-
-class GlobalWindowSerializer(TypeSerializer):
-    """Stands for the pickling of ``GlobalWindow``."""
-
-
-__all__ = [
-    "ContinuousEventTimeTrigger",
-    "ContinuousProcessingTimeTrigger",
-    "CountSlidingWindowAssigner",
-    "CountTrigger",
-    "CountTumblingWindowAssigner",
-    "CountWindow",
-    "CountWindowSerializer",
-    "DynamicEventTimeSessionWindows",
-    "DynamicProcessingTimeSessionWindows",
-    "EventTimeSessionWindows",
-    "EventTimeTrigger",
-    "GlobalWindow",
-    "GlobalWindowSerializer",
-    "GlobalWindows",
-    "MergingWindowAssigner",
-    "Min",
-    "NeverTrigger",
-    "ProcessingTimeSessionWindows",
-    "ProcessingTimeTrigger",
-    "PurgingTrigger",
-    "SessionWindowTimeGapExtractor",
-    "SlidingEventTimeWindows",
-    "SlidingProcessingTimeWindows",
-    "TimeWindow",
-    "TimeWindowSerializer",
-    "Trigger",
-    "TriggerResult",
-    "TumblingEventTimeWindows",
-    "TumblingProcessingTimeWindows",
-    "TypeSerializer",
-    "Window",
-    "WindowAssigner",
-]
+PASSED_ON = {
+    "funken.windowing.assigners": (
+        "CountSlidingWindowAssigner CountTumblingWindowAssigner DynamicEventTimeSessionWindows "
+        "DynamicProcessingTimeSessionWindows EventTimeSessionWindows GlobalWindows ProcessingTimeSessionWindows "
+        "SessionWindowTimeGapExtractor SlidingEventTimeWindows SlidingProcessingTimeWindows TumblingEventTimeWindows "
+        "TumblingProcessingTimeWindows"
+    ),
+    "funken.windowing.triggers": (
+        "ContinuousEventTimeTrigger ContinuousProcessingTimeTrigger CountTrigger EventTimeTrigger NeverTrigger "
+        "ProcessingTimeTrigger PurgingTrigger"
+    ),
+    "funken.windowing.windows": "CountWindow GlobalWindow TimeWindow TriggerResult Window",
+}

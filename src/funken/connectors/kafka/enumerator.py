@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from funken.connectors.base import SplitEnumerator
+from funken.connectors.base import DiscoveredSplits
 from funken.connectors.kafka.client import REQUEST_TIMEOUT_S, LastError, confluent, made, message_of
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
@@ -151,20 +151,17 @@ class KafkaPartitionSplit:
         return f"{self.topic}-{self.partition}"
 
 
-class KafkaEnumerator(SplitEnumerator):
+class KafkaEnumerator(DiscoveredSplits):
     """Finds partitions and assigns each to a subtask, the same in every run: partitions of a topic are spread evenly."""
 
     def __init__(
         self, subscription: Subscription, starting: KafkaOffsetsInitializer, stopping: KafkaOffsetsInitializer | None,
         discovery_interval: int | None, client_properties: Callable[[str], dict[str, Any]], parallelism: int,
     ) -> None:  # fmt: skip
-        self.discovery_interval = discovery_interval
+        super().__init__(parallelism, discovery_interval)
         self._subscription = subscription
         self._starting, self._stopping = starting, stopping
         self._client_properties = client_properties
-        self._parallelism = parallelism
-        self._known: set[KafkaTopicPartition] = set()
-        self._waiting: list[KafkaPartitionSplit] = []
 
     def start(self) -> None:
         """Find the partitions; raises ``SourceNotReadable`` if brokers, topics or offsets are not there."""
@@ -174,52 +171,27 @@ class KafkaEnumerator(SplitEnumerator):
                 raise SourceNotReadable(
                     f"Kafka source: there are no {self._subscription}; create one, or correct set_topic_pattern()."
                 )
-            self._known.update(there)
-            self._waiting += self._splits(cluster, there, self._starting)
+            self.add_discovered((there, self._splits(cluster, there, self._starting)))
 
     def discover(self, now: int) -> Any:
         """Look for partitions that are new; brokers that do not answer are asked again the next time."""
         try:
             with Cluster(self._client_properties("enumerator")) as cluster:
                 there = cluster.partitions(self._subscription, strict=False)
-                new = [each for each in there if each not in self._known]
+                new = [each for each in there if each not in self.known]
                 splits = self._splits(cluster, new, KafkaOffsetsInitializer.earliest()) if new else []
                 return new, splits
         except SourceNotReadable as error:
             logger.warning("new partitions were not looked for, that is tried again: %s", error)
             return None
 
-    def add_discovered(self, found: Any) -> bool:
-        """Take over new partitions."""
-        partitions, splits = found
-        self._known.update(partitions)
-        self._waiting += splits
-        return bool(splits)
+    def owner(self, split: KafkaPartitionSplit) -> int:
+        """Return the place of the partition's subtask."""
+        return zlib.crc32(split.topic.encode()) + split.partition
 
     def next_splits(self, subtask: int) -> list[Any] | None:
-        """Return the subtask's partitions."""
-        share = [split for split in self._waiting if self._owner(split) == subtask]
-        self._waiting = [split for split in self._waiting if self._owner(split) != subtask]
-        if share:
-            return share
-        return [] if self._stopping is None else None
-
-    def _owner(self, split: KafkaPartitionSplit) -> int:
-        return (zlib.crc32(split.topic.encode()) + split.partition) % self._parallelism
-
-    def unassigned_splits(self) -> int:
-        """Return the number of waiting partitions."""
-        return len(self._waiting)
-
-    def snapshot(self) -> Any:
-        """Return the partitions that are known, and the splits not handed out."""
-        return sorted(self._known), list(self._waiting)
-
-    def restore(self, snapshot: Any) -> None:
-        """Resume from a snapshot."""
-        known, waiting = snapshot
-        self._known = {KafkaTopicPartition(*each) for each in known}
-        self._waiting = list(waiting)
+        """Return the subtask's partitions; a bounded reader gets no more."""
+        return super().next_splits(subtask) or ([] if self._stopping is None else None)
 
     def _splits(
         self, cluster: Cluster, partitions: Sequence[KafkaTopicPartition], starting: KafkaOffsetsInitializer

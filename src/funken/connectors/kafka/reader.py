@@ -257,7 +257,6 @@ class KafkaReader(SourceReader):
         #: the topics of all partitions that there were
         self._topics: set[str] = set()
         self._ending: list[KafkaTopicPartition] = []
-        self._ended: list[str] = []
         self._ask_at = 0
         self._away_since: int | None = None
         self._connected = True
@@ -416,7 +415,7 @@ class KafkaReader(SourceReader):
 
     def _end(self, key: KafkaTopicPartition) -> None:
         split = self._splits.pop(key)
-        self._ended.append(split.id)
+        self.finished.append(split.id)
         unassigned = [self._kafka.TopicPartition(*key)]
         self._call(lambda consumer: consumer.incremental_unassign(unassigned))
 
@@ -424,11 +423,6 @@ class KafkaReader(SourceReader):
         assert self._fetcher is not None
         consumer = self._consumer
         self._fetcher.call(lambda: work(consumer))
-
-    def split_finished(self) -> list[str]:
-        """Return the partitions that were read to their stopping offsets."""
-        ended, self._ended = self._ended, []
-        return ended
 
     # ---- checkpoints
 

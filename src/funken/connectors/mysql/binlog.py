@@ -6,25 +6,17 @@ transaction: a lost connection is made again here, from the end of the last whol
 
 from __future__ import annotations
 
-import logging
 import re
-import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from funken.connectors.mysql.columns import Convert, log_converters
 from funken.connectors.mysql.database import MySqlDatabase, pymysql
+from funken.connectors.sql.capture import LogStream
 from funken.connectors.sql.changes import ChangeKind, TableChange
 from funken.errors import SourceNotReadable
-from funken.timing.clock import SystemClock
 
-logger = logging.getLogger(__name__)
-
-QUEUED_CHANGES = 50_000
-"""Nothing more is received while so many changes are queued."""
-TRIES = 8
-_JOIN_S, _HEARTBEAT_S, _SILENCE_S = 10.0, 0.5, 60
+_HEARTBEAT_S, _SILENCE_S = 0.5, 60
 _PAYLOAD, _COMPRESSED, _ANONYMOUS = 40, (165, 166, 167, 168, 169, 170, 171), 34
 _PREPARED_XA = 64
 _STANDALONE = 1
@@ -67,80 +59,34 @@ class _ConnectionLost(ConnectionError):
     """The client would connect again."""
 
 
-class BinlogStream:
-    """Receives from a position on, without the first ``skip`` changes, between ``start`` and ``stop``.
+class BinlogStream(LogStream):
+    """Receives from a position on, without the first ``skip`` changes; a heartbeat of the server lets it see its end."""
 
-    ``take`` returns changes, or a position between transactions up to which there are no more, or ``None`` if nothing is there.
-    """
+    place = "the binary log"
 
     def __init__(
         self, database: MySqlDatabase, server_id: int, tables: Mapping[str, Sequence[str]], since: LogPosition, skip: int,
         not_before: int, name: str, wake: Callable[[], None],
     ) -> None:  # fmt: skip
-        self._database, self._server_id, self._name, self._wake = database, server_id, name, wake
+        super().__init__("mysql", wake)
+        self._database, self._server_id, self._name = database, server_id, name
         self._events = EventReader(tables, not_before)
         #: the end of the last whole transaction, and how many changes of the next one were received
         self._received, self._count = since, skip
-        self.received_bytes = 0
         #: when the server was heard of (s)
         self.timestamp = 0
-        self._items: deque[LoggedChanges | LogPosition] = deque()
-        self._queued = 0
-        self._room = threading.Condition()
-        self._stopped = False
-        self._error: Exception | None = None
-        self._now = SystemClock().monotonic
-        self._thread = threading.Thread(target=self._run, name="funken-mysql-changes", daemon=True)
 
-    def start(self) -> None:
-        """Start to receive."""
-        self._thread.start()
+    @property
+    def progress(self) -> tuple[LogPosition, int]:
+        """The end of the last whole transaction, and the number of received changes of the next one."""
+        return self._received, self._count
 
-    def take(self) -> LoggedChanges | LogPosition | None:
-        """Return the next item; raises the error that has ended the thread."""
-        with self._room:
-            if not self._items:
-                if self._error is not None:
-                    raise self._error
-                return None
-            item = self._items.popleft()
-            if isinstance(item, LoggedChanges):
-                self._queued -= len(item.changes)
-            self._room.notify()
-            return item
+    @property
+    def broken(self) -> tuple[type[Exception], ...]:
+        """The errors of the client."""
+        return (*self._database.errors, ConnectionError)
 
-    def stop(self) -> None:
-        """End the thread and the connection; a heartbeat of the server lets it see that."""
-        with self._room:
-            self._stopped = True
-            self._room.notify()
-        if self._thread.ident is not None:
-            self._thread.join(_JOIN_S)
-
-    # ---- the thread
-
-    def _run(self) -> None:
-        pause, failures = 0.1, 0
-        try:
-            errors: tuple[type[Exception], ...] = (*self._database.errors, ConnectionError)
-            while not self._stopped:
-                before = self._received, self._count
-                try:
-                    self._receive_all()
-                    return
-                except errors as error:
-                    problem = self._problem(error)
-                    failures = 1 if (self._received, self._count) != before else failures + 1
-                    if failures == TRIES:
-                        raise SourceNotReadable(f"the binary log cannot be read: {problem}") from error
-                    logger.info("binary log at %s: %s; connecting again", self._received, error)
-                with self._room:
-                    self._room.wait_for(lambda: self._stopped, pause * 2**failures)
-        except Exception as error:  # noqa: BLE001 - raised in the reader
-            self._error = error
-            self._wake()
-
-    def _problem(self, error: Exception) -> str:
+    def problem(self, error: Exception) -> str:
         """Return the meaning of a transient error; raises ``SourceNotReadable`` for another one."""
         if isinstance(error, ConnectionError):
             return f"{self._database!r}: {error}; start the server, or see why it ended the connection."
@@ -151,11 +97,11 @@ class BinlogStream:
                 f"{self._server_id}; give each reader its own."
             ) from error
         if not problem.transient:
-            where = f"the binary log cannot be read from {self._received}"
-            raise SourceNotReadable(f"{where}: {problem}") from error
+            raise SourceNotReadable(f"{self.place} cannot be read from {self._received}: {problem}") from error
         return str(problem)
 
-    def _receive_all(self) -> None:
+    def receive_all(self) -> None:
+        """Read the log by a connection of its own."""
         library = pymysql("pymysqlreplication")
         connections = 0
 
@@ -189,8 +135,8 @@ class BinlogStream:
     def _receive(self, reader: Any) -> None:
         self._events.begin()
         skip, self._count = self._count, 0
-        while not self._stopped:
-            if not self._has_room():
+        while not self.stopped:
+            if not self.has_room():
                 continue
             event = reader.fetchone()
             if event is None:
@@ -203,27 +149,11 @@ class BinlogStream:
                 first = min(skip - self._count, len(changes)) if skip > self._count else 0
                 self._count += len(changes)
                 if first < len(changes):
-                    self._put(LoggedChanges(changes[first:], end))
+                    self.put(LoggedChanges(changes[first:], end))
             if not self._events.within_transaction and (self._count or not skip):  # else the transaction is yet to come
                 skip = 0
                 self._received, self._count = end, 0
-                self._put(end)
-
-    def _has_room(self) -> bool:
-        with self._room:
-            if self._queued >= QUEUED_CHANGES:
-                self._room.wait(0.1)
-            return self._queued < QUEUED_CHANGES
-
-    def _put(self, item: LoggedChanges | LogPosition) -> None:
-        with self._room:
-            if isinstance(item, LogPosition) and self._items and isinstance(self._items[-1], LogPosition):
-                self._items[-1] = item
-            else:
-                self._items.append(item)
-                if isinstance(item, LoggedChanges):
-                    self._queued += len(item.changes)
-        self._wake()
+                self.put(end)
 
 
 def _events_of_interest() -> list[Any]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, NeedSplits, SourceReader, Wait
+from funken.connectors.base import Batch, ConnectorContext, NeedSplits, Wait
 from funken.connectors.mysql.binlog import BinlogStream, LoggedChanges, LogPosition
 from funken.connectors.mysql.columns import MySqlColumn, MySqlKey, columns_of, columns_wanted
 from funken.connectors.mysql.database import MySqlDatabase
-from funken.connectors.schemas import size_of_rows as bytes_of
+from funken.connectors.sql.capture import PageRows, SnapshotReader
 from funken.connectors.sql.changes import (
     ChangeKind,
     Note,
@@ -25,11 +25,8 @@ from funken.connectors.sql.changes import (
     unseen_part,
     unseen_truncation,
 )
-from funken.connectors.sql.database import Background, SqlProblem, SqlSession, patiently
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
-
-T = TypeVar("T")
 
 
 class MySqlPage(NamedTuple):
@@ -62,104 +59,31 @@ class MySqlCdcSplit:
     lost: tuple[tuple[RowKey, tuple[TableChange, ...]], ...] = ()
 
 
-@dataclass
-class _Rows:
-    """A page of a table, and the number of its emitted rows."""
-
-    table: str
-    position: LogPosition
-    now: int
-    names: list[str]
-    rows: list[tuple[Any, ...]]
-    keys: list[tuple[Any, ...]]
-    is_last: bool
-    given: int = 0
-
-
-class MySqlCdcReader(SourceReader):
+class MySqlCdcReader(SnapshotReader):
     """Emits ``TableChange``s."""
+
+    page_type, metric_group = MySqlPage, "MySqlCdcReader"
+    _database: MySqlDatabase
 
     def __init__(
         self, database: MySqlDatabase, server_id: int, columns: Mapping[str, Sequence[str]], page_size: int,
         not_before: int, bounded: bool, context: ConnectorContext,
     ) -> None:  # fmt: skip
-        super().__init__(context)
-        self._database, self._server_id, self._columns, self._size = database, server_id, columns, page_size
-        self._not_before, self._bounded = not_before, bounded
-        self._ended: list[str] = []
-        self._counted = 0
-        self._session = SqlSession(database, f"funken {context.operator}")
-        self._work: Background[Any] = Background(context.wake)
-        self._split: MySqlCdcSplit | None = None
-        self._page: _Rows | None = None
-        self._stream: BinlogStream | None = None
+        super().__init__(database, bounded, context)
+        self._server_id, self._columns, self._size, self._not_before = server_id, columns, page_size, not_before
         self._changes: LoggedChanges | None = None
         #: how many changes of ``_changes`` were emitted, and those of them that no page has
         self._given = 0
-        self._doubts = RowsInDoubt()
-        metrics = context.metrics.add_group("MySqlCdcReader")
-        self._rows_read = metrics.counter("snapshotRows")
-        self._changes_read = metrics.counter("changes")
-        metrics.gauge("lagMillis", self._lag)
+        self._metrics.gauge("lagMillis", self._lag)
 
-    def add_splits(self, splits: Sequence[Any]) -> None:
-        """Begin, or resume from a checkpoint."""
-        [split] = splits
-        if self.context.restored_checkpoint_id is not None and split.tables and split.doubt is None:
-            split = replace(split, doubt=split.pages[-1].position if split.pages else split.position)
-        self._split, self._doubts = split, RowsInDoubt(split.lost)
+    def _first_mark(self, split: MySqlCdcSplit) -> LogPosition:
+        return split.position
 
-    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return rows of the snapshot, or changes."""
-        if self._split is None:
-            return NEED_SPLITS
-        if self._split.fence is None:
-            return self._poll_snapshot(self._split, limit)
-        return self._poll_changes(self._split.fence, limit)
-
-    # ---- the snapshot
-
-    def _poll_snapshot(self, split: MySqlCdcSplit, limit: int) -> Batch | Wait | NeedSplits:
-        if self._page is not None:
-            return self._emit_rows(split, self._page, limit)
-        if not self._work.busy:
-            self._work.begin(lambda: self._read_page(split) if split.tables else self._read_position())
-        found = self._work.take()
-        if found is None:
-            return Wait(None)
-        if isinstance(found, LogPosition):
-            self._split = replace(split, fence=found)
-            return self._poll_changes(found, limit)
-        self._page = found
-        self.bytes_in.inc(bytes_of(found.rows))
-        return self._emit_rows(split, found, limit)
-
-    def _emit_rows(self, split: MySqlCdcSplit, page: _Rows, limit: int) -> Batch | Wait | NeedSplits:
-        rows = page.rows[page.given : page.given + max(1, limit)]
-        page.given += len(rows)
-        ended = page.given == len(page.rows)
-        after = page.keys[page.given - 1] if rows else split.after
-        if ended:
-            self._page = None
-        if ended and page.is_last:
-            pages = _extended(split.pages, MySqlPage(page.table, None, page.position))
-            self._split = replace(split, tables=split.tables[1:], after=None, pages=pages)
-        else:
-            pages = _extended(split.pages, MySqlPage(page.table, after, page.position))
-            self._split = replace(split, after=after, pages=pages)
-        if not rows:
-            return self._poll_snapshot(self._split, limit)
-        self._rows_read.inc(len(rows))
-        records = [
-            TableChange(ChangeKind.READ, page.table, None, dict(zip(page.names, row, strict=True))) for row in rows
-        ]
-        return Batch(records, [page.now] * len(records), split.id)
-
-    def _read_page(self, split: MySqlCdcSplit) -> _Rows:
+    def _read_page(self, split: MySqlCdcSplit) -> PageRows:
         table = split.tables[0]
         keys, quote = dict(split.keys)[table], self._database.quote
 
-        def read(cursor: Any) -> _Rows:
+        def read(cursor: Any) -> PageRows:
             columns = columns_of(cursor, table, self._names(table, keys))
             selected = [column.selected(quote(column.name)) for column in columns]
             weights = [key.weight(quote(key.name)) for key in keys if key.is_text]
@@ -184,7 +108,7 @@ class MySqlCdcReader(SourceReader):
                     f"table {table!r} has a row whose primary key is no date that Python can hold, {found[-1]!r:.200}; "
                     "correct the row, or read the log alone: StartupOptions.latest()."
                 )
-            return _Rows(table, position, int(now), names, rows, found_keys, len(rows) < self._size)
+            return PageRows(table, position, int(now), names, rows, len(rows) < self._size, found_keys)
 
         return self._run(read)
 
@@ -193,24 +117,18 @@ class MySqlCdcReader(SourceReader):
         names = columns_wanted(self._columns, table)
         return tuple(dict.fromkeys([*names, *(key.name for key in keys)])) if names else ()
 
-    def _read_position(self) -> LogPosition:
+    def _read_fence(self, split: MySqlCdcSplit) -> LogPosition:
         return self._run(position_of)
-
-    def _run(self, work: Callable[[Any], T]) -> T:
-        return patiently(self._database, lambda: self._session.transaction(work), self._failed)
-
-    def _failed(self, problem: SqlProblem) -> SourceNotReadable:
-        return SourceNotReadable(
-            f"operator {self.context.operator!r} cannot read: {problem}", self.context.operator, self.context.subtask
-        )
 
     # ---- the changes
 
-    def _poll_changes(self, fence: LogPosition, limit: int) -> Batch | Wait | NeedSplits:
-        stream = self._stream or self._begin()
+    def _poll_changes(self, split: MySqlCdcSplit, limit: int) -> Batch | Wait | NeedSplits:
+        fence = split.fence
+        assert fence is not None
+        if self._stream is None:
+            self._begin()
         while True:
             split = self._split
-            assert split is not None
             if (
                 self._changes.end.rank > fence.rank
                 if self._changes is not None
@@ -227,8 +145,7 @@ class MySqlCdcReader(SourceReader):
                 if self._work.busy:
                     return Wait(None)
                 continue
-            item = stream.take()
-            self._count_bytes(stream)
+            item = self._next_item()
             if item is None:
                 return Wait(None)
             if isinstance(item, LogPosition):
@@ -236,32 +153,18 @@ class MySqlCdcReader(SourceReader):
             else:
                 self._changes, self._given = item, 0
 
-    def _begin(self) -> BinlogStream:
+    def _begin(self) -> None:
         split = self._split
-        assert split is not None
         tables = {table: self._names(table, keys) for table, keys in split.keys}
         self._stream = BinlogStream(
             self._database, self._server_id, tables, split.position, split.emitted, self._not_before,
             f"funken {self.context.operator}", self.context.wake,
         )  # fmt: skip
         self._stream.start()
-        return self._stream
-
-    def _count_bytes(self, stream: BinlogStream) -> None:
-        received = stream.received_bytes
-        self.bytes_in.inc(received - self._counted)
-        self._counted = received
 
     def _end(self, split: MySqlCdcSplit) -> NeedSplits:
-        """A bounded reader has all changes up to the fence."""
-        self._ended.append(split.id)
-        self._split = self._changes = None
-        return NEED_SPLITS
-
-    def split_finished(self) -> list[str]:
-        """Return the split, once, when a bounded reader has read it."""
-        ended, self._ended = self._ended, []
-        return ended
+        self._changes = None
+        return super()._end(split)
 
     def _emit_changes(
         self, logged: LoggedChanges, split: MySqlCdcSplit, fence: LogPosition, limit: int
@@ -286,10 +189,6 @@ class MySqlCdcReader(SourceReader):
         if self._given == len(logged.changes):
             self._changes = None
         return self._batch(left, split) if left else None
-
-    def _batch(self, changes: Sequence[TableChange], split: MySqlCdcSplit) -> Batch:
-        self._changes_read.inc(len(changes))
-        return Batch(list(changes), [change.timestamp for change in changes], split.id)
 
     def _unseen(
         self, changes: Sequence[TableChange], end: LogPosition, split: MySqlCdcSplit
@@ -316,20 +215,7 @@ class MySqlCdcReader(SourceReader):
         """Return the age of the newest received event (ms); -1 before the first."""
         if self._stream is None or not self._stream.timestamp:
             return -1
-        return max(0, self.context.processing_time() - 1000 * self._stream.timestamp)
-
-    # ---- checkpoints
-
-    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
-        """Return the position."""
-        return [] if self._split is None else [replace(self._split, lost=self._doubts.entries)]
-
-    def close(self) -> None:
-        """Close the connections."""
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.stop()
-        self._work.close(self._session.close)
+        return max(0, self.context.processing_time() - 1000 * int(self._stream.timestamp))
 
 
 def position_of(cursor: Any) -> LogPosition:
@@ -379,13 +265,6 @@ def _key_of(
     return tuple(
         (row[names.index(key.name)], next(weights)) if key.is_text else row[names.index(key.name)] for key in keys
     )
-
-
-def _extended(pages: tuple[MySqlPage, ...], page: MySqlPage) -> tuple[MySqlPage, ...]:
-    """Return the pages with one more; pages of the same position are one."""
-    if pages and (pages[-1].table, pages[-1].position) == (page.table, page.position):
-        return (*pages[:-1], page)
-    return (*pages, page)
 
 
 class ChangesInPages:

@@ -12,7 +12,7 @@ from funken.connectors.mysql.binlog import LogPosition
 from funken.connectors.mysql.columns import MySqlKey, columns_of, columns_wanted
 from funken.connectors.mysql.database import MySqlDatabase, pymysql
 from funken.connectors.mysql.reader import MySqlCdcReader, MySqlCdcSplit, position_of
-from funken.connectors.sql.database import SqlProblem, SqlSession, patiently
+from funken.connectors.sql.database import SqlProblem, SqlSession
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
 
@@ -124,7 +124,7 @@ class MySqlCdcSource(Source):
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator."""
-        return MySqlCdcEnumerator(self, parallelism)
+        return MySqlCdcEnumerator(parallelism, self)
 
     def reader(self, context: ConnectorContext) -> SourceReader:
         """Make the reader."""
@@ -137,25 +137,19 @@ class MySqlCdcSource(Source):
 class MySqlCdcEnumerator(ListedSplits):
     """Looks at the server before the job runs, and hands out the one split."""
 
-    def __init__(self, source: MySqlCdcSource, parallelism: int) -> None:
-        super().__init__(parallelism)
-        self._source = source
+    source: MySqlCdcSource
 
     def list_splits(self) -> Sequence[MySqlCdcSplit]:
         """Check server and tables, and note where the log is."""
         pymysql("pymysqlreplication")  # so that it is missing here, not in a task
-        session = SqlSession(self._source.database, "funken")
-        try:
-            return [patiently(self._source.database, lambda: session.transaction(self._look), self._not_readable)]
-        finally:
-            session.close()
+        return [SqlSession.once(self.source.database, "funken", self._look, self._not_readable)]
 
     @staticmethod
     def _not_readable(problem: SqlProblem) -> SourceNotReadable:
         return SourceNotReadable(f"changes cannot be captured: {problem}")
 
     def _look(self, cursor: Any) -> MySqlCdcSplit:
-        source = self._source
+        source = self.source
         self._check_server(cursor)
         names = self._tables(cursor)
         with_rows = source.start.mode == "initial"
@@ -166,7 +160,7 @@ class MySqlCdcEnumerator(ListedSplits):
         return MySqlCdcSplit("changes", tables, keys, position)
 
     def _check_server(self, cursor: Any) -> None:
-        source = self._source
+        source = self.source
         names = ", ".join(["%s"] * len(_SETTINGS))
         cursor.execute(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({names})", tuple(_SETTINGS))
         settings = {name.lower(): str(value).upper() for name, value in cursor.fetchall()}
@@ -192,7 +186,7 @@ class MySqlCdcEnumerator(ListedSplits):
 
     def _tables(self, cursor: Any) -> dict[str, str]:
         """Return the tables that are meant, and their engines."""
-        source = self._source
+        source = self.source
         cursor.execute(_TABLES, ())
         there = {name: (kind, engine or "") for name, kind, engine in cursor.fetchall()}
         found: dict[str, str] = {}
@@ -221,7 +215,7 @@ class MySqlCdcEnumerator(ListedSplits):
         cursor.execute(_KEY, tuple(table.split(".", 1)))
         parts = cursor.fetchall()
         names = [name for name, _ in parts]
-        wanted = columns_wanted(self._source.columns, table)
+        wanted = columns_wanted(self.source.columns, table)
         columns = {
             column.name: column
             for column in columns_of(cursor, table, tuple(dict.fromkeys([*wanted, *names])) if wanted else ())
@@ -249,7 +243,7 @@ class MySqlCdcEnumerator(ListedSplits):
         return keys
 
     def _position(self, cursor: Any, end: LogPosition) -> LogPosition:
-        start = self._source.start
+        start = self.source.start
         if start.mode == "specific-offset":
             position = LogPosition(start.file, max(4, start.position))
         elif start.mode in ("earliest-offset", "timestamp"):
@@ -262,7 +256,7 @@ class MySqlCdcEnumerator(ListedSplits):
             logs = {row[0]: int(row[1]) for row in cursor.fetchall()}
             if position.file not in logs or position.offset > logs[position.file]:
                 raise SourceNotReadable(
-                    f"{self._source.database!r} has no position {position} of the binary log (it has {min(logs)} to {end}); "
+                    f"{self.source.database!r} has no position {position} of the binary log (it has {min(logs)} to {end}); "
                     "correct file and position."
                 )
         return position

@@ -8,16 +8,14 @@ connection is made again from the last transaction that was received.
 from __future__ import annotations
 
 import enum
-import logging
 import select
 import struct
-import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, NamedTuple
 
 from funken.connectors.postgresql.database import PostgresDatabase, psycopg, text_loader
+from funken.connectors.sql.capture import LogStream
 from funken.connectors.sql.changes import ChangeKind, TableChange
 from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
@@ -239,95 +237,49 @@ class TransactionSnapshot(NamedTuple):
         return full < self.least or (full < self.next and full not in self.running)
 
 
-logger = logging.getLogger(__name__)
-
-QUEUED_CHANGES = 50_000
-"""Nothing more is received while so many changes are queued."""
-TRIES = 8
-_POLL_MS, _JOIN_S, _REPORT_S, _ASK_S = 100, 10.0, 5.0, 0.3
+_POLL_MS, _REPORT_S, _ASK_S = 100, 5.0, 0.3
 _IN_USE, _ADMINISTRATOR = "55006", "57P01"
 _OPTIONS = "-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c timezone=UTC -c extra_float_digits=1"
 
 
-class ReplicationStream:
-    """Receives transactions from a position on, between ``start`` and ``stop``.
-
-    ``take`` returns a transaction, or a position up to which there are no more, or ``None`` if nothing is there. While it
-    ``asks``, such positions come soon, also if nothing happens.
-    """
+class ReplicationStream(LogStream):
+    """Receives transactions from a position on. While it ``asks``, positions come soon, also if nothing happens."""
 
     def __init__(
         self, database: PostgresDatabase, slot: str, publication: str, since: int, name: str, wake: Callable[[], None],
         asks: bool = False,
     ) -> None:  # fmt: skip
+        super().__init__("postgresql", wake)
         self._database, self._slot, self._publication, self._name = database, slot, publication, name
-        self._wake, self.asks = wake, asks
+        self.place, self.asks = f"replication slot {slot!r}", asks
         self._received = since
         self._acknowledged = self._reported = 0
         self.server_end = since
-        #: bytes of the messages that were received
-        self.received_bytes = 0
-        self._items: deque[CommittedTransaction | int] = deque()
-        self._queued = 0
-        self._room = threading.Condition()
-        self._stopped = self._began = False
-        self._error: Exception | None = None
+        self._began = False
         self._now = SystemClock().monotonic
-        self._thread = threading.Thread(target=self._run, name="funken-postgresql-changes", daemon=True)
 
-    def start(self) -> None:
-        """Start to receive."""
-        self._thread.start()
+    @property
+    def progress(self) -> int:
+        """The end of the last transaction."""
+        return self._received
 
-    def take(self) -> CommittedTransaction | int | None:
-        """Return the next item; raises the error that has ended the thread."""
-        with self._room:
-            if not self._items:
-                if self._error is not None:
-                    raise self._error
-                return None
-            item = self._items.popleft()
-            if isinstance(item, CommittedTransaction):
-                self._queued -= len(item.changes)
-            self._room.notify()
-            return item
+    @property
+    def broken(self) -> tuple[type[Exception], ...]:
+        """The errors of a connection."""
+        return (psycopg().OperationalError, ConnectionError)
+
+    def problem(self, error: Exception) -> object:
+        """Return the meaning of an error."""
+        return self._database.problem(error)
 
     def acknowledge(self, lsn: int) -> None:
         """Let the server forget the log before a position, soon."""
         self._acknowledged = max(self._acknowledged, lsn)
 
-    def stop(self) -> None:
-        """End the thread and the connection."""
-        with self._room:
-            self._stopped = True
-            self._room.notify()
-        if self._thread.ident is not None:
-            self._thread.join(_JOIN_S)
-
     # ---- the thread
 
-    def _run(self) -> None:
-        pause, failures = 0.1, 0
-        try:
-            while not self._stopped:
-                before = self._received
-                try:
-                    self._receive_all()
-                    return
-                except (psycopg().OperationalError, ConnectionError) as error:
-                    failures = 1 if self._received > before else failures + 1
-                    if failures == TRIES:
-                        raise SourceNotReadable(
-                            f"replication slot {self._slot!r} cannot be read: {self._database.problem(error)}"
-                        ) from error
-                    logger.info("replication slot %r: %s; connecting again", self._slot, error)
-                with self._room:
-                    self._room.wait_for(lambda: self._stopped, pause * 2**failures)
-        except Exception as error:  # noqa: BLE001 - raised in the reader
-            self._error = error
-            self._wake()
-
-    def _receive_all(self) -> None:
+    def receive_all(self) -> None:
+        """Read the slot by a connection of its own."""
         pq = psycopg("psycopg.pq")
         options = f"{self._database.parts().get('options', '')} {_OPTIONS}".strip()
         conninfo = self._database.with_defaults(
@@ -378,12 +330,12 @@ class ReplicationStream:
         readable = select.poll()
         readable.register(connection.socket, select.POLLIN)
         report_at = self._now() + self._pause
-        while not self._stopped:
+        while not self.stopped:
             now = self._now()
             if now >= report_at or self._acknowledged > self._reported:
                 self._report(connection)
                 report_at = now + self._pause
-            if not self._has_room():
+            if not self.has_room():
                 continue
             size, data = connection.get_copy_data(1)
             if size > 0:
@@ -411,12 +363,6 @@ class ReplicationStream:
             )
         return ConnectionError(message)
 
-    def _has_room(self) -> bool:
-        with self._room:
-            if self._queued >= QUEUED_CHANGES:
-                self._room.wait(_POLL_MS / 1000)
-            return self._queued < QUEUED_CHANGES
-
     def _message(self, data: bytes, decoder: ChangeDecoder) -> bool:
         """Take a message of the copy stream; returns whether the server wants a report now."""
         self.received_bytes += len(data)
@@ -425,26 +371,15 @@ class ReplicationStream:
             self.server_end = max(self.server_end, end)
             if end > self._received:  # everything before it was sent
                 self._received = end
-                self._put(end)
+                self.put(end)
             return bool(wanted)
         _, end, _ = struct.unpack_from(">QQq", data, 1)
         self.server_end = max(self.server_end, end)
         commit = decoder.decode(data[25:])
         if commit is not None and commit.end > self._received:
             self._received = commit.end
-            self._put(commit)
+            self.put(commit)
         return False
-
-    def _put(self, item: CommittedTransaction | int) -> None:
-        with self._room:
-            if isinstance(item, int) and self._items and isinstance(self._items[-1], int):
-                self._items[-1] = item
-                return
-            self._items.append(item)
-            if isinstance(item, CommittedTransaction):
-                self._queued += len(item.changes)
-        if isinstance(item, CommittedTransaction) or self.asks:
-            self._wake()
 
     def _report(self, connection: Any) -> None:
         acknowledged = self._acknowledged

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from funken.connectors.base import (
-    NEED_SPLITS,
     Batch,
     Boundedness,
     ConnectorContext,
@@ -27,7 +26,7 @@ from funken.connectors.postgresql.replication import (
     lsn_of,
     lsn_text,
 )
-from funken.connectors.schemas import size_of_rows as bytes_of
+from funken.connectors.sql.capture import PageRows, SnapshotReader
 from funken.connectors.sql.changes import (
     ChangeKind,
     Note,
@@ -37,7 +36,7 @@ from funken.connectors.sql.changes import (
     unseen_part,
     unseen_truncation,
 )
-from funken.connectors.sql.database import Background, SqlDatabase, SqlProblem, SqlSession, patiently
+from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
 
@@ -55,20 +54,6 @@ class SnapshotPage(NamedTuple):
     table: str
     upto: tuple[Any, ...] | None
     snapshot: str
-
-
-def extended(pages: tuple[SnapshotPage, ...], page: SnapshotPage) -> tuple[SnapshotPage, ...]:
-    """Return the pages with one more; pages of the same snapshot are one.
-
-    >>> pages = extended((), SnapshotPage("public.t", (5,), "10:10:"))
-    >>> extended(pages, SnapshotPage("public.t", (9,), "10:10:"))
-    (SnapshotPage(table='public.t', upto=(9,), snapshot='10:10:'),)
-    >>> len(extended(pages, SnapshotPage("public.t", None, "10:12:")))
-    2
-    """
-    if pages and (pages[-1].table, pages[-1].snapshot) == (page.table, page.snapshot):
-        return (*pages[:-1], page)
-    return (*pages, page)
 
 
 class SeenChanges:
@@ -154,9 +139,6 @@ def _ranked(value: Any) -> tuple[int, Any]:
 # sends it whole again. Acknowledged is what a complete checkpoint holds, never more.
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True)
 class CdcSplit:
     """The position of the reader.
@@ -180,111 +162,33 @@ class CdcSplit:
     lost: tuple[tuple[RowKey, tuple[TableChange, ...]], ...] = ()
 
 
-@dataclass
-class _Rows:
-    """A page of a table, and the number of its emitted rows."""
-
-    table: str
-    snapshot: str
-    now: int
-    names: list[str]
-    rows: list[tuple[Any, ...]]
-    is_last: bool
-    given: int = 0
-
-
-class CdcReader(SourceReader):
+class CdcReader(SnapshotReader):
     """Emits ``TableChange``s."""
+
+    page_type, metric_group = SnapshotPage, "PostgresCdcReader"
+    _database: PostgresDatabase
 
     def __init__(
         self, database: PostgresDatabase, slot: str, publication: str, page_size: int, bounded: bool, context: ConnectorContext
     ) -> None:  # fmt: skip
-        super().__init__(context)
-        self._database, self._slot, self._publication, self._size = database, slot, publication, page_size
-        self._bounded = bounded
-        self._ended: list[str] = []
+        super().__init__(database, bounded, context)
+        self._slot, self._publication, self._size = slot, publication, page_size
         #: where a bounded reader has ended
         self._end_lsn = 0
-        #: bytes of the stream that the metric has
-        self._counted = 0
-        self._session = SqlSession(database, f"funken {context.operator}")
-        self._pages: Background[Any] = Background(context.wake)
-        self._split: CdcSplit | None = None
-        self._page: _Rows | None = None
-        self._stream: ReplicationStream | None = None
         self._seen: SeenChanges | None = None
-        self._doubts = RowsInDoubt()
         self._commit: CommittedTransaction | None = None
         self._of_checkpoints: dict[int, int] = {}
-        metrics = context.metrics.add_group("PostgresCdcReader")
-        self._rows_read = metrics.counter("snapshotRows")
-        self._changes_read = metrics.counter("changes")
-        metrics.gauge("lagBytes", self._lag)
+        self._metrics.gauge("lagBytes", self._lag)
 
-    def add_splits(self, splits: Sequence[Any]) -> None:
-        """Begin, or resume from a checkpoint."""
-        [split] = splits
-        if self.context.restored_checkpoint_id is not None and split.tables and split.doubt is None:
-            split = replace(split, doubt=split.pages[-1].snapshot if split.pages else split.since)
-        self._split, self._doubts = split, RowsInDoubt(split.lost)
+    def _first_mark(self, split: CdcSplit) -> str:
+        return split.since
 
-    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return rows of the snapshot, or changes."""
-        if self._split is None:
-            return NEED_SPLITS
-        if not self._split.fence:
-            return self._poll_snapshot(self._split, limit)
-        return self._poll_changes(self._split, limit)
-
-    # ---- the snapshot
-
-    def _poll_snapshot(self, split: CdcSplit, limit: int) -> Batch | Wait | NeedSplits:
-        if self._page is not None:
-            return self._emit_rows(split, self._page, limit)
-        if not self._pages.busy:
-            self._pages.begin(lambda: self._read_page(split) if split.tables else self._read_fence(split))
-        found = self._pages.take()
-        if found is None:
-            return Wait(None)
-        if isinstance(found, int):
-            self._split = replace(split, fence=found)
-            return self._poll_changes(self._split, limit)
-        self._page = found
-        self.bytes_in.inc(bytes_of(found.rows))
-        return self._emit_rows(split, found, limit)
-
-    def _emit_rows(self, split: CdcSplit, page: _Rows, limit: int) -> Batch | Wait | NeedSplits:
-        rows = page.rows[page.given : page.given + max(1, limit)]
-        page.given += len(rows)
-        key = split.after
-        if rows:
-            columns = dict(split.keys)[page.table]
-            positions = [page.names.index(column) for column in columns]
-            key = tuple([rows[-1][position] for position in positions])
-        ended = page.given == len(page.rows)
-        if ended:
-            self._page = None
-        if ended and page.is_last:
-            pages = extended(split.pages, SnapshotPage(page.table, None, page.snapshot))
-            self._split = replace(split, tables=split.tables[1:], after=None, pages=pages)
-        else:
-            self._split = replace(
-                split, after=key, pages=extended(split.pages, SnapshotPage(page.table, key, page.snapshot))
-            )
-        if not rows:
-            return self._poll_snapshot(self._split, limit)
-        self._rows_read.inc(len(rows))
-        records = [
-            TableChange(ChangeKind.READ, page.table, None, dict(zip(page.names, row, strict=True))) for row in rows
-        ]
-        return Batch(records, [page.now] * len(records), split.id)
-
-    def _read_page(self, split: CdcSplit) -> _Rows:
+    def _read_page(self, split: CdcSplit) -> PageRows:
         table = split.tables[0]
         quote = self._database.quote
         columns = [quote(column) for column in dict(split.keys)[table]]
 
-        def read(cursor: Any) -> _Rows:
+        def read(cursor: Any) -> PageRows:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             cursor.execute("SELECT txid_current_snapshot()::text, (extract(epoch FROM now()) * 1000)::bigint")
             snapshot, now = cursor.fetchone()
@@ -306,7 +210,7 @@ class CdcReader(SourceReader):
             rows = self._database.fetch(
                 cursor, f"operator {self.context.operator!r} cannot read the snapshot of table {table!r}{after}"
             )
-            return _Rows(table, snapshot, now, list(types), rows, len(rows) < self._size)
+            return PageRows(table, snapshot, now, list(types), rows, len(rows) < self._size)
 
         return self._run(read)
 
@@ -325,16 +229,11 @@ class CdcReader(SourceReader):
         """Return True if the reader must act as soon as the fence is reached, also while nothing happens."""
         return self._bounded or split.doubt is not None
 
-    def _run(self, work: Callable[[Any], T]) -> T:
-        return patiently(self._database, lambda: self._session.transaction(work), self._failed)
-
-    def _failed(self, problem: SqlProblem) -> SourceNotReadable:
-        return self.failure(f"the database cannot be read: {problem}")
-
     # ---- the changes
 
     def _poll_changes(self, split: CdcSplit, limit: int) -> Batch | Wait | NeedSplits:
-        stream = self._stream or self._begin(split)
+        if self._stream is None:
+            self._begin(split)
         while True:
             reached = self._split.lsn if self._commit is None and self._split is not None else 0
             if self._commit.end > split.fence if self._commit is not None else reached >= split.fence:
@@ -342,40 +241,26 @@ class CdcReader(SourceReader):
                     return self._batch(self._doubts.take(limit), split)
                 if self._bounded:
                     return self._end(split)
-                stream.asks = False
+                self._stream.asks = False
             if self._commit is not None:
                 batch = self._emit_changes(self._commit, limit)
                 if batch is not None:
                     return batch
                 continue
-            item = stream.take()
-            self._count_bytes(stream)
+            item = self._next_item()
             if item is None:
                 return Wait(None)
-            assert self._split is not None
             if isinstance(item, int):
                 if not self._split.emitted:  # else the transaction that is emitted in part comes after it
                     self._split = replace(self._split, lsn=max(item, self._split.lsn))
             elif item.end > self._split.lsn:
                 self._commit = item
 
-    def _count_bytes(self, stream: ReplicationStream) -> None:
-        received = stream.received_bytes
-        self.bytes_in.inc(received - self._counted)
-        self._counted = received
-
     def _end(self, split: CdcSplit) -> NeedSplits:
-        """A bounded reader has all changes up to the fence."""
-        self._ended.append(split.id)
-        self._end_lsn, self._split, self._commit = split.fence, None, None
-        return NEED_SPLITS
+        self._end_lsn, self._commit = split.fence, None
+        return super()._end(split)
 
-    def split_finished(self) -> list[str]:
-        """Return the split, once, when a bounded reader has read it."""
-        ended, self._ended = self._ended, []
-        return ended
-
-    def _begin(self, split: CdcSplit) -> ReplicationStream:
+    def _begin(self, split: CdcSplit) -> None:
         self._check_slot(split)
         if split.pages:
             self._seen = SeenChanges(split.pages, dict(split.keys), split.doubt, self._doubts.note)
@@ -384,7 +269,6 @@ class CdcReader(SourceReader):
             asks=self._asks(split),
         )  # fmt: skip
         self._stream.start()
-        return self._stream
 
     def _check_slot(self, split: CdcSplit) -> None:
         """Compare the job's position with the slot's: acknowledged changes are not sent again."""
@@ -406,7 +290,6 @@ class CdcReader(SourceReader):
     def _emit_changes(self, commit: CommittedTransaction, limit: int) -> Batch | None:
         """Emit changes of a transaction that no page has; ``None`` if there are none among those looked at."""
         split = self._split
-        assert split is not None
         if split.fence and commit.end > split.fence and split.pages:
             split, self._seen = replace(split, pages=()), None
         start = split.emitted
@@ -422,22 +305,18 @@ class CdcReader(SourceReader):
             changes = [part for part in parts if part is not None]
         return self._batch(changes, split) if changes else None
 
-    def _batch(self, changes: Sequence[TableChange], split: CdcSplit) -> Batch:
-        self._changes_read.inc(len(changes))
-        return Batch(list(changes), [change.timestamp for change in changes], split.id)
-
     def _lag(self) -> int:
         """Return the number of unread bytes of the log that the server has sent or skipped."""
         if self._stream is None or self._split is None:
             return -1
-        return max(0, self._stream.server_end - self._split.lsn)
+        return max(0, int(self._stream.server_end - self._split.lsn))
 
     # ---- checkpoints
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the position."""
         self._of_checkpoints[checkpoint_id] = self._end_lsn if self._split is None else self._split.lsn
-        return [] if self._split is None else [replace(self._split, lost=self._doubts.entries)]
+        return super().snapshot_state(checkpoint_id)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Let the server forget the log before the checkpoint."""
@@ -449,13 +328,6 @@ class CdcReader(SourceReader):
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """Forget the position of the checkpoint."""
         self._of_checkpoints.pop(checkpoint_id, None)
-
-    def close(self) -> None:
-        """Close the connections."""
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.stop()
-        self._pages.close(self._session.close)
 
 
 _TEXT = (25, 1043)
@@ -534,7 +406,7 @@ class PostgresCdcSource(Source):
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator, which makes publication and slot."""
-        return CdcEnumerator(self, parallelism)
+        return CdcEnumerator(parallelism, self)
 
     def reader(self, context: ConnectorContext) -> SourceReader:
         """Make the reader."""
@@ -543,7 +415,6 @@ class PostgresCdcSource(Source):
 
     def drop(self) -> None:
         """Drop slot and publication, so that the server need not keep its log for them; fails while the job runs."""
-        session = SqlSession(self.database, "funken drop")
 
         def drop(cursor: Any) -> None:
             cursor.execute(
@@ -552,10 +423,7 @@ class PostgresCdcSource(Source):
             )
             cursor.execute(f"DROP PUBLICATION IF EXISTS {self.database.quote(self.publication)}", ())
 
-        try:
-            patiently(self.database, lambda: session.transaction(drop), self._not_readable)
-        finally:
-            session.close()
+        SqlSession.once(self.database, "funken drop", drop, self._not_readable)
 
     def _not_readable(self, problem: SqlProblem) -> SourceNotReadable:
         return SourceNotReadable(f"changes cannot be captured by slot {self.slot!r}: {problem}")
@@ -570,13 +438,11 @@ def _snapshot(cursor: Any) -> str:
 class CdcEnumerator(ListedSplits):
     """Makes publication and slot in the server, before the job runs, and hands out the one split."""
 
-    def __init__(self, source: PostgresCdcSource, parallelism: int) -> None:
-        super().__init__(parallelism)
-        self._source = source
+    source: PostgresCdcSource
 
     def list_splits(self) -> Sequence[CdcSplit]:
         """Check server and tables; make publication and slot: in this order, for a slot does not know later publications."""
-        source = self._source
+        source = self.source
         session = SqlSession(source.database, "funken")
         try:
             keys = self._run(session, self._look)
@@ -589,10 +455,10 @@ class CdcEnumerator(ListedSplits):
         return [CdcSplit("changes", tables, keys, lsn=lsn, since=since)]
 
     def _run(self, session: SqlSession, work: Any) -> Any:
-        return patiently(self._source.database, lambda: session.transaction(work), self._source._not_readable)
+        return patiently(self.source.database, lambda: session.transaction(work), self.source._not_readable)
 
     def _look(self, cursor: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        database = self._source.database
+        database = self.source.database
         cursor.execute("SELECT current_setting('wal_level')")
         (level,) = cursor.fetchone()
         if level != "logical":
@@ -601,10 +467,10 @@ class CdcEnumerator(ListedSplits):
                 "postgresql.conf and "
                 "restart the server."
             )
-        return tuple(self._key_of(cursor, table) for table in self._source.tables)
+        return tuple(self._key_of(cursor, table) for table in self.source.tables)
 
     def _key_of(self, cursor: Any, table: str) -> tuple[str, tuple[str, ...]]:
-        source = self._source
+        source = self.source
         cursor.execute(_TABLE, (SqlDatabase.quote(source.database, table),))
         found = cursor.fetchone()
         if found is None:
@@ -636,7 +502,7 @@ class CdcEnumerator(ListedSplits):
 
     def _publish(self, cursor: Any, tables: list[str]) -> None:
         """Make the publication, or check that it has the tables."""
-        source = self._source
+        source = self.source
         cursor.execute("SELECT count(*) FROM pg_publication WHERE pubname = %s", (source.publication,))
         (there,) = cursor.fetchone()
         cursor.execute("SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s", (source.slot,))
@@ -663,7 +529,7 @@ class CdcEnumerator(ListedSplits):
 
     def _make_slot(self, cursor: Any) -> int:
         """Make the slot, if it is not there; returns its position."""
-        source = self._source
+        source = self.source
         cursor.execute(
             "SELECT plugin, database = current_database() FROM pg_replication_slots WHERE slot_name = %s",
             (source.slot,),

@@ -13,6 +13,7 @@ import urllib.request
 from dataclasses import field
 from typing import Any
 
+from funken.connectors.base import Service
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable
 
@@ -44,7 +45,7 @@ def pulsar(module: str = "pulsar") -> Any:
 
 
 @dataclass(frozen=True)
-class PulsarConnection:
+class PulsarConnection(Service):
     """A cluster by its URL, ``pulsar://host:6650`` or ``pulsar+ssl://host:6651``, and who connects to it.
 
     ``admin_url`` (``http://host:8080``) is asked for the topics of a pattern only. ``authentication`` has the name of a plugin as

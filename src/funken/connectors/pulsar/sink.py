@@ -87,16 +87,9 @@ class PulsarSink(Sink):
 
     def check(self) -> None:
         """Find out whether the topics may be written."""
-        client = self.connection.connect()
-        try:
+        with self.connection.reached(f"the topic {', '.join(self.topics)}", SinkNotWritable) as client:
             for topic in self.topics:
                 client.create_producer(client.get_topic_partitions(topic)[0]).close()
-        except self.connection.errors as error:
-            raise SinkNotWritable(
-                f"the topic {', '.join(self.topics)} cannot be written: {self.connection.problem(error)}"
-            ) from error
-        finally:
-            client.close()
 
     def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""

@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import logging
 import re
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from funken.connectors.base import Batch, Boundedness, ConnectorContext, NeedSplits, Source, SplitEnumerator, Wait
+from funken.connectors.base import (
+    Batch,
+    Boundedness,
+    ConnectorContext,
+    DiscoveredSplits,
+    NeedSplits,
+    Source,
+    SplitEnumerator,
+    Wait,
+)
 from funken.connectors.pulsar.connection import PulsarConnection, pulsar
 from funken.connectors.reading import MalformedRecordPolicy, MessageDecoder, PolledReader, SplitRecords
 from funken.connectors.schemas import DeserializationSchema, SimpleStringSchema, check_schema
@@ -221,6 +229,11 @@ class PulsarSource(Source[Any]):
         return Boundedness.BOUNDED if ends else Boundedness.CONTINUOUS_UNBOUNDED
 
     @property
+    def place(self) -> str:
+        """The topics, or their pattern, for errors."""
+        return f"the topic {', '.join(self.topics) or self.topic_pattern}"
+
+    @property
     def seeks(self) -> bool:
         """True if a job without a checkpoint begins at the start cursor, not at the subscription's position."""
         moves = self.start.kind in ("message", "publish time")
@@ -260,35 +273,24 @@ class PulsarSplit:
     after: Position | None = None
 
 
-class PulsarPartitions(SplitEnumerator):
+class PulsarPartitions(DiscoveredSplits):
     """Deals out partitions by their names, also those that come later."""
 
     def __init__(self, source: PulsarSource, parallelism: int) -> None:
-        self._source, self._parallelism = source, parallelism
-        self._seen: set[str] = set()
-        self._waiting: list[PulsarSplit] = []
-        self.discovery_interval = None if source.boundedness is Boundedness.BOUNDED else _DISCOVERY_MS
+        super().__init__(parallelism, None if source.boundedness is Boundedness.BOUNDED else _DISCOVERY_MS)
+        self._source = source
 
     def start(self) -> None:
         """List the partitions, and subscribe, so that their messages are kept."""
         source = self._source
-        client = source.connection.connect()
-        try:
+        with source.connection.reached(source.place, SourceNotReadable) as client:
             found = self._listed(client)
             if not found:
                 raise SourceNotReadable(
                     f"{source.connection!r} has no topic that matches {source.topic_pattern!r}; correct it."
                 )
-            for partition in found:
-                split = self._begin(client, partition)
-                if split is not None:
-                    self._waiting.append(split)
-        except source.connection.errors as error:
-            names = ", ".join(source.topics) or source.topic_pattern
-            raise SourceNotReadable(f"the topic {names} cannot be read: {source.connection.problem(error)}") from error
-        finally:
-            client.close()
-        self._seen = set(found)
+            splits = [split for partition in found if (split := self._begin(client, partition)) is not None]
+        self.add_discovered((found, splits))
 
     def _begin(self, client: Any, partition: str) -> PulsarSplit | None:
         """Return the split of a partition; ``None`` if it is bounded and has nothing."""
@@ -325,41 +327,18 @@ class PulsarPartitions(SplitEnumerator):
         finally:
             reader.close()
 
-    def discover(self, now: int) -> list[str] | None:
-        """Return the partitions that are new."""
+    def discover(self, now: int) -> Any:
+        """Return new partitions, read from their beginning: they were made after the job began."""
         client = self._source.connection.connect()
         try:
-            return [partition for partition in self._listed(client) if partition not in self._seen] or None
+            new = [partition for partition in self._listed(client) if partition not in self.known]
         except (self._source.connection.errors, SourceNotReadable) as error:
             logger.warning("new partitions cannot be looked for: %s; looking again in 30 s", error)
             return None
         finally:
             client.close()
-
-    def add_discovered(self, found: list[str]) -> bool:
-        """Read new partitions from their beginning: they were made after the job began."""
-        new = [partition for partition in found if partition not in self._seen]
-        self._seen |= set(new)
-        self._waiting += [
-            PulsarSplit(partition, StartCursor.earliest(), self._source.stop, _partition_of(partition))
-            for partition in new
-        ]
-        return bool(new)
-
-    def next_splits(self, subtask: int) -> list[Any] | None:
-        """Return the subtask's partitions."""
-        mine = [split for split in self._waiting if zlib.crc32(split.id.encode()) % self._parallelism == subtask]
-        self._waiting = [split for split in self._waiting if split not in mine]
-        return mine or (None if self.discovery_interval is None else [])
-
-    def snapshot(self) -> Any:
-        """Return the partitions that are known, and those not handed out."""
-        return sorted(self._seen), list(self._waiting)
-
-    def restore(self, snapshot: Any) -> None:
-        """Go on with these."""
-        seen, waiting = snapshot
-        self._seen, self._waiting = set(seen), list(waiting)
+        begin, stop = StartCursor.earliest(), self._source.stop
+        return (new, [PulsarSplit(each, begin, stop, _partition_of(each)) for each in new]) if new else None
 
     def _listed(self, client: Any) -> list[str]:
         source = self._source
@@ -378,7 +357,7 @@ class PulsarReader(PolledReader):
 
     def __init__(self, source: PulsarSource, context: ConnectorContext) -> None:
         super().__init__(context)
-        self._source = source
+        self._source, self.service, self.place = source, source.connection, source.place
         self._client = source.connection.connect()
         self._feeds: dict[str, Callable[[], Sequence[Any]]] = {}
         #: of the subscription: they acknowledge
@@ -462,13 +441,6 @@ class PulsarReader(PolledReader):
     def advance(self, split: PulsarSplit, records: Sequence[PulsarMessage]) -> PulsarSplit:
         """Go on after the last message."""
         return replace(split, after=records[-1].position)
-
-    def explain(self, error: Exception) -> Exception:
-        """Translate the errors of the client."""
-        if isinstance(error, self._source.connection.errors):
-            names = ", ".join(self._source.topics) or self._source.topic_pattern
-            return self.failure(f"the topic {names} cannot be read: {self._source.connection.problem(error)}")
-        return super().explain(error)
 
     def disconnect(self) -> None:
         """Acknowledge due messages, and close the client."""

@@ -75,7 +75,6 @@ class RMQReader(SourceReader):
         metrics.gauge("pendingMessages", lambda: self._consumer.waiting)
         metrics.gauge("connectionsLost", lambda: self._consumer.lost)
         self._split = ""
-        self._ended: list[str] = []
         self._epoch = 0
         self._opened_at = 0
         self._told = False
@@ -89,15 +88,10 @@ class RMQReader(SourceReader):
         for split in splits:
             self._ledger.restore(split.ids)
             if self._split:
-                self._ended.append(split.id)
+                self.finished.append(split.id)
             else:
                 self._split = split.id
                 self._consumer.link.start()
-
-    def split_finished(self) -> list[str]:
-        """Return the shares that became one with another."""
-        ended, self._ended = self._ended, []
-        return ended
 
     def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
         """Return the records of the messages so far, or acknowledge and wait."""

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
@@ -149,6 +149,12 @@ class SqlSession:
             self.close()
             raise
         return result
+
+    @staticmethod
+    def once(database: SqlDatabase, name: str, work: Callable[[Any], T], fail: Callable[[SqlProblem], Exception]) -> T:
+        """Run ``work(cursor)`` patiently, by a connection of its own."""
+        with closing(SqlSession(database, name)) as session:
+            return patiently(database, lambda: session.transaction(work), fail)
 
     def close(self) -> None:
         """Close the connection: uncommitted work is rolled back."""

@@ -88,11 +88,7 @@ class SqlSink(Sink):
             raise InvalidConfiguration(
                 f"the sink to table {self.table!r} has no columns; name them, or declare the stream's type with Types.ROW_NAMED."
             )
-        session = SqlSession(self.database, "funken check")
-        try:
-            patiently(self.database, lambda: session.transaction(self.look), self.not_writable)
-        finally:
-            session.close()
+        SqlSession.once(self.database, "funken check", self.look, self.not_writable)
 
     def look(self, cursor: Any) -> None:
         """Look, in a transaction, whether the table can be written."""

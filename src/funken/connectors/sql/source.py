@@ -82,7 +82,7 @@ class SqlSource(Source):
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator, which looks at the bounds."""
-        return SqlEnumerator(self, parallelism)
+        return SqlEnumerator(parallelism, self)
 
     def reader(self, context: ConnectorContext) -> SourceReader:
         """Make a reader, with a connection of its own."""
@@ -101,13 +101,11 @@ _MOST_INFINITE = 4
 class SqlEnumerator(ListedSplits):
     """Cuts the column into ranges."""
 
-    def __init__(self, source: SqlSource, parallelism: int) -> None:
-        super().__init__(parallelism)
-        self._source = source
+    source: SqlSource
 
     def list_splits(self) -> Sequence[SqlSplit]:
         """Reach the database, look for nulls, and for the bounds unless they are set."""
-        source, session = self._source, SqlSession(self._source.database, "funken")
+        source = self.source
         column = source.database.quote(source.column)
 
         def look(cursor: Any) -> Any:
@@ -124,15 +122,12 @@ class SqlEnumerator(ListedSplits):
                 return source.lower, source.upper
             return self._bounds(cursor, column)
 
-        try:
-            lower, upper = patiently(source.database, lambda: session.transaction(look), _not_readable)
-        finally:
-            session.close()
+        lower, upper = SqlSession.once(source.database, "funken", look, _not_readable)
         return ranges(lower, upper, source.partitions)
 
     def _bounds(self, cursor: Any, column: str) -> Any:
         """Return the least and the greatest value; those that are infinite or NaN belong to the outer ranges."""
-        source, mark = self._source, self._source.database.placeholder
+        source, mark = self.source, self.source.database.placeholder
         conditions: list[str] = []
         values: list[Any] = []
         while True:

@@ -306,35 +306,36 @@ class UniqueIds(MapPartitionFunction):
             yield (count << self._bits) + self._task, value
 
 
-class _Seeded(MapPartitionFunction):
-    def __init__(self, seed: int | None) -> None:
+class Sampled(MapPartitionFunction):
+    """Draws from the records of a partition: ``draw(random, values)``, with a generator that is seeded by task."""
+
+    def __init__(self, seed: int | None, draw: Callable[[random.Random, Iterable[Any]], Iterator[Any]]) -> None:
         self._seed = seed
+        self._draw = draw
 
     def open(self, runtime_context: Any) -> None:
         """Seed the generator of this task."""
         task = runtime_context.get_index_of_this_subtask()
         self._random = random.Random(None if self._seed is None else f"{self._seed}/{task}")
 
-
-class _Bernoulli(_Seeded):
-    def __init__(self, fraction: float, seed: int | None) -> None:
-        super().__init__(seed)
-        self._fraction = fraction
-
     def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
-        """Keep each record with the same probability."""
-        draw, fraction = self._random.random, self._fraction
-        return (value for value in values if draw() < fraction)
+        """Draw."""
+        return self._draw(self._random, values)
 
 
-class _Poisson(_Bernoulli):
-    def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
-        """Keep each record as often as a Poisson process has events in ``fraction``."""
-        for value in values:
-            at = self._random.expovariate(1.0)
-            while at < self._fraction:
-                yield value
-                at += self._random.expovariate(1.0)
+def _bernoulli(fraction: float, generator: random.Random, values: Iterable[Any]) -> Iterator[Any]:
+    """Keep each record with the same probability."""
+    draw = generator.random
+    return (value for value in values if draw() < fraction)
+
+
+def _poisson(fraction: float, generator: random.Random, values: Iterable[Any]) -> Iterator[Any]:
+    """Keep each record as often as a Poisson process has events in ``fraction``."""
+    for value in values:
+        at = generator.expovariate(1.0)
+        while at < fraction:
+            yield value
+            at += generator.expovariate(1.0)
 
 
 def sampler(with_replacement: bool, fraction: float, seed: int | None) -> MapPartitionFunction:
@@ -343,39 +344,28 @@ def sampler(with_replacement: bool, fraction: float, seed: int | None) -> MapPar
         raise InvalidProgram(
             f"sample(): the fraction {fraction} has to be from 0 to 1, or at least 0 with replacement."
         )
-    return _Poisson(fraction, seed) if with_replacement else _Bernoulli(fraction, seed)
+    return Sampled(seed, partial(_poisson if with_replacement else _bernoulli, fraction))
 
 
-class _Draw(_Seeded):
-    """Assigns each record a random weight and keeps those with the greatest: a part of a global sample."""
-
-    def __init__(self, size: int, seed: int | None) -> None:
-        super().__init__(seed)
-        self._size = size
-
-    def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
-        """Return (weight, place, record) of the greatest weights."""
-        draw = self._random.random
-        weighed = ((draw(), place, value) for place, value in enumerate(values))
-        return iter(heapq.nlargest(self._size, weighed, key=_weight))
+def _weighed(size: int, generator: random.Random, values: Iterable[Any]) -> Iterator[Any]:
+    """Return (weight, place, record) of the greatest random weights: a part of a global sample."""
+    weighed = ((generator.random(), place, value) for place, value in enumerate(values))
+    return iter(heapq.nlargest(size, weighed, key=_weight))
 
 
-class _DrawEach(_Draw):
-    """Makes ``size`` draws, each from all records: one reservoir of size 1 per draw."""
-
-    def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
-        """Return (weight, draw, record): per draw the record with the greatest weight."""
-        draw = self._random.random
-        best: list[tuple[float, int, Any]] = []
-        for value in values:
-            if not best:
-                best = [(draw(), place, value) for place in range(self._size)]
-                continue
-            for place, (weight, _, _) in enumerate(best):
-                mine = draw()
-                if mine > weight:
-                    best[place] = (mine, place, value)
-        return iter(best)
+def _weighed_each(size: int, generator: random.Random, values: Iterable[Any]) -> Iterator[Any]:
+    """Return (weight, draw, record) of ``size`` draws from all records: per draw the record with the greatest weight."""
+    draw = generator.random
+    best: list[tuple[float, int, Any]] = []
+    for value in values:
+        if not best:
+            best = [(draw(), place, value) for place in range(size)]
+            continue
+        for place, (weight, _, _) in enumerate(best):
+            mine = draw()
+            if mine > weight:
+                best[place] = (mine, place, value)
+    return iter(best)
 
 
 def _largest(size: int, drawn: Iterable[Any]) -> Iterator[Any]:
@@ -402,8 +392,8 @@ def sampler_with_size(with_replacement: bool, size: int, seed: int | None) -> tu
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
         raise InvalidProgram(f"sample_with_size(): the size {size!r} has to be a whole number, 0 or more.")
     if with_replacement:
-        return _DrawEach(size, seed), _largest_of_each
-    return _Draw(size, seed), partial(_largest, size)
+        return Sampled(seed, partial(_weighed_each, size)), _largest_of_each
+    return Sampled(seed, partial(_weighed, size)), partial(_largest, size)
 
 
 def group_functions(function: Any, combine: Any) -> tuple[DataSetFunction, DataSetFunction | None]:

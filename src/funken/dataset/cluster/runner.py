@@ -36,7 +36,6 @@ from funken.dataset.cluster.worker import (
     folder_of,
     main,
 )
-from funken.dataset.memory.manager import load
 from funken.dataset.optimizer.physical import PhysicalNode, everything, walk
 from funken.dataset.runtime.context import Accumulator, merged
 from funken.dataset.runtime.iterations import Next, StopSupersteps, coordinator_of
@@ -44,6 +43,7 @@ from funken.dataset.runtime.local import ExecutionOutcome, Outputs
 from funken.dataset.runtime.pipeline import Figures, RunningProgram
 from funken.errors import TaskLost
 from funken.ids import Millis
+from funken.io.spill import load
 from funken.io.storage import open_storage
 from funken.runtime.messages import TaskCommand, TaskEvent, TaskFailed, TaskId, TaskStarted
 from funken.spark.barrier import run_stage

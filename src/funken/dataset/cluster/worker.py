@@ -39,17 +39,7 @@ from funken.dataset.exchange import (
     to_all,
 )
 from funken.dataset.formats.inputs import ParquetInput
-from funken.dataset.memory.manager import (
-    Block,
-    BlockCache,
-    BlockQueue,
-    Blocks,
-    MemoryManager,
-    Share,
-    SpillSpace,
-    dump,
-    load,
-)
+from funken.dataset.memory.manager import Block, BlockCache, BlockQueue, Blocks, MemoryManager, Share
 from funken.dataset.optimizer.physical import PhysicalNode, memory_consumers
 from funken.dataset.plan.keys import Column, Order
 from funken.dataset.runtime.context import merged
@@ -58,6 +48,7 @@ from funken.dataset.runtime.local import drain
 from funken.dataset.runtime.pipeline import BatchJob, Counts, JobCounters, Pipeline
 from funken.errors import CheckpointCorrupted, InvalidProgram
 from funken.io.shapes import dumps
+from funken.io.spill import SpillSpace, dump, load
 from funken.io.storage import open_storage
 from funken.runtime.messages import TaskCommand, TaskEvent
 from funken.spark.barrier import BarrierWorker

@@ -298,7 +298,7 @@ class ColumnAggregation:
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.dataset.api.aggregations import Aggregations, FieldAggregator
     >>> from funken.dataset.memory.manager import MemoryManager
-    >>> from funken.dataset.memory.manager import SpillSpace
+    >>> from funken.io.spill import SpillSpace
     >>> share = MemoryManager(8192, 1, SpillSpace()).share("sum")
     >>> function = DataSetFunction(FieldAggregator(((Aggregations.SUM, (1,)),), "sum"))
     >>> sums = ColumnAggregation(share, Key(((0,),)), ColumnReduce(function))
@@ -406,7 +406,7 @@ class HashAggregation:
     """Reduces records by key; records that do not fit are aggregated in partitions, one after the other.
 
     >>> from funken.dataset.memory.manager import MemoryManager
-    >>> from funken.dataset.memory.manager import SpillSpace
+    >>> from funken.io.spill import SpillSpace
     >>> memory = MemoryManager(8192, 1, SpillSpace())
     >>> add = lambda a, b: (a[0], a[1] + b[1])
     >>> keys = lambda block: [record[0] for record in block]

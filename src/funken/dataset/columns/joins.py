@@ -72,7 +72,7 @@ class SpilledBlocks:
     """The blocks of one partition in the spill file of a share; small ones are put together before they are written.
 
     >>> from funken.dataset.memory.manager import MemoryManager
-    >>> from funken.dataset.memory.manager import SpillSpace
+    >>> from funken.io.spill import SpillSpace
     >>> memory = MemoryManager(64 * 1024, 1, SpillSpace())
     >>> spilled = SpilledBlocks(memory.share("join"))
     >>> for start in range(0, 1000, 10):
@@ -136,7 +136,7 @@ class ColumnTable:
     >>> from funken.expr.types import FLOAT, STR, Tuple
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.dataset.memory.manager import MemoryManager
-    >>> from funken.dataset.memory.manager import SpillSpace
+    >>> from funken.io.spill import SpillSpace
     >>> key = Key(((0,),))
     >>> table = ColumnTable(MemoryManager(8192, 1, SpillSpace()).share("join"), key, key)
     >>> table.append(block_of(columns_of([(1, "a"), (2, "b")], Tuple((INT, STR)))))
@@ -461,7 +461,7 @@ class HashJoin:
     ``probe`` may be called again with other records, as long as ``reusable`` is set: the build side stays.
 
     >>> from funken.dataset.memory.manager import MemoryManager
-    >>> from funken.dataset.memory.manager import SpillSpace
+    >>> from funken.io.spill import SpillSpace
     >>> memory = MemoryManager(16384, 1, SpillSpace())
     >>> keys = lambda block: [record[0] for record in block]
     >>> join = HashJoin(memory.share("join"), keys, keys, keep_probe=True)
@@ -691,7 +691,7 @@ class PiecewiseMerge:
     >>> from funken.columnar.kernels.columns import columns_of
     >>> from funken.dataset.columns.block import block_of
     >>> from funken.dataset.memory.manager import MemoryManager
-    >>> from funken.dataset.memory.manager import SpillSpace
+    >>> from funken.io.spill import SpillSpace
     >>> from funken.dataset.plan.keys import Key, KeyColumn
     >>> memory, key = MemoryManager(8192, 2, SpillSpace()), KeyColumn(Key(((0,),)), "merge")
     >>> def side(text):

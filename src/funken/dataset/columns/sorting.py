@@ -31,7 +31,7 @@ class ExternalSorter:
     """Sorts any number of records in a share of memory; ``combine`` may shrink each sorted run before it is written.
 
     >>> from funken.dataset.memory.manager import MemoryManager
-    >>> from funken.dataset.memory.manager import SpillSpace
+    >>> from funken.io.spill import SpillSpace
     >>> memory = MemoryManager(8192, 1, SpillSpace())
     >>> sorter = ExternalSorter(memory.share("sort"), Order([lambda block: block], [False]))
     >>> for n in range(50):

@@ -15,12 +15,12 @@ from __future__ import annotations
 import pickle
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from funken.errors import InvalidConfiguration, RecordNotPicklable
-from funken.io.spill import ByteSpill, ByteSpillSpace, Extent
+from funken.errors import InvalidConfiguration
+from funken.io.spill import Extent, SpillFile, SpillSpace, dump, load
 
 # ---- Blocks of records, and what they weigh.
 #
@@ -34,30 +34,6 @@ Blocks = Iterator[Block]
 
 BLOCK_RECORDS = 1024
 """Records in a full block."""
-
-PROTOCOL = 5
-
-
-def dump(block: Block, apart: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
-    """Serialise a block, large buffers ``apart`` if wanted; raise ``RecordNotPicklable`` if a record of it cannot be."""
-    try:
-        return pickle.dumps(block, PROTOCOL, buffer_callback=apart)
-    except Exception as error:
-        for record in block:
-            try:
-                pickle.dumps(record, PROTOCOL)
-            except Exception:  # noqa: BLE001 - any object may raise anything when it is pickled
-                raise RecordNotPicklable(
-                    f"a record of type {type(record).__qualname__!r} cannot be pickled: {type(error).__name__}: {error}. "
-                    "Records are counted and spilled as pickles: keep files, locks and lambdas out of them."
-                ) from error
-        raise
-
-
-def load(data: bytes) -> Block:
-    """Return the block that was serialised."""
-    block: Block = pickle.loads(data)
-    return block
 
 
 def weight(block: Block) -> int:
@@ -128,45 +104,6 @@ def records_of(blocks: Iterable[Block]) -> Iterator[Any]:
     """Return the records of blocks, one by one."""
     for block in blocks:
         yield from block
-
-
-# ---- Spill files of blocks of records.
-
-
-class SpillSpace(ByteSpillSpace):
-    """The folders that a job spills to, and the spilled bytes.
-
-    >>> with SpillSpace() as space:
-    ...     file = space.file("sort")
-    ...     extent = file.write([1, 2, 3])
-    ...     file.read(extent), space.files, space.spilled > 0
-    ([1, 2, 3], 1, True)
-    """
-
-    def file(self, operator: str) -> SpillFile:
-        """Make a file for an operator; the folders take turns."""
-        found = super().file(operator)
-        assert isinstance(found, SpillFile)
-        return found
-
-    def _make(self, handle: Any, operator: str, directory: str) -> SpillFile:
-        return SpillFile(self, handle, operator, directory)
-
-
-class SpillFile(ByteSpill):
-    """One file of blocks; reading does not move anything, so several readers may be under way."""
-
-    def write(self, block: Block) -> Extent:
-        """Append a block; raise ``DiskFull`` if there is no space for it."""
-        return self.append(dump(block), len(block))
-
-    def read(self, extent: Extent) -> Block:
-        """Return the block of an extent."""
-        return load(self.bytes_of(extent))
-
-    def blocks(self, extents: Iterable[Extent]) -> Iterator[Block]:
-        """Return the blocks of extents, one after the other."""
-        return map(self.read, extents)
 
 
 MIN_SHARE = 4 * 1024
@@ -314,7 +251,7 @@ class BlockQueue:
     """First in, first out. A block that is too much for the share goes to disk, and keeps its place.
 
     >>> from funken.dataset.memory.manager import MemoryManager
-    >>> from funken.dataset.memory.manager import SpillSpace
+    >>> from funken.io.spill import SpillSpace
     >>> memory = MemoryManager(4096, 1, SpillSpace())
     >>> queue = BlockQueue(memory.share("exchange"))
     >>> for n in range(10):
@@ -378,7 +315,7 @@ class BlockCache:
     """Blocks that are read again and again, in the order in which they came.
 
     >>> from funken.dataset.memory.manager import MemoryManager
-    >>> from funken.dataset.memory.manager import SpillSpace
+    >>> from funken.io.spill import SpillSpace
     >>> cache = BlockCache(MemoryManager(4096, 1, SpillSpace()).share("cross"), [[1, 2], [3]])
     >>> list(cache), list(cache), cache.records
     ([[1, 2], [3]], [[1, 2], [3]], 3)

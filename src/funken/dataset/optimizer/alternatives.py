@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from funken.dataset.optimizer import costs
 from funken.dataset.optimizer.costs import (
@@ -137,8 +137,8 @@ def _same_order(context: Context, keys: tuple[Key, Key], first: PlanChannel, sec
 def _hashed(context: Context, node: nodes.Join, first: PlanChannel, second: PlanChannel, build: int) -> PhysicalNode:
     sides = (first, second)
     sizes = [channel.source.estimate.size for channel in sides]
-    static = context.weights.weight_of(node) > 1 and context.weights.weight_of(sides[build].source.node) == 1
-    weight = context.weights.weight if static else 1.0
+    static = context.weight_of(node) > 1 and context.weight_of(sides[build].source.node) == 1
+    weight = context.weight if static else 1.0
     work = costs.cached_hash(sizes[build], sizes[1 - build], weight)
     plain = (DriverStrategy.HYBRIDHASH_BUILD_FIRST, DriverStrategy.HYBRIDHASH_BUILD_SECOND)
     cached = (DriverStrategy.HYBRIDHASH_BUILD_FIRST_CACHED, DriverStrategy.HYBRIDHASH_BUILD_SECOND_CACHED)
@@ -227,7 +227,7 @@ def crosses(context: Context, node: nodes.Cross, inputs: Sequence[PhysicalNode])
         records = inputs[streamed].estimate.records
         blocks = (1e6 if records is None else records) / 1024 + 1
         work = costs.nested_loops(blocks, inputs[replicated].estimate.size)
-        static = context.weights.weight_of(node) > 1 and context.weights.weight_of(inputs[replicated].node) == 1
+        static = context.weight_of(node) > 1 and context.weight_of(inputs[replicated].node) == 1
         if static:
             channels[replicated] = PlanChannel(inputs[replicated], channels[replicated].ship, temp=Temp.CACHED)
         spread = context.spread_of(channels[streamed]).after(node.forwarded, streamed)
@@ -235,16 +235,6 @@ def crosses(context: Context, node: nodes.Cross, inputs: Sequence[PhysicalNode])
 
 
 # ---- What the alternatives of an operator depend on, and how a plan of one is priced.
-
-
-class Weights(Protocol):
-    """The number of times that each node is computed: once, or once per superstep."""
-
-    weight: float
-
-    def weight_of(self, node: Node) -> float:
-        """Return the expected number of times."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -255,7 +245,10 @@ class Context:
     parallelism: int
     estimates: Estimates
     interests: Interests
-    weights: Weights
+    weight_of: Callable[[Node], float]
+    """The expected number of times that a node is computed: once, or once per superstep."""
+    weight: float
+    """That of the nodes that are computed in each superstep."""
 
     def plan(
         self,
@@ -268,7 +261,7 @@ class Context:
     ) -> PhysicalNode:
         """Make a plan; the costs are those of its channels and ``work``, times the number of supersteps."""
         single = GlobalProperties(Spread.SINGLE) if self.parallelism == 1 else None
-        own = work * self.weights.weight_of(self.node)
+        own = work * self.weight_of(self.node)
         for channel in inputs:
             own += self.channel_costs(channel)
         return PhysicalNode(
@@ -297,7 +290,7 @@ class Context:
                 found = costs.partition(size)
         if channel.local is not Local.NONE:
             found += costs.sort(size)
-        return found * self.weights.weight_of(channel.source.node)
+        return found * self.weight_of(channel.source.node)
 
     def ship(self, source: PhysicalNode, key: Key | None = None) -> PlanChannel:
         """Return the cheapest channel that brings equal keys together; without a key, any."""

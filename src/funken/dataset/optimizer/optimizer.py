@@ -102,14 +102,16 @@ class Enumeration:
                 continue
             count = len(node.inputs)
             parallelism = self._parallelism(node, inputs)
-            context = Context(node, parallelism, self.estimates, self.interests, self)
+            context = Context(node, parallelism, self.estimates, self.interests, self.weight_of, self.weight)
             broadcasts = tuple(
                 (name, PlanChannel(source, Ship.BROADCAST))
                 for (name, _), source in zip(node.broadcasts, inputs[count:], strict=True)
             )
             extra = FREE
             for _, channel in broadcasts:
-                extra += costs.broadcast(channel.source.estimate.size, parallelism) * self._weight_of(channel.source)
+                extra += costs.broadcast(channel.source.estimate.size, parallelism) * self.weight_of(
+                    channel.source.node
+                )
             for made in alternatives(context, inputs[:count]):
                 plan = replace(
                     _for_combiners(made, broadcasts),
@@ -132,9 +134,6 @@ class Enumeration:
         if isinstance(node, nodes.SinkNode) and not node.format.travels and node.parallelism is None:
             return inputs[0].parallelism  # what is collected has the order of its partitions
         return node.parallelism or self.parallelism
-
-    def _weight_of(self, plan: PhysicalNode) -> float:
-        return self.weight if id(plan.node) in self.dynamic else 1.0
 
     def weight_of(self, node: Node) -> float:
         """Return the number of times that a node is computed."""
@@ -226,7 +225,7 @@ _BUILDS_SECOND = DriverStrategy.HYBRIDHASH_BUILD_SECOND_CACHED
 def iterations(outer: Enumeration, node: nodes.Iteration, inputs: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
     """Return the cheapest plan of an iteration over these plans of its inputs."""
     parallelism = node.parallelism or outer.parallelism
-    context = Context(node, parallelism, outer.estimates, outer.interests, outer)
+    context = Context(node, parallelism, outer.estimates, outer.interests, outer.weight_of, outer.weight)
     count = len(node.inputs)
     fixed = {id(static): [plan] for static, plan in zip(node.statics, inputs[count:], strict=True)}
     statics = [PlanChannel(plan, Ship.FORWARD) for plan in inputs[count:]]
@@ -282,7 +281,7 @@ def _plans(
             node.dynamic,
             weight,
         )
-        inside = Context(node, context.parallelism, context.estimates, wishes, inner)
+        inside = Context(node, context.parallelism, context.estimates, wishes, inner.weight_of, inner.weight)
         first = _brought(context, initial, key)
         for steps in _together(inner, roots):
             feedback = _back(inside, steps[0], key, "feedback")

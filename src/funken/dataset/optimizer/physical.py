@@ -20,7 +20,7 @@ from funken.dataset.optimizer.costs import (
     Temp,
 )
 from funken.dataset.plan.keys import Key, Ordering
-from funken.dataset.plan.nodes import UNKNOWN_SIZE, Node, Statistics
+from funken.dataset.plan.nodes import UNKNOWN_SIZE, Node, Statistics, walk_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,16 +84,7 @@ class PhysicalNode:
 
 def walk(roots: Iterable[PhysicalNode], outside: Iterable[int] = ()) -> Iterator[PhysicalNode]:
     """Return every node above the roots once, producers before consumers; stop at those that are outside."""
-    seen: set[int] = set(outside)
-    stack = [(root, False) for root in reversed(list(roots))]
-    while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            yield node
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack += [(channel.source, False) for channel in reversed(node.channels)]
+    return walk_up(roots, lambda node: [channel.source for channel in node.channels], outside)
 
 
 def everything(roots: Iterable[PhysicalNode]) -> Iterator[PhysicalNode]:

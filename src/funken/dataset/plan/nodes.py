@@ -6,9 +6,9 @@ A node says what is to be computed, never how. Nodes are compared by identity: t
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import UNKNOWN, Key, Ordering, Path, RecordType, make_paths
@@ -24,6 +24,7 @@ class Statistics:
 
 
 UNKNOWN_SIZE = Statistics()
+T = TypeVar("T")
 
 
 class Forwarded(tuple[tuple[int, Path, Path], ...]):
@@ -354,8 +355,13 @@ def walk(roots: Iterable[Node], outside: Iterable[int] = ()) -> Iterator[Node]:
     >>> [node.name for node in walk([Union(id=1, name="union", inputs=(source, source))])]
     ['source', 'union']
     """
+    return walk_up(roots, lambda node: node.parents, outside)
+
+
+def walk_up(roots: Iterable[T], parents: Callable[[T], Sequence[T]], outside: Iterable[int] = ()) -> Iterator[T]:
+    """Return every node above the roots once, producers before consumers; stop at those that are outside."""
     seen: set[int] = set(outside)
-    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
+    stack: list[tuple[T, bool]] = [(root, False) for root in reversed(list(roots))]
     while stack:
         node, expanded = stack.pop()
         if expanded:
@@ -363,7 +369,7 @@ def walk(roots: Iterable[Node], outside: Iterable[int] = ()) -> Iterator[Node]:
         elif id(node) not in seen:
             seen.add(id(node))
             stack.append((node, True))
-            stack += [(parent, False) for parent in reversed(node.parents)]
+            stack += [(parent, False) for parent in reversed(parents(node))]
 
 
 # ---- The step of an iteration: what depends on the loop (the dynamic path), and what is computed once (the

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain, groupby, islice, repeat
 from operator import itemgetter, length_hint
 from typing import Any
@@ -271,17 +272,10 @@ def joined(task: DriverTask) -> Callable[[list[tuple[Any, Any]]], Block]:
     return each
 
 
-def build_first(task: DriverTask, first: Blocks | None, second: Blocks) -> Blocks:
-    """Join with a table of the first side."""
-    return _hashed(task, 0, first, second)
-
-
-def build_second(task: DriverTask, first: Blocks, second: Blocks | None) -> Blocks:
-    """Join with a table of the second side."""
-    return _hashed(task, 1, second, first)
-
-
-def _hashed(task: DriverTask, side: int, build: Blocks | None, probe: Blocks) -> Blocks:
+def hashed(side: int, task: DriverTask, first: Blocks | None, second: Blocks | None) -> Blocks:
+    """Join with a table of one side."""
+    build, probe = (second, first) if side else (first, second)
+    assert probe is not None
     node: nodes.Join = task.node
     reusable = task.plan.driver in CACHED
     table: HashJoin | None = task.kept.get("table")
@@ -437,19 +431,9 @@ def co_group(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
     )
 
 
-def cross_outer_first(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
-    """Pair each block of the first side with all of the second."""
-    return _crossed(task, first, second, lambda outer, inner: [(one, other) for one in outer for other in inner])
-
-
-def cross_outer_second(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
-    """Pair each block of the second side with all of the first."""
-    return _crossed(task, second, first, lambda outer, inner: [(one, other) for other in outer for one in inner])
-
-
-def _crossed(
-    task: DriverTask, outer: Blocks, inner: Blocks, pairs: Callable[[Block, Block], list[tuple[Any, Any]]]
-) -> Blocks:
+def cross(side: int, task: DriverTask, *inputs: Blocks) -> Blocks:
+    """Pair each block of one side with all of the other."""
+    outer, inner = inputs[side], inputs[1 - side]
     make = joined(task)
     kept = BlockCache(task.share(), inner)
     try:
@@ -457,7 +441,9 @@ def _crossed(
             for other in kept:
                 step = max(1, BLOCK_RECORDS // max(1, len(other)))
                 for at in range(0, len(block), step):
-                    if made := make(pairs(block[at : at + step], other)):
+                    part = block[at : at + step]
+                    pairs = [(b, a) for a in part for b in other] if side else [(a, b) for a in part for b in other]
+                    if made := make(pairs):
                         yield made
     finally:
         kept.close()
@@ -466,43 +452,27 @@ def _crossed(
 # ---- The drivers that look records up in the solution set of a delta iteration.
 
 
-def look_up_second(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
-    """Pair each record of the first side with its entry, or with None if there is none."""
-    make, find, keys = joined(task), task.kept["solution"].get, task.column(task.node.keys[0])
-    for block in first:
-        if made := make(list(zip(block, map(find, keys(block)), strict=True))):
+def look_up(side: int, task: DriverTask, *inputs: Blocks) -> Blocks:
+    """Pair each record of one side with its entry, or with None if there is none."""
+    make, find, keys = joined(task), task.kept["solution"].get, task.column(task.node.keys[side])
+    for block in inputs[side]:
+        entries = map(find, keys(block))
+        if made := make(list(zip(entries, block, strict=True) if side else zip(block, entries, strict=True))):
             yield made
 
 
-def look_up_first(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
-    """Pair the entry, or None, with each record of the second side."""
-    make, find, keys = joined(task), task.kept["solution"].get, task.column(task.node.keys[1])
-    for block in second:
-        if made := make(list(zip(map(find, keys(block)), block, strict=True))):
-            yield made
-
-
-def co_group_second(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
-    """Call the function with each group of the first side and its entry, if there is one."""
-    return _grouped(task, first, 0)
-
-
-def co_group_first(task: DriverTask, first: Blocks, second: Blocks) -> Blocks:
-    """Call the function with the entry, if there is one, and each group of the second side."""
-    return _grouped(task, second, 1)
-
-
-def _grouped(task: DriverTask, blocks: Blocks, side: int) -> Blocks:
+def co_group_entry(side: int, task: DriverTask, *inputs: Blocks) -> Blocks:
+    """Call the function with each group of one side and its entry, if there is one."""
     function, find = task.function(), task.kept["solution"].get
 
     def sides(key: Any, group: Any) -> tuple[Any, Any]:
         entry = find(key)
         found = iter(() if entry is None else (entry,))
-        return (group, found) if side == 0 else (found, group)
+        return (found, group) if side else (group, found)
 
     yield from blocks_of(
         record
-        for key, group in groups(blocks, task.column(task.node.keys[side]))
+        for key, group in groups(inputs[side], task.column(task.node.keys[side]))
         for record in task.results(function, f"the groups of the key {key!r}", *sides(key, group))
     )
 
@@ -710,14 +680,14 @@ DRIVERS: dict[DriverStrategy, Run] = {
     DriverStrategy.SINK: _sink,
     DriverStrategy.MERGE: merge,
     DriverStrategy.CO_GROUP: co_group,
-    DriverStrategy.HYBRIDHASH_BUILD_FIRST: build_first,
-    DriverStrategy.HYBRIDHASH_BUILD_SECOND: build_second,
-    DriverStrategy.HYBRIDHASH_BUILD_FIRST_CACHED: build_first,
-    DriverStrategy.HYBRIDHASH_BUILD_SECOND_CACHED: build_second,
-    DriverStrategy.SOLUTION_SET_LOOKUP_FIRST: look_up_first,
-    DriverStrategy.SOLUTION_SET_LOOKUP_SECOND: look_up_second,
-    DriverStrategy.SOLUTION_SET_CO_GROUP_FIRST: co_group_first,
-    DriverStrategy.SOLUTION_SET_CO_GROUP_SECOND: co_group_second,
-    DriverStrategy.NESTEDLOOP_BLOCKED_OUTER_FIRST: cross_outer_first,
-    DriverStrategy.NESTEDLOOP_BLOCKED_OUTER_SECOND: cross_outer_second,
+    DriverStrategy.HYBRIDHASH_BUILD_FIRST: partial(hashed, 0),
+    DriverStrategy.HYBRIDHASH_BUILD_SECOND: partial(hashed, 1),
+    DriverStrategy.HYBRIDHASH_BUILD_FIRST_CACHED: partial(hashed, 0),
+    DriverStrategy.HYBRIDHASH_BUILD_SECOND_CACHED: partial(hashed, 1),
+    DriverStrategy.SOLUTION_SET_LOOKUP_FIRST: partial(look_up, 1),
+    DriverStrategy.SOLUTION_SET_LOOKUP_SECOND: partial(look_up, 0),
+    DriverStrategy.SOLUTION_SET_CO_GROUP_FIRST: partial(co_group_entry, 1),
+    DriverStrategy.SOLUTION_SET_CO_GROUP_SECOND: partial(co_group_entry, 0),
+    DriverStrategy.NESTEDLOOP_BLOCKED_OUTER_FIRST: partial(cross, 0),
+    DriverStrategy.NESTEDLOOP_BLOCKED_OUTER_SECOND: partial(cross, 1),
 }

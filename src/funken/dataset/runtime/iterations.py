@@ -168,7 +168,7 @@ class SolutionSet:
     """A table that is looked up and updated; it does not spill.
 
     >>> from funken.dataset.memory.manager import MemoryManager
-    >>> from funken.dataset.memory.manager import SpillSpace
+    >>> from funken.io.spill import SpillSpace
     >>> solution = SolutionSet(MemoryManager(4096, 1, SpillSpace()).share("solution set"))
     >>> solution.put([(1, "a"), (2, "b")], [1, 2])
     >>> solution.put([(1, "c")], [1])

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from funken.dataset.memory.manager import MemoryManager, SpillSpace
+from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.optimizer.physical import PhysicalNode, everything, memory_consumers
 from funken.dataset.runtime.context import Accumulator, merged
 from funken.dataset.runtime.iterations import IterationRun, LocalSupersteps
 from funken.dataset.runtime.pipeline import BatchJob, Figures, JobCounters, Pipeline, RunningProgram
+from funken.io.spill import SpillSpace
 from funken.runtime.process import collecting_rarely
 
 

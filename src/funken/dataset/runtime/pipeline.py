@@ -15,7 +15,7 @@ from funken.api.jobs.notebook import BatchProgress, IterationProgress, OperatorP
 from funken.dataset import exchange as routers
 from funken.dataset.columns.sorting import ExternalSorter
 from funken.dataset.exchange import EdgeReceiver, EdgeUse, Everything, Exchanges, LocalExchanges, Ranged, Routed, Shared
-from funken.dataset.memory.manager import Block, Blocks, MemoryManager, Share, SpillSpace, records_of
+from funken.dataset.memory.manager import Block, Blocks, MemoryManager, Share, records_of
 from funken.dataset.optimizer.costs import DriverStrategy, Local, Ship
 from funken.dataset.optimizer.physical import PhysicalNode, PlanChannel, everything, walk
 from funken.dataset.plan import nodes
@@ -23,6 +23,7 @@ from funken.dataset.plan.keys import FieldColumn, KeyColumn, Order, order_of
 from funken.dataset.runtime.context import Accumulator, Superstep, TaskContext
 from funken.dataset.runtime.drivers import DRIVERS, DriverTask, groups, reduced
 from funken.errors import InvalidProgram
+from funken.io.spill import SpillSpace
 from funken.timing.clock import Clock, SystemClock
 
 # ---- How far a program is: counters of each operator in each process, and the picture that is made of them.

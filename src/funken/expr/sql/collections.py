@@ -19,7 +19,7 @@ from funken.expr.sql.calls import (
     refuse,
 )
 from funken.expr.sql.operators import first_real_type
-from funken.expr.sql.strings import regular_expression
+from funken.expr.sql.patterns import regular_expression
 from funken.expr.sql.types import (
     STRING,
     ArrayType,

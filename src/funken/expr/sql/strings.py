@@ -1,4 +1,4 @@
-"""Functions of texts: parts, searches, patterns, regular expressions, and the encodings of texts as bytes."""
+"""Functions of texts: parts, searches, patterns of LIKE, and the encodings of texts as bytes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
+from funken.expr.sql import patterns
 from funken.expr.sql.calls import bound, constant_of, function, nullable_of, of_columns, per_value
 from funken.expr.sql.types import (
     MAX_LENGTH,
@@ -27,117 +28,7 @@ from funken.expr.sql.types import (
 )
 from funken.expr.sql.values import is_scalar
 
-# ---- Regular expressions of Java, patterns of LIKE and SIMILAR TO, as Python's ``re``.
-
-
-_CLASSES = {
-    "Alpha": "a-zA-Z",
-    "Digit": "0-9",
-    "Alnum": "a-zA-Z0-9",
-    "Upper": "A-Z",
-    "Lower": "a-z",
-    "Punct": r"!-/:-@\[-`{-~",
-    "Space": r" \t\n\x0b\f\r",
-    "Blank": r" \t",
-    "XDigit": "0-9a-fA-F",
-    "ASCII": r"\x00-\x7f",
-    "Cntrl": r"\x00-\x1f\x7f",
-    "Graph": r"!-~",
-    "Print": r" -~",
-    "IsAlphabetic": r"^\W\d_",
-    "IsDigit": r"\d",
-    "IsPunctuation": r"!-/:-@\[-`{-~",
-    "IsHan": "\u4e00-\u9fff",
-    "IsLatin": "a-zA-Z\u00c0-\u024f",
-    "L": r"^\W\d_",
-    "N": r"\d",
-    "Lu": "A-Z\u00c0-\u00de",
-    "Ll": "a-z\u00df-\u00ff",
-}
-_CLASSES["IsUppercase"], _CLASSES["IsLowercase"] = _CLASSES["Lu"], _CLASSES["Ll"]
-
-
-def _escape(pattern: str, at: int, in_class: bool) -> tuple[str, int]:
-    """Return the Python text of an escape of Java, and the place behind it."""
-    following = pattern[at + 1 : at + 2]
-    if following in {"p", "P"}:
-        match = re.compile(r"\{(\w+)\}|(\w)").match(pattern, at + 2)
-        name = (match.group(1) or match.group(2)) if match else ""
-        if match is None or name not in _CLASSES:
-            raise re.error(f"the class \\{following}{{{name}}} is unknown")
-        body, negative = _CLASSES[name], following == "P"
-        if body.startswith("^"):
-            body, negative = body[1:], not negative
-        if in_class and not negative:
-            return body, match.end()
-        return f"[{'^' if negative else ''}{body}]", match.end()
-    if following == "h":
-        return (r" \t\u00a0" if in_class else r"[ \t\u00a0]"), at + 2
-    if following == "R":
-        return r"(?:\r\n|[\n\x0b\f\r\u0085\u2028\u2029])", at + 2
-    if following == "z":
-        return r"\Z", at + 2
-    if following == "Z":
-        return r"(?=\n?\Z)", at + 2
-    if following == "k":
-        end = pattern.index(">", at)
-        return f"(?P={pattern[at + 3 : end]})", end + 1
-    if following == "e":
-        return r"\x1b", at + 2
-    return pattern[at : at + 2], at + 2
-
-
-def python_pattern(pattern: str) -> str:
-    """Return the pattern of ``re`` that matches as a pattern of Java does.
-
-    >>> python_pattern("(?<year>[0-9]+)[p{Alpha}]")
-    '(?P<year>[0-9]+)[p{Alpha}]'
-    """
-    found: list[str] = []
-    at = depth = 0
-    while at < len(pattern):
-        mark = pattern[at]
-        if pattern.startswith(r"\Q", at):
-            end = pattern.find(r"\E", at)
-            end = len(pattern) if end < 0 else end
-            found.append(re.escape(pattern[at + 2 : end]))
-            at = end + 2
-            continue
-        if mark == "\\":
-            text, at = _escape(pattern, at, depth > 0)
-            found.append(text)
-            continue
-        if mark == "[":  # a class within a class is a part of it
-            found.append("" if depth else "[")
-            depth += 1
-        elif mark == "]" and depth:
-            depth -= 1
-            found.append("" if depth else "]")
-        elif pattern.startswith("(?<", at) and pattern[at + 3 : at + 4] not in {"=", "!"}:
-            found.append("(?P<")
-            at += 3
-            continue
-        else:
-            found.append(mark)
-        at += 1
-    return "".join(found)
-
-
-@lru_cache(maxsize=512)
-def regular_expression(pattern: str) -> re.Pattern[str]:
-    """Return a compiled pattern of Java; a wrong one raises ``EvaluationError``."""
-    try:
-        return re.compile(python_pattern(pattern), re.ASCII if pattern.isascii() else 0)
-    except (re.error, ValueError, OverflowError) as error:
-        raise EvaluationError(f"the regular expression '{pattern}' is wrong: {error}") from None
-
-
-def valid_expression(pattern: str) -> re.Pattern[str] | None:
-    """Return a compiled pattern, ``None`` if it is wrong."""
-    try:
-        return regular_expression(pattern)
-    except EvaluationError:
-        return None
+# ---- Patterns of LIKE and SIMILAR TO, as Python's ``re``.
 
 
 def _escape_of(escape: str | None) -> str | None:
@@ -321,22 +212,22 @@ def _split_index(text: str, separator: Any, index: int) -> str | None:
 
 
 def _split_indexes(call: Call, arguments: list[Any], evaluator: Any) -> Any:
-    """Return the part at one index of each text: texts are split once, whichever parts are asked for."""
+    """Return the part at one index of each text: separators are searched once, whichever parts are asked for."""
     import pyarrow as pa
-    import pyarrow.compute as pc
+
+    from funken.expr.sql.parts import SeparatedTexts
 
     texts, separator, index = arguments
     constant = is_scalar(separator) and is_scalar(index) and separator.is_valid and index.is_valid
     if not constant or is_scalar(texts) or not isinstance(separator.as_py(), str) or not separator.as_py():
         return _SPLIT_ONE(call, arguments, evaluator)
-    place = index.as_py()
-    if place < 0:
+    mark = separator.as_py().encode()
+    if any(mark.startswith(mark[-size:]) for size in range(1, len(mark))):
+        return _SPLIT_ONE(call, arguments, evaluator)  # one may begin within another
+    if index.as_py() < 0:
         return pa.nulls(len(texts), pa.string())
-    name = ("SPLIT", call.args[0], separator.as_py())
-    split = evaluator.known(name, lambda: pc.split_pattern(texts, pattern=separator.as_py()))
-    there = pc.and_(pc.greater(pc.list_value_length(split), place), pc.not_equal(texts, ""))
-    begins = split.offsets.slice(0, len(split))
-    return split.values.take(pc.if_else(there, pc.add(begins, pa.scalar(place, begins.type)), None))
+    name = ("SPLIT", call.args[0], mark)
+    return evaluator.known(name, lambda: SeparatedTexts(texts, mark)).parts(index.as_py())
 
 
 _SPLIT_ONE = per_value(_split_index)
@@ -436,59 +327,6 @@ def _like_kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
 
 
 _like_per_value = bound(_like)
-
-
-# -- regular expressions
-
-
-def _of_expression(compute: Callable[..., Any]) -> Any:
-    """Return the kernel of a function of a text, an expression and more: compiled once, NULL if it is wrong."""
-
-    def of(expression: re.Pattern[str] | None, text: str, *more: Any) -> Any:
-        return None if expression is None else compute(expression, text, *more)
-
-    def made(call: Call, evaluator: Any) -> Callable[..., Any]:
-        pattern = call.args[1].value if isinstance(call.args[1], Literal) else None
-        if pattern is None:
-            return lambda text, pattern, *more: of(valid_expression(pattern), text, *more)
-        expression = valid_expression(pattern)
-        return lambda text, _, *more: of(expression, text, *more)
-
-    return bound(made)
-
-
-def _regexp_extract(expression: re.Pattern[str], text: str, group: int = 0) -> str | None:
-    match = expression.search(text) if 0 <= group <= expression.groups else None
-    return match.group(group) if match else None
-
-
-def _regexp_extract_all(expression: re.Pattern[str], text: str, group: int = 1) -> list[Any] | None:
-    if not 0 <= group <= expression.groups:
-        return None
-    return [match.group(group) for match in expression.finditer(text)]
-
-
-def _regexp_count(expression: re.Pattern[str], text: str) -> int:
-    return sum(1 for _ in expression.finditer(text))
-
-
-def _regexp_instr(expression: re.Pattern[str], text: str) -> int:
-    match = expression.search(text)
-    return match.start() + 1 if match else 0
-
-
-def _regexp_substr(expression: re.Pattern[str], text: str) -> str | None:
-    match = expression.search(text)
-    return match.group() if match else None
-
-
-def _regexp_replace(expression: re.Pattern[str], text: str, replacement: str) -> str:
-    return expression.sub(lambda _: replacement, text)
-
-
-def _regexp(text: str, pattern: str) -> bool:
-    expression = valid_expression(pattern) if pattern else None
-    return expression is not None and expression.search(text) is not None
 
 
 # -- bytes
@@ -857,7 +695,7 @@ _EXPRESSIONS: list[FunctionRule] = [
         "REGEXP",
         "text text",
         "BOOLEAN",
-        _regexp,
+        patterns.REGEXP,
         "Whether a part of the text matches a regular expression.",
         ("REGEXP('abc123', '[0-9]+')", "TRUE"),
         raises=True,
@@ -866,7 +704,7 @@ _EXPRESSIONS: list[FunctionRule] = [
         "REGEXP_EXTRACT",
         "text text bigint?",
         "STRING?",
-        _of_expression(_regexp_extract),
+        patterns.REGEXP_EXTRACT,
         "A group (0: all) of the first match.",
         ("REGEXP_EXTRACT('foothebar', 'foo(.*?)(bar)', 2)", "bar"),
     ),
@@ -874,7 +712,7 @@ _EXPRESSIONS: list[FunctionRule] = [
         "REGEXP_EXTRACT_ALL",
         "str:text regex:text extractIndex:bigint?",
         "ARRAY<STRING>?",
-        _of_expression(_regexp_extract_all),
+        patterns.REGEXP_EXTRACT_ALL,
         "A group (1) of every match.",
         ("REGEXP_EXTRACT_ALL('a1b2', '([a-z])([0-9])', 2)", "[1, 2]"),
     ),
@@ -882,7 +720,7 @@ _EXPRESSIONS: list[FunctionRule] = [
         "REGEXP_REPLACE",
         "text text text",
         "STRING",
-        _of_expression(_regexp_replace),
+        patterns.REGEXP_REPLACE,
         "The text with every match replaced.",
         ("REGEXP_REPLACE('foobar', 'oo|ar', '')", "fb"),
     ),
@@ -890,7 +728,7 @@ _EXPRESSIONS: list[FunctionRule] = [
         "REGEXP_COUNT",
         "str:text regex:text",
         "INT?",
-        _of_expression(_regexp_count),
+        patterns.REGEXP_COUNT,
         "The number of matches.",
         ("REGEXP_COUNT('abcab', 'ab')", "2"),
     ),
@@ -898,7 +736,7 @@ _EXPRESSIONS: list[FunctionRule] = [
         "REGEXP_INSTR",
         "str:text regex:text",
         "INT?",
-        _of_expression(_regexp_instr),
+        patterns.REGEXP_INSTR,
         "The position of the first match, from 1.",
         ("REGEXP_INSTR('abc', 'b')", "2"),
     ),
@@ -906,7 +744,7 @@ _EXPRESSIONS: list[FunctionRule] = [
         "REGEXP_SUBSTR",
         "str:text regex:text",
         "STRING?",
-        _of_expression(_regexp_substr),
+        patterns.REGEXP_SUBSTR,
         "The first match.",
         ("REGEXP_SUBSTR('ab12', '[0-9]+')", "12"),
     ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from funken.columnar.expressions import noted
 from funken.columnar.kernels.arithmetic import FallBackToRows, KernelFault
 from funken.columnar.kernels.columns import Column, Columns, joined, packed
 from funken.columnar.records import NOT_READ
+from funken.columnar.stateful.changes import TracedState
+from funken.columnar.tracing import Traced
+from funken.columnar.typed.inference import TracedFlatMap
 from funken.errors import FunkenError
 from funken.expr.types import Type
 from funken.expr.watch import SAMPLE, CostWatch, StateWatch, Way
@@ -41,18 +44,10 @@ class ColumnsDiffer(FunkenError):
     """Columns have given something else than the function that they stand for; the message says what."""
 
 
-class Tracing(Protocol):
-    """The traced form of a function."""
-
-    def holds(self, target: Any, method: str | None = None) -> bool:
-        """Return True if the function is as it was when it was traced."""
-        ...
-
-
 class TracedFunction:
     """A traced function; disabled for good when something the function uses has changed."""
 
-    def __init__(self, call: UserFunction, traced: Tracing) -> None:
+    def __init__(self, call: UserFunction, traced: Traced | TracedFlatMap | TracedState) -> None:
         self._call, _ = declared_of(call)
         self._traced = traced
         self._given_up = False

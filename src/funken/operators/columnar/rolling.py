@@ -44,11 +44,11 @@ class ColumnarReduceLogic(RollingReduceLogic):
     columnar = True
 
     def __init__(self, spec: ColumnarReduce) -> None:
-        super().__init__(spec.key, spec.function)
+        super().__init__(spec.spec.key, spec.spec.function)
         self._layers = self._table = ExtendedDeltaTable(self)
         self._spec = spec
         self._shape = spec.schema
-        functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
+        functions = TracedFunction(spec.spec.function, spec.traced), TracedFunction(spec.spec.key, spec.traced_key)
         self._path = ColumnPath(self._reduced, *functions, changes=True, of=self)
         self._leaves = atomic_fields(spec.schema)
         key = spec.traced_key.result
@@ -197,9 +197,9 @@ class ColumnarFinalReduceLogic(RollingReduceLogic):
     columnar = True
 
     def __init__(self, spec: ColumnarReduce) -> None:
-        super().__init__(spec.key, spec.function)
+        super().__init__(spec.spec.key, spec.spec.function)
         self._spec = spec
-        functions = TracedFunction(spec.function, spec.traced), TracedFunction(spec.key, spec.traced_key)
+        functions = TracedFunction(spec.spec.function, spec.traced), TracedFunction(spec.spec.key, spec.traced_key)
         self._path = ColumnPath(self._take, *functions, partials=True, changes=True, of=self)
         self._pane = KeyedArrays(Tuple((spec.schema, INT)))
         self.gate = BlockGate(self, measured=False, in_batch=True)

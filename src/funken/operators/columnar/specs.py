@@ -1,4 +1,4 @@
-"""The specs of operators on columns: each is the spec that it replaces, and its traced functions.
+"""The specs of operators on columns: each holds the spec that it replaces, and its traced functions.
 
 ``plan/rules/vectorize.py`` makes them, where the result is provably the same. Such an operator takes columns and lists alike:
 lists, and blocks that the kernels cannot compute, go through the record path it is derived from. The logic is imported by
@@ -23,13 +23,13 @@ from funken.dataclass import dataclass
 from funken.expr.types import INT, Type, outer_fields
 from funken.operators.base import Operator
 from funken.operators.join import IntervalJoinSpec, WindowJoin
-from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process
+from funken.operators.process.one_input import KeyedProcess, Process
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
 from funken.operators.source import SourceOperator, SourceSpec, TimestampsAndWatermarks
-from funken.operators.stateless import Filter, FlatMap, Map
-from funken.operators.user_functions import BatchInput, OperatorTraits, UserFunction, late_operator
+from funken.operators.stateless import Filter, FlatMap, KeyedMap, Map
+from funken.operators.user_functions import BatchInput, OperatorTraits, SpecWrapper, UserFunction, late_operator
 from funken.operators.window.spec import Strategy, WindowSpec
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 _NOTHING = Traced(Constant(0))
-_NO_RESULTS = TracedFlatMap(())
 
 
 @dataclass(frozen=True)
@@ -68,17 +67,16 @@ class ColumnarSource(SourceSpec):
         return late_operator(SourceOperator, "funken.operators.columnar.stateless:ColumnarSourceOperator", self)
 
 
-class OnColumns:
-    """The base of specs on columns: ``logic`` takes columns, and has no generated loop."""
+@dataclass(frozen=True)
+class OnColumns(SpecWrapper):
+    """The base of specs on columns: ``spec`` is for records; ``logic`` takes columns, and has no generated loop."""
 
     logic: ClassVar[str]
 
     @property
     def traits(self) -> OperatorTraits:
         """It takes columns, and has no generated loop."""
-        replaced: Any = super()
-        traits: OperatorTraits = replaced.traits
-        return replace(traits, columnar=True, loop=(), fusable=False)
+        return replace(super().traits, columnar=True, loop=(), fusable=False)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -86,84 +84,61 @@ class OnColumns:
 
 
 @dataclass(frozen=True)
-class ColumnarMap(OnColumns, Map):
-    """``schema`` is that of the results.
+class ColumnarMap(OnColumns):
+    """A map, filter or flat_map; ``schema`` is that of the results (``None``: a filter, whose condition is traced).
 
-    ``guards`` are the functions on which it rests which fields of documents are made, where these are its results.
+    A map that is traced like a flat_map drops results that are ``None``. ``guards`` are the functions on which it rests which
+    fields of documents are made, where these are its results.
     """
 
-    logic = "columnar.stateless:ColumnarMapLogic"
-    traced: Traced = _NOTHING
-    schema: Type = INT
+    logic = "columnar.stateless:columnar_map"
+    spec: Map | Filter | FlatMap
+    traced: Traced | TracedFlatMap
+    schema: Type | None = None
     guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
 
 
 @dataclass(frozen=True)
-class ColumnarFilter(OnColumns, Filter):
-    """A traced condition."""
-
-    logic = "columnar.stateless:ColumnarFilterLogic"
-    traced: Traced = _NOTHING
-
-
-@dataclass(frozen=True)
-class ColumnarFlatMap(OnColumns, FlatMap):
-    """``schema`` and ``guards`` are as in ``ColumnarMap``."""
-
-    logic = "columnar.stateless:ColumnarFlatMapLogic"
-    traced: TracedFlatMap = _NO_RESULTS
-    schema: Type = INT
-    guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
-
-
-@dataclass(frozen=True)
-class ColumnarMaybeMap(OnColumns, Map):
-    """The same without the results that are ``None``, which a filter would drop."""
-
-    logic = "columnar.stateless:ColumnarMaybeMapLogic"
-    traced: TracedFlatMap = _NO_RESULTS
-    schema: Type = INT
-    guards: tuple[tuple[UserFunction, Traced | TracedFlatMap], ...] = ()
-
-
-@dataclass(frozen=True)
-class ColumnarProcess(OnColumns, Process):
+class ColumnarProcess(OnColumns):
     """A process function of (record, timestamp), also with side outputs; ``schema`` is that of the main output."""
 
     logic = "columnar.stateless:ColumnarElementLogic"
-    traced: TracedFlatMap = _NO_RESULTS
-    schema: Type | None = None
+    spec: Process
+    traced: TracedFlatMap
+    schema: Type | None
 
 
 @dataclass(frozen=True)
-class ColumnarTimestamps(OnColumns, TimestampsAndWatermarks):
+class ColumnarTimestamps(OnColumns):
     """A traced timestamp assigner, or none."""
 
     logic = "columnar.stateless:ColumnarTimestampsLogic"
-    stamped: Traced | None = None
+    spec: TimestampsAndWatermarks
+    stamped: Traced | None
 
 
 @dataclass(frozen=True)
-class ColumnarReduce(OnColumns, RollingReduce):
+class ColumnarReduce(OnColumns):
     """A running reduce, one fold per leaf of the record."""
 
-    traced_key: Traced = _NOTHING
-    traced: Traced = _NOTHING
-    folds: tuple[Fold, ...] = ()
-    schema: Type = INT
-    any_order: bool = False
+    spec: RollingReduce
+    traced_key: Traced
+    traced: Traced
+    folds: tuple[Fold, ...]
+    schema: Type
+    any_order: bool
     """In ``BATCH``: whether the final values do not show in which order the records came."""
+
+    @property
+    def logic(self) -> str:  # type: ignore[override]
+        """The logic by whether the order shows."""
+        return f"columnar.rolling:{'ColumnarFinalReduceLogic' if self.any_order else 'ColumnarReduceLogic'}"
 
     @property
     def traits(self) -> OperatorTraits:
         """It takes columns, in any order where that does not show."""
         traits = super().traits
-        return replace(traits, batch_input=BatchInput.ANY_ORDER if self.any_order else traits.batch_input)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        logic = "ColumnarFinalReduceLogic" if self.any_order else "ColumnarReduceLogic"
-        return late_operator(Operator, f"funken.operators.columnar.rolling:{logic}", self)
+        return replace(traits, batch_input=BatchInput.ANY_ORDER) if self.any_order else traits
 
 
 @dataclass(frozen=True)
@@ -210,10 +185,11 @@ class ColumnarWindow(WindowSpec):
 
 
 @dataclass(frozen=True)
-class ColumnarSink(OnColumns, WriterSink):
+class ColumnarSink(OnColumns):
     """A sink that takes columns; in parts, by what ``grouped`` computes, if there is that (``Sink.grouped_by``)."""
 
     logic = "columnar.stateless:ColumnarSinkLogic"
+    spec: WriterSink
     grouped: TracedWithContext | None = None
 
 
@@ -247,8 +223,7 @@ class VectorizedCall:
         return late_operator(Operator, "funken.operators.columnar.stateless:VectorizedLogic", self)
 
 
-# ---- The specs of operators with state that work on columns: each is the spec it replaces, and what was traced of
-# its functions.
+# ---- The specs of operators with state that work on columns.
 #
 # ``plan/columns/functions.py`` makes them. Lists, and blocks that the kernels cannot compute, go to the functions
 # themselves.
@@ -285,68 +260,28 @@ class StatesOnColumns:
 
 
 @dataclass(frozen=True)
-class _TakesBlocks(OnColumns):
-    """The base of specs of keyed functions on columns."""
+class ColumnarKeyed(OnColumns):
+    """A function with keyed state, for blocks of records."""
 
-    on_columns: StatesOnColumns = StatesOnColumns()
-
-
-@dataclass(frozen=True)
-class ColumnarKeyedProcess(_TakesBlocks, KeyedProcess):
-    """``process_element`` for a block of records."""
-
-    logic = "stateful.logic:ColumnarProcessLogic"
+    logic = "stateful.logic:keyed_on_columns"
+    spec: KeyedProcess | KeyedMap | KeyedCoProcess | CoMap | CoFlatMap
+    on_columns: StatesOnColumns
 
 
 @dataclass(frozen=True)
-class ColumnarKeyedMap(_TakesBlocks, KeyedMap):
-    """A function with ``open()`` for a block of records."""
+class ColumnarJoin(OnColumns):
+    """An interval join, or a join of aligned windows, of blocks.
 
-    logic = "stateful.logic:ColumnarKeyedMapLogic"
+    Of each side it has the schema and the key; and what the function gives, with the schema of that.
+    """
 
+    spec: IntervalJoinSpec | WindowJoin
+    schemas: tuple[Type, Type]
+    traced_keys: tuple[Traced, ...]
+    given: TracedFlatMap
+    results: Type
 
-@dataclass(frozen=True)
-class ColumnarKeyedCoProcess(_TakesBlocks, KeyedCoProcess):
-    """``process_element1`` and ``process_element2`` for blocks of records."""
-
-    logic = "stateful.logic:ColumnarKeyedCoProcessLogic"
-
-
-@dataclass(frozen=True)
-class ColumnarCoMap(_TakesBlocks, CoMap):
-    """``map1`` and ``map2`` for blocks of records."""
-
-    logic = "stateful.logic:ColumnarCoMapLogic"
-
-
-@dataclass(frozen=True)
-class ColumnarCoFlatMap(_TakesBlocks, CoFlatMap):
-    """``flat_map1`` and ``flat_map2`` for blocks of records."""
-
-    logic = "stateful.logic:ColumnarCoMapLogic"
-
-
-@dataclass(frozen=True)
-class ColumnarIntervalJoin(OnColumns, IntervalJoinSpec):
-    """An interval join of blocks: of each side the schema and the key, what the function gives, and the schema of that."""
-
-    logic = "stateful.joins:ColumnarIntervalJoinLogic"
-    schemas: tuple[Type, Type] = (INT, INT)
-    traced_keys: tuple[Traced, ...] = ()
-    given: TracedFlatMap = TracedFlatMap(())
-    results: Type = INT
-
-
-@dataclass(frozen=True)
-class ColumnarWindowJoin(OnColumns, WindowJoin):
-    """A join of aligned windows over blocks, with the same fields."""
-
-    logic = "stateful.joins:ColumnarWindowJoinLogic"
-    schemas: tuple[Type, Type] = (INT, INT)
-    traced_keys: tuple[Traced, ...] = ()
-    given: TracedFlatMap = TracedFlatMap(())
-    results: Type = INT
-
-    def in_keyed_state(self) -> WindowJoin:
-        """Return the same join of records with its windows in keyed state."""
-        return WindowJoin(self.key1, self.key2, self.window).in_keyed_state()
+    @property
+    def logic(self) -> str:  # type: ignore[override]
+        """The logic by the kind of join."""
+        return f"stateful.joins:Columnar{'Window' if isinstance(self.spec, WindowJoin) else 'Interval'}JoinLogic"

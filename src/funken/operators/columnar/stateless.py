@@ -5,6 +5,7 @@ map, filter and sinks over columns.
 
 from __future__ import annotations
 
+from functools import cache, partial
 from itertools import compress
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import key_codes
 from funken.columnar.records import with_items_read
 from funken.columnar.tracing import Traced
-from funken.columnar.typed.inference import Emission, paths_of
+from funken.columnar.typed.inference import Emission, TracedFlatMap, paths_of
 from funken.columnar.vectorized.results import argument_of, columns_made, columns_of_records, mask_made, records_made
 from funken.connectors.base import SourceReader
 from funken.expr.types import HIGHEST, INT, LOWEST, STR, Tuple, Type, atomic_fields
@@ -30,10 +31,7 @@ from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction, WatchedPath
 from funken.operators.columnar.specs import (
     BatchResult,
-    ColumnarFilter,
-    ColumnarFlatMap,
     ColumnarMap,
-    ColumnarMaybeMap,
     ColumnarProcess,
     ColumnarSink,
     ColumnarSource,
@@ -43,48 +41,53 @@ from funken.operators.columnar.specs import (
 from funken.operators.process.one_input import ProcessLogic, process_call
 from funken.operators.sink import WriterSinkLogic
 from funken.operators.source import SourceOperator, TimestampsAndWatermarksLogic, WatermarkEmitter
-from funken.operators.stateless import FilterLogic, FlatMapLogic, MapLogic, UserFunctionOperator
+from funken.operators.stateless import Map, UserFunctionOperator
 from funken.operators.user_functions import UserFunction, call_of
 from funken.timing.watermarks import WatermarkStrategy
 
 
-class ColumnarMapLogic(MapLogic):
-    """Computes the results of a block at once."""
+class Columnar(UserFunctionOperator):
+    """The base of maps, filters and flat_maps whose functions are computed for a block at once."""
 
     columnar = True
-
-    def __init__(self, spec: ColumnarMap) -> None:
-        super().__init__(spec.function)
-        result, schema = spec.traced.result, spec.schema
-        functions = [TracedFunction(spec.function, spec.traced), *(TracedFunction(*guard) for guard in spec.guards)]
-        path = ColumnPath(lambda block: computed(result, schema, block), *functions, of=self)
-        self._mapped = WatchedPath(self, path, spec.traced.catches, schema)
+    path: WatchedPath
 
     def process_block(self, block: Block) -> None:
-        """Map a block."""
-        self._mapped.take(block)
+        """Handle a block."""
+        self.path.take(block)
 
 
-class ColumnarFilterLogic(FilterLogic):
-    """Computes a mask."""
+@cache
+def _columnar(rows: type[Operator]) -> type[Columnar]:
+    return type(f"Columnar{rows.__name__}", (Columnar, rows), {})
 
-    columnar = True
 
-    def __init__(self, spec: ColumnarFilter) -> None:
-        super().__init__(spec.function)
-        self._result = spec.traced.result
-        path = ColumnPath(self._keep, TracedFunction(spec.function, spec.traced), of=self)
-        self._kept = WatchedPath(self, path, spec.traced.catches, None)
+def columnar_map(spec: ColumnarMap) -> Operator:
+    """Make the logic of a map, filter or flat_map: that for records, which has columns as well."""
+    operator = spec.spec.build()
+    rows: Any = type(operator)
+    operator.__class__ = _columnar(rows)
+    assert isinstance(operator, Columnar)
+    function, traced, schema = spec.spec.function, spec.traced, spec.schema
+    if isinstance(traced, TracedFlatMap):
+        assert schema is not None
+        compute = partial(given_of, traced.emissions, schema)
+    elif schema is None:
+        compute = partial(_kept, traced.result)
+    else:
+        compute = partial(computed, traced.result, schema)
+    functions = [TracedFunction(function, traced), *(TracedFunction(*guard) for guard in spec.guards)]
+    drops_none = isinstance(traced, TracedFlatMap) and isinstance(spec.spec, Map)
+    path = ColumnPath(compute, *functions, of=operator)
+    operator.path = WatchedPath(operator, path, traced.catches, schema, drops_none)
+    return operator
 
-    def process_block(self, block: Block) -> None:
-        """Filter a block."""
-        self._kept.take(block)
 
-    def _keep(self, block: Columns) -> Columns:
-        mask = mask_of(self._result, block)
-        if type(mask) is bool:
-            return block if mask else block[:0]
-        return block.keep(mask)
+def _kept(condition: Expression, block: Columns) -> Columns:
+    mask = mask_of(condition, block)
+    if type(mask) is bool:
+        return block if mask else block[:0]
+    return block.keep(mask)
 
 
 class ColumnarSinkLogic(WriterSinkLogic):
@@ -93,11 +96,11 @@ class ColumnarSinkLogic(WriterSinkLogic):
     columnar = True
 
     def __init__(self, spec: ColumnarSink) -> None:
-        super().__init__(spec.sink)
+        super().__init__(spec.spec.sink)
         self._groups: ColumnPath[list[tuple[Any, Any]]] | None = None
         if spec.grouped is not None:
             grouped = spec.grouped
-            function = TracedFunction(call_of(spec.sink.grouped_by, ""), grouped.traced)
+            function = TracedFunction(call_of(spec.spec.sink.grouped_by, ""), grouped.traced)
             self._groups = ColumnPath(lambda block: grouped_by(block, grouped), function)
 
     def process_block(self, block: Block) -> None:
@@ -142,45 +145,18 @@ def grouped_by(block: Columns, of: TracedWithContext) -> list[tuple[Any, Columns
 # items at once.
 
 
-class ColumnarFlatMapLogic(FlatMapLogic):
-    """Computes the results of a block at once."""
-
-    columnar = True
-
-    def __init__(self, spec: ColumnarFlatMap) -> None:
-        super().__init__(spec.function)
-        self._given = WatchedPath(self, _path_of(spec, self), spec.traced.catches, spec.schema)
-
-    def process_block(self, block: Block) -> None:
-        """Expand a block."""
-        self._given.take(block)
-
-
-class ColumnarMaybeMapLogic(MapLogic):
-    """Computes the results of a block at once, those that are there."""
-
-    columnar = True
-
-    def __init__(self, spec: ColumnarMaybeMap) -> None:
-        super().__init__(spec.function)
-        self._given = WatchedPath(self, _path_of(spec, self), spec.traced.catches, spec.schema, drops_none=True)
-
-    def process_block(self, block: Block) -> None:
-        """Map a block."""
-        self._given.take(block)
-
-
 class ColumnarElementLogic(ProcessLogic):
     """Computes what a process function gives for a block at once."""
 
     columnar = True
 
     def __init__(self, spec: ColumnarProcess) -> None:
-        super().__init__(spec.function)
+        function = spec.spec.function
+        super().__init__(function)
         self._traced, self._schema = spec.traced, spec.schema
         parts = [part for each in spec.traced.emissions for part in each.parts()]
         self._asks_time = any(path[:1] != (0,) for path in paths_of(parts, 0))
-        called = spec.function if spec.function.method is not None else process_call(spec.function)
+        called = function if function.method is not None else process_call(function)
         self._path: ColumnPath[list[tuple[str | None, Columns]]] = ColumnPath(
             self._computed, TracedFunction(called, spec.traced), of=self
         )
@@ -215,12 +191,6 @@ class ColumnarElementLogic(ProcessLogic):
                 if each.emits:
                     made[each.side].append(found)
             return [(side, combined(parts, schemas[side], given)) for side, parts in made.items()]
-
-
-def _path_of(spec: ColumnarFlatMap | ColumnarMaybeMap, operator: Operator) -> ColumnPath[Columns]:
-    emissions, schema = spec.traced.emissions, spec.schema
-    functions = [TracedFunction(spec.function, spec.traced), *(TracedFunction(*guard) for guard in spec.guards)]
-    return ColumnPath(lambda block: given_of(emissions, schema, block), *functions, of=operator)
 
 
 def given_of(emissions: tuple[Emission, ...], schema: Type, block: Columns) -> Columns:
@@ -511,7 +481,7 @@ class ColumnarTimestampsLogic(TimestampsAndWatermarksLogic):
     _emitter: ColumnarWatermarkEmitter
 
     def __init__(self, spec: ColumnarTimestamps) -> None:
-        super().__init__(spec.strategy)
+        super().__init__(spec.spec.strategy)
         self._stamped = spec.stamped
 
     def make_watermark_emitter(self) -> WatermarkEmitter:

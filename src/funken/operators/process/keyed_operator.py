@@ -376,17 +376,12 @@ class UnkeyedTimerService:
         """Raise ``StateNotKeyed``."""
         self._refuse("Register")
 
-    def register_processing_time_timer(self, timestamp: int) -> None:
-        """Raise ``StateNotKeyed``."""
-        self._refuse("Register")
-
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Raise ``StateNotKeyed``."""
         self._refuse("Delete")
 
-    def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Raise ``StateNotKeyed``."""
-        self._refuse("Delete")
+    register_processing_time_timer = register_event_time_timer
+    delete_processing_time_timer = delete_event_time_timer
 
     def _refuse(self, action: str) -> NoReturn:
         raise StateNotKeyed(

@@ -21,7 +21,7 @@ from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorContext, Output, OutputTag, Timestamps, Values
 from funken.operators.process.keyed_operator import KeyedContext, OnTimerContext, ProcessContext, TimeDomain
 from funken.operators.results import FEW, MANY, Results, Stride
-from funken.operators.stateless import CatchingMap, ResultKind
+from funken.operators.stateless import KeyedMap, ResultKind
 from funken.operators.user_functions import (
     GLOBALS,
     KIND,
@@ -381,19 +381,10 @@ class KeyedProcessLogic(TimerOperator):
 # ``runtime/task/task.py``).
 
 
-@dataclass(frozen=True)
-class Iterate:
-    """The head of a loop."""
+class Iterate(Operator):
+    """The head of a loop: passes blocks on as they are."""
 
     traits = OperatorTraits(loop_head=True, stays_with_input=True)
-
-    def build(self) -> IterateLogic:
-        """Make the logic of one subtask."""
-        return IterateLogic()
-
-
-class IterateLogic(Operator):
-    """Passes blocks on as they are."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Pass a block on."""
@@ -405,31 +396,13 @@ class IterateLogic(Operator):
 # Functions without ``open`` cannot reach state, and are run by ``operators/stateless.py``.
 
 
-@dataclass(frozen=True)
-class KeyedMap:
-    """A function per record, with keyed state."""
-
-    function: UserFunction
-    key: UserFunction
-    kind: ResultKind
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """The key."""
-        return OperatorTraits(keys=(self.key,), keeps_type=self.kind is ResultKind.FILTER, catching=lambda: self)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return KeyedMapLogic(self)
-
-
 class KeyedMapLogic(ProcessOperator):
     """Calls the function with each record, whose key is current if there is one."""
 
-    def __init__(self, spec: KeyedMap | CatchingMap) -> None:
+    def __init__(self, spec: KeyedMap) -> None:
         super().__init__(spec.function)
         self._kind = spec.kind
-        self._key = spec.key.bind() if isinstance(spec, KeyedMap) else None
+        self._key = None if spec.key is None else spec.key.bind()
         call = spec.function.bind()
         if spec.kind is ResultKind.FILTER:
             self._process = _filter(call, Conditions(call, self._warn))

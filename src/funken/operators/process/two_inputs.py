@@ -7,7 +7,7 @@ records of different inputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from funken.dataclass import dataclass
 from funken.errors import StateError
@@ -24,19 +24,49 @@ from funken.operators.process.one_input import ProcessOperator, TimerOperator
 from funken.operators.user_functions import OperatorTraits, UserFunction
 from funken.state.backend import Table
 from funken.state.descriptors import MapStateDescriptor
-from funken.state.handles import SHARED
-from funken.state.maps import MapState
+from funken.state.handles import SHARED, MapState
 from funken.types.callables import Generic, K, K_co, V
 
+ElementFunction = Callable[[Any, ProcessContext], Iterable[Any] | None]
 
-def _two_keys(function: UserFunction, key1: UserFunction | None, key2: UserFunction | None) -> OperatorTraits:
-    return OperatorTraits(keys=() if key1 is None else (key1, key2), side_functions=(function,))
+
+class CoMapLogic(ProcessOperator):
+    """Calls one of two functions, without timers."""
+
+    def __init__(self, spec: _OfTwo, first: ElementFunction, second: ElementFunction) -> None:
+        super().__init__(spec.function)
+        self._first, self._second = first, second
+        self._key1 = spec.key1.bind() if spec.key1 else None
+        self._key2 = spec.key2.bind() if spec.key2 else None
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        self._context = ProcessContext(self, self._results)
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Process a block of the first input."""
+        self._run(self._first, self._context, values, timestamps, self._key1)
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Process a block of the second input."""
+        self._run(self._second, self._context, values, timestamps, self._key2)
+
+
+class KeyedCoProcessLogic(CoMapLogic, TimerOperator):
+    """Calls the function with the key of each record current, and for timers."""
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Remember the surroundings."""
+        super().setup(context, output)
+        self._context = KeyedContext(self, self._results)
 
 
 @dataclass(frozen=True)
 class _OfTwo:
-    """A function for each input, without timers. Keys make keyed state available."""
+    """A function for each input. Keys make keyed state available."""
 
+    logic: ClassVar[type[CoMapLogic]] = CoMapLogic
     function: UserFunction
     key1: UserFunction | None = None
     key2: UserFunction | None = None
@@ -44,11 +74,12 @@ class _OfTwo:
     @property
     def traits(self) -> OperatorTraits:
         """The keys, if there are any."""
-        return _two_keys(self.function, self.key1, self.key2)
+        keys = () if self.key1 is None else (self.key1, self.key2)
+        return OperatorTraits(keys=keys, side_functions=(self.function,))
 
     def build(self) -> Operator:
         """Make the logic."""
-        return CoMapLogic(self, *self.calls())
+        return self.logic(self, *self.calls())
 
     def calls(self) -> tuple[ElementFunction, ElementFunction]:
         """Return the functions for the records of each input."""
@@ -81,9 +112,6 @@ class CoProcess(_OfTwo):
         return self.function.target.process_element1, self.function.target.process_element2
 
 
-ElementFunction = Callable[[Any, ProcessContext], Iterable[Any] | None]
-
-
 def _one_or_none(call: Callable[[Any], Any]) -> ElementFunction:
     def process(value: Any, context: ProcessContext) -> Iterable[Any] | None:
         made = call(value)
@@ -96,66 +124,10 @@ def _without_context(call: Callable[[Any], Iterable[Any] | None]) -> ElementFunc
     return lambda value, context: call(value)
 
 
-class CoMapLogic(ProcessOperator):
-    """Calls one of two functions, without timers."""
-
-    def __init__(self, spec: _OfTwo, first: ElementFunction, second: ElementFunction) -> None:
-        super().__init__(spec.function)
-        self._first, self._second = first, second
-        self._key1 = spec.key1.bind() if spec.key1 else None
-        self._key2 = spec.key2.bind() if spec.key2 else None
-
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        """Remember the surroundings."""
-        super().setup(context, output)
-        self._context = ProcessContext(self, self._results)
-
-    def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Process a block of the first input."""
-        self._run(self._first, self._context, values, timestamps, self._key1)
-
-    def process_second(self, values: Values, timestamps: Timestamps) -> None:
-        """Process a block of the second input."""
-        self._run(self._second, self._context, values, timestamps, self._key2)
-
-
-@dataclass(frozen=True)
-class KeyedCoProcess:
+class KeyedCoProcess(CoProcess):
     """``process_element1``, ``process_element2`` and ``on_timer`` of a ``KeyedCoProcessFunction``."""
 
-    function: UserFunction
-    key1: UserFunction
-    key2: UserFunction
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """The keys."""
-        return _two_keys(self.function, self.key1, self.key2)
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return KeyedCoProcessLogic(self.function, self.key1, self.key2)
-
-
-class KeyedCoProcessLogic(TimerOperator):
-    """Calls the function with the key of each record current."""
-
-    def __init__(self, function: UserFunction, key1: UserFunction, key2: UserFunction) -> None:
-        super().__init__(function)
-        self._key1, self._key2 = key1.bind(), key2.bind()
-
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        """Remember the surroundings."""
-        super().setup(context, output)
-        self._context = KeyedContext(self, self._results)
-
-    def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Process a block of the first input."""
-        self._run(self._function.target.process_element1, self._context, values, timestamps, self._key1)
-
-    def process_second(self, values: Values, timestamps: Timestamps) -> None:
-        """Process a block of the second input."""
-        self._run(self._function.target.process_element2, self._context, values, timestamps, self._key2)
+    logic = KeyedCoProcessLogic
 
 
 # ---- Broadcast process functions: a main input beside one that every subtask gets in full, and state made of the
@@ -318,19 +290,22 @@ class ReadOnlyOnTimerContext(_ReadOnlyView, OnTimerContext[K_co]):
 
 @dataclass(frozen=True)
 class BroadcastProcess:
-    """``process_element`` and ``process_broadcast_element`` of a ``BroadcastProcessFunction``."""
+    """The methods of a ``BroadcastProcessFunction``; with the key of the main input, of a ``KeyedBroadcastProcessFunction``."""
 
     function: UserFunction
     states: tuple[MapStateDescriptor, ...]
+    key: UserFunction | None = None
 
     @property
     def traits(self) -> OperatorTraits:
-        """The function."""
-        return OperatorTraits(side_functions=(self.function,))
+        """The function, and the key of the main input."""
+        return OperatorTraits(keys=() if self.key is None else (self.key, None), side_functions=(self.function,))
 
     def build(self) -> Operator:
         """Make the logic."""
-        return BroadcastProcessLogic(self.function, self.states)
+        if self.key is None:
+            return BroadcastProcessLogic(self.function, self.states)
+        return KeyedBroadcastProcessLogic(self.function, self.key, self.states)
 
 
 class BroadcastProcessLogic(ProcessOperator):
@@ -388,24 +363,6 @@ class BroadcastProcessLogic(ProcessOperator):
         held, self._held = self._held, []
         for values, timestamps in held:
             self._process_main(values, timestamps)
-
-
-@dataclass(frozen=True)
-class KeyedBroadcastProcess:
-    """``process_element``, ``process_broadcast_element`` and ``on_timer`` of a ``KeyedBroadcastProcessFunction``."""
-
-    function: UserFunction
-    key: UserFunction
-    states: tuple[MapStateDescriptor, ...]
-
-    @property
-    def traits(self) -> OperatorTraits:
-        """The key of the main input."""
-        return OperatorTraits(keys=(self.key, None), side_functions=(self.function,))
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return KeyedBroadcastProcessLogic(self.function, self.key, self.states)
 
 
 class KeyedBroadcastProcessLogic(BroadcastProcessLogic, TimerOperator):

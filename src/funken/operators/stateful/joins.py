@@ -29,10 +29,10 @@ from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.contents import ArrayPane
 from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
-from funken.operators.columnar.specs import ColumnarIntervalJoin, ColumnarWindowJoin
+from funken.operators.columnar.specs import ColumnarJoin
 from funken.operators.columnar.stateless import given_of
 from funken.operators.columnar.windows import ColumnPanes
-from funken.operators.join import CoGroup, IntervalJoinLogic, JoinPairs, TaggedUnion, WindowJoinLogic
+from funken.operators.join import CoGroup, IntervalJoinLogic, JoinPairs, TaggedUnion, WindowJoin, WindowJoinLogic
 from funken.operators.window.contents import Pane
 from funken.operators.window.driver import WindowDriver
 from funken.windowing.windows import TimeWindow
@@ -47,7 +47,7 @@ _LAST_TIME = 1 << 61
 class _Side:
     """The records of one side."""
 
-    def __init__(self, spec: ColumnarIntervalJoin, number: int, keep: int) -> None:
+    def __init__(self, spec: ColumnarJoin, number: int, keep: int) -> None:
         self.schema = spec.schemas[number]
         self.key = spec.traced_keys[number].result
         self.used = leaves_used(spec.given, number, self.schema)
@@ -101,11 +101,12 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
 
     columnar = True
 
-    def __init__(self, spec: ColumnarIntervalJoin) -> None:
-        super().__init__(spec)
+    def __init__(self, spec: ColumnarJoin) -> None:
+        join: Any = spec.spec
+        super().__init__(join)
         self._vector = spec
         self._of_pair = pair_schema(*spec.schemas)
-        function = TracedFunction(spec.function, spec.given)
+        function = TracedFunction(join.function, spec.given)
         self._paths = [
             ColumnPath(
                 partial(self._join, number),
@@ -114,7 +115,7 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
                 changes=True,
                 of=self,
             )
-            for number, key in enumerate((spec.key1, spec.key2))
+            for number, key in enumerate((join.key1, join.key2))
         ]
         self._arrays = [_Side(spec, number, keep) for number, keep in enumerate(self._keep)]
         self._slots = Slots()
@@ -386,19 +387,19 @@ class JoinPane(ArrayPane):
 class JoinPanes(ColumnPanes):
     """The windows of both sides: panes of columns, and of lists where that cannot be."""
 
-    def __init__(self, driver: WindowDriver, spec: ColumnarWindowJoin) -> None:
+    def __init__(self, driver: WindowDriver, spec: ColumnarJoin) -> None:
         self.driver = driver
         self.share(driver)
         self._joins = spec
         self.gate = BlockGate(driver, measured=False)
-        assert spec.window.function is not None
-        self._pairs: CoGroup = spec.window.function.call.target
+        join: Any = spec.spec
+        self._pairs: CoGroup = join.window.function.call.target
         self._function = TracedFunction(self._pairs.function, spec.given)
         self._paths = [
             ColumnPath(
                 partial(self._take_side, side), TracedFunction(key, spec.traced_keys[side]), changes=True, of=driver
             )
-            for side, key in enumerate((spec.key1, spec.key2))
+            for side, key in enumerate((join.key1, join.key2))
         ]
         self._used = [leaves_used(spec.given, side, schema) for side, schema in enumerate(spec.schemas)]
 
@@ -494,12 +495,10 @@ class JoinPanes(ColumnPanes):
 class ColumnarWindowJoinLogic(WindowJoinLogic):
     """Gives blocks to the windows, and rows where those cannot take them."""
 
-    columnar = True
-
-    def __init__(self, spec: ColumnarWindowJoin) -> None:
-        super().__init__(spec)
-        self._panes = JoinPanes(self._inner, spec)
-        self._inner.use(self._panes)
+    def __init__(self, spec: ColumnarJoin) -> None:
+        super().__init__(cast("WindowJoin", spec.spec))
+        self._panes = JoinPanes(self, spec)
+        self.use(self._panes)
 
     def process_block(self, block: Block) -> None:
         """File a block of the first input away."""

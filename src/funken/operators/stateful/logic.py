@@ -7,7 +7,7 @@ called, and before a snapshot is taken: so a snapshot of one path is a snapshot 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -23,17 +23,7 @@ from funken.expr.types import INT, Atomic, ListOf, atomic_fields
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorContext, Timestamps, Values
 from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
-from funken.operators.columnar.specs import (
-    ColumnarCoFlatMap,
-    ColumnarCoMap,
-    ColumnarKeyedCoProcess,
-    ColumnarKeyedMap,
-    ColumnarKeyedProcess,
-    FunctionOnColumns,
-    StatesOnColumns,
-)
-from funken.operators.process.one_input import KeyedMapLogic, KeyedProcessLogic
-from funken.operators.process.two_inputs import CoMapLogic, KeyedCoProcessLogic
+from funken.operators.columnar.specs import ColumnarKeyed, FunctionOnColumns, StatesOnColumns
 from funken.operators.stateful.arrays import (
     MOST_BLOCKS,
     DueTimers,
@@ -291,15 +281,10 @@ class _OnColumns(Operator):
         self._states.leave()
         super().process_second(values, timestamps)
 
-
-class _FiresTimers(_OnColumns):
-    """The base of operators over blocks that have timers."""
-
     def watermark(self, watermark: int) -> None:
         """Fire the timers that are due, and pass the watermark on."""
         timers = self.context.timers
-        assert timers is not None
-        due = timers.event_times
+        due = [] if timers is None else timers.event_times
         is_due = bool(due) and due[0] <= watermark and not self.context.batch
         if is_due and not self._states.fire(watermark, self.output.emit_block):
             self._states.leave()
@@ -311,33 +296,16 @@ class _FiresTimers(_OnColumns):
         super().tick(now)
 
 
-class ColumnarProcessLogic(_FiresTimers, KeyedProcessLogic):
-    """``process_element`` over blocks."""
-
-    def __init__(self, spec: ColumnarKeyedProcess) -> None:
-        super().__init__(spec.function, spec.key)
-        self._states = _States(self, spec.on_columns, spec.function)
+@cache
+def _on_columns(rows: type[Operator]) -> type[_OnColumns]:
+    return type(f"Columnar{rows.__name__}", (_OnColumns, rows), {})
 
 
-class ColumnarKeyedMapLogic(_OnColumns, KeyedMapLogic):
-    """``map``, ``flat_map`` or ``filter`` over blocks."""
-
-    def __init__(self, spec: ColumnarKeyedMap) -> None:
-        super().__init__(spec)
-        self._states = _States(self, spec.on_columns, spec.function)
-
-
-class ColumnarKeyedCoProcessLogic(_FiresTimers, KeyedCoProcessLogic):
-    """``process_element1`` and ``process_element2`` over blocks."""
-
-    def __init__(self, spec: ColumnarKeyedCoProcess) -> None:
-        super().__init__(spec.function, spec.key1, spec.key2)
-        self._states = _States(self, spec.on_columns, spec.function)
-
-
-class ColumnarCoMapLogic(_OnColumns, CoMapLogic):
-    """Functions of two inputs that take nothing but the record, over blocks."""
-
-    def __init__(self, spec: ColumnarCoMap | ColumnarCoFlatMap) -> None:
-        super().__init__(spec, *spec.calls())
-        self._states = _States(self, spec.on_columns, spec.function)
+def keyed_on_columns(spec: ColumnarKeyed) -> Operator:
+    """Make the logic of a function with keyed state: that for records, with arrays in front of its tables."""
+    operator = spec.spec.build()
+    rows: Any = type(operator)
+    operator.__class__ = _on_columns(rows)
+    assert isinstance(operator, _OnColumns)
+    operator._states = _States(operator, spec.on_columns, spec.spec.function)
+    return operator

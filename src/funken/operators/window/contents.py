@@ -34,9 +34,8 @@ from funken.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from funken.state.handles import AggregatingState, ListState, ReducingState, ValueState
+from funken.state.handles import AggregatingState, ListState, MapState, ReducingState, ValueState
 from funken.state.keys.normal import PLAIN, normal_key
-from funken.state.maps import MapState
 from funken.types.callables import Generic, K, R, S, V, W_co
 from funken.windowing.windows import WINDOW_STATE
 

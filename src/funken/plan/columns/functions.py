@@ -24,26 +24,18 @@ from funken.columnar.typed.calls import Parsed
 from funken.columnar.typed.inference import TracedFlatMap, either
 from funken.columnar.typed.values import changeable
 from funken.expr.types import INT, STR, Atomic, Tuple, Type, atomic_fields
-from funken.operators.base import OperatorSpec
 from funken.operators.columnar.specs import (
-    ColumnarCoFlatMap,
-    ColumnarCoMap,
-    ColumnarFilter,
-    ColumnarFlatMap,
-    ColumnarKeyedCoProcess,
-    ColumnarKeyedMap,
-    ColumnarKeyedProcess,
+    ColumnarKeyed,
     ColumnarMap,
-    ColumnarMaybeMap,
     ColumnarProcess,
     ColumnarReduce,
     FunctionOnColumns,
     StatesOnColumns,
 )
-from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process, process_call
+from funken.operators.process.one_input import KeyedProcess, Process, process_call
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
-from funken.operators.stateless import Filter, FlatMap, Map, ResultKind
+from funken.operators.stateless import Filter, FlatMap, KeyedMap, Map, ResultKind
 from funken.operators.user_functions import UserFunction
 from funken.plan.columns.declared import declared_folds
 from funken.plan.columns.windows import check_arrays, keys_of, shows_order, traced_key
@@ -213,12 +205,12 @@ OTHER_FIELDS = (
 
 def columnar_map(
     spec: Map, schema: Type, filtered: Callable[[], bool], declared: TypeInformation | None = None
-) -> tuple[ColumnarMap | ColumnarMaybeMap, Type]:
+) -> tuple[ColumnarMap, Type]:
     """Return the operator and the schema of its results; ``filtered`` says whether all who get these drop ``None``.
 
     ``declared`` is the type to which they are converted, if it is declared: most types have no ``None``.
     """
-    made: tuple[ColumnarMap | ColumnarMaybeMap, Type] | None = None
+    made: tuple[ColumnarMap, Type] | None = None
     refused: NotVectorizable | None = None
     try:
         call = spec.function
@@ -226,7 +218,7 @@ def columnar_map(
             schema
         )
         _check_results(traced, result)
-        made = ColumnarMap(spec.function, traced, result), result
+        made = ColumnarMap(spec, traced, result), result
     except NotVectorizable as reason:
         refused = reason
     missing = made is None or traced.catches or (made[1].is_optional)
@@ -234,21 +226,19 @@ def columnar_map(
         with suppress(NotVectorizable):  # a handler, which is not read, may give None as well
             given, some = trace_maybe(spec.function.target, spec.function.method, schema).typed(schema)
             _check_results(given, some)
-            return ColumnarMaybeMap(spec.function, given, some), some
+            return ColumnarMap(spec, given, some), some
     if made is None:
         assert refused is not None
         raise refused
     return made
 
 
-def columnar_flat_map(
-    spec: FlatMap, schema: Type, declared: TypeInformation | None = None
-) -> tuple[ColumnarFlatMap, Type]:
+def columnar_flat_map(spec: FlatMap, schema: Type, declared: TypeInformation | None = None) -> tuple[ColumnarMap, Type]:
     """Return the operator and the schema of its results, which may have a declared type."""
     traced = trace_flat_map(spec.function.target, spec.function.method, schema)
     given, result = named_rows_of_all(traced, declared).typed(schema)
     _check_results(given, result)
-    return ColumnarFlatMap(spec.function, given, result), result
+    return ColumnarMap(spec, given, result), result
 
 
 def columnar_process_function(
@@ -261,12 +251,12 @@ def columnar_process_function(
     for each in (result, *(side for _, side in traced.sides)):
         if each is not None:
             check_documents(each)
-    return ColumnarProcess(spec.function, traced, result), result
+    return ColumnarProcess(spec, traced, result), result
 
 
-def columnar_filter(spec: Filter, schema: Type) -> ColumnarFilter:
+def columnar_filter(spec: Filter, schema: Type) -> ColumnarMap:
     """Return the operator."""
-    return ColumnarFilter(spec.function, _of_call(spec.function).condition(schema))
+    return ColumnarMap(spec, _of_call(spec.function).condition(schema))
 
 
 def drops_missing(spec: Any) -> bool:
@@ -291,7 +281,7 @@ def columnar_reduce(
             raise NotVectorizable("makes text of the result so far")
     paths = [path for path, _ in atomic_fields(schema)]
     any_order = batch and not any(map(shows_order, folds, paths, repeat(key)))
-    return ColumnarReduce(spec.key, spec.function, key, traced, folds, schema, any_order)
+    return ColumnarReduce(spec, key, traced, folds, schema, any_order)
 
 
 def _check_results(traced: Traced | TracedFlatMap, result: Type) -> None:
@@ -344,39 +334,34 @@ _GIVES = {ResultKind.MAP: "one", ResultKind.FLAT_MAP: "several", ResultKind.FILT
 
 def columnar_process(
     spec: KeyedProcess, schema: Type, declared: TypeInformation | None = None
-) -> tuple[ColumnarKeyedProcess, Type | None]:
+) -> tuple[ColumnarKeyed, Type | None]:
     """Return the operator of a ``KeyedProcessFunction``, and the schema of its results (``None``: there are none)."""
     made = _made(spec.function, [("process_element", True, "several")], [spec.key], [schema], declared)
-    return ColumnarKeyedProcess(spec.function, spec.key, made), made.results
+    return ColumnarKeyed(spec, made), made.results
 
 
 def columnar_keyed_map(
     spec: KeyedMap, schema: Type, declared: TypeInformation | None = None
-) -> tuple[ColumnarKeyedMap, Type | None]:
+) -> tuple[ColumnarKeyed, Type | None]:
     """Return the operator of a function with ``open()``, and the schema of its results (``None``: there are none)."""
     method = spec.function.method
+    assert spec.key is not None
     if method is None:
         raise NotVectorizable("calls a function with open(), which is no object with methods")
     made = _made(spec.function, [(method, False, _GIVES[spec.kind])], [spec.key], [schema], declared)
-    return ColumnarKeyedMap(spec.function, spec.key, spec.kind, made), made.results
+    return ColumnarKeyed(spec, made), made.results
 
 
 def columnar_of_two(
     spec: KeyedCoProcess | CoMap | CoFlatMap, schemas: Sequence[Type], declared: TypeInformation | None = None
-) -> tuple[OperatorSpec, Type | None]:
+) -> tuple[ColumnarKeyed, Type | None]:
     """Return the operator of a function over two keyed streams, and the schema of its results (``None``: none)."""
     if spec.key1 is None or spec.key2 is None:
         raise NotVectorizable("has two inputs without keys")
     names, context, gives = _OF_TWO[type(spec)]
-    keys = (spec.key1, spec.key2)
-    made = _made(spec.function, [(name, context, gives) for name in names], keys, schemas, declared)
-    given = made.results
-    match spec:
-        case KeyedCoProcess():
-            return ColumnarKeyedCoProcess(spec.function, *keys, made), given
-        case CoMap():
-            return ColumnarCoMap(spec.function, *keys, made), given
-    return ColumnarCoFlatMap(spec.function, *keys, made), given
+    methods = [(name, context, gives) for name in names]
+    made = _made(spec.function, methods, (spec.key1, spec.key2), schemas, declared)
+    return ColumnarKeyed(spec, made), made.results
 
 
 _OF_TWO: dict[Any, tuple[tuple[str, str], bool, str]] = {

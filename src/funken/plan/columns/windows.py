@@ -36,7 +36,6 @@ from funken.columnar.tracing import Traced, trace
 from funken.columnar.typed.inference import TracedFlatMap
 from funken.columnar.typed.operations import ALL, ListFold
 from funken.connectors.base import declares
-from funken.connectors.sink import Sink
 from funken.expr.types import (
     ARRAYS,
     INT,
@@ -50,8 +49,9 @@ from funken.expr.types import (
     is_key,
     types_in,
 )
-from funken.operators.columnar.specs import ColumnarIntervalJoin, ColumnarSink, ColumnarWindow, ColumnarWindowJoin
+from funken.operators.columnar.specs import ColumnarJoin, ColumnarSink, ColumnarWindow
 from funken.operators.join import CoGroup, IntervalJoinSpec, JoinPairs, WindowJoin
+from funken.operators.sink import WriterSink
 from funken.operators.user_functions import UserFunction, call_of
 from funken.operators.window.contents import Aggregated, CallStyle, Elements, Reduced, WindowCall
 from funken.operators.window.spec import Strategy, WindowSpec
@@ -244,11 +244,12 @@ def is_of_key(expression: Expression, key: Traced) -> bool:
 # ---- A sink that takes columns, and by what it wants them grouped.
 
 
-def columnar_sink(sink: Sink, schema: Type) -> ColumnarSink:
+def columnar_sink(spec: WriterSink, schema: Type) -> ColumnarSink:
     """Return the spec; raise ``NotVectorizable`` if the groups cannot be computed of columns: the sink needs records then."""
+    sink = spec.sink
     function = sink.grouped_by if declares(sink, "grouped_by", "writer") else None
     if function is None:
-        return ColumnarSink(sink)
+        return ColumnarSink(spec)
     if not isinstance(function, MethodType):
         raise NotVectorizable(f"is grouped by {function!r}, which is no method")
     owner, name = function.__self__, function.__name__
@@ -259,7 +260,7 @@ def columnar_sink(sink: Sink, schema: Type) -> ColumnarSink:
         raise NotVectorizable(f"its {type(owner).__qualname__}.{name} {reason}") from None
     if kind != STR:
         raise NotVectorizable(f"its {type(owner).__qualname__}.{name} gives no text")
-    return ColumnarSink(sink, replace(found, traced=traced))
+    return ColumnarSink(spec, replace(found, traced=traced))
 
 
 def keys_of(keys: Sequence[UserFunction], schemas: Sequence[Type]) -> list[tuple[Traced, Type]]:
@@ -282,7 +283,7 @@ _WIDEST = 1 << 60
 
 def columnar_interval_join(
     spec: IntervalJoinSpec, schemas: Sequence[Type], declared: TypeInformation | None = None
-) -> tuple[ColumnarIntervalJoin, Type]:
+) -> tuple[ColumnarJoin, Type]:
     """Return the operator of an interval join, and the schema of its results."""
     for schema in schemas:
         check_arrays(schema)
@@ -292,16 +293,12 @@ def columnar_interval_join(
     left, right = schemas
     traced = trace_join_function(spec.function.target, spec.function.method)
     given, results = _typed(traced, pair_schema(left, right), declared)
-    made = ColumnarIntervalJoin(
-        spec.function, spec.key1, spec.key2, spec.lower, spec.upper, spec.left_late, spec.right_late,
-        (left, right), tuple(traced for traced, _ in keys), given, results,
-    )  # fmt: skip
-    return made, results
+    return ColumnarJoin(spec, (left, right), tuple(traced for traced, _ in keys), given, results), results
 
 
 def columnar_window_join(
     spec: WindowJoin, schemas: Sequence[Type], declared: TypeInformation | None = None
-) -> tuple[ColumnarWindowJoin, Type]:
+) -> tuple[ColumnarJoin, Type]:
     """Return the operator of a join or co-group in windows, and the schema of its results."""
     window = spec.window
     assert window.function is not None
@@ -318,8 +315,7 @@ def columnar_window_join(
     function, flat = groups.function, groups.flat if isinstance(groups, JoinPairs) else True
     seen = Tuple((left, right) if isinstance(groups, JoinPairs) else (ListOf(left), ListOf(right)))
     given, results = _typed(trace_pairs(function.target, function.method, flat), seen, declared)
-    traced_keys = tuple(traced for traced, _ in keys)
-    return ColumnarWindowJoin(spec.key1, spec.key2, window, (left, right), traced_keys, given, results), results
+    return ColumnarJoin(spec, (left, right), tuple(traced for traced, _ in keys), given, results), results
 
 
 def _typed(traced: TracedFlatMap, schema: Type, declared: TypeInformation | None) -> tuple[TracedFlatMap, Type]:

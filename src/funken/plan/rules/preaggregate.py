@@ -65,7 +65,7 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
 def pre_aggregation(spec: ColumnarWindow | ColumnarReduce) -> PreAggregation:
     """Return the pre-aggregation of records before an exchange; raise ``NotVectorizable`` where it is not allowed."""
     if isinstance(spec, ColumnarReduce):
-        functions: tuple[tuple[UserFunction, Traced], ...] = ((spec.function, spec.traced),)
+        functions: tuple[tuple[UserFunction, Traced], ...] = ((spec.spec.function, spec.traced),)
         _check_variables(functions)
         return PreAggregation(_roles(spec), None, 0, functions)
     return _of_window(spec)

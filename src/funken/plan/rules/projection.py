@@ -28,15 +28,8 @@ from funken.dataclass import dataclass
 from funken.expr.types import ListOf, Type, atomic_fields
 from funken.ids import OperatorId
 from funken.operators.columnar.specs import (
-    ColumnarCoFlatMap,
-    ColumnarCoMap,
-    ColumnarFilter,
-    ColumnarFlatMap,
-    ColumnarKeyedCoProcess,
-    ColumnarKeyedMap,
-    ColumnarKeyedProcess,
+    ColumnarKeyed,
     ColumnarMap,
-    ColumnarMaybeMap,
     ColumnarProcess,
     ColumnarSource,
     ColumnarTimestamps,
@@ -46,7 +39,7 @@ from funken.operators.columnar.specs import (
 from funken.operators.process.one_input import process_call
 from funken.operators.user_functions import UserFunction, call_of
 from funken.operators.window.contents import Aggregated
-from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
+from funken.plan.columnar_edges import ColumnarHash
 from funken.plan.columns.functions import gives_documents, with_fields
 from funken.plan.nodes import Node, NodeInput
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote
@@ -54,8 +47,6 @@ from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
 
 _NAME = "projection"
 
-_OF_DOCUMENTS = (ColumnarMap, ColumnarFlatMap, ColumnarMaybeMap)
-_OF_TWO = (ColumnarKeyedCoProcess, ColumnarCoMap, ColumnarCoFlatMap)
 Guard = tuple[UserFunction, Traced | TracedFlatMap]
 
 
@@ -78,8 +69,8 @@ class _TakesAll(Exception):
 
 def makes_records(spec: Any) -> bool:
     """Return True if an operator makes records, and may leave out fields: a source, or ``map(json.loads)``."""
-    if isinstance(spec, _OF_DOCUMENTS):
-        return gives_documents(spec.traced)
+    if isinstance(spec, ColumnarMap):
+        return spec.schema is not None and gives_documents(spec.traced)
     return isinstance(spec, ColumnarSource) and spec.of_records
 
 
@@ -111,7 +102,8 @@ class _Reached:
 
     def projection(self) -> FieldsRead:
         spec = self._source.spec
-        assert isinstance(spec, (ColumnarSource, *_OF_DOCUMENTS))
+        assert isinstance(spec, ColumnarSource | ColumnarMap)
+        assert spec.schema is not None
         if isinstance(spec, ColumnarSource) and spec.stamped is not None:
             self._function(self._source, call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near=True)
         self._follow(self._source.id, near=True)
@@ -144,38 +136,38 @@ class _Reached:
         return next(each for each in self._plan.edges if (each.source_node, each.target, each.index) == wanted)
 
     def _node(self, node: Node, near: bool, edge: Edge | None, side: str | None) -> None:
-        if side is not None or (len(node.inputs) != 1 and not isinstance(node.spec, _OF_TWO)):
+        several = isinstance(node.spec, ColumnarKeyed) and len(node.spec.on_columns.functions) > 1
+        if side is not None or (len(node.inputs) != 1 and not several):
             raise _TakesAll(node.name)
         if edge is not None and not edge.local:
             if isinstance(edge.partitioning, ColumnarHash):
                 self._function(node, edge.partitioning.key, edge.partitioning.traced, near)
-            elif type(edge.partitioning) not in OF_COLUMNS.values():
+            elif edge.partitioning.form is None:
                 raise _TakesAll(node.name)
             near = False
         self._spec(node, near, 0 if edge is None else edge.index)
 
     def _spec(self, node: Node, near: bool, number: int) -> None:
         match node.spec:
-            case ColumnarKeyedCoProcess() | ColumnarCoMap() | ColumnarCoFlatMap() as spec:
-                self._with_state(node, spec.function, spec.on_columns.functions[number], near)
-            case ColumnarMap() as spec:
-                self._function(node, spec.function, spec.traced, near)
-            case ColumnarFlatMap() | ColumnarMaybeMap() as spec:
-                self._reads(node, spec.function, spec.traced, near)
-            case ColumnarProcess() as spec:
-                read = frozenset(path[1:] for path in spec.traced.read if path[:1] == (0,))
-                if any(path[:1] != (0,) and path[:1] != (1,) for path in spec.traced.read):
+            case ColumnarKeyed(of, on_columns):
+                self._with_state(node, of.function, on_columns.functions[number], near)
+            case ColumnarMap(of, traced, schema):
+                if isinstance(traced, Traced):
+                    self._function(node, of.function, traced, near)
+                else:
+                    self._reads(node, of.function, traced, near)
+                if schema is None:
+                    self._follow(node.id, near)
+            case ColumnarProcess(of, traced):
+                read = frozenset(path[1:] for path in traced.read if path[:1] == (0,))
+                if any(path[:1] != (0,) and path[:1] != (1,) for path in traced.read):
                     raise _TakesAll(node.name)
-                self._reads(node, process_call(spec.function), replace(spec.traced, read=read), near)
-            case ColumnarFilter() as spec:
-                self._function(node, spec.function, spec.traced, near)
-                self._follow(node.id, near)
+                self._reads(node, process_call(of.function), replace(traced, read=read), near)
             case ColumnarTimestamps() as spec:
                 if spec.stamped is not None:
-                    self._function(node, call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near)
+                    call = call_of(spec.spec.strategy.assigner, "extract_timestamp")
+                    self._function(node, call, spec.stamped, near)
                 self._follow(node.id, near)
-            case ColumnarKeyedProcess() | ColumnarKeyedMap() as spec:
-                self._with_state(node, spec.function, spec.on_columns.functions[0], near)
             case ColumnarWindow(aggregate=Aggregate() as aggregate, contents=Aggregated(function)) as spec if (
                 not spec.late_tag
             ):
@@ -249,7 +241,8 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
         spec = node.spec
         if not makes_records(spec):
             return node
-        assert isinstance(spec, (ColumnarSource, *_OF_DOCUMENTS))
+        assert isinstance(spec, ColumnarSource | ColumnarMap)
+        assert spec.schema is not None
         found = fields_read(plan, node)
         leaves = [path for path, _ in atomic_fields(spec.schema)]
         if found is None or (len(found.fields) == len(leaves) and not found.items and not has_documents(spec.schema)):
@@ -259,7 +252,7 @@ def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
         names = [_name(spec.schema, leaves[number], items.get(number)) for number in found.fields]
         text = f"reads {len(names)} of {len(leaves)} fields" + (f": {', '.join(names)}" if names else "")
         notes.append(RuleNote(_NAME, text, node.id))
-        if isinstance(spec, _OF_DOCUMENTS):
+        if isinstance(spec, ColumnarMap):
             return replace(node, spec=replace(spec, traced=with_fields(spec.traced, found.fields), guards=found.guards))
         return replace(node, spec=replace(spec, wanted=found.fields, guards=found.guards, items=found.items))
 

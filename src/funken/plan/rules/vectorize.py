@@ -24,21 +24,17 @@ from funken.expr.types import HIGHEST, INT, LOWEST, Record, Type, atomic_fields
 from funken.extras import absent
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
-from funken.operators.columnar.specs import (
-    BatchResult,
-    ColumnarSource,
-    ColumnarTimestamps,
-    VectorizedCall,
-)
+from funken.operators.columnar.specs import BatchResult, ColumnarSource, ColumnarTimestamps, VectorizedCall
 from funken.operators.join import IntervalJoinSpec, WindowJoin
-from funken.operators.process.one_input import KeyedMap, KeyedProcess, Process
+from funken.operators.process.one_input import KeyedProcess, Process
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
 from funken.operators.source import SourceSpec, TimestampsAndWatermarks
-from funken.operators.stateless import Filter, FlatMap, Map
+from funken.operators.stateless import Filter, FlatMap, KeyedMap, Map
+from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import WindowSpec
-from funken.plan.columnar_edges import OF_COLUMNS, ColumnarHash
+from funken.plan.columnar_edges import COLUMNS, ColumnarHash
 from funken.plan.columns.declared import declared_schema, type_given
 from funken.plan.columns.functions import (
     OTHER_FIELDS,
@@ -64,7 +60,7 @@ from funken.plan.columns.windows import (
     columnar_window_join,
     traced_key,
 )
-from funken.plan.nodes import Hash, Node, NodeInput, Partitioning
+from funken.plan.nodes import Forward, Global, Hash, Node, NodeInput, Partitioning, Rebalance, Rescale
 from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
 from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
 from funken.plan.rules.projection import fields_read, makes_records, taken_whole_by
@@ -74,6 +70,8 @@ _PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
 
 _JOINS = {IntervalJoinSpec: columnar_interval_join, WindowJoin: columnar_window_join}
 _OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap, *_JOINS)
+_BLIND = (Forward, Global, Rebalance, Rescale)
+"""Partitionings that look at no record."""
 _IN_MEMORY = (WindowSpec, *_JOINS)
 """Operators whose columns are not in front of tables of a state backend."""
 
@@ -263,27 +261,27 @@ class _Vectorizer:
             return self._of_two(vertex, node, spec)
         schema = self._input(vertex, node)
         match spec:
-            case Map() if type(spec) is Map:
+            case Map():
                 return _Found(*columnar_map(spec, schema, partial(self._is_filtered, node), node.output_type))
-            case Filter() if type(spec) is Filter:
+            case Filter():
                 return _Found(columnar_filter(spec, schema), schema)
-            case FlatMap() if type(spec) is FlatMap:
+            case FlatMap():
                 return _Found(*columnar_flat_map(spec, schema, node.output_type))
-            case Process() if type(spec) is Process:
+            case Process():
                 return _Found(*columnar_process_function(spec, schema, node.output_type))
-            case TimestampsAndWatermarks() if type(spec) is TimestampsAndWatermarks:
+            case TimestampsAndWatermarks():
                 traced = stamped(spec.strategy, schema)
-                return _Found(ColumnarTimestamps(spec.strategy, traced), schema, computes=traced is not None)
-            case RollingReduce() if type(spec) is RollingReduce:
+                return _Found(ColumnarTimestamps(spec, traced), schema, computes=traced is not None)
+            case RollingReduce():
                 given = type_given(node, self._nodes)
                 return _Found(columnar_reduce(spec, schema, self._batch, given), schema)
             case WindowSpec() if type(spec) is WindowSpec:
                 return self._window(node, spec, schema)
             case WriterSink(sink) if sink.takes_columns and declares(sink, "takes_columns", "writer"):
-                return _Found(columnar_sink(sink, schema))
-            case KeyedMap() if type(spec) is KeyedMap:
+                return _Found(columnar_sink(spec, schema))
+            case KeyedMap(key=UserFunction()):
                 return self._with_state(*columnar_keyed_map(spec, self._in_order(schema), node.output_type))
-            case KeyedProcess() if type(spec) is KeyedProcess:
+            case KeyedProcess():
                 return self._with_state(*columnar_process(spec, self._in_order(schema), node.output_type))
         raise NotVectorizable(f"{node.kind} has no vectorized form")
 
@@ -357,14 +355,14 @@ class _Vectorizer:
     def _exchange(self, edge: Edge, upstream: Node, schema: Type, to_records: bool = False) -> None:
         if edge.local:
             return
-        alike = OF_COLUMNS.get(type(edge.partitioning))
-        if alike is not None and not edge.feedback:
-            self._carriers[edge.id] = alike(to_records=to_records)
+        form = replace(COLUMNS, to_records=to_records)
+        if isinstance(edge.partitioning, _BLIND) and edge.partitioning.form is None and not edge.feedback:
+            self._carriers[edge.id] = replace(edge.partitioning, form=form)
             return
         if type(edge.partitioning) is not Hash:
             raise NotVectorizable(f"{upstream.name!r} sends it single records, by {edge.partitioning.label}")
         traced = traced_key(edge.partitioning.key, schema)
-        self._carriers[edge.id] = ColumnarHash(edge.partitioning.key, traced, to_records=to_records)
+        self._carriers[edge.id] = ColumnarHash(edge.partitioning.key, traced, form=form)
 
     def _window(self, node: Node, spec: WindowSpec, schema: Type) -> _Found:
         types = type_given(node, self._nodes), node.output_type

@@ -45,41 +45,22 @@ Emit = Callable[[Values, Timestamps], None]
 EmitBlock = Callable[[Block], None]
 
 
+@dataclass(slots=True)
 class EdgeOutput:
-    """An outgoing edge as a chain calls it, whether exchange or local."""
+    """An outgoing edge as a chain calls it, whether exchange or local; ``records``: how many the edge has taken."""
 
-    __slots__ = (
-        "barrier", "edge", "emit", "emit_block", "end", "flush", "idle", "latency", "records", "round", "watermark", "writer"
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        edge: Edge,
-        emit: Emit,
-        emit_block: EmitBlock,
-        watermark: Callable[[int], None],
-        idle: Callable[[bool], None],
-        barrier: Callable[[int, bytes, Any], None],
-        end: Callable[[bool], None],
-        flush: Callable[[], None],
-        latency: Callable[[int, float], None],
-        round: Callable[[int], None],
-        records: Callable[[], int],
-        writer: HashWriter | None = None,
-    ) -> None:
-        self.edge = edge
-        self.emit = emit
-        self.emit_block = emit_block
-        self.watermark = watermark
-        self.idle = idle
-        self.barrier = barrier
-        self.end = end
-        self.flush = flush
-        self.latency = latency
-        self.round = round
-        #: how many records the edge has taken
-        self.records = records
-        self.writer = writer
+    edge: Edge
+    emit: Emit
+    emit_block: EmitBlock
+    watermark: Callable[[int], None]
+    idle: Callable[[bool], None]
+    barrier: Callable[[int, bytes, Any], None]
+    end: Callable[[bool], None]
+    flush: Callable[[], None]
+    latency: Callable[[int, float], None]
+    round: Callable[[int], None]
+    records: Callable[[], int]
+    writer: HashWriter | None = None
 
 
 def _discard(values: Values, timestamps: Timestamps) -> None:
@@ -549,26 +530,11 @@ class FinishedOperatorChain(OperatorChain):
             for end in self._outputs:
                 end.watermark(watermark)
 
-    def watermark_input(self, index: int, watermark: int) -> None:
-        """Not passed on: its operators have ended."""
+    def _not_passed_on(self, *arguments: Any, **named: Any) -> None:
+        """Ignore it: its operators have ended, or were not opened, so none is idle or holds anything back."""
 
-    def idle(self, idle: bool) -> None:
-        """A finished subtask is never idle."""
-
-    def end_input(self, index: int) -> None:
-        """Not passed on: its operators have ended."""
-
-    def drain(self, inputs: int) -> None:
-        """Nothing is held back."""
-
-    def handle_operator_event(self, number: OperatorId, payload: Any) -> None:
-        """Not passed on: its operators were not opened."""
-
-    def notify_checkpoint_complete(self, checkpoint: int) -> None:
-        """Not passed on: its operators were not opened."""
-
-    def notify_checkpoint_aborted(self, checkpoint: int) -> None:
-        """Not passed on: its operators were not opened."""
+    watermark_input = idle = end_input = drain = _not_passed_on
+    handle_operator_event = notify_checkpoint_complete = notify_checkpoint_aborted = _not_passed_on
 
     def awaits_results(self) -> bool:
         """No operator has anything to come."""

@@ -316,7 +316,7 @@ def _peers(plan: PhysicalPlan) -> dict[int, set[int]]:
 
 
 def _strategy(spec: object) -> WatermarkStrategy | None:
-    found = getattr(spec, "strategy", None)
+    found = getattr(getattr(spec, "spec", spec), "strategy", None)
     return found if isinstance(found, WatermarkStrategy) and found.generator is not None else None
 
 

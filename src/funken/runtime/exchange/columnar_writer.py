@@ -17,14 +17,9 @@ from funken.columnar.keyed.groups import Combiner, joined_alike
 from funken.columnar.keyed.keys import KeyTargets, key_of
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction
-from funken.plan.columnar_edges import (
-    ColumnarForward,
-    ColumnarGlobal,
-    ColumnarHash,
-    ColumnarRebalance,
-    ColumnarRescale,
-)
-from funken.runtime.exchange.writers import EdgeWriter, HashWriter, OneTargetWriter, RebalanceWriter, RescaleWriter
+from funken.plan.columnar_edges import ColumnarHash
+from funken.plan.nodes import Forward, Global, Rebalance, Rescale
+from funken.runtime.exchange.writers import EdgeWriter, HashWriter, RebalanceWriter
 
 _FACTOR = 8
 """A block of columns for columns holds so many times the records of a piece, if the bytes allow."""
@@ -42,9 +37,10 @@ class ColumnsWriter(EdgeWriter):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        partitioning: Any = self.edge.partitioning
+        form = self.edge.partitioning.form
+        assert form is not None
         self._max_records = self._limit
-        self._factor = _TO_RECORDS if partitioning.to_records else _FACTOR
+        self._factor = _TO_RECORDS if form.to_records else _FACTOR
         if self._max_records == 1:  # nothing waits
             self._factor = 1
         self._blocks: list[list[Any]] = [[] for _ in range(self.targets)]
@@ -122,15 +118,8 @@ class ColumnsWriter(EdgeWriter):
         super().flush()
 
 
-class ColumnarOneTargetWriter(ColumnsWriter, OneTargetWriter):
-    """Everything to one target."""
-
-    def _buffer(self, block: Any) -> None:
-        self._put(self._target, block)
-
-
 class ColumnarRebalanceWriter(ColumnsWriter, RebalanceWriter):
-    """Round robin, record by record."""
+    """Round robin, record by record, over the targets that this subtask reaches."""
 
     def _buffer(self, block: Any) -> None:
         width = len(self._chosen)
@@ -138,10 +127,6 @@ class ColumnarRebalanceWriter(ColumnsWriter, RebalanceWriter):
             part = block if width == 1 else block.take(np.arange(offset, block.length, width))
             self._put(self._chosen[(self._next + offset) % width], part)
         self._next = (self._next + block.length) % width
-
-
-class ColumnarRescaleWriter(ColumnarRebalanceWriter, RescaleWriter):
-    """Round robin over this subtask's share of the targets."""
 
 
 class ColumnarHashWriter(ColumnsWriter, HashWriter):
@@ -185,8 +170,7 @@ class ColumnarHashWriter(ColumnsWriter, HashWriter):
                 self._put(target, block.take(positions))
 
 
-COLUMNAR: dict[type, type[EdgeWriter]] = {
-    ColumnarHash: ColumnarHashWriter, ColumnarGlobal: ColumnarOneTargetWriter, ColumnarForward: ColumnarOneTargetWriter,
-    ColumnarRebalance: ColumnarRebalanceWriter, ColumnarRescale: ColumnarRescaleWriter,
-}  # fmt: skip
-"""The writers of the partitionings of columns."""
+WRITERS: dict[type, type[EdgeWriter]] = {
+    ColumnarHash: ColumnarHashWriter,
+    **dict.fromkeys((Rebalance, Rescale, Forward, Global), ColumnarRebalanceWriter),
+}

@@ -28,7 +28,7 @@ from funken.dataclass import dataclass
 from funken.errors import TransferCorrupted
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.shapes import dumps, record_not_picklable
-from funken.io.spill import ByteSpillSpace, SpillingQueue
+from funken.io.spill import SpillingQueue, SpillSpace
 from funken.runtime.settings import FeedbackSettings
 from funken.timing.instants import check_range
 
@@ -601,22 +601,10 @@ class LoopGate(InputGate):
 # had come when it last took new input, so that a loop that never drains holds neither input nor barriers up.
 
 
-class FeedbackQueue(Protocol):
-    """A queue of blocks: first in, first out."""
-
-    def __len__(self) -> int: ...
-
-    def put(self, block: bytes) -> None:
-        """Append a block."""
-
-    def get(self) -> bytes:
-        """Remove and return the oldest block."""
-
-
 class FeedbackLane:
     """The feedback of one task; ``put`` may be called by any thread.
 
-    >>> lane = FeedbackLane(SpillingQueue(100, ByteSpillSpace(), "head"))
+    >>> lane = FeedbackLane(SpillingQueue(100, SpillSpace(), "head"))
     >>> lane.put(b"one")
     >>> lane.turn()  # new input was taken
     >>> lane.put(b"two")
@@ -626,7 +614,7 @@ class FeedbackLane:
 
     __slots__ = ("_queue", "due")
 
-    def __init__(self, queue: FeedbackQueue) -> None:
+    def __init__(self, queue: SpillingQueue) -> None:
         self._queue = queue
         self.due = 0
         """Number of blocks that are taken before new input is."""
@@ -634,7 +622,7 @@ class FeedbackLane:
     @staticmethod
     def of(settings: FeedbackSettings, head: str) -> FeedbackLane:
         """Make the lane of a task; ``head`` is the operator to name when the disk is full."""
-        space = ByteSpillSpace(settings.directories)
+        space = SpillSpace(settings.directories)
         space.remedy = f"raise {config.FEEDBACK_MEMORY.key}"
         return FeedbackLane(SpillingQueue(settings.memory, space, head))
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from math import inf
 from typing import Any, TypeAlias
 
 from funken.columnar.block import Block, RowBlock, TupleBlock
 from funken.errors import InvalidProgram, KeyNotHashable
 from funken.operators.base import Timestamps, Values
-from funken.plan.nodes import Custom, Global, Hash
+from funken.plan.nodes import Broadcast, Custom, Forward, Global, Hash, Rebalance, Rescale, Shuffle
 from funken.plan.physical import Edge
 from funken.runtime.exchange.gate import BlockKind, encode_fields, encode_records, pack_header
 from funken.runtime.settings import PIECE_RECORDS
@@ -169,12 +170,30 @@ class EdgeWriter:
 
 
 class RebalanceWriter(EdgeWriter):
-    """Round robin, record by record, from a start that differs between upstream subtasks."""
+    """Round robin, record by record, over the targets that this subtask reaches: all of them, its share, or one.
+
+    The start differs between upstream subtasks, if they reach all.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._next = self._subtask % self.targets
-        self._chosen: list[int] = list(range(self.targets))
+        up, down = self.edge.source_parallelism, self.targets
+        self._next = 0
+        match self.edge.partitioning:
+            case Global():
+                self._chosen = [0]
+            case Forward():
+                self._chosen = [self._subtask]
+            case Rescale() if up >= down:
+                self._chosen = [self._subtask * down // up]
+            case Rescale():
+                self._chosen = [t for t in range(down) if t * up // down == self._subtask]
+            case _:
+                self._chosen = list(range(down))
+                self._next = self._subtask % down
+
+    def _reachable(self) -> Sequence[int]:
+        return self._chosen
 
     def emit(self, values: Values, timestamps: Timestamps) -> None:
         """Deal a block out."""
@@ -183,45 +202,10 @@ class RebalanceWriter(EdgeWriter):
         width = len(chosen)
         for offset in range(min(width, len(values))):
             target = chosen[(self._next + offset) % width]
-            self._values[target].extend(values[offset::width])
+            self._values[target].extend(values if width == 1 else values[offset::width])
             if stamps is not None:
-                self._stamps[target].extend(stamps[offset::width])
+                self._stamps[target].extend(stamps if width == 1 else stamps[offset::width])
         self._next = (self._next + len(values)) % width
-        self._send_full()
-
-
-class RescaleWriter(RebalanceWriter):
-    """Round robin over this subtask's share of the targets."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        up, down = self.edge.source_parallelism, self.edge.target_parallelism
-        if up >= down:
-            self._chosen = [self._subtask * down // up]
-        else:
-            self._chosen = [t for t in range(down) if t * up // down == self._subtask]
-        self._next = 0
-
-    def _reachable(self) -> Sequence[int]:
-        return self._chosen
-
-
-class OneTargetWriter(EdgeWriter):
-    """Everything to one target: forward over stages, or global."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._target = 0 if isinstance(self.edge.partitioning, Global) else self._subtask
-
-    def _reachable(self) -> Sequence[int]:
-        return (self._target,)
-
-    def emit(self, values: Values, timestamps: Timestamps) -> None:
-        """Pass a block on."""
-        stamps = self._align(timestamps)
-        self._values[self._target].extend(values)
-        if stamps is not None:
-            self._stamps[self._target].extend(stamps)
         self._send_full()
 
 
@@ -585,6 +569,22 @@ class HashWriter(EdgeWriter):
     def refused(self, error: KeyNotHashable) -> KeyNotHashable:
         """Return the error for a key that cannot be one, with the operator whose records it is of."""
         return KeyNotHashable(f"key_by after operator {self._operator!r}: {error}")
+
+
+WRITERS: dict[type, type[EdgeWriter]] = {
+    Hash: HashWriter, Shuffle: ShuffleWriter, Broadcast: BroadcastWriter, Custom: CustomWriter
+} | dict.fromkeys((Rebalance, Rescale, Forward, Global), RebalanceWriter)  # fmt: skip
+
+
+def writer_for(
+    edge: Edge, subtask: int, operator: str, send: Send, ingested_at: IngestionTime, records: int, size: int
+) -> EdgeWriter:
+    """Make the writer of an edge's partitioning; with a buffer timeout of 0, a block is full at one record."""
+    form = edge.partitioning.form
+    # By name: the writers of columns need NumPy, and those of tables are in a room above.
+    writers = WRITERS if form is None else import_module(form.writers).WRITERS
+    kind: type[EdgeWriter] = writers[type(edge.partitioning)]
+    return kind(edge, subtask, operator, send, ingested_at, 1 if edge.buffer_timeout == 0 else records, size)
 
 
 # ---- When partly filled blocks are flushed: by the buffer timeout of the operator that emits them, else the

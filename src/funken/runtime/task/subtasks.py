@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 from funken.checkpoint.machine import Stop
 from funken.columnar.block import Block, RowBlock
@@ -22,9 +21,8 @@ from funken.operators.source import SourceOperator
 from funken.plan.nodes import Node
 from funken.plan.physical import Edge, PhysicalPlan, Vertex
 from funken.runtime.chain.chain import EdgeOutput, FinishedOperatorChain, OperatorChain
-from funken.runtime.exchange.factory import writer_for
 from funken.runtime.exchange.gate import BlockHeader, BlockKind, ChannelId, InputGate, LoopGate
-from funken.runtime.exchange.writers import EdgeWriter, FlushTimers, HashWriter, IngestionTime
+from funken.runtime.exchange.writers import EdgeWriter, FlushTimers, HashWriter, IngestionTime, writer_for
 from funken.runtime.messages import CheckpointAborted, SubtaskCheckpoint, TaskId, VertexMetrics
 from funken.runtime.settings import CheckpointPlan, LatencySettings, TaskSettings
 from funken.runtime.task.checkpoint_machine import (
@@ -72,14 +70,6 @@ from funken.timing.clock import Clock
 _SUBTASKS = 1 << 16
 
 
-class MarkedSubtask(Protocol):
-    """A subtask that markers pass through; ``marker_ages`` has the newest ages (ms), by origin."""
-
-    vertex: Vertex
-    outputs: list[EdgeOutput]
-    marker_ages: dict[str, deque[float]]
-
-
 class LatencyMarkers:
     """The markers of one task. ``names`` are the stable ids of operators by number; times are s of the wall clock."""
 
@@ -92,7 +82,7 @@ class LatencyMarkers:
         self._names = names
         self._due: int | None = None
 
-    def advance(self, now: int, sources: Iterable[MarkedSubtask], due: int | None) -> int | None:
+    def advance(self, now: int, sources: Iterable[Subtask], due: int | None) -> int | None:
         """Emit the markers that are due (ms); return when the next thing is due, ``due`` being the next of all else."""
         if not self._settings.interval:
             return due
@@ -102,7 +92,7 @@ class LatencyMarkers:
                 self._emit(subtask, subtask.vertex.nodes[0].id * _SUBTASKS + self._subtask, wall)
         return self._due if due is None else min(due, self._due)
 
-    def take(self, subtask: MarkedSubtask, source: int, marked: float) -> None:
+    def take(self, subtask: Subtask, source: int, marked: float) -> None:
         """A marker arrived: note its age, and pass it on."""
         operator, number = divmod(source, _SUBTASKS)
         name = ""
@@ -117,7 +107,7 @@ class LatencyMarkers:
         self._emit(subtask, source, marked)
 
     @staticmethod
-    def _emit(subtask: MarkedSubtask, source: int, marked: float) -> None:
+    def _emit(subtask: Subtask, source: int, marked: float) -> None:
         for output in subtask.outputs:
             output.latency(source, marked)
 

@@ -331,9 +331,9 @@ def library_form(kind: type) -> Form | None:
             (type(pandas.NaT), lambda key: NAT),
             (type(pandas.NA), lambda key: Named(("NA",), ("NA",))),
             (pandas.Timestamp, _timestamp),
-            (pandas.Timedelta, _timedelta),
-            (pandas.Period, _period),
-            (pandas.Interval, _interval),
+            (pandas.Timedelta, lambda key: duration(key.days, key.seconds, key.microseconds, key.nanoseconds)),
+            (pandas.Period, lambda key: alone("period", key.freqstr, key.ordinal)),
+            (pandas.Interval, lambda key: alone("interval", key.closed, key.left, key.right)),
         ):
             if issubclass(kind, base) and _inherits(kind, base):
                 return form
@@ -437,20 +437,6 @@ def _timestamp(key: Any) -> Named:
     return instant((shown - _EPOCH - offset) // datetime.timedelta(microseconds=1), key.nanosecond)
 
 
-def _timedelta(key: Any) -> Named:
-    return duration(key.days, key.seconds, key.microseconds, key.nanoseconds)
-
-
-def _period(key: Any) -> Named:
-    identity = ("period", key.freqstr, key.ordinal)
-    return Named(identity, identity)
-
-
-def _interval(key: Any) -> Named:
-    identity = ("interval", key.closed, key.left, key.right)
-    return Named(identity, identity)
-
-
 _forms: dict[type, Form] = {}
 _object_hash: Any = object.__hash__
 _member_hash: Any = enum.Enum.__hash__
@@ -506,28 +492,12 @@ def _itself(key: Any) -> Any:
     return key
 
 
-def _text(key: Any) -> str:
-    return str.__str__(key)
-
-
-def _int(key: Any) -> int:
-    return int.__add__(key, 0)
-
-
-def _float_subclass(key: Any) -> Any:
-    return float_form(float.__add__(key, 0.0))
-
-
 def _decimal(key: Any) -> Any:
     if not key.is_nan():
         return decimal.Decimal(key)
     if key.is_snan():
         raise refusal(key, "Python cannot hash a signaling NaN")
     return NAN
-
-
-def _fraction(key: Any) -> fractions.Fraction:
-    return fractions.Fraction(key.numerator, key.denominator)
 
 
 def _number(key: Any) -> Any:
@@ -546,14 +516,6 @@ def _number(key: Any) -> Any:
     except (TypeError, ValueError, ArithmeticError):
         pass
     raise refusal(key)
-
-
-def _tuple(key: Any) -> tuple[Any, ...]:
-    return tuple(tuple.__iter__(key))
-
-
-def _set(key: Any) -> frozenset[Any]:
-    return frozenset(frozenset.__iter__(key))
 
 
 # ---- kinds of their own
@@ -589,31 +551,10 @@ def _data_class(key: Any) -> Named:
     return Named((kind.__qualname__, *values), (*identity, more) if more else identity)
 
 
-def _row(key: Any) -> Named:
-    parts = key.comparable()
-    return Named(parts, ("row", parts))
-
-
-def _singleton(key: Any) -> Named:
-    return alone("singleton", repr(key))
-
-
-def _timezone(key: Any) -> Named:
-    return alone("timezone", key.utcoffset(None))
-
-
 def _zone_info(key: Any) -> Named:
     if key.key is None or zoneinfo.ZoneInfo(key.key) is not key:
         raise refusal(key)
     return alone("ZoneInfo", key.key)
-
-
-def _pattern(key: Any) -> Named:
-    return alone("pattern", key.pattern, key.flags)
-
-
-def _uuid(key: Any) -> Named:
-    return alone("UUID", uuid.UUID.__str__(key))
 
 
 def _path(key: Any) -> Named:
@@ -648,22 +589,22 @@ def _range(key: Any) -> Named:
 
 
 _BASES: tuple[tuple[Any, Form], ...] = (
-    (str, _text),
-    (int, _int),
-    (float, _float_subclass),
+    (str, str.__str__),
+    (int, lambda key: int.__add__(key, 0)),
+    (float, lambda key: float_form(float.__add__(key, 0.0))),
     (complex, complex_form),
     (bytes, _bytes),
-    (tuple, _tuple),
-    (frozenset, _set),
+    (tuple, lambda key: tuple(tuple.__iter__(key))),
+    (frozenset, lambda key: frozenset(frozenset.__iter__(key))),
     (decimal.Decimal, _decimal),
-    (fractions.Fraction, _fraction),
-    (Row, _row),
+    (fractions.Fraction, lambda key: fractions.Fraction(key.numerator, key.denominator)),
+    (Row, lambda key: Named(parts := key.comparable(), ("row", parts))),
     (datetime.datetime, datetime_form),
     (datetime.date, date_form),
     (datetime.time, time_form),
     (datetime.timedelta, timedelta_form),
-    (datetime.timezone, _timezone),
-    (uuid.UUID, _uuid),
+    (datetime.timezone, lambda key: alone("timezone", key.utcoffset(None))),
+    (uuid.UUID, lambda key: alone("UUID", uuid.UUID.__str__(key))),
     (pathlib.PurePath, _path),
     (ipaddress.IPv4Interface, _address("IPv4Interface")),
     (ipaddress.IPv4Address, _address("IPv4Address")),
@@ -672,10 +613,10 @@ _BASES: tuple[tuple[Any, Form], ...] = (
     (ipaddress.IPv6Address, _address6("IPv6Address")),
     (ipaddress.IPv6Network, _address("IPv6Network")),
     (range, _range),
-    (re.Pattern, _pattern),
+    (re.Pattern, lambda key: alone("pattern", key.pattern, key.flags)),
     (zoneinfo.ZoneInfo, _zone_info),
-    (types.EllipsisType, _singleton),
-    (types.NotImplementedType, _singleton),
+    (types.EllipsisType, lambda key: alone("singleton", repr(key))),
+    (types.NotImplementedType, lambda key: alone("singleton", repr(key))),
 )
 """Classes, with functions to the form of keys that are compared as theirs; a class before those it derives from."""
 

@@ -257,6 +257,45 @@ def _(node: nodes.ExecExchange) -> Mapping[int, bool]:
     return monotonic(node.input)
 
 
+# ---- Distribution: by the hash of which columns the rows of a relation are spread over the subtasks.
+
+
+_KEEPS_PLACES = (
+    *(nodes.ExecWatermark, nodes.ExecMiniBatchAssigner, nodes.ExecDropUpdateBefore, nodes.ExecChangelogNormalize),
+    *(nodes.ExecRank, nodes.ExecDeduplicate, nodes.ExecWindowRank, nodes.ExecWindowDeduplicate),
+    *(nodes.ExecOver, nodes.ExecWindowTable, nodes.ExecCorrelate, nodes.ExecLookupJoin),
+)
+"""Operators whose rows begin with those of their input."""
+_GROUPS = (nodes.ExecGroupAggregate, nodes.ExecWindowAggregate, nodes.ExecGroupWindowAggregate)
+
+
+def hashed_by(node: ExecNode) -> frozenset[nodes.Keys]:
+    """Return the lists of columns whose hash gives the subtask of each row."""
+    if isinstance(node, nodes.ExecExchange):
+        return frozenset([node.keys] if node.keys else [])
+    if isinstance(node, _KEEPS_PLACES):
+        return hashed_by(node.input)
+    if isinstance(node, _GROUPS):
+        return _moved(hashed_by(node.input), {key: place for place, key in enumerate(node.keys)})
+    if isinstance(node, nodes.ExecCalc):
+        places: dict[int, int] = {}
+        for place, expression in enumerate(node.expressions):
+            if isinstance(expression, InputRef):
+                places.setdefault(expression.index, place)
+        return _moved(hashed_by(node.input), places)
+    if isinstance(node, nodes.EquiJoin):
+        width, kind = len(node.left.row_type), node.kind
+        left = frozenset() if kind.pads_left else hashed_by(node.left)
+        right = frozenset() if kind.pads_right or not kind.keeps_right else hashed_by(node.right)
+        return left | frozenset(tuple(key + width for key in keys) for keys in right)
+    return frozenset()
+
+
+def _moved(distributions: Iterable[nodes.Keys], places: Mapping[int, int]) -> frozenset[nodes.Keys]:
+    """Return distributions by columns that are at other places, of those that are there."""
+    return frozenset(tuple(places[key] for key in keys) for keys in distributions if all(key in places for key in keys))
+
+
 # ---- Estimates for EXPLAIN: how many rows an operator gives, and how many it and all below it take, if a table has
 # 100 million.
 

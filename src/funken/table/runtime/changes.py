@@ -16,6 +16,7 @@ from funken.operators.base import OperatorContext, Output
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, TableBlock
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.group import Bundle, Bundled
+from funken.table.runtime.kept_rows import KeepsRows
 from funken.table.runtime.keyed_blocks import KeyedRows
 from funken.table.runtime.operator import KeyedTableOperator, checked_rowtime, is_accumulate, millis_array, rowtimes
 from funken.table.runtime.stateless import Expressions
@@ -136,7 +137,7 @@ class DeduplicateByArrival(Bundled):
             self.collect(row, UPDATE_AFTER)
 
 
-class DeduplicateByTime(KeyedTableOperator):
+class DeduplicateByTime(KeepsRows):
     """The first or the last row of a key in event time.
 
     The first is emitted when the watermark has passed it, since an earlier one may come; it is never replaced. The last is
@@ -149,14 +150,21 @@ class DeduplicateByTime(KeyedTableOperator):
         self._keys, self._time, self._last, self._insert_only = keys, time, last, insert_only
         self._before, self._ttl = update_before, ttl
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Keep the last rows in columns."""
+        super().setup(context, output)
+        self._in_columns = self._last and not self._ttl
+        if self._in_columns:
+            self.keep_rows("row", self._keys, lambda row, time: (time, row), lambda stored: (stored[1], stored[0]))
+
     def open(self) -> None:
         """Open the state."""
-        self._state = self.value_state("row", self._ttl)
+        self._state = self.open_rows("row") if self._in_columns else self.value_state("row", self._ttl)
         self._late = self.context.metrics.counter("numLateRecordsDropped")
 
     def block(self, block: TableBlock) -> None:
         """Handle the rows of a block."""
-        if self._last and block.kinds is None and not self._ttl and len(block) >= _FEW:
+        if self._in_columns and block.kinds is None and len(block) >= _FEW:
             self._latest_of_block(block)
             return
         times = rowtimes(block, self._time)
@@ -175,12 +183,14 @@ class DeduplicateByTime(KeyedTableOperator):
         """Emit each row that is not earlier than the last of its key, and the row that it replaces."""
         self.context.next_time()
         times = millis_array(checked_rowtime(block, self._time))
-        rows, table = KeyedRows(block.batch, self._keys), self._state.table
-        groups, stored = rows.groups, [self._state.table.get(key) for key in rows.keys]
-        kept = [each for each in stored if each is not None]
-        there = np.array([each is not None for each in stored])
+        rows = KeyedRows(block.batch, self._keys)
+        kept = self.kept
+        slots, groups = kept.slots(rows), rows.groups
+        stored = kept.places(slots)
+        there = stored >= 0
+        stored = stored[there]
         low = int(times.min())
-        reached = np.array([low if each is None else each[0] for each in stored], np.int64)
+        reached = np.where(there, kept.numbers(slots), low)
         ordered = times.take(groups.order)
         ordered[groups.begins] = np.maximum(ordered[groups.begins], reached)
         low, high = int(min(low, reached.min())), int(max(times.max(), reached.max()))
@@ -192,7 +202,7 @@ class DeduplicateByTime(KeyedTableOperator):
             return
         # a row is known by its place behind those that were kept
         of_groups = groups.spread(np.arange(len(groups.slots))).take(taken)
-        places = groups.order.take(taken) + len(kept)
+        places = groups.order.take(taken) + len(stored)
         first = np.ones(len(taken), np.bool_)
         first[1:] = of_groups[1:] != of_groups[:-1]
         before = np.empty(len(taken), np.int64)
@@ -200,23 +210,19 @@ class DeduplicateByTime(KeyedTableOperator):
         of_state = np.where(there, np.cumsum(there) - 1, -1)
         before[first] = of_state.take(of_groups[first])
         lasts = np.append(np.flatnonzero(first)[1:], len(taken)) - 1
-        some = block.batch.take(pa.array(places.take(lasts) - len(kept)))
-        numbers = of_groups.take(lasts).tolist()
-        at = highest.take(taken).take(lasts).tolist()
-        for number, time, row in zip(numbers, at, self.inputs[0].tuples(some), strict=True):
-            table[rows.keys[number]] = time, row
         order = np.argsort(places)
-        self._emit_latest(block, kept, places.take(order), before.take(order))
+        self._emit_latest(block, kept.batch(stored), places.take(order), before.take(order))
+        left = block.batch.take(pa.array(places.take(lasts) - len(stored)))
+        kept.put(slots.take(of_groups.take(lasts)), left, highest.take(taken).take(lasts))
 
-    def _emit_latest(self, block: TableBlock, kept: list[Any], places: Any, before: Any) -> None:
+    def _emit_latest(self, block: TableBlock, stored: pa.RecordBatch, places: Any, before: Any) -> None:
         replaces = before >= 0
         wanted = np.flatnonzero(np.stack((replaces & self._before, np.ones(len(places), np.bool_)), 1).ravel())
         chosen = np.stack((before, places), 1).ravel().take(wanted)
         kinds = np.stack((np.full(len(places), UPDATE_BEFORE), np.where(replaces, UPDATE_AFTER, INSERT)), 1).ravel()
         batch = block.batch
-        if kept:
-            old = self.inputs[0].batch([row for _, row in kept])
-            batch = pa.concat_batches([old, batch.cast(old.schema)])
+        if stored.num_rows:
+            batch = pa.concat_batches([stored, batch.cast(stored.schema)])
         marks = kinds.take(wanted).astype(np.int8)
         emitted = batch.take(pa.array(chosen))
         emitted = pa.RecordBatch.from_arrays(emitted.columns, schema=self.schema.arrow)

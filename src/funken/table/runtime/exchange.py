@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +17,8 @@ from funken.columnar.block import Block
 from funken.columnar.keyed.keys import KeyOwners, combined, hashes, hashes_of
 from funken.dataclass import dataclass
 from funken.operators.user_functions import UserFunction
-from funken.plan.nodes import Forward, Global, Hash, Rebalance
-from funken.runtime.exchange.columnar_writer import (
-    ColumnarOneTargetWriter,
-    ColumnarRebalanceWriter,
-    ColumnsWriter,
-)
+from funken.plan.nodes import BlockForm, Forward, Global, Hash, Rebalance
+from funken.runtime.exchange.columnar_writer import ColumnarRebalanceWriter, ColumnsWriter
 from funken.runtime.exchange.gate import ITSELF
 from funken.runtime.exchange.writers import HashWriter
 from funken.state.keys.normal import normal_key
@@ -91,74 +88,21 @@ class KeyOf:
         return key_tuples(block_of_rows([row], self.schema).batch, self.columns)[0]
 
 
+TABLES = BlockForm("funken.table.runtime.exchange")
+TABLE_FORWARD, TABLE_GLOBAL, TABLE_REBALANCE = Forward(form=TABLES), Global(form=TABLES), Rebalance(form=TABLES)
+
+
 @dataclass(frozen=True)
 class TableHash(Hash):
     """Rows with equal keys to the subtask that owns their key group."""
 
     columns: tuple[int, ...] = ()
-    to_records = False
-
-    @property
-    def label(self) -> str:
-        """The name that ``explain()`` prints."""
-        return "HASH"
-
-    def writer(self) -> Any:
-        """Return the class of its writer."""
-        return TableHashWriter
+    form: BlockForm | None = field(default=TABLES, kw_only=True)
 
 
 def table_hash(columns: Sequence[int], schema: pa.Schema) -> TableHash:
     """Return the partitioning by the values of some columns."""
     return TableHash(UserFunction(KeyOf(columns, schema)), tuple(columns))
-
-
-@dataclass(frozen=True)
-class TableForward(Forward):
-    """``Forward`` of tables."""
-
-    to_records = False
-
-    @property
-    def label(self) -> str:
-        """The name that ``explain()`` prints."""
-        return "FORWARD"
-
-    def writer(self) -> Any:
-        """Return the class of its writer."""
-        return TableOneTargetWriter
-
-
-@dataclass(frozen=True)
-class TableGlobal(Global):
-    """``Global`` of tables."""
-
-    to_records = False
-
-    @property
-    def label(self) -> str:
-        """The name that ``explain()`` prints."""
-        return "GLOBAL"
-
-    def writer(self) -> Any:
-        """Return the class of its writer."""
-        return TableOneTargetWriter
-
-
-@dataclass(frozen=True)
-class TableRebalance(Rebalance):
-    """``Rebalance`` of tables."""
-
-    to_records = False
-
-    @property
-    def label(self) -> str:
-        """The name that ``explain()`` prints."""
-        return "REBALANCE"
-
-    def writer(self) -> Any:
-        """Return the class of its writer."""
-        return TableRebalanceWriter
 
 
 class _TableForm(ColumnsWriter):
@@ -174,12 +118,8 @@ class _TableForm(ColumnsWriter):
         return block, _TAG + pickle.dumps(block, 5)
 
 
-class TableOneTargetWriter(_TableForm, ColumnarOneTargetWriter):
-    """Everything to one target."""
-
-
 class TableRebalanceWriter(_TableForm, ColumnarRebalanceWriter):
-    """Round robin, row by row."""
+    """Round robin, row by row, or everything to one target."""
 
 
 class TableHashWriter(_TableForm, HashWriter):
@@ -197,3 +137,9 @@ class TableHashWriter(_TableForm, HashWriter):
         for target, positions in enumerate(self._owners.deal_hashed(key_hashes(block.batch, self._columns))):
             if len(positions):
                 self._put(target, block.take(positions) if len(positions) < len(block) else block)
+
+
+WRITERS: dict[type, type[ColumnsWriter]] = {
+    TableHash: TableHashWriter,
+    **dict.fromkeys((Rebalance, Forward, Global), TableRebalanceWriter),
+}

@@ -80,8 +80,10 @@ class GroupArrays:
         known = self._slots
         # Hot: keys that are known, all at once.
         found: list[Any] = list(map(known.get, keys))
-        for at in [at for at, slot in enumerate(found) if slot is None]:
-            found[at] = known[keys[at]] = self._new(keys[at])
+        new = [at for at, slot in enumerate(found) if slot is None]
+        if new:
+            for at, slot in zip(new, self._new([keys[at] for at in new]), strict=True):
+                found[at] = slot
         if self._pending:
             self._write_first(found)
         slots: Array = np.array(found, np.int64)
@@ -143,7 +145,7 @@ class GroupArrays:
         """Return the slot of a key, which may be changed from now on; a new key gets an empty one."""
         slot = self._slots.get(key)
         if slot is None:
-            slot = self._slots[key] = self._new(key)
+            (slot,) = self._new([key])
         if self._pending:
             self._write_first((slot,))
         self._changed[slot] = True
@@ -163,21 +165,23 @@ class GroupArrays:
 
     # ---- slots
 
-    def _new(self, key: Tuple) -> int:
-        saved = key in self._gone
-        self._gone.pop(key, None)
-        if self._free:
-            slot = self._free.pop()
+    def _new(self, keys: list[Tuple]) -> list[int]:
+        """Give new groups slots, all at once: free ones first."""
+        first, gone = len(self._keys), self._gone
+        slots = [self._free.pop() for _ in range(min(len(self._free), len(keys)))]
+        for slot, key in zip(slots, keys, strict=False):
             self._keys[slot] = key
-        else:
-            slot = len(self._keys)
-            self._keys.append(key)
-            for seen in self._seen.values():
-                seen.append({})
-            if slot >= len(self.counts):
-                self._grow(max(_FEWEST, 2 * slot))
-        self._saved[slot] = saved
-        return slot
+        more = keys[len(slots) :]
+        self._keys += more
+        for seen in self._seen.values():
+            seen += [{} for _ in more]
+        if len(self._keys) > len(self.counts):
+            self._grow(max(_FEWEST, 2 * len(self._keys)))
+        slots += range(first, len(self._keys))
+        if gone:
+            self._saved[slots] = [gone.pop(key, False) is None for key in keys]
+        self._slots.update(zip(keys, slots, strict=True))
+        return slots
 
     def _grow(self, room: int) -> None:
         size = len(self.counts)

@@ -20,9 +20,9 @@ from funken.columnar.keyed.groups import Groups, each_once, running_sum
 from funken.columnar.keyed.logs import grown
 from funken.ids import MIN_TIMESTAMP
 from funken.state.delta_tables import StateRow, TableSnapshot
-from funken.table.runtime.aggregates import joined
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import hashable
+from funken.table.runtime.kept_rows import RowBatches
 from funken.table.runtime.keyed_blocks import KeyedRows, KeyNumbers
 
 Array = Any
@@ -39,10 +39,6 @@ PLAIN_KEYS = frozenset(
 """Types whose plain values are keys as they are."""
 _FEWEST = 64
 _FEW_GONE = 4096
-_PARTS = 4
-"""So many batches of about one size become one."""
-_LARGEST = 1 << 28
-"""Batches of more bytes are left as they are: the offsets of texts have 32 bits."""
 _DEEP = 32
 """The runs of a key become one if a search went back through more."""
 _AT_ONCE = 1024
@@ -95,8 +91,7 @@ class JoinRows:
 
     def _clear(self) -> None:
         """Forget the rows."""
-        self._parts: list[pa.RecordBatch] = []
-        self._ends: Array = np.empty(0, np.int64)
+        self._batches = RowBatches(self._schema)
         self._count = self._dead_count = 0
         #: of each row: its slot, whether it is gone, how many partners it has, when it was written
         self._of_row, self._partners, self._times = (np.empty(0, np.int64) for _ in range(3))
@@ -156,7 +151,7 @@ class JoinRows:
             self._times[places] = self._now if times is None else times
         self._extend(slots, groups.begins, groups.counts, groups.order + first)
         self._changed[slots] = True
-        self._keep(batch)
+        self._batches.add(batch)
 
     def change(self, rows: KeyedRows, batch: pa.RecordBatch, adds: Array | None, partners: Array | None) -> list[int]:
         """Add rows, and remove those that are taken back; return which of these are not there."""
@@ -267,21 +262,11 @@ class JoinRows:
         self._last[slots] = np.arange(self._runs, runs)
         self._used, self._runs = used, runs
 
-    def _keep(self, batch: pa.RecordBatch) -> None:
-        parts = self._parts
-        parts.append(batch)
-        while len(parts) >= _PARTS:
-            last = parts[-_PARTS:]
-            if last[0].num_rows > _PARTS * last[-1].num_rows or sum(part.nbytes for part in last) > _LARGEST:
-                break
-            parts[-_PARTS:] = [joined(last)]
-        self._ends = np.cumsum([part.num_rows for part in parts])
-
     def _names(self) -> dict[Any, Any]:
         if self._named is None:
             self._named = {}
             alive = np.flatnonzero(~self._dead[: self._count])
-            rows = self._schema.tuples(pa.RecordBatch.from_arrays(self.columns(alive), schema=self._schema.arrow))
+            rows = self._schema.tuples(self._batches.batch(alive))
             for place, slot, row in zip(alive.tolist(), self._of_row.take(alive).tolist(), rows, strict=True):
                 known = slot, self._name(row)
                 before = self._named.get(known)
@@ -307,7 +292,7 @@ class JoinRows:
         alive = np.flatnonzero(~self._dead[: self._count])
         of_row, partners = self._of_row.take(alive), self._partners.take(alive) if self._counts else None
         written = self._times.take(alive) if self._timed else None
-        batch = pa.RecordBatch.from_arrays(self.columns(alive), schema=self._schema.arrow)
+        batch = self._batches.batch(alive)
         named, count = self._named is not None, len(self._keys)
         marks = self._changed[:count], self._saved[:count]
         wanted = marks[0] & marks[1]
@@ -329,7 +314,7 @@ class JoinRows:
         if len(alive):
             groups = Groups(self._of_row[: len(alive)], len(left))
             self._extend(groups.slots, groups.begins, groups.counts, groups.order)
-            self._keep(batch)
+            self._batches.add(batch)
         if named:
             self._names()
 
@@ -382,42 +367,7 @@ class JoinRows:
 
     def columns(self, places: Array, read: Iterable[int] | None = None) -> list[pa.Array]:
         """Return columns of the rows at some places; those that are not read are NULL."""
-        wanted = range(len(self._schema)) if read is None else sorted(read)
-        if not len(places):
-            found = [pa.array([], self._schema.arrow.field(at).type) for at in wanted]
-        elif len(self._parts) == 1:
-            at_places = pa.array(places)
-            found = [self._parts[0].column(at).take(at_places) for at in wanted]
-        else:
-            found = self._of_parts(places, wanted)
-        if read is None:
-            return found
-        by_place = dict(zip(wanted, found, strict=True))
-        return [
-            by_place[at] if at in by_place else pa.nulls(len(places), field.type)
-            for at, field in enumerate(self._schema.arrow)
-        ]
-
-    def _of_parts(self, places: Array, wanted: Sequence[int]) -> list[pa.Array]:
-        numbers = np.searchsorted(self._ends, places, "right")
-        there = np.flatnonzero(np.bincount(numbers))
-        if len(there) == 1:
-            part = self._parts[int(there[0])]
-            at_places = pa.array(places - (self._ends[there[0]] - part.num_rows))
-            return [part.column(at).take(at_places) for at in wanted]
-        order = np.argsort(numbers.astype(np.uint16), kind="stable")
-        back = np.empty(len(places), np.int64)
-        back[order] = np.arange(len(places))
-        found: list[list[pa.Array]] = [[] for _ in wanted]
-        ordered, ends = places.take(order), np.cumsum(np.bincount(numbers))
-        for number in there.tolist():
-            part = self._parts[number]
-            begin = 0 if number == 0 else int(ends[number - 1])
-            at_places = pa.array(ordered[begin : ends[number]] - (self._ends[number] - part.num_rows))
-            for arrays, at in zip(found, wanted, strict=True):
-                arrays.append(part.column(at).take(at_places))
-        to_back = pa.array(back)
-        return [pa.concat_arrays(arrays).take(to_back) for arrays in found]
+        return self._batches.columns(places, read)
 
     # ---- snapshots
 
@@ -439,22 +389,19 @@ class JoinRows:
 
     def _written(self, chosen: Array) -> Iterator[StateRow]:
         """Yield the keys of some rows, as they are now; batches do not change, and the rest is copied."""
-        slots, keys, ends, parts = self._of_row.take(chosen), self._keys, self._ends, list(self._parts)
+        slots, batches = self._of_row.take(chosen), self._batches.frozen()
         nothing = np.zeros(len(chosen), np.int64)
         partners = self._partners.take(chosen) if self._counts else nothing
         written = self._times.take(chosen) if self._timed else nothing
-        return self._entries(chosen, slots, keys, (partners, written), ends, parts)
+        return self._entries(chosen, slots, self._keys, (partners, written), batches)
 
     def _entries(
-        self, chosen: Array, slots: Array, keys: KeyNumbers, numbers: tuple[Array, Array], ends: Array,
-        parts: list[pa.RecordBatch],
-    ) -> Iterator[StateRow]:  # fmt: skip
-        then = JoinRows(self._schema, self._columns, self._name.unique, False)
-        then._parts, then._ends = parts, ends
+        self, chosen: Array, slots: Array, keys: KeyNumbers, numbers: tuple[Array, Array], batches: RowBatches
+    ) -> Iterator[StateRow]:
         last, entries = -1, dict[Any, Any]()
         for at in range(0, len(chosen), _AT_ONCE):
             some = slice(at, at + _AT_ONCE)
-            rows = pa.RecordBatch.from_arrays(then.columns(chosen[some]), schema=self._schema.arrow)
+            rows = batches.batch(chosen[some])
             for slot, row, partners, written in zip(
                 slots[some].tolist(), self._schema.tuples(rows), *(each[some].tolist() for each in numbers), strict=True
             ):
@@ -532,7 +479,7 @@ class TimedRows(JoinRows):
         expired = self._expired() if self.first + self._lifetime <= now else np.empty(0, np.int64)
         alone = expired[self._partners.take(expired) == 0]
         alone = alone.take(np.argsort(self._times.take(alone), kind="stable"))
-        batch = pa.RecordBatch.from_arrays(self.columns(alone), schema=self._schema.arrow)
+        batch = self._batches.batch(alone)
         if len(expired):
             self._remove(expired)
             left = self._times[: self._count][~self._dead[: self._count]]

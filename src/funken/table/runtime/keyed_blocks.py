@@ -141,7 +141,7 @@ class KeyNumbers:
     """
 
     def __init__(self, width: int) -> None:
-        self._width = width
+        self.width = width
         self._keys: list[Any] = []
         self._known: dict[Any, int] = {}
         #: the numbers of integers from one on, -1 where a key is not known; ``None``: they are in ``_known``
@@ -153,7 +153,7 @@ class KeyNumbers:
 
     def __getitem__(self, number: int) -> Tuple:
         key: Any = self._keys[number]
-        return (key,) if self._width == 1 else key
+        return (key,) if self.width == 1 else key
 
     def find(self, rows: KeyedRows) -> Any:
         """Return the number of each key, -1 of those that are not known."""
@@ -184,9 +184,24 @@ class KeyNumbers:
             found[new] = given
         return found
 
+    def number(self, key: Tuple, new: bool = False) -> int:
+        """Return the number of one key, -1 if it is not known; ``new``: it gets one then."""
+        plain: Any = key[0] if self.width == 1 else key
+        whole = self._table is not None and type(plain) is int
+        place = plain - self._low if whole else -1
+        found = int(self._table[place]) if 0 <= place < (len(self._table) if whole else 0) else -1
+        if not whole:
+            found = self._known.get(plain, -1)
+        if found < 0 and new:
+            found = len(self._keys)
+            if not whole:
+                self._leave_table()
+            self._add([plain], np.array([found]), np.array([plain]) if whole else None)
+        return found
+
     def some(self, numbers: Any) -> KeyNumbers:
         """Return some keys, which get new numbers."""
-        found = KeyNumbers(self._width)
+        found = KeyNumbers(self.width)
         keys = [self._keys[number] for number in numbers.tolist()]
         found._table = None if self._table is None else found._table
         found._add(keys, np.arange(len(keys)), None if self._table is None else np.array(keys, np.int64))
@@ -200,7 +215,7 @@ class KeyNumbers:
         self._keys += keys
 
     def _plain(self, rows: KeyedRows) -> list[Any]:
-        if self._width != 1:
+        if self.width != 1:
             return rows.keys
         return [key for (key,) in rows.keys] if rows.numbers is None else rows.numbers.tolist()
 

@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from funken.columnar.keyed.groups import running_most
+from funken.operators.base import OperatorContext, Output
 from funken.table.logical import SortKey
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.exchange import hashable
+from funken.table.runtime.kept_rows import KeepsRows
 from funken.table.runtime.keyed_blocks import KeyedRows, places_of, typed_sort_key
 from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
 
@@ -122,7 +124,7 @@ def _kinds_of(fresh: Any, wanted: Any) -> Any:
     return marks if marks.any() else None
 
 
-class Rank(KeyedTableOperator):
+class Rank(KeepsRows):
     """The rows of the positions ``start`` to ``end`` of each partition, as a changelog; with ``number``, and the position."""
 
     def __init__(
@@ -143,24 +145,29 @@ class Rank(KeyedTableOperator):
         self._number, self._strategy, self._before = number, strategy, update_before
         self._unique, self._ttl = tuple(unique_key), ttl
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Keep the best rows in columns, where they are all there is."""
+        super().setup(context, output)
+        bounded = self._strategy == "append" and self._end is not None and self._end_column is None
+        roots = [self.inputs[0].types[key.index].root for key in self._order]
+        self._top1 = self._strategy != "retract" and (self._start, self._end) == (1, 1)
+        self._sifts = bounded and bool(roots) and roots[0] in _WHOLE and not self._ttl
+        self._bests = bounded and self._top1 and bool(roots) and _ORDERED.issuperset(roots) and not self._ttl
+        if self._bests:
+            self.keep_rows("rows", self._columns, lambda row, _: ([row], self._end), lambda stored: (stored[0][0], 0))
+
     def open(self) -> None:
         """Open the state."""
-        self._state = self.value_state("rows", self._ttl)
+        self._state = self.open_rows("rows") if self._bests else self.value_state("rows", self._ttl)
         self._key_of = typed_sort_key(self._order, self.inputs[0].types)
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
         #: the sort keys of rows as they were stored last, so that they need not be made again
         self._sort_keys: dict[Any, tuple[list[Tuple], list[Any]]] = {}
         self._has_offset = self._start > 1 and not self._number
-        bounded = self._strategy == "append" and self._end is not None and self._end_column is None
-        whole = bool(self._order) and self.inputs[0].types[self._order[0].index].root in _WHOLE
-        self._sifts = bounded and whole and not self._ttl
-        self._top1 = self._strategy != "retract" and (self._start, self._end) == (1, 1)
         #: whether rows only come, and are shown with their positions
         self._shifts = self._strategy == "append" and self._number and not self._top1
         self._shifts = self._shifts and (self._end is not None or self._end_column is not None)
         self._moves: _Moves | None = None
-        ordered = bool(self._order) and all(self.inputs[0].types[key.index].root in _ORDERED for key in self._order)
-        self._bests = bounded and self._top1 and ordered and not self._ttl
 
     def block(self, block: TableBlock) -> None:
         """Handle the rows of a block; a partition is read and written once."""
@@ -217,17 +224,14 @@ class Rank(KeyedTableOperator):
     def _best_rows(self, block: TableBlock) -> None:
         """Emit, of each partition, each row that comes before all that were there; of equal ones the first stays."""
         self.context.next_time()
-        rows, table, schema = KeyedRows(block.batch, self._columns), self._state.table, self.inputs[0]
-        stored = [table.get(key) for key in rows.keys]
-        known = np.flatnonzero(np.array([each is not None for each in stored]))
-        bests = [each[0][0] for each in stored if each is not None]
-        count, groups = len(known), rows.groups
-        columns = [
-            pa.concat_arrays(
-                [schema.array([row[key.index] for row in bests], key.index), block.batch.column(key.index)]
-            )
-            for key in self._order
-        ]
+        rows = KeyedRows(block.batch, self._columns)
+        kept = self.kept
+        slots, groups = kept.slots(rows), rows.groups
+        bests = kept.places(slots)
+        known = np.flatnonzero(bests >= 0)
+        bests, count = bests.take(known), len(known)
+        there = kept.columns(bests, {key.index for key in self._order})
+        columns = [pa.concat_arrays([there[key.index], block.batch.column(key.index)]) for key in self._order]
         places = places_of(columns, self._order)
         # the greater, the better; 0: there is none
         values = (len(places) - places[count:]).take(groups.order)
@@ -253,16 +257,14 @@ class Rank(KeyedTableOperator):
         in_order = np.argsort(at)
         self._emit_bests(block, bests, at.take(in_order), replaced.take(in_order))
         lasts = np.flatnonzero(np.append(firsts[1:], True))
-        left = schema.tuples(block.batch.take(pa.array(at.take(lasts))))
-        for group, row in zip(of_wins.take(lasts).tolist(), left, strict=True):
-            table[rows.keys[group]] = [row], self._end
+        kept.put(slots.take(of_wins.take(lasts)), block.batch.take(pa.array(at.take(lasts))))
 
-    def _emit_bests(self, block: TableBlock, bests: list[Tuple], came: Any, replaced: Any) -> None:
+    def _emit_bests(self, block: TableBlock, bests: Any, came: Any, replaced: Any) -> None:
         """Emit rows of a block that take the places of others: of the bests, then of the block (-1: of none)."""
         count, batch, of_bests = len(bests), block.batch, np.flatnonzero((replaced >= 0) & (replaced < len(bests)))
         there = replaced >= 0
-        if self._before and len(of_bests):  # only these have to be columns again
-            some = self.inputs[0].batch([bests[place] for place in replaced.take(of_bests).tolist()])
+        if self._before and len(of_bests):  # only these are read
+            some = self.kept.batch(bests.take(replaced.take(of_bests)))
             replaced = np.where(replaced >= count, replaced - count + len(of_bests), replaced)
             replaced[of_bests] = np.arange(len(of_bests))
             batch, came = pa.concat_batches([some, batch]), came + len(of_bests)

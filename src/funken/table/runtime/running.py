@@ -9,6 +9,7 @@ first, then those of the rows, group by group.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -294,9 +295,13 @@ class DistinctRows:
 
     def new(self, maps: list[dict[Any, int]], filters: Sequence[int | None]) -> list[Array]:
         """Add values to the numbers of their groups; return of each call which rows have one that is new and no NULL."""
-        # Hot: a look-up per different value of a block.
-        seen = [maps[group].get(value, 0) for group, value in zip(self._groups, self._values, strict=True)]
-        before = np.array(seen, np.int64)
+        # Hot: a look-up per different value of a block; of one group all at once.
+        seen, values = [each.get for each in maps], self._values
+        if len(maps) == 1:
+            before = np.fromiter(map(seen[0], values, repeat(0)), np.int64, len(values))
+        else:
+            pairs = zip(self._groups, values, strict=True)
+            before = np.fromiter((seen[group](value, 0) for group, value in pairs), np.int64, len(values))
         if len(filters) == 1:  # the number may be how often a value was there, where rows are counted one by one
             before = np.minimum(before, 1)
         bits, found = before.copy(), []

@@ -15,7 +15,7 @@ from funken.expr.evaluate import EvaluationContext, Evaluator
 from funken.expr.ir import Call, Node, walk
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorContext
-from funken.table.logical import JoinType, TableCall, WindowShape
+from funken.table.logical import JoinType, TableCall, WindowKind, WindowShape
 from funken.table.runtime.block import DELETE, UPDATE_BEFORE, BlockSchema, TableBlock
 from funken.table.runtime.operator import TableOperator, checked_rowtime, millis_array, millis_of
 from funken.table.runtime.windows import WallTime, WindowsOfTimes
@@ -321,7 +321,7 @@ class WindowTable(TableOperator):
         else:
             times = np.full(len(block), self.context.processing_time(), np.int64)
         found = WindowsOfTimes(self._window, self._wall.locals(times))
-        given = block.take(found.rows)
+        given = block if self._window.kind is WindowKind.TUMBLE else block.take(found.rows)
         lasts = self._wall.instants(found.ends - 1)
         fields = list(self.schema.arrow)[-3:]
         arrays = [

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from funken.operators.base import OperatorContext, Output
 from funken.state.backend import slots_of
 from funken.state.keyed import NO_KEY
@@ -13,6 +16,7 @@ from funken.table.runtime.block import TableBlock
 from funken.table.runtime.keyed_blocks import sort_key
 from funken.table.runtime.operator import KeyedTableOperator, TableOperator, is_accumulate, rowtimes
 from funken.table.runtime.stateless import NANOS, WindowTable
+from funken.table.runtime.window_arrays import windows_of_columns
 from funken.table.runtime.windows import WallTime, Window, united
 
 Tuple = tuple[Any, ...]
@@ -76,6 +80,54 @@ class TimedOperator(KeyedTableOperator):
     def on_processing_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
         """Do as in event time."""
         self.on_event_time(timestamp, key, namespace)
+
+
+class WindowExtremes(TableOperator):
+    """Drops rows behind another row of their window, where only its greatest or least are needed.
+
+    An operator without state: after a restore it passes on more rows. A row that is late here may be late where the extreme
+    is computed, so it takes no other one's place.
+    """
+
+    def __init__(self, column: int, greatest: bool, window_columns: tuple[int, int], local: bool, zone: str) -> None:
+        self._column, self._greatest, self._columns = column, greatest, window_columns
+        self._zone = zone if local else None
+
+    def open(self) -> None:
+        """Begin without windows."""
+        self._wall = WallTime(self._zone)
+        #: of each window that is not over: its extreme so far
+        self._best: dict[Window, int] = {}
+
+    def block(self, block: TableBlock) -> None:
+        """Pass on the rows that are not behind."""
+        column = block.batch.column(self._column)
+        if column.null_count:  # equal to nothing
+            block = block.take(np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)))
+            column = block.batch.column(self._column)
+        if not len(block):
+            return
+        width = pa.int64() if column.type.bit_width == 64 else pa.int32()
+        whole = column if pa.types.is_integer(column.type) else column.view(width)
+        values = whole.to_numpy().astype(np.int64, copy=False)
+        values = values if self._greatest else ~values  # a number and its complement are in opposite orders
+        codes, windows = windows_of_columns(block.batch, self._columns)
+        bests = np.full(len(windows), np.iinfo(np.int64).min)
+        np.maximum.at(bests, codes, values)
+        for number, window in enumerate(windows):
+            best = self._best.get(window, np.iinfo(np.int64).min)
+            if self._wall.instant(window[1] - 1) > self.current_watermark:
+                best = self._best[window] = max(best, int(bests[number]))
+            bests[number] = best
+        kept = np.flatnonzero(values >= bests.take(codes))
+        self.emit(block.take(kept) if len(kept) < len(block) else block)
+
+    def watermark(self, watermark: int) -> None:
+        """Forget the windows that are over."""
+        over = [window for window in self._best if self._wall.instant(window[1] - 1) <= watermark]
+        for window in over:
+            del self._best[window]
+        super().watermark(watermark)
 
 
 class _WindowRows(TimedOperator):
