@@ -51,7 +51,7 @@ def main() -> None:
     results.sink_to(DiscardingSink()).name("discard")
     env = results.get_execution_environment()
     if columns and "columns: orders: vectorized" not in env.explain():
-        unsupported("the source makes no columns; explain() says why")
+        unsupported("the source produces no columns; explain() says why")
     client = env.execute_async("json")
     try:  # where they are read, as in grep
         answer({"checked": number, **watch(lambda: readings(client, "grep"), wanted, json_common.total())})

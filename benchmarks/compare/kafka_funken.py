@@ -33,7 +33,7 @@ def main() -> None:
     results.sink_to(DiscardingSink()).name("discard")
     env = results.get_execution_environment()
     if wanted.variant == "vectorised" and "columns: orders: vectorized" not in env.explain():
-        unsupported("the source makes no columns; explain() says why")
+        unsupported("the source produces no columns; explain() says why")
     client = env.execute_async("kafka")
     try:
         answer({"checked": number, **watch(lambda: readings(client, "keyed"), wanted, kafka_common.total())})

@@ -81,7 +81,7 @@ def test_a_savepoint_that_is_none_is_refused_before_anything_is_started(tmp_path
     env.from_collection([1]).print()
 
     with pytest.raises(
-        CheckpointNotFound, match=r"is no savepoint or checkpoint: .* It has these: chk-7\. Give the folder"
+        CheckpointNotFound, match=r"is no savepoint or checkpoint: .* It has these: chk-7\. Pass the folder"
     ):
         env.execute_async()
 

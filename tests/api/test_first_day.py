@@ -366,7 +366,7 @@ REFUSED = {
     ),
     "no time between checkpoints": (
         lambda env: env.enable_checkpointing(0),
-        "would take none: give the time between two",
+        "Pass the time between two checkpoints",
     ),
     "a type that is not called": (lambda env: env.from_collection(["a"], Types.STRING), r"Call it: Types.STRING\(\)"),
     "a union with another environment": (
@@ -764,7 +764,7 @@ def test_a_map_gives_no_generator(env):
         (lambda stream: stream.key_by(str).process(Timers()), "registers timers, but there is no on_timer"),
         (lambda stream: stream.key_by(str).process(Counter()), "changes self.count, which all keys of a subtask share"),
         (lambda stream: stream.key_by(str).process(Seen()), r"reads a state with value\(\) and never writes one"),
-        (lambda stream: stream.process(Late()), "writes to its side output 'late', which nobody reads"),
+        (lambda stream: stream.process(Late()), "writes to its side output 'late', which no stream reads"),
         (in_a_loop, "reads 'step', which was 1 when given and is 2 now"),
         (unread, "'filter': its results go nowhere"),
         (

@@ -818,7 +818,7 @@ class Unread(KeyedProcessFunction):
         (Either(), "keeps in self.count sometimes int and sometimes float"),
         (Whole(), "uses self.seen.keys() of a map"),
         (Sides(), "uses self.seen with several keys"),
-        (Shown(), "shows a state that begins with an int and goes on with floats"),
+        (Shown(), "shows a state that begins with an int and continues with floats"),
         (Wrong(), "has an open() that raises StateError"),
         (Alias(), "has one state under two attributes"),
         (Unread(), "has an open() that branches"),

@@ -157,10 +157,10 @@ def test_files_of_before_a_column_was_added_give_rows(tmp_path):
 
 
 def test_a_table_that_is_not_there_has_no_columns(tmp_path):
-    with pytest.raises(NotVectorizable, match="cannot be looked into"):
+    with pytest.raises(NotVectorizable, match="cannot be inspected"):
         DeltaSource(str(tmp_path / "none")).record_schema()
     lake = IcebergCatalog(
         "lake", {"type": "sql", "uri": f"sqlite:///{tmp_path}/l.db", "warehouse": f"file://{tmp_path}"}
     )
-    with pytest.raises(NotVectorizable, match="cannot be looked into"):
+    with pytest.raises(NotVectorizable, match="cannot be inspected"):
         IcebergSource(lake, "shop.none").record_schema()

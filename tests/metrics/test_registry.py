@@ -98,7 +98,7 @@ def test_asking_again_gives_the_same_metric():
 def test_a_name_cannot_have_two_kinds():
     group = MetricGroup()
     group.counter("n")
-    with pytest.raises(InvalidProgram, match="'n' is a Counter and was asked for as a Meter"):
+    with pytest.raises(InvalidProgram, match="'n' is a Counter and was requested as a Meter"):
         group.meter("n")
 
 

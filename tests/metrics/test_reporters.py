@@ -151,7 +151,7 @@ def test_a_job_with_a_reporter_that_fails_finishes(caplog):
 def test_a_reporter_that_cannot_be_opened_is_left_out(caplog):
     run(mine(Closed))
 
-    assert "could not be opened, the job goes on without it: PermissionError: port 80" in caplog.text
+    assert "could not be opened, the job continues without it: PermissionError: port 80" in caplog.text
 
 
 def test_a_reporter_that_hangs_is_left_behind(caplog, monkeypatch):

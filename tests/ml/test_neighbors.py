@@ -106,7 +106,7 @@ def test_rows_are_gathered_where_one_model_is_needed(tmp_path):
 def test_mistakes_are_told():
     env = ExecutionEnvironment.create_local_environment(2)
     rows = env.from_collection([(row.tolist(), 1) for row in X[:4]])
-    with pytest.raises(InvalidProgram, match="5 neighbours are asked for, but there are 4 rows"):
+    with pytest.raises(InvalidProgram, match="5 neighbours are requested, but there are 4 rows"):
         ml.KNeighborsClassifier(5).fit(rows, y=1).predict(rows)
     with pytest.raises(InvalidProgram, match="fitted to one"):
         ml.NearestNeighbors().fit(X).kneighbors(rows)

@@ -146,7 +146,7 @@ def test_a_rotten_checkpoint_is_refused_and_the_one_before_it_used(mode, environ
         program(environment, folder).execute()
 
     assert re.search(rf"checkpoint {newest} is refused, checkpoint \d+, before it, is used", caplog.text)
-    assert "is not what was written" in caplog.text
+    assert "is damaged" in caplog.text
     lines = written(folder)
     assert lines.keys() == EXPECTED.keys(), "nothing is lost"
     assert set(lines.values()) <= {1, 2}, "only what was committed between the two checkpoints comes twice"
@@ -295,7 +295,7 @@ def test_a_rotten_savepoint_fails_the_job_with_its_reason(mode, environment, fol
             content[-1] ^= 0xFF
             file.write_bytes(content)
 
-    with pytest.raises(JobExecutionError, match="cannot be restored: .*savepoint.* is not what was written"):
+    with pytest.raises(JobExecutionError, match="cannot be restored: .*savepoint.* is damaged"):
         program(
             environment, folder, **{"execution.job-id": "other", "execution.state-recovery.path": str(path)}
         ).execute()

@@ -527,7 +527,7 @@ def test_a_queue_that_takes_no_more_fails_the_job(server, channel, name):
     channel.queue_declare(name, durable=True, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
     writer, metrics = writer_of(RMQSink(server, name))
     writer.write(["a", "b", "c"], None, 0)
-    with pytest.raises(SinkNotWritable, match=r"did not take \d messages .*reject-publish"):
+    with pytest.raises(SinkNotWritable, match=r"did not accept \d messages .*reject-publish"):
         writer.flush(False)
     assert metrics.snapshot()["numRecordsSendErrors"] >= 1
     writer.close()
@@ -604,7 +604,7 @@ def test_a_server_that_takes_no_messages_is_told(rabbitmq_server_programs, tmp_p
     try:
         full.start()
         sink = RMQSink(RMQConnectionConfig(uri=full.url()), name, declare_queue=True)
-        with pytest.raises(SinkNotWritable, match="takes no messages: it is short of memory or disk space"):
+        with pytest.raises(SinkNotWritable, match="accepts no messages: it is short of memory or disk space"):
             sink.check()
         writer, _ = writer_of(sink)
         writer.write(["a"], None, 0)

@@ -93,7 +93,7 @@ def test_s76_restored_state_keeps_its_kind():
     before, after, other = store_of(), store_of(), store_of()
     before.state(ValueStateDescriptor("state"))
     after.restore([before.snapshot()])
-    with pytest.raises(StateError, match="'state' is value state and was asked for as list state"):
+    with pytest.raises(StateError, match="'state' is value state and was requested as list state"):
         after.state(ListStateDescriptor("state"))
     other.state(ListStateDescriptor("state"))
     with pytest.raises(StateError, match="'state' is list state, but value state in the snapshot"):

@@ -347,7 +347,9 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         1000
         """
         if duration_ms(interval) == 0:
-            raise InvalidProgram("enable_checkpointing(0) would take none: give the time between two, such as '10 s'.")
+            raise InvalidProgram(
+                "enable_checkpointing(0): 0 is no interval. Pass the time between two checkpoints, such as '10 s'."
+            )
         self.get_checkpoint_config().set_checkpoint_interval(interval)
         if mode is not None:
             self.get_checkpoint_config().set_checkpointing_mode(mode)

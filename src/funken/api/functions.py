@@ -938,7 +938,9 @@ class ReduceFields(OfFields):
                     "of two records."
                 )
         if not folds:
-            raise InvalidProgram("reduce() got no fields. Name them with their folds, as in reduce({'amount': 'sum'}).")
+            raise InvalidProgram(
+                "reduce() got no fields. Name them with their aggregates, as in reduce({'amount': 'sum'})."
+            )
         return ReduceFields(tuple(folds.items()))
 
     @property

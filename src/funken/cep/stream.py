@@ -97,7 +97,7 @@ class PatternStream:
         0 final
         """
         if style not in {"text", "dot"}:
-            raise InvalidProgram(f"explain() gives 'text' or 'dot', but was asked for {style!r}.")
+            raise InvalidProgram(f"explain() returns 'text' or 'dot', but got {style!r}.")
         if style == "dot":
             return compile_pattern(self._pattern).dot()
         notes = [] if isinstance(self._stream, KeyedStream) else ["not keyed: one task handles all events"]

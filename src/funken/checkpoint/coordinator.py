@@ -271,7 +271,7 @@ class Coordinator:
                 try:
                     self._storage_at(target).delete("")
                 except CheckpointError as error:
-                    logger.warning("what was written of a savepoint stays: %s", error)
+                    logger.warning("the files of an aborted savepoint stay: %s", error)
 
         self._around.background(work)
 

@@ -330,8 +330,8 @@ class IncrementalSnapshots:
         assert snapshot.materialized, "the rest of a cut is pickled before it is handed over"
         if snapshot.generation != self._generation:
             raise StorageFailed(
-                f"the state of operator {self.operator!r} (subtask {self.subtask}) is not saved: these are changes to what "
-                "cannot be read any more. The next snapshot is complete."
+                f"the state of operator {self.operator!r} (subtask {self.subtask}) is not saved: these are "
+                "changes to a snapshot that cannot be read any more. The next snapshot is complete."
             )
         if self._of_parts != snapshot.generation:
             self._of_parts = snapshot.generation

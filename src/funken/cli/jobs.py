@@ -423,13 +423,14 @@ def operation_of(job: FoundJob, path: str, trigger: str, what: str, timeout: flo
             found = job.get(path, trigger)
         except ServerNotReached as error:
             raise click.ClickException(
-                f"the driver of job {job.id} has ended before it said what became of {what}. 'funken history {job.id}' shows how "
+                f"the driver of job {job.id} has ended before it reported the result of {what}. 'funken "
+                f"history {job.id}' shows how "
                 "the job ended, if it is archived."
             ) from error
         if found["status"]["id"] == "COMPLETED":
             break
         if time.monotonic() >= until:
-            raise click.ClickException(f"{what} is not complete after {timeout:g} s; it goes on, as {trigger}.")
+            raise click.ClickException(f"{what} is not complete after {timeout:g} s; it continues, as {trigger}.")
         time.sleep(_POLL_SECONDS)
     operation: dict[str, Any] = found["operation"]
     if "failure-cause" in operation:
@@ -454,7 +455,7 @@ def wait_for_end(job: FoundJob, timeout: float) -> str:
         if state in OVER:
             return state
         if time.monotonic() >= until:
-            raise click.ClickException(f"the job is {state} after {timeout:g} s; its driver goes on ending it.")
+            raise click.ClickException(f"the job is {state} after {timeout:g} s; its driver continues to end it.")
         time.sleep(_POLL_SECONDS)
 
 

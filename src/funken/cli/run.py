@@ -100,7 +100,7 @@ def run_detached(arguments: list[str], seconds: float, found: Callable[[], list[
         if time.monotonic() >= until:
             driver.returncode = 0
             raise click.ClickException(
-                f"no job of process {driver.pid} was seen within {seconds:g} s; it goes on. What it prints: {output}"
+                f"no job of process {driver.pid} was seen within {seconds:g} s; it continues. Its output: {output}"
             )
         time.sleep(_POLL_SECONDS)
 

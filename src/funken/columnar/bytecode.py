@@ -360,4 +360,4 @@ _REASONS = {
 
 def reason_of(name: str, value: Any) -> str:
     """Return the reason for which a function with an operation is not followed."""
-    return _REASONS.get(name, "does what has no kernel: {1}").format(value, name.lower().replace("_", " "))
+    return _REASONS.get(name, "uses an operation without a kernel: {1}").format(value, name.lower().replace("_", " "))

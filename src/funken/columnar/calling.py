@@ -668,7 +668,7 @@ class Calls:
             return BUILTIN_CLASSES[found.name]
         if isinstance(found, Outside) and isinstance(found.value, type):
             if not tests_bases(found.value):
-                raise NotVectorizable(f"tests the type {found.name}, which decides itself what is of it")
+                raise NotVectorizable(f"tests the type {found.name}, which has an isinstance() hook of its own")
             self._reader.depend(Dependency(found.kind, found.name, KnownClass(found.value)))
             return found.value
         raise NotVectorizable("tests a type that is not known")

@@ -327,7 +327,7 @@ class Stack:
 
     def _intrinsic(self, number: int) -> None:
         if number != 6:  # INTRINSIC_LIST_TO_TUPLE
-            raise NotVectorizable("does what has no kernel")
+            raise NotVectorizable("uses an operation without a kernel")
         self._list_to_tuple(None)
 
     def _list_to_tuple(self, _: Any) -> None:
@@ -704,7 +704,7 @@ def changed(
             set() for _ in parts
         ]  # what is known not to have them: results share most of their parts
         if any(_has(each, part, known) for each in given for part, known in zip(parts, seen, strict=True)):
-            raise NotVectorizable("changes a record that it has given")
+            raise NotVectorizable("changes a record after it was emitted")
     return evaluated
 
 

@@ -673,7 +673,7 @@ class Source(Generic[T_co]):
             ...
         funken.columnar.expressions.NotVectorizable: has fewer than 200,000 elements
         """
-        raise NotVectorizable(f"{type(self).__name__} makes no columns")
+        raise NotVectorizable(f"{type(self).__name__} produces no columns")
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator, on the driver."""

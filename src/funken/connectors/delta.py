@@ -211,7 +211,7 @@ class DeltaSource(Source):
             columns, partition = pa.schema(table.schema().to_arrow()), table.metadata().partition_columns
             counts = pa.table(table.get_add_actions(flatten=True))
         except SourceNotReadable:
-            raise NotVectorizable("the table cannot be looked into") from None
+            raise NotVectorizable("the table cannot be inspected") from None
         names = [name for name in columns.names if name not in partition]
         begin = "null_count."
         null = {

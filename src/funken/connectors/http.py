@@ -42,14 +42,14 @@ _HARMLESS = frozenset({"accept", "content-type", "user-agent"})
 _AGAIN = frozenset({429, 500, 502, 503, 504})
 _SHOWN_BODY = 300
 _REMEDIES = {
-    400: "correct what is sent",
+    400: "correct the request",
     401: "correct the credentials in the headers",
     403: "correct the credentials in the headers, or let them do this",
     404: "correct the address",
     405: "correct the method",
     413: "send fewer records in a request (batch_size)",
     415: "correct the header Content-Type",
-    422: "correct what is sent",
+    422: "correct the request",
     429: "send less, or raise the limit of the service",
 }
 
@@ -82,7 +82,7 @@ class HttpService:
             data: bytes = answer.data
             return data
         said = answer.data[:_SHOWN_BODY].decode("utf-8", "replace").strip()
-        remedy = _REMEDIES.get(answer.status, "see what the service says")
+        remedy = _REMEDIES.get(answer.status, "see the service's message")
         raise RequestFailed(f"{method} {shown(url)} was answered with {answer.status} {said!r}; {remedy}.")
 
     def reach(self, url: str) -> None:

@@ -129,7 +129,7 @@ class IcebergSource(Source):
         try:
             return schema_of_file(self.scan(self.snapshot_id)[1].projection().as_arrow())
         except (SourceNotReadable, ValueError):
-            raise NotVectorizable("the table cannot be looked into") from None
+            raise NotVectorizable("the table cannot be inspected") from None
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
         """Make the enumerator, which plans the scan."""

@@ -95,7 +95,7 @@ class KinesisConnection(Service):
         if not code:
             return f"{type(error).__name__}: {error}; correct the region, the endpoint or the credentials."
         message = (getattr(error, "response", None) or {}).get("Error", {}).get("Message", "")
-        return f"{code}: {message}; {_REMEDIES.get(code, 'see what the service says')}."
+        return f"{code}: {message}; {_REMEDIES.get(code, 'see the message of the service')}."
 
 
 def code_of(error: Exception) -> str:

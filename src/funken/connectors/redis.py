@@ -122,7 +122,7 @@ class RedisServer(Service):
             ((errors.ConnectionError, errors.TimeoutError, OSError), f"start the server, or correct {self.shown}"),
             ((errors.DataError,), "return commands of str, bytes, int and float"),
         )
-        remedy = next((text for kinds, text in known if isinstance(error, kinds)), "see what the server says")
+        remedy = next((text for kinds, text in known if isinstance(error, kinds)), "see the server's message")
         if "WRONGTYPE" in fact:
             remedy = "use another key: this one holds another kind of value"
         return f"{fact}; {remedy}."

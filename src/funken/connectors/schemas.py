@@ -91,7 +91,7 @@ class DeserializationSchema:
         >>> JsonSchema(Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.LONG()])).record_schema()
         Row(word: str, n: int)
         """
-        raise NotVectorizable(f"{type(self).__name__} makes no columns")
+        raise NotVectorizable(f"{type(self).__name__} produces no columns")
 
     def schema_of_sample(self, messages: Sequence[bytes]) -> Type:
         """Return the schema of the records, by the first messages of a file; asked for if ``needs_sample``.
@@ -386,7 +386,7 @@ class RowMaker:
     def _wrong(self, value: Any, what: str) -> ValueDoesNotFit:
         return ValueDoesNotFit(
             f"{self._who}: a record of type {type(value).__name__} {what} (columns: {', '.join(self._columns)}); "
-            "map records to what the table has, or name other columns."
+            "map records to the table's columns, or name other ones."
         )
 
 

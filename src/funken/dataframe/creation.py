@@ -167,7 +167,7 @@ def _values(record: Any, schema: list[str], by_name: bool, exactly: bool) -> tup
             raise ValueError(f"it has {len(record)} values, but schema has {len(schema)} fields.")
         return tuple(record)
     if fields is None:
-        raise TypeError(f"it has no names, unlike the first: {record!r}.")
+        raise TypeError(f"it has no field names, unlike the first record: {record!r}.")
     for name in schema:
         if name not in fields:
             raise ValueError(f"it has no field {name!r}.")

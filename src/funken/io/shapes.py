@@ -462,8 +462,9 @@ def _refused(shape: Shape, now: ClassFields | None, fact: str) -> ClassChanged:
     today = f"has {', '.join(now.names) or 'none'}" if now is not None else "has no declared fields"
     return ClassChanged(
         f"the class {shape.label} has changed since the state was saved: {fact}. It was saved with the fields "
-        f"{', '.join(shape.fields) or '(none)'}, and {today} now. Give new fields a default or a default_factory, say of a "
-        "renamed one what it was, field(metadata={'was': 'old name'}), or start with the class as it was."
+        f"{', '.join(shape.fields) or '(none)'}, and {today} now. Give new fields a default or a "
+        "default_factory, name the old name of a renamed one, "
+        "field(metadata={'was': 'old name'}), or start with the class as it was."
     )
 
 
@@ -579,7 +580,7 @@ def _reduce_broadcast(variable: Any) -> tuple[Any, ...]:
 def _refuse_accumulator(variable: Any) -> tuple[Any, ...]:
     raise TypeError(
         "an accumulator of Spark counts in Spark's own jobs only. Count with a metric, "
-        "runtime_context.get_metrics_group().counter(name) in open() of the function, or emit what is to be counted"
+        "runtime_context.get_metrics_group().counter(name) in open() of the function, or emit the values to count"
     )
 
 

@@ -75,9 +75,10 @@ class ZooKeeperElection:
         except self._client.handler.timeout_exception as error:
             self._client.close()
             raise EnvironmentNotReady(
-                f"leader election: no ZooKeeper at {self._quorum} has answered within {self._connect:g} s, so nobody can say "
-                "whether another driver runs the job. Start it, or correct high-availability.zookeeper.quorum; "
-                "high-availability.zookeeper.client.connection-timeout is how long is waited."
+                f"leader election: no ZooKeeper at {self._quorum} has answered within {self._connect:g} s, "
+                "so it is unknown whether another driver runs the job. Start it, or correct "
+                "high-availability.zookeeper.quorum; "
+                "high-availability.zookeeper.client.connection-timeout is the time limit."
             ) from error
         self._thread.start()
 

@@ -228,7 +228,7 @@ class MetricGroup:
         metric = self._metrics.setdefault(name, new)
         if not isinstance(metric, type(new)):
             raise InvalidProgram(
-                f"metric {name!r} is a {type(metric).__name__} and was asked for as a {type(new).__name__}: give each "
+                f"metric {name!r} is a {type(metric).__name__} and was requested as a {type(new).__name__}: give each "
                 "metric of a group a name of its own."
             )
         return metric

@@ -364,7 +364,7 @@ class RuntimeContext:
         check_kind(descriptor, kind, f"operator {self._context.operator!r}: the method that makes its state", remedy)
         if self._context.keyed is None:
             raise StateNotKeyed(
-                f"operator {self._context.operator!r} asked for the keyed state {descriptor.name!r}. Keyed state is "
+                f"operator {self._context.operator!r} requested the keyed state {descriptor.name!r}. Keyed state is "
                 "only accessible by functions executed on a KeyedStream: call key_by(...) before this operator."
             )
         return self._context.keyed.state(descriptor)

@@ -809,6 +809,6 @@ class SourceCoordinator(OperatorCoordinator):
         if not self._warned and now - self._look_began >= SLOW_MILLIS:
             self._warned = True
             logger.warning(
-                "job %r: source %r has been looking for new splits for %d s, and finds none meanwhile. Is what it lists slow, or "
-                "not reachable?", self.context.job_name, self.context.operator, (now - self._look_began) // 1000,
+                "job %r: source %r has been looking for new splits for %d s. Is the listed storage slow, "
+                "or not reachable?", self.context.job_name, self.context.operator, (now - self._look_began) // 1000,
             )  # fmt: skip

@@ -215,7 +215,7 @@ def changes_globals(call: Callable[..., Any]) -> str | None:
             place = f"{os.path.basename(code.co_filename)}, line {line}"
             return (
                 f"its function {code.co_name!r} ({place}) {does} {name!r}, of which each worker has a copy, and no checkpoint: "
-                "the program's own stays as it is. Emit what is wanted, keep it in a state (key_by() and a "
+                "the program's own stays as it is. Emit the value, keep it in a state (key_by() and a "
                 "KeyedProcessFunction), or count with a metric."
             )
     return None
@@ -231,7 +231,7 @@ def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, st
     if kept is not None:
         yield "attributes", kept
     if _never_writes(target):
-        remedy = "what changes in a value is lost. Write it with update()."
+        remedy = "a change within a value is lost. Write it with update()."
         yield "state", f"{type(target).__name__} reads a state with value() and never writes one: {remedy}"
     if on_timer is not None and not (on_timer.__module__ or "").startswith("funken."):
         return

@@ -55,7 +55,7 @@ def check_closed(nodes: Iterable[Node]) -> None:
         if traits_of(node.spec).loop_head and not node.feedback:
             raise InvalidProgram(
                 f"operator {node.name!r} begins a loop that was never closed: call close_with(feedback) on the stream that "
-                "iterate() returned, with what is to enter the loop again."
+                "iterate() returned, with the stream that enters the loop again."
             )
 
 
@@ -253,7 +253,7 @@ def _parallelism(node: Node, default: int, max_parallelism: int) -> int:
         if node.parallelism is not None:
             raise InvalidProgram(
                 f"operator {node.name!r} has parallelism {wanted}, but cannot run with more than "
-                f"{node.parallelism_limit}. Remove set_parallelism(), or add rebalance() and set it on what follows."
+                f"{node.parallelism_limit}. Remove set_parallelism(), or add rebalance() and set it on the operators behind it."
             )
         wanted = node.parallelism_limit
     most = node.max_parallelism or max_parallelism

@@ -430,7 +430,7 @@ async def _file(path: str, request: Request) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        return error_response(f"There is no {request.url.path}. GET /openapi.json describes what there is.", 404)
+        return error_response(f"There is no {request.url.path}. GET /openapi.json lists all paths.", 404)
     return error_response(str(error.detail), error.status_code, error.headers)
 
 

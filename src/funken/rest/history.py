@@ -136,7 +136,7 @@ class Sampler:
                     record(entry)
                 except Exception:
                     logger.exception(
-                        "job %r: a sample of its metrics is lost; the job and its other samples go on.", entry.name
+                        "job %r: a sample of its metrics is lost; the job and its other samples continue.", entry.name
                     )
 
     def close(self) -> None:

@@ -68,7 +68,7 @@ class RestServer:
             if not self._closing.is_set():
                 self._server.run(sockets=[self._socket])
         except Exception:
-            logger.exception("The REST server at %s has ended; jobs go on without it.", self.url)
+            logger.exception("The REST server at %s has ended; jobs continue without it.", self.url)
         finally:
             self._socket.close()
 

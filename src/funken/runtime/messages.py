@@ -387,7 +387,8 @@ def loads(data: bytes | bytearray) -> Any:
     content = memoryview(data)[_CHECKSUM.size :]
     if len(data) < _CHECKSUM.size or zlib.crc32(content) != _CHECKSUM.unpack_from(data)[0]:
         raise TransferCorrupted(
-            f"a message of {len(data)} bytes between the driver and a worker is not what was sent: its checksum does not fit. "
+            f"a message of {len(data)} bytes between the driver and a worker was changed on its way: "
+            "its checksum does not match. "
             "Check the network and the memory of the machines."
         )
     return pickle.loads(content)

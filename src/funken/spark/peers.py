@@ -113,7 +113,8 @@ class Peers:
                     data = _exactly(stream.read, min(size, LARGEST)) if size else b""
                     if zlib.crc32(data) != checksum:
                         raise TransferCorrupted(
-                            f"a block of {size:,} bytes from {self._name(peer)} is not what was sent: its checksum does not fit. "
+                            f"a block of {size:,} bytes from {self._name(peer)} was changed on its way: its checksum "
+                            "does not match. "
                             "Check the network and the memory of the machines."
                         )
                     self._receive(peer, Frame(kind, edge, superstep, records, data))

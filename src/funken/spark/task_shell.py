@@ -249,7 +249,7 @@ class TaskShell:
         return 0.0 if self._turned is None else _monotonic() - self._turned
 
     def end_if_given_up(self) -> None:
-        """A process that was stopped finds its connections closed when it runs again: the job goes on without it."""
+        """A process that was stopped finds its connections closed when it runs again: the job continues without it."""
         if self._control is not None and self._control.was_stopped:
             os._exit(_GIVEN_UP)
 

@@ -258,7 +258,7 @@ class KeyedStateStore:
         declared = self._states.get(descriptor.name)
         if declared is not None and declared.kind is not descriptor.kind:
             raise StateError(
-                f"state {descriptor.name!r} is {declared.kind.value} state and was asked for as "
+                f"state {descriptor.name!r} is {declared.kind.value} state and was requested as "
                 f"{descriptor.kind.value} state: give each state of an operator a name of its own."
             )
         if declared is None or not declared.handles:

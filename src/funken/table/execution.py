@@ -418,8 +418,8 @@ def _module(env: TableEnvironment, statement: st.Module) -> TableResult:
 
 def _jar(env: TableEnvironment, statement: st.Jar) -> TableResult:
     raise InvalidTable(
-        f"{statement.action} JAR has no meaning here: connectors and functions are Python packages. Install what the "
-        "connector needs with pip."
+        f"{statement.action} JAR has no meaning here: connectors and functions are Python "
+        "packages. Install the connector's packages with pip."
     )
 
 

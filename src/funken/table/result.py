@@ -160,7 +160,7 @@ class TableResult:
         try:
             self._job.get_job_execution_result().result(timeout=seconds)
         except TimeoutError:
-            raise TimeoutError(f"the job has not ended within {timeout_ms} ms; it goes on.") from None
+            raise TimeoutError(f"the job has not ended within {timeout_ms} ms; it continues.") from None
 
     def collect(self) -> RowIterator:
         """Return the rows as they come, with their row kinds; they can be read once."""

@@ -143,8 +143,8 @@ class OperatorHarness:
         ]
         if len(nodes) != 1 or len(stream._inputs) != 1:
             raise InvalidProgram(
-                "OperatorHarness.of() needs a stream that comes out of one operator: give it what process(), map(), apply() or "
-                "another of the kind returned."
+                "OperatorHarness.of() needs a stream that comes out of one operator: pass the result of "
+                "process(), map(), apply() or another method."
             )
         given: dict[str, Any] = {"keyed": nodes[0].keyed, "name": nodes[0].name} | options
         return cls(nodes[0].spec, **given)

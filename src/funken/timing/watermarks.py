@@ -488,8 +488,9 @@ class EventTimeChecks:
         elif slowest.watermark > MIN_TIMESTAMP and ahead > SKEW_MILLIS and self._strategy.alignment is None:
             self._warn(
                 "skew",
-                f"split {fastest.split!r} is {in_words(ahead)} of event time ahead of split {slowest.split!r}: what it reads "
-                "waits in windows and state. WatermarkStrategy.with_watermark_alignment() holds it back.",
+                f"split {fastest.split!r} is {in_words(ahead)} of event time ahead of split "
+                f"{slowest.split!r}: its records wait in windows and state. "
+                "WatermarkStrategy.with_watermark_alignment() holds it back.",
             )
 
     def _warn(self, kind: str, text: str) -> None:

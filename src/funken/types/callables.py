@@ -83,7 +83,7 @@ def check_function(function: Any, method: str, role: str, several: bool | None =
     called, name = _called(function, method)
     if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
         raise InvalidProgram(
-            f"{role} calls its function and uses what that returns, but {name!r} is a coroutine function (async def), which "
+            f"{role} calls its function and uses the result, but {name!r} is a coroutine function (async def), which "
             "returns a coroutine. Use AsyncDataStream for functions that wait, or a plain function."
         )
     if several is None:

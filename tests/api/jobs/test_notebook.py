@@ -162,7 +162,7 @@ def test_a_display_that_fails_is_given_up_with_a_warning_and_the_job_goes_on(not
 
     assert isinstance(client.get_job_execution_result().exception(), JobCancelled)
     (message,) = [record.getMessage() for record in caplog.records if record.name == "funken.api.jobs.notebook"]
-    assert "job 'endless' cannot be shown in the notebook any more, the job goes on: OSError: no kernel." in message
+    assert "job 'endless' cannot be shown in the notebook any more, the job continues: OSError: no kernel." in message
 
 
 def test_show_progress_shows_short_jobs_too_and_each_once(notebook):

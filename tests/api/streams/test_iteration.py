@@ -149,7 +149,9 @@ def test_what_comes_back_comes_from_the_loop():
 
 @pytest.mark.parametrize("returned", [None, 5, (1, 2), "streams"])
 def test_a_step_returns_two_streams(returned):
-    with pytest.raises(InvalidProgram, match="Return two streams: what is to enter the loop again, and the result"):
+    with pytest.raises(
+        InvalidProgram, match="Return two streams: the stream that enters the loop again, and the result"
+    ):
         local([1]).iterate(lambda loop: returned)
 
 

@@ -106,14 +106,14 @@ def test_a_changed_blob_is_found_if_one_looks_into_it(job):
     (name,) = (name for name in job.storage.files if name.startswith("shared/"))
     job.storage.files[name] = job.storage.files[name][:-1] + b"!"
     assert again(job.storage).latest() is not None
-    with pytest.raises(CheckpointCorrupted, match="none of the checkpoints .* checksum does not fit"):
+    with pytest.raises(CheckpointCorrupted, match="none of the checkpoints .* checksum does not match"):
         again(job.storage, check_contents=True).latest()
 
 
 def test_what_turns_out_to_be_broken_while_it_is_read_is_not_used_again(job):
     job.complete(1, a=1)
     job.complete(2, a=2)
-    job.catalog.reject(2, "key group 4 is not what was written")
+    job.catalog.reject(2, "key group 4 is damaged")
     assert job.catalog.latest() == job.manifest(1)
 
 
@@ -246,13 +246,13 @@ def test_a_refused_checkpoint_is_not_used_and_its_files_stay(job):
     job.complete(2, b=2)
     names = job.names()
 
-    job.catalog.reject(2, "chk-2 is not what was written")
+    job.catalog.reject(2, "chk-2 is damaged")
     job.catalog.sweep()
 
     assert job.catalog.latest() == job.manifest(1)
     assert job.names() == names
     job.catalog.reject(1, "nor is this")
-    with pytest.raises(CheckpointCorrupted, match="chk-2 is not what was written nor is this"):
+    with pytest.raises(CheckpointCorrupted, match="chk-2 is damaged nor is this"):
         job.catalog.latest()
 
 
@@ -279,7 +279,7 @@ def test_with_the_last_usable_checkpoint_the_refused_ones_go_and_the_next_job_be
         job.storage.files["chk-2/_metadata"] = b""
         job.catalog = again(job.storage)
     else:
-        job.catalog.reject(2, "key group 4 is not what was written")
+        job.catalog.reject(2, "key group 4 is damaged")
 
     job.catalog.prune(1)
     job.catalog.sweep()
@@ -470,7 +470,7 @@ def test_a_checkpoint_is_opened_with_the_folder_of_its_job(tmp_path):
 def test_a_wrong_path_says_what_is_there(tmp_path):
     job = Job(LocalStorage(str(tmp_path / "job")))
     job.complete(1, a=1)
-    with pytest.raises(CheckpointNotFound, match=r"job is no savepoint or checkpoint: .* It has these: chk-1\. Give"):
+    with pytest.raises(CheckpointNotFound, match=r"job is no savepoint or checkpoint: .* It has these: chk-1\. Pass"):
         open_checkpoint(str(tmp_path / "job"))
     with pytest.raises(CheckpointNotFound, match="no savepoint or checkpoint"):
         open_checkpoint(str(tmp_path / "nowhere"))
@@ -491,7 +491,7 @@ def test_what_is_copied_into_a_savepoint_is_what_was_written(job):
 
     name = handle.parts[0].name
     job.storage.files[name] = bytes([job.storage.files[name][0] ^ 1]) + job.storage.files[name][1:]
-    with pytest.raises(CheckpointCorrupted, match="its checksum does not fit"):
+    with pytest.raises(CheckpointCorrupted, match="its checksum does not match"):
         copied(handle, job.storage, savepoint)
 
 
@@ -516,7 +516,7 @@ def test_a_folder_that_is_removed_is_made_again_and_nobody_has_taken_over(job, c
     remove(job)
 
     job.catalog.check_owner()
-    assert "was removed while the job runs. It is made again" in caplog.text
+    assert "was removed while the job runs. The folder is made again" in caplog.text
     assert {"_epoch/1", "_epoch/1-found", COMPLETED} <= job.storage.files.keys()
     with pytest.raises(CheckpointCorrupted, match="there were complete checkpoints"):
         again(job.storage).latest()

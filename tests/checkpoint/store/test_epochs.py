@@ -170,7 +170,7 @@ def test_a_note_that_is_damaged_stops_the_job():
     for _ in range(2):
         CompletedCheckpointStore(storage).claim()
     storage.files["_epoch/2-found"] = b"[["
-    with pytest.raises(CheckpointCorrupted, match="nobody knows which checkpoints count"):
+    with pytest.raises(CheckpointCorrupted, match="the valid checkpoints are unknown"):
         CompletedCheckpointStore(storage).scan()
 
 

@@ -108,7 +108,7 @@ def test_a_changed_manifest_is_refused(manifest, data):
 @pytest.mark.parametrize("version", [0, 3, 9, 10**30, None, "1", 1.0, True, [1]])
 def test_a_manifest_whose_version_was_changed_is_corrupted_and_not_of_a_newer_funken(written, version):
     outer = json.loads(written.to_bytes()) | {"version": version}
-    with pytest.raises(CheckpointCorrupted, match="here is not what was written: its version"):
+    with pytest.raises(CheckpointCorrupted, match="here is damaged: its version"):
         Manifest.from_bytes(json.dumps(outer).encode(), "here")
 
 
@@ -130,7 +130,7 @@ def test_a_manifest_of_a_newer_version_is_refused(written):
     ],
 )  # fmt: skip
 def test_what_is_no_manifest_is_refused(content):
-    with pytest.raises(CheckpointCorrupted, match="here is .*(manifest|what was written)"):
+    with pytest.raises(CheckpointCorrupted, match="here is .*(manifest|damaged)"):
         Manifest.from_bytes(content, "here")
 
 
@@ -193,7 +193,7 @@ def test_a_field_of_another_type_is_right_or_named_in_the_error(written, wrong):
         (("checkpoint",), 10**4000, "the checkpoint: a number is below 0, or beyond 64 bits"),
         (("kind",), "backup", r"Invalid enum value 'backup' - at `\$.kind`"),
         (("enumerators", "source"), "%%", r"Invalid base64 encoded string - at `\$.enumerators"),
-        (("operators", 0, "subtasks", 0, "states", "n", "kind"), "tree", "state 'n' is of no kind"),
+        (("operators", 0, "subtasks", 0, "states", "n", "kind"), "tree", "state 'n' has no type"),
         (("operators", 0, "subtasks", 0, "parts", 0, "groups", 0), [7, 5, 400, 1], "'shared/1-a': a segment ends at 405 of 9"),
         (("operators", 0, "subtasks", 0, "parts", 0, "groups", 0), [128, 5, 4, 1], "beyond the maximum parallelism, 128"),
         (("operators", 0, "subtasks", 0, "own", "data"), "AAAA", "the content of a blob has 3 bytes instead of 2"),

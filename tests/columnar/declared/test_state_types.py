@@ -504,7 +504,7 @@ CONVERTS = "has a state 'count' with a declared type, which converts values"
     [
         (Defaults, CONVERTS),
         (FloatDefaults, CONVERTS),
-        (OrConstant, "shows a state that begins with an int and goes on with floats"),
+        (OrConstant, "shows a state that begins with an int and continues with floats"),
         (OtherRecord, "keeps in self.count sometimes Row(f0: int) and sometimes (int, int, str)"),
         (Text, "keeps in self.count sometimes Row(f0: int) and sometimes Row(f0: str)"),
         (FloatsInRows, "keeps records of a declared type, which converts values"),

@@ -133,7 +133,7 @@ def test_the_schema_is_exact(records, schema):
         ([Text("t")], "values of the type Text, of which there are no columns"),
         ([Colour.RED], "values of the type Colour, of which there are no columns"),
         ([collections.Counter("a")], "values of the type Counter, of which there are no columns"),
-        ([[], []], "lists, and nothing in them shows what they hold"),
+        ([[], []], "lists, and no value in them shows their type"),
         ([{"a": (1, 2)}, {"a": None}], "values of the types NoneType, tuple in the same place"),
     ],
 )

@@ -392,7 +392,7 @@ def test_explain_names_fields_of_structs(tmp_path):
 
 
 @pytest.mark.parametrize("reason", [
-    "no file can be looked into (SourceNotReadable)",
+    "no file can be inspected (SourceNotReadable)",
     "there is no file yet whose columns it could know; declare the record type",
     "adds fields of folders to its records",
     "an object of Checked may do more than to keep values",

@@ -388,7 +388,7 @@ def test_the_columns_of_a_file_are_found_out(job, tmp_path):
     assert list(map(repr, found.schema.record_type.get_field_types())) == kinds
     assert job(source(found, tmp_path)).run()[0][0] == "007"
     (tmp_path / "none.csv").touch()
-    with pytest.raises(SourceNotReadable, match=r"none.csv' cannot be found out: it has no rows; declare them"):
+    with pytest.raises(SourceNotReadable, match=r"none.csv' cannot be determined: it has no rows; declare them"):
         infer_csv(tmp_path / "none.csv")
 
 

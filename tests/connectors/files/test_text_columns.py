@@ -207,7 +207,7 @@ class Upper(JsonSchema):
 
 @pytest.mark.parametrize(("schema", "reason"), [
     (JsonSchema(), "there is no file yet whose columns it could know; declare the record type"),
-    (Upper(Part), "Upper makes no columns"),
+    (Upper(Part), "Upper produces no columns"),
     (CsvSchema(Part, charset="ISO-8859-1"), "reads text that is ISO-8859-1, and not UTF-8"),
     (CsvSchema(Part, delimiter="§"), "has a delimiter that is not ASCII: '§'"),
     (JsonSchema(pa.schema([(r"a\b", pa.int64())])), r"the parser cannot look for its field 'a\\b'"),

@@ -236,7 +236,7 @@ def test_a_file_with_more_fields_than_the_first_gives_whole_records(tmp_path):
 def test_lines_of_messages_without_a_form_of_lines_are_read_in_rows(tmp_path):
     (tmp_path / "a").write_text("x\n")
     source = FileSource.for_format(LineFormat(AvroSchema(avro_schema(["i"]))), tmp_path).build()
-    with pytest.raises(NotVectorizable, match="AvroSchema makes no columns"):
+    with pytest.raises(NotVectorizable, match="AvroSchema produces no columns"):
         source.record_schema()
 
 

@@ -201,7 +201,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
         lambda s: s.key_by(lambda r: r[0]).window(TUMBLING).aggregate(Mean()),
     ),
     "one field is added and compared": (
-        "folds one field in two ways",
+        "aggregates one field in two ways",
         lambda s: s.key_by(lambda r: r[0]).window(TUMBLING).aggregate(Range()),
     ),
     "more than a field is added": (
@@ -217,7 +217,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
         lambda s: s.key_by(lambda r: r[0]).window(TUMBLING).aggregate(Large()),
     ),
     "the key is added up": (
-        "changes what the key is computed from",
+        "changes a field of which the key is computed",
         lambda s: s.key_by(lambda r: r[1] % 3).window(TUMBLING).reduce(lambda a, b: (a[0], a[1] + b[1], a[2], a[3])),
     ),
     "the last record counts": (
@@ -242,7 +242,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
         ),
     ),
     "processing time": (
-        "what window a record is in is known only where it arrives",
+        "the window of a record is known only where it arrives",
         lambda s: (
             s.key_by(lambda r: r[0])
             .window(TumblingProcessingTimeWindows.of(10))

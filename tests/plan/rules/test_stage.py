@@ -89,7 +89,7 @@ def test_explain_says_what_works_on_columns_while_state_is_in_files():
     lines = [line.strip() for line in sums(state_backend_type="rocksdb").explain().splitlines()]
 
     assert "columns: pairs: vectorized" in lines
-    assert "columns: sum: per record: keeps what it waits for in arrays in memory, and state is in files" in lines
+    assert "columns: sum: per record: keeps its waiting records in arrays in memory, and state is in files" in lines
 
 
 def test_the_decisions_are_in_the_json():

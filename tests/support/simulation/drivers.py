@@ -62,7 +62,7 @@ class World(Protocol):
     savepoints: int
     stops: int
     paths: list[str]
-    #: whether a file of a checkpoint is not what was written
+    #: whether a file of a checkpoint is damaged
     damaged: bool
 
     def happens(self, probability: float) -> bool:

@@ -140,7 +140,7 @@ def test_only_rows_that_change_are_kept_and_only_if_that_is_wanted():
     assert shown in lookup(resolving(), LOOKUP.format("", "cp"))
     tables = resolving()
     tables.get_config().set("table.exec.state.ttl", "2 h")
-    assert "what was found for each row (id); expires 2 h" in tables.explain_sql(LOOKUP.format("", "cp"))
+    assert "the result for each row (id); expires 2 h" in tables.explain_sql(LOOKUP.format("", "cp"))
     assert shown not in lookup(resolving("IGNORE"), LOOKUP.format("", "cp"))
     assert "upsert" not in lookup(resolving(), LOOKUP.format("", "a"))
 

@@ -77,7 +77,7 @@ def test_how_often_a_table_is_asked(tables):
 )
 def test_a_table_is_asked_for_a_block_of_keys_at_once(tables, options, shown):
     with pytest.warns(
-        UserWarning, match="'async'.* has no effect here because the keys of a block are asked for at once"
+        UserWarning, match="'async'.* has no effect here because the keys of a block are looked up at once"
     ):
         assert shown in line(tables, LOOKUP.format(f"LOOKUP({options})"), "LookupJoin")
 

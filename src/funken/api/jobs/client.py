@@ -200,7 +200,7 @@ class ReporterThread:
             self._reporter.open(self._options)
         except Exception as error:  # noqa: BLE001 - a reporter may raise anything, and must not fail the job
             logger.warning(
-                "metric reporter %r could not be opened, the job goes on without it: %s: %s. See %s%s.*.",
+                "metric reporter %r could not be opened, the job continues without it: %s: %s. See %s%s.*.",
                 self._name, type(error).__name__, error, _PREFIX, self._name,
             )  # fmt: skip
             return
@@ -332,8 +332,9 @@ class JobClient(JobDisplay):
             self._thread.start()
             if not came(self._begun, _BEGIN_SECONDS):
                 raise JobExecutionError(
-                    f"job {self._job.plan.name!r} did not begin within {_BEGIN_SECONDS:.0f} s and is cancelled: what watches "
-                    "it (watch_jobs) has not returned. A watcher must not wait for the job that it is shown."
+                    f"job {self._job.plan.name!r} did not begin within {_BEGIN_SECONDS:.0f} s and is "
+                    "cancelled: a watcher (watch_jobs) has not returned. A watcher must not wait for the job "
+                    "that it is shown."
                 )
             if self._result.done() and isinstance(refused := self._result.exception(), NotToRun):
                 raise refused

@@ -692,7 +692,7 @@ class _Table:
         except Exception as error:  # noqa: BLE001 - a kernel that cannot be reached raises anything, and must not fail the job
             self._failed = True
             logger.warning(
-                "the progress of job %r cannot be shown in the notebook any more, the job goes on: %s: %s. "
+                "the progress of job %r cannot be shown in the notebook any more, the job continues: %s: %s. "
                 "notebook.progress-interval: 0 shows none.",
                 progress.name, type(error).__name__, error,
             )  # fmt: skip

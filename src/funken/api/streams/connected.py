@@ -304,7 +304,8 @@ class IterativeStream(DataStream[T_co], Generic[T_co]):
         made = step(loop)
         if not (isinstance(made, tuple) and len(made) == 2 and all(isinstance(part, DataStream) for part in made)):
             raise InvalidProgram(
-                f"the step of iterate() returned {made!r}. Return two streams: what is to enter the loop again, and the result."
+                f"the step of iterate() returned {made!r}. Return two streams: the stream that enters the "
+                "loop again, and the result."
             )
         loop.close_with(made[0])
         return made[1]
@@ -336,7 +337,7 @@ class IterativeStream(DataStream[T_co], Generic[T_co]):
         same = feedback_stream._environment is self._environment
         if not same or not all(graph.comes_from(given.upstream, node.id) for given in feedback_stream._inputs):
             raise InvalidProgram(
-                f"close_with() was given a stream that does not come out of the loop of {node.name!r}: its records could not "
+                f"close_with() got a stream that does not come out of the loop of {node.name!r}: its records could not "
                 "go round. Make it of the stream that iterate() returned; another stream is put in by union() before iterate()."
             )
         graph.change(node.id, feedback=feedback_stream._inputs)

@@ -213,7 +213,7 @@ def check_handle(handle: SubtaskHandle, max_parallelism: int) -> None:
     """Raise ``ValueError`` for a handle that was read and cannot be right: it would lead elsewhere, or beyond its blobs."""
     for name, about in handle.states.items():
         if about.get("kind") not in _KINDS or not isinstance(about.get("ttl"), int | None):
-            raise ValueError(f"state {name!r} is of no kind, or has no lifetime: {about!r:.80}")
+            raise ValueError(f"state {name!r} has no type, or no lifetime: {about!r:.80}")
     for name, _ in handle.files:
         if not name or "/" in name or "\0" in name or name in (".", ".."):
             raise ValueError(f"{name[:60]!r} leads out of the folder of a database")
@@ -447,7 +447,7 @@ class BlobReader:
             self._start, begin = segment.offset, 0
         data = self._window[begin : begin + segment.length]
         if len(data) != segment.length or zlib.crc32(data) != segment.crc:
-            fact = "is truncated" if len(data) < segment.length else "is not what was written"
+            fact = "is truncated" if len(data) < segment.length else "is damaged"
             raise CheckpointCorrupted(
                 f"{self._storage.uri}/{self._blob.name or '(in the manifest)'}: {what} {fact}. Start from the checkpoint "
                 "before it."
@@ -560,9 +560,7 @@ def own_part(items: Iterable[tuple[str, Any]]) -> SubtaskState:
         if name.startswith(_STATE):
             mode, _, state = name.removeprefix(_STATE).partition("/")
             if mode not in _MODES:
-                raise CheckpointIncompatible(
-                    f"the operator state {name!r} is of a kind that this version does not know."
-                )
+                raise CheckpointIncompatible(f"the operator state {name!r} has a type that this version does not know.")
             getattr(part.operator_state, mode)[state] = value
         else:
             setattr(part, name, value)

@@ -192,18 +192,14 @@ class Manifest:
             raise CheckpointCorrupted(f"{where} is not the manifest of a Funken checkpoint. Give the path of one.")
         claimed = body.get("version", version) if isinstance(body, dict) else version
         if type(version) is not int or (whole and claimed != version):
-            raise CheckpointCorrupted(
-                f"{where} is not what was written: its version is changed. Use the checkpoint before it."
-            )
+            raise CheckpointCorrupted(f"{where} is damaged: its version was changed. Use the checkpoint before it.")
         if version > VERSION:
             raise CheckpointIncompatible(
                 f"{where} was written by a newer version of Funken (format {version}, this one reads up to {VERSION}). "
                 "Upgrade Funken, or use a checkpoint that an older version wrote."
             )
         if not whole:
-            raise CheckpointCorrupted(
-                f"{where} is not what was written: its checksum does not fit. Use the checkpoint before it."
-            )
+            raise CheckpointCorrupted(f"{where} is damaged: its checksum does not match. Use the checkpoint before it.")
         try:
             return _manifest(body)
         except (ValueError, msgspec.ValidationError) as error:
@@ -382,7 +378,7 @@ class CompletedCheckpointStore:
         own = manifest.checkpoint == checkpoint and manifest.kind is SnapshotKind.CHECKPOINT
         if not own or (self.job_id and manifest.job_id != self.job_id):
             raise CheckpointCorrupted(
-                f"{self.storage.uri}/{folder_of(checkpoint)}/{METADATA} is not what was written there: it is of "
+                f"{self.storage.uri}/{folder_of(checkpoint)}/{METADATA} is not the file written there: it is of "
                 f"{manifest.kind.value} {manifest.checkpoint} of job {manifest.job_id!r}. To start from it, name its folder (-s)."
             )
 
@@ -416,7 +412,7 @@ class CompletedCheckpointStore:
             self._warn(f"the job begins without its state, as {config.ALLOW_FRESH_START.key} allows: {reason}")
             return None
         raise CheckpointCorrupted(
-            f"{reason} Put back what is missing, start from a savepoint with another job id, or, to begin anew without the "
+            f"{reason} Put the missing files back, start from a savepoint with another job id, or, to begin anew without the "
             f"state, set {config.ALLOW_FRESH_START.key} (--allow-fresh-start)."
         )
 
@@ -480,9 +476,7 @@ class CompletedCheckpointStore:
         try:
             self.storage.write(name, manifest.to_bytes())
         except StorageFailed as error:
-            logger.warning(
-                "%s/%s is not what was written, and cannot be written again: %s", self.storage.uri, name, error
-            )
+            logger.warning("%s/%s is damaged, and cannot be written again: %s", self.storage.uri, name, error)
         else:
             logger.warning(
                 "%s/%s was removed or changed while the job ran; it is written again", self.storage.uri, name
@@ -522,8 +516,8 @@ class CompletedCheckpointStore:
     def _renew(self, epoch: Epoch) -> None:
         """Make the folder this driver's again, and note a fact for later starts: there were complete checkpoints."""
         logger.warning(
-            "%s, or what is in it, was removed while the job runs. It is made again; checkpoints that were in it are gone "
-            "unless somebody puts them back. No other driver has taken over.", self.storage.uri,
+            "%s, or a file in it, was removed while the job runs. The folder is made again; its "
+            "checkpoints are lost until their files are put back. No other driver has taken over.", self.storage.uri,
         )  # fmt: skip
         epoch.renew(self.storage)
         epoch.note(self.storage, {number: each.epoch for number, each in self.complete.items()})
@@ -565,7 +559,7 @@ class CompletedCheckpointStore:
             self.rewrite = True
             raise CheckpointLost(
                 f"{self.storage.uri}/{missing}, which checkpoint {manifest.checkpoint} names, was removed while the job runs. "
-                "The next checkpoint is written as a whole. See what removes files there, and stop it."
+                "The next checkpoint is written as a whole. Find the program that removes files there, and stop it."
             )
         folder = folder_of(manifest.checkpoint)
         if self._epoch is not None:
@@ -662,7 +656,7 @@ class CompletedCheckpointStore:
         try:
             names = list(self.storage.sizes(unfinished=True))
         except StorageFailed as error:
-            logger.warning("what nobody needs any more stays for now: %s", error)
+            logger.warning("obsolete files stay for now: %s", error)
             return
         if not self._may_delete():  # checked last: a driver that takes over from now on uses only what is named
             return
@@ -722,7 +716,7 @@ def copied(handle: SubtaskHandle, source: Storage, target: Storage) -> SubtaskHa
             return blob
         content = source.read(blob.name)
         if not blob.fits(content):
-            raise CheckpointCorrupted(f"{source.uri}/{blob.name} is not what was written: its checksum does not fit.")
+            raise CheckpointCorrupted(f"{source.uri}/{blob.name} is damaged: its checksum does not match.")
         name = blob.name.rpartition("/")[2]
         target.write(name, content)
         return replace(blob, name=name)
@@ -748,7 +742,7 @@ def verify(manifest: Manifest, root: Storage, sizes: dict[str, int], check_conte
 
 def _verify_content(root: Storage, blob: Blob) -> None:
     if not blob.fits(root.read(blob.name)):
-        raise CheckpointCorrupted(f"{root.uri}/{blob.name} is not what was written: its checksum does not fit.")
+        raise CheckpointCorrupted(f"{root.uri}/{blob.name} is damaged: its checksum does not match.")
 
 
 def _checkpoints_in(folder: Storage) -> list[str]:
@@ -774,7 +768,8 @@ def open_checkpoint(uri: str, check_contents: bool = False) -> RestorePoint:
             f" It has these: {', '.join(there[:_MOST_NAMED])}{', ...' if there[_MOST_NAMED:] else ''}." if there else ""
         )
         raise CheckpointNotFound(
-            f"{uri} is no savepoint or checkpoint: there is no {METADATA} in it.{hint} Give the folder of one."
+            f"{uri} is no savepoint or checkpoint: there is no {METADATA} in it.{hint} Pass the folder "
+            "of a savepoint or checkpoint."
         ) from error
     manifest = Manifest.from_bytes(content, f"{folder.uri}/{METADATA}")
     root = folder if manifest.kind is SnapshotKind.SAVEPOINT else open_storage(folder.uri.rpartition("/")[0])

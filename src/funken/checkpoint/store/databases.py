@@ -310,8 +310,8 @@ def read_files(storage: Storage, files: Iterable[NamedBlob], folder: str) -> Non
                     file.write(chunk)
         if size != blob.length or digest.hexdigest() != blob.sha256:
             raise CheckpointCorrupted(
-                f"{storage.uri}/{blob.name or name} is not what was written: "
-                f"{f'it has {size} bytes instead of {blob.length}' if size != blob.length else 'its checksum does not fit'}. "
+                f"{storage.uri}/{blob.name or name} is damaged: "
+                f"{f'it has {size} bytes instead of {blob.length}' if size != blob.length else 'its checksum does not match'}. "
                 "Start from the checkpoint before it."
             )
 

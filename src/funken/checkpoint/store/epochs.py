@@ -177,8 +177,8 @@ class Found:
             except (ValueError, TypeError) as error:
                 if number == oldest > 1:
                     raise CheckpointCorrupted(
-                        f"{storage.uri}/{name} is not what was written: {error}. Without it nobody knows which checkpoints "
-                        "count; start from the newest one that you trust (-s) with another job id."
+                        f"{storage.uri}/{name} is damaged: {error}. Without it the valid checkpoints are unknown; "
+                        "start from the newest one that you trust (-s) with another job id."
                     ) from error
         return Found()
 

@@ -192,7 +192,7 @@ def _check(expression: Expression, paths: Sequence[Path]) -> None:
     if isinstance(expression, Argument) and any(
         expression.path == path[: len(expression.path)] for path in paths if len(expression.path) > 0
     ):
-        raise NotVectorizable("shows a state that begins with an int and goes on with floats")
+        raise NotVectorizable("shows a state that begins with an int and continues with floats")
 
 
 def _is_float(expression: Expression, kinds: dict[Path, Atomic]) -> bool:
@@ -546,7 +546,7 @@ class _Opening:
         elif "JUMP" in name or name in ("GET_ITER", "FOR_ITER", "TO_BOOL"):
             raise NotVectorizable("has an open() that branches")
         else:
-            raise NotVectorizable(f"has an open() that does what is not read: {name.lower().replace('_', ' ')}")
+            raise NotVectorizable(f"has an open() that is not read: {name.lower().replace('_', ' ')}")
 
     def _attribute(self, owner: Any, name: str) -> Any:
         if owner is _CONTEXT:

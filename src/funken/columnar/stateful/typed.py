@@ -190,7 +190,7 @@ def _kinds(functions: Sequence[tuple[TracedState, Type, Type]], states: Sequence
         others = types_in(kind.element if isinstance(kind, ListOf) else kind) - set(ARRAYS)
         if others:
             raise NotVectorizable(
-                f"keeps in self.{state.attribute} what no array holds: {', '.join(sorted(map(str, others)))}"
+                f"keeps in self.{state.attribute} a value that no array holds: {', '.join(sorted(map(str, others)))}"
             )
         known.append(kind)
     return known

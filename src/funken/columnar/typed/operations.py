@@ -215,7 +215,7 @@ def of_match(name: str, made: Expression, given: tuple[Any, ...]) -> _Typed:
     ``given`` are the arguments, which have to be constants.
     """
     if any(not isinstance(each, Constant) or type(each.value) not in (int, str) for each in given):
-        raise NotVectorizable(f"calls the method {name}() of a match with what is no constant")
+        raise NotVectorizable(f"calls the method {name}() of a match with an argument that is no constant")
     if name == "group":
         found = [group_of(made, each.value) for each in given or (Constant(0),)]
         if len(found) == 1:

@@ -342,7 +342,7 @@ def _length_of(parts: list[tuple[str, Any]], expected: int | None) -> int:
     lengths = [(where, len(found)) for where, found in parts if _is_array(found)]
     if not lengths and expected is None:
         raise ValueDoesNotFit(
-            "a function of map_batches() returned single values only, which do not tell how many records there are. Return an "
+            "a function of map_batches() returned single values only, so the number of records is unknown. Return an "
             "array for one field at least"
         )
     length = lengths[0][1] if expected is None else expected
@@ -492,7 +492,7 @@ def _kind(values: list[Any], types: set[type]) -> Atomic | None:
     if cls is list:
         items = list(chain.from_iterable(there))
         if not items:
-            raise NotVectorizable("has elements with lists, and nothing in them shows what they hold")
+            raise NotVectorizable("has elements with lists, and no value in them shows their type")
         lists = ListOf(_taken(items, []))
         return optional(lists) if missing else lists
     kind = _KINDS.get(cls)

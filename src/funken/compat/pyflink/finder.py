@@ -134,7 +134,7 @@ MODULES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 REFUSED = {
-    "pyflink.fn_execution": "These are the insides of PyFlink's workers. Use what pyflink.datastream has.",
+    "pyflink.fn_execution": "These are the insides of PyFlink's workers. Use the names of pyflink.datastream.",
     "pyflink.table.functions": "These are the insides of PyFlink's planner. Use functions of pyflink.table.udf.",
     "pyflink.table.serializers": "These are the insides of PyFlink's workers. Use from_pandas() and to_pandas().",
     "pyflink.ml": "This is another package; it needs Flink. Use Spark ML.",

@@ -447,10 +447,10 @@ def infer_csv(
             text = io.TextIOWrapper(io.BufferedReader(Raw(data)), encoding=charset, newline="")
             rows = list(itertools.islice((row for row in text_only.rows(text) if row), records + header))
     except (OSError, EOFError, ValueError, csv.Error) as error:
-        raise SourceNotReadable(f"the columns of {os.fspath(path)!r} cannot be found out: {error}.") from error
+        raise SourceNotReadable(f"the columns of {os.fspath(path)!r} cannot be determined: {error}.") from error
     if not rows:
         raise SourceNotReadable(
-            f"the columns of {os.fspath(path)!r} cannot be found out: it has no rows; declare them."
+            f"the columns of {os.fspath(path)!r} cannot be determined: it has no rows; declare them."
         )
     names = list(rows[0]) if header else [f"f{i}" for i in range(len(rows[0]))]
     columns = [[row[index] for row in rows[header:] if index < len(row)] for index in range(len(names))]

@@ -440,7 +440,7 @@ class FileFormat:
         >>> ParquetFormat(Types.TUPLE([Types.INT(), Types.STRING()])).record_schema(first=lambda: open("never opened", "rb"))
         (int, str)
         """
-        raise NotVectorizable(f"{type(self).__name__} makes no columns")
+        raise NotVectorizable(f"{type(self).__name__} produces no columns")
 
     def column_reader(
         self,

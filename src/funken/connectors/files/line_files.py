@@ -437,7 +437,7 @@ class LineFormat(FileFormat):
     def record_schema(self, first: Callable[[], IO[bytes]]) -> Type:
         """Return the schema of the records, by the first lines of a file if they are not declared."""
         if type(self.schema).lines_to_columns is DeserializationSchema.lines_to_columns:
-            raise NotVectorizable(f"{type(self.schema).__name__} makes no columns")
+            raise NotVectorizable(f"{type(self.schema).__name__} produces no columns")
         if not self.schema.needs_sample:
             return self.schema.record_schema()
         sample = first_lines(first())
@@ -454,7 +454,7 @@ class LineFormat(FileFormat):
         wanted: Sequence[int] | None,
     ) -> RecordReader:
         """Read the same as columns."""
-        assert not isinstance(split.position, tuple)  # a schema whose messages hold several records makes no columns
+        assert not isinstance(split.position, tuple)  # a schema whose messages hold several records produces no columns
         lines = _lines(file, split, split.position, COLUMN_CHUNK)
         return ColumnLines(self, lines, split, context, self.schema.lines_to_columns(schema, wanted))
 

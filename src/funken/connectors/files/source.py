@@ -179,7 +179,7 @@ class FileSource(Source):
             except _NOT_THE_FILE:
                 raise
             except Exception as error:  # whoever reads the file says what is wrong with it, and where
-                raise NotVectorizable(f"a file cannot be looked into ({type(error).__name__})") from error
+                raise NotVectorizable(f"a file cannot be inspected ({type(error).__name__})") from error
         return text_schema("utf-8", self._first_lines) if type(self.format) is StreamFormat else schema
 
     def _first_lines(self) -> list[str]:
@@ -187,7 +187,7 @@ class FileSource(Source):
             try:
                 return [line.decode(errors="replace") for line in first_lines(self._open_first(opened))]
             except (OSError, EOFError) as error:
-                raise NotVectorizable(f"a file cannot be looked into ({type(error).__name__})") from error
+                raise NotVectorizable(f"a file cannot be inspected ({type(error).__name__})") from error
 
     def first_path(self) -> str:
         """Return the first file that is not empty; raise ``SourceNotReadable`` if there is none.
@@ -204,7 +204,7 @@ class FileSource(Source):
                 if found.size:
                     return found.path
         raise SourceNotReadable(
-            f"there is no file with data in {', '.join(map(repr, self.paths))} whose columns could be found out. Declare the "
+            f"there is no file with data in {', '.join(map(repr, self.paths))} whose columns could be determined. Declare the "
             "record type, or name other files."
         )
 
@@ -217,7 +217,7 @@ class FileSource(Source):
                         ending = None if self.format.container else compression_of(found.path)
                         return opened.enter_context(decompressed(file, ending)) if ending else file
         except (OSError, ImportError, ValueError, SourceNotReadable) as error:
-            raise NotVectorizable(f"no file can be looked into ({type(error).__name__})") from error
+            raise NotVectorizable(f"no file can be inspected ({type(error).__name__})") from error
         raise NotVectorizable("there is no file yet whose columns it could know; declare the record type")
 
     @property

@@ -288,7 +288,7 @@ class Cluster:
                 wanted -= len(messages)
         except self._kafka.KafkaException as error:
             raise SourceNotReadable(
-                f"Kafka source: {self._servers!r} gives no messages: {message_of(error)}{self._last_error.because}"
+                f"Kafka source: {self._servers!r} returns no messages: {message_of(error)}{self._last_error.because}"
             ) from error
         return values
 

@@ -512,7 +512,7 @@ class KafkaReader(SourceReader):
         if code in (codes.TOPIC_AUTHORIZATION_FAILED, codes.GROUP_AUTHORIZATION_FAILED):
             raise self.failure(f"reading is not allowed ({text}); allow it to this user.")
         if error.fatal():
-            raise self.failure(f"the client cannot go on ({text}).")
+            raise self.failure(f"the client cannot continue ({text}).")
         logger.info("%s: %s", self._who, text)
 
 

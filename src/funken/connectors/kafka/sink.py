@@ -333,7 +333,7 @@ class KafkaWriter(SinkWriter):
     def _rejected(self, error: BaseException) -> SinkNotWritable:
         """Return the error to raise; a ``SystemError`` is one that the client raised while a callback ran."""
         cause = error.__cause__ if isinstance(error, SystemError) and error.__cause__ is not None else error
-        return self._failure(f"the brokers reject what was written: {message_of(cause)}")
+        return self._failure(f"the brokers reject the written records: {message_of(cause)}")
 
     def _failure(self, message: str) -> SinkNotWritable:
         return self.failure(f"{message}; is {self._sink.servers!r} reachable, and may this user write?")
@@ -442,7 +442,7 @@ class TransactionalKafkaWriter(KafkaWriter):
             raise self.failure(
                 f"the transaction of checkpoint {checkpoint_id} was open for {now - self._since} ms, and the "
                 f"brokers abort it after {self._sink.transaction_timeout} (transaction.timeout.ms), so it is written again from "
-                "the checkpoint before; if this repeats, set a longer timeout, or find what delays the checkpoints"
+                "the checkpoint before; if this repeats, set a longer timeout, or find the cause of late checkpoints"
             )
         self._transaction = self._producer = None
         _in_background(lambda: _drop(done))

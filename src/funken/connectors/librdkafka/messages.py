@@ -336,7 +336,7 @@ class NativeMessages:
         self.consumer = kafka.Consumer({**properties, "plugin.library.paths": plugins})
         self._handle = native.helper.funken_created()
         if not self._handle:
-            raise OSError("librdkafka has not told the handle of the consumer")
+            raise OSError("librdkafka did not report the handle of the consumer")
         self._queue = native.librdkafka.rd_kafka_queue_new(self._handle)
         self._partitions: dict[tuple[str, int], int] = {}
         self._pointers: Any = None

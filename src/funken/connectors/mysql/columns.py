@@ -126,7 +126,7 @@ def columns_of(cursor: Any, table: str, names: Sequence[str]) -> list[MySqlColum
     for column in columns:
         if column.type in ("enum", "set") and not column.definition.isascii() and not column.charset.startswith("utf8"):
             raise SourceNotReadable(
-                f"table {table!r}: the log does not tell the values of column {column.name!r} ({column.type} in "
+                f"table {table!r}: the log lacks the values of column {column.name!r} ({column.type} in "
                 f"{column.charset}); convert the column to utf8mb4, or leave it out with columns={{{table!r}: [...]}}."
             )
         if "VIRTUAL" in column.extra.upper():

@@ -24,9 +24,9 @@ _REMEDIES = {  # by the number of the server's error
     1213: "run it again",
     1227: "grant it to this user; change data capture needs REPLICATION SLAVE and REPLICATION CLIENT (MariaDB: BINLOG MONITOR)",
     1236: "start from the newest checkpoint, or without one; keep the binary logs longer (binlog_expire_logs_seconds)",
-    1264: "convert the values to what the column can hold",
-    1366: "convert the values to what the column can hold",
-    1406: "convert the values to what the column can hold",
+    1264: "convert the values to the column's type",
+    1366: "convert the values to the column's type",
+    1406: "convert the values to the column's type",
     2003: "start the server, or correct host and port",
     2005: "correct the host",
 }
@@ -130,6 +130,6 @@ class MySqlDatabase(SqlDatabase):
         """Return the meaning of an error by its number; one without is of the connection."""
         number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         text = str(error.args[1] if len(error.args) > 1 else error).strip().splitlines() or [type(error).__name__]
-        default = _LOST if number in _TRANSIENT else "see what MySQL says"
+        default = _LOST if number in _TRANSIENT else "see MySQL's message"
         remedy = _REMEDIES.get(number, default)
         return SqlProblem(f"{self!r}: {text[0] or 'the connection is lost'} ({number})", remedy, number in _TRANSIENT)

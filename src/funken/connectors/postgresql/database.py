@@ -204,7 +204,7 @@ _REMEDIES = {  # by SQLSTATE, or by its class
     "55P03": "end the transaction that holds the lock; a prepared one is in pg_prepared_xacts",
     "55006": "end the process that uses it, or use another name",
     "53300": "raise max_connections, or lower the parallelism",
-    "22": "convert the values to what the column can hold",
+    "22": "convert the values to the column's type",
     "23": "correct the records, or the constraints of the table",
 }
 _TRANSIENT = ("08", "40001", "40P01", "57P01", "57P02", "57P03", "53300", "55006")
@@ -314,7 +314,7 @@ class PostgresDatabase(SqlDatabase):
         if state is None:
             state, remedy, transient = self._of_connection(error, text)
             return SqlProblem(f"{self!r}: {text}", remedy, transient)
-        remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2]) or "see what PostgreSQL says"
+        remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2]) or "see PostgreSQL's message"
         if "prepared transactions" in text:
             remedy = "raise max_prepared_transactions in postgresql.conf and restart the server"
         return SqlProblem(f"{self!r}: {text} ({state})", remedy, state.startswith(_TRANSIENT))
@@ -333,4 +333,4 @@ class PostgresDatabase(SqlDatabase):
                 return state, _REMEDIES[state], False
         if operational:
             return "08000", "start the server, or correct host and port", True
-        return "", "see what the client says", False
+        return "", "see the client's message", False

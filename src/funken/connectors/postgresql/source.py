@@ -463,7 +463,7 @@ class CdcEnumerator(ListedSplits):
         (level,) = cursor.fetchone()
         if level != "logical":
             raise SourceNotReadable(
-                f"{database!r} has wal_level = {level}, which does not say what changes; set it to logical in "
+                f"{database!r} has wal_level = {level}; its log has no changes of rows: set it to logical in "
                 "postgresql.conf and "
                 "restart the server."
             )

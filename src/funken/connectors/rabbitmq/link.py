@@ -363,7 +363,7 @@ class Publisher:
         if isinstance(method, pika("pika.spec").Basic.Nack):
             first = messages[0]
             self._refuse(
-                f"the server did not take {len(messages)} messages (the first to exchange {first.exchange!r} with routing key "
+                f"the server did not accept {len(messages)} messages (the first to exchange {first.exchange!r} with routing key "
                 f"{first.routing_key!r}): a queue is full (its overflow is reject-publish) or failed. Let it be read, or raise "
                 "its limit."
             )

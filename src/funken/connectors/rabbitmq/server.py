@@ -388,9 +388,7 @@ def problem(error: BaseException, config: RMQConnectionConfig) -> str:
     if code:
         return f"{text} ({code})."
     if isinstance(error, known.ConnectionBlockedTimeout):
-        return (
-            "the server takes no messages: it is short of memory or disk space (rabbitmqctl list_alarms); give it more."
-        )
+        return "the server accepts no messages: it is short of memory or disk space (rabbitmqctl list_alarms); give it more."
     if isinstance(error, (Lost, NotTaken)):
         return str(error)
     fact = str(root).strip() or type(root).__name__

@@ -104,11 +104,7 @@ class RMQWriter(SinkWriter):
                 why = publisher.link.blocked
                 raise self._failed(
                     f"no message was confirmed for {_CONFIRM_S:.0f} s, and {publisher.unconfirmed} are not; "
-                    + (
-                        f"the server takes none: {why}; give it more."
-                        if why
-                        else "see what the server says in its log."
-                    )
+                    + (f"the server takes none: {why}; give it more." if why else "see the server's log.")
                 )
         if publisher.error is not None:
             raise self._failed(problem(publisher.error, self._sink.connection_config)) from publisher.error

@@ -97,7 +97,7 @@ class SqlDatabase:
 
     def problem(self, error: Exception) -> SqlProblem:
         """Return the meaning of an error."""
-        return SqlProblem(f"{type(error).__name__}: {str(error).strip()}", "see what the database says")
+        return SqlProblem(f"{type(error).__name__}: {str(error).strip()}", "see the database's message")
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
@@ -348,7 +348,7 @@ class SqliteDatabase(SqlDatabase):
             return SqlProblem(f"{self.path!r} is locked", "let the other writer end, or set a longer timeout", True)
         if "readonly" in text:
             return SqlProblem(f"{self.path!r} is read-only", "allow this user to write it and its folder")
-        return SqlProblem(f"{type(error).__name__}: {text}", "see what SQLite says")
+        return SqlProblem(f"{type(error).__name__}: {text}", "see SQLite's message")
 
 
 # ---- Lookups: rows of a table for each record, by ``AsyncDataStream`` with ``blocking``, and with ``cached`` if

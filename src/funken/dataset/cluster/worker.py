@@ -455,7 +455,7 @@ def read_parts(folder: str, worker: int) -> Iterator[Part]:
         content = take(size)
         if len(content) < size or zlib.crc32(content) != checksum:
             raise CheckpointCorrupted(
-                f"the checkpoint {folder}/{name} is not what was written: it is cut off, or its checksum does not fit. Check "
+                f"the checkpoint {folder}/{name} is damaged: it is cut off, or its checksum does not match. Check "
                 "the storage."
             )
         block: Block = load(content)

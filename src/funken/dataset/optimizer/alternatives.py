@@ -390,7 +390,7 @@ def alternatives(context: Context, inputs: Sequence[PhysicalNode]) -> Iterator[P
             yield context.plan(DriverStrategy.SINK, [channel])
         case nodes.Placeholder():
             raise InvalidProgram(
-                f"the {node.role.value} of an iteration is read outside of its step. Read what close_with() returned instead."
+                f"the {node.role.value} of an iteration is read outside of its step. Read the result of close_with() instead."
             )
         case _:
             raise NotImplementedError(type(node).__name__)

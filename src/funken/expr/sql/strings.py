@@ -271,7 +271,7 @@ def _concat_ws(separator: str | None, *parts: str | None) -> str | None:
 def _instr(text: str, part: str, start: int = 1, occurrence: int = 1) -> int:
     """Return the position of an occurrence, from 1; a negative start searches from the end."""
     if occurrence < 1:
-        raise EvaluationError(f"INSTR counts occurrences from 1, but it was asked for number {occurrence}")
+        raise EvaluationError(f"INSTR counts occurrences from 1, but got number {occurrence}")
     if start == 0:
         return 0
     if not part:

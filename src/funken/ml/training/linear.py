@@ -554,7 +554,8 @@ class LinearSVC(LinearClassifier, svm.LinearSVC):
         plain = self.penalty == "l2" and self.loss == "squared_hinge" and self.multi_class == "ovr"
         if not plain or self.class_weight is not None or self.intercept_scaling != 1:
             raise InvalidProgram(
-                "LinearSVC: of distributed data the loss is squared_hinge with an L2 penalty, without class weights and scaling. "
+                "LinearSVC: training on distributed data supports squared_hinge with an L2 penalty only, "
+                "without class weights and scaling. "
                 "Leave these parameters out."
             )
         solver = SquaredHinge(1.0 / self.C, self.fit_intercept, min(self.tol, 1e-6), self.max_iter, True)

@@ -234,7 +234,7 @@ class NeighborsBase(DistributedEstimator):
     def _joined(self, X: DataSet, blocks: BlockSet, k: int, make: Any, rows: bool = False) -> DataSet:
         if k > self.n_samples_fit_:
             raise InvalidProgram(
-                f"{type(self).__name__}: {k} neighbours are asked for, but there are {self.n_samples_fit_} rows. Ask for fewer."
+                f"{type(self).__name__}: {k} neighbours are requested, but there are {self.n_samples_fit_} rows. Ask for fewer."
             )
         given = self.get_params()  # type: ignore[attr-defined]
         kernel = {name: given[name] for name in ("metric", "p", "metric_params")} | {"algorithm": "brute"}

@@ -58,7 +58,7 @@ class TracedFunction:
         """Return True if the function is as it was when it was traced; else disable it for good."""
         if not self._given_up and not self._traced.holds(self._call.target, self._call.method):
             self._given_up = True
-            self.why = "the function, or what it uses, has changed"
+            self.why = "the function, or a value that it uses, has changed"
         return not self._given_up
 
     def give_up(self) -> None:

@@ -218,7 +218,7 @@ class BroadcastStates:
         state = self._states.get(descriptor.name)
         if state is None:
             raise StateError(
-                f"operator {self._operator!r} asked for the broadcast state {descriptor.name!r}, which was not "
+                f"operator {self._operator!r} requested the broadcast state {descriptor.name!r}, which was not "
                 f"declared; declared: {', '.join(sorted(self._states)) or 'none'}. Pass the descriptor to "
                 "broadcast(...)."
             )

@@ -473,7 +473,7 @@ class ProcessWindowContext(Generic[W_co]):
     def _of_window(self, descriptor: StateDescriptor) -> Any:
         if self._firing.merging:
             raise StateError(
-                f"operator {self._firing.operator.context.operator!r} asked for the window state {descriptor.name!r}. "
+                f"operator {self._firing.operator.context.operator!r} requested the window state {descriptor.name!r}. "
                 "Per-window state is not allowed when using merging windows (sessions): use context.global_state()."
             )
         handle = self._firing.operator.store.namespaced(descriptor)

@@ -141,8 +141,8 @@ class WindowDriver(Operator):
     def restore(self, snapshot: Any) -> None:
         """Refuse it: all that windows save is keyed state."""
         raise StateError(
-            f"operator {self.context.operator!r} is a window, but what was saved for it is not of a window of this "
-            "version. Give it another uid, and allow state that is not restored."
+            f"operator {self.context.operator!r} is a window, but its saved state is not that of a "
+            "window of this version. Give it another uid, and allow state that is not restored."
         )
 
     def open(self) -> None:

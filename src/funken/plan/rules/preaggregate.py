@@ -78,7 +78,7 @@ def _of_window(window: ColumnarWindow) -> PreAggregation:
     if window.strategy is not Strategy.ALIGNED:
         raise NotVectorizable("which records are in one window is known only where they arrive")
     if not assigner.is_event_time():
-        raise NotVectorizable("what window a record is in is known only where it arrives")
+        raise NotVectorizable("the window of a record is known only where it arrives")
     if window.late_tag is not None:
         raise NotVectorizable("late records are wanted one by one")
     size, slide = assigner.size, getattr(assigner, "slide", assigner.size)
@@ -128,7 +128,7 @@ def _roles(spec: ColumnarWindow | ColumnarReduce) -> tuple[str, ...]:
         if fold.how not in (FIRST, LAST) and leaves[path] != INT:
             raise NotVectorizable(f"takes the {fold.how} of a {leaves[path]}")
         if roles.setdefault(path, fold.how) != fold.how:
-            raise NotVectorizable("folds one field in two ways")
+            raise NotVectorizable("aggregates one field in two ways")
     _check_key(spec.traced_key.result, roles)
     return tuple(roles.get(path, FIRST) for path in leaves)
 
@@ -148,7 +148,7 @@ def _check_key(key: Expression, roles: dict[tuple[int, ...], str]) -> None:
     fields = all(isinstance(item, Argument) for item in items)
     kept = SUM not in found if fields else found <= {FIRST} or found <= {LAST}
     if not kept:
-        raise NotVectorizable("changes what the key is computed from")
+        raise NotVectorizable("changes a field of which the key is computed")
 
 
 RULE = Rule(_NAME, _apply)

@@ -243,7 +243,7 @@ class _Vectorizer:
         """Return a source whose readers make columns of records."""
         source: Any = spec.source
         if not declares(source, "record_schema", "reader"):
-            raise NotVectorizable(f"{type(source).__name__} makes no columns")
+            raise NotVectorizable(f"{type(source).__name__} produces no columns")
         schema: Type = source.record_schema()
         traced = stamped(spec.strategy, schema)
         made = ColumnarSource(source, spec.strategy, spec.type_info, schema, None, traced, of_records=True)
@@ -256,7 +256,7 @@ class _Vectorizer:
             return self._called_with_blocks(vertex, node, node.spec)
         spec: Any = node.spec
         if self._in_files and type(spec) in _IN_MEMORY:
-            raise NotVectorizable("keeps what it waits for in arrays in memory, and state is in files")
+            raise NotVectorizable("keeps its waiting records in arrays in memory, and state is in files")
         if type(spec) in _OF_TWO:
             return self._of_two(vertex, node, spec)
         schema = self._input(vertex, node)

@@ -226,7 +226,7 @@ class OperatorChain:
                     return  # these are counted, and that is said
                 operator.context.warn(
                     f"side output {tag}",
-                    f"it writes to its side output {tag!r}, which nobody reads, so these records are dropped. Read them with "
+                    f"it writes to its side output {tag!r}, which no stream reads, so these records are dropped. Read them with "
                     f"get_side_output(OutputTag({tag!r})).",
                 )
             routes[tag](values, timestamps)

@@ -87,7 +87,7 @@ class BackgroundWorker:
                 try:
                     work()
                 except Exception:
-                    logger.exception("%s: what was to be done in the background failed", self._name)
+                    logger.exception("%s: a background task failed", self._name)
         finally:
             self._ended.set()
 
@@ -143,7 +143,7 @@ class CoordinatorWorker:
             if self._stopping.is_set() and not stopping:
                 stopping, end = True, min(end, now() + _GRACE_SECONDS)
         if not result.done():
-            raise CommitError(f"{what} has not returned within {seconds:.0f} s. Can what it writes to be reached?")
+            raise CommitError(f"{what} has not returned within {seconds:.0f} s. Is its destination reachable?")
         return result.result()
 
     def call_async(self, work: Callable[[], T], done: Callable[[T], None]) -> None:

@@ -42,8 +42,9 @@ LATE_RECORDS = "numLateRecordsDropped"
 _DROPPED = {
     LATE_RECORDS: (
         "late",
-        "drops late records ({} so far): they came when the watermark had passed the end of their window, or had left behind "
-        "what they belong to. Allow for more disorder (for_bounded_out_of_orderness), keep windows longer (allowed_lateness), or "
+        "drops late records ({} so far): the watermark had passed the end of their window, or the "
+        "events that they belong to. Allow for more disorder (for_bounded_out_of_orderness), keep "
+        "windows longer (allowed_lateness), or "
         "take them elsewhere (side_output_late_data).",
         "late record{} dropped",
     ),

@@ -160,7 +160,7 @@ class Rescaling:
         if error is not None:
             self.give_up(JobExecutionError(f"job {self._name!r} is not rescaled: {error}"))
         else:
-            fail(RescaleDue(f"the job goes on with parallelism {rescale.parallelism}"))
+            fail(RescaleDue(f"the job continues with parallelism {rescale.parallelism}"))
 
     def begin(self) -> RewriteStage | None:
         """Return the stage that plans the next attempt, if that changes."""
@@ -243,7 +243,7 @@ class Elasticity:
         command = self._tell(LoadObserved(possible, busy, pressed))
         if command is None:
             return
-        logger.warning("job %r: goes on with parallelism %d: %s", self._name, command.parallelism, command.reason)
+        logger.warning("job %r: continues with parallelism %d: %s", self._name, command.parallelism, command.reason)
         try:
             begun = self._rescale(command.parallelism)
         except InvalidProgram as error:  # another change is under way, or there are too few key groups
@@ -538,9 +538,7 @@ class Job:
         if ScalingSettings.of(self.configuration, 1) is None or self.recompile is None:
             return None
         if self.checkpoints is None:
-            logger.warning(
-                "job %r keeps its parallelism: without checkpoints it cannot go on with another", self.plan.name
-            )
+            logger.warning("job %r keeps its parallelism: without checkpoints it cannot change it", self.plan.name)
             return None
         try:
             return Elasticity(self.plan.name, self.configuration, self.stage, self.recompile, self.rescale, self._now)

@@ -303,8 +303,9 @@ class JobCheckpoints:
             self.tick()
         if self._worker is not None and not self._worker.close(_TIDY_SECONDS):
             logger.warning(
-                "job %r is over, but the checkpoint storage at %s did not answer within %.0f s: what was to be stored or "
-                "deleted there at the end may not be. Is it reachable? A job with this id that starts later tidies up.",
+                "job %r is over, but the checkpoint storage at %s did not answer within %.0f s: some of "
+                "its last files may not be stored or deleted. Is it reachable? A job with this id that "
+                "starts later tidies up.",
                 self._plan.name, self._storage.uri, _TIDY_SECONDS,
             )  # fmt: skip
         if self._master is not None:
@@ -324,7 +325,7 @@ class JobCheckpoints:
         except LeadershipLost:
             return None  # the other driver has the job
         except CheckpointError as error:
-            return f"it is not known from where it can go on: {error}"
+            return f"the checkpoint to resume from is unknown: {error}"
         return resume_hint(self._settings.job_id, sorted(self._store.complete), self._storage.uri, self._store.unusable)
 
     def _drop_requests(self) -> None:

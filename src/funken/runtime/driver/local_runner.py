@@ -456,7 +456,7 @@ class JobExecution:
         try:
             self._job.master.abandon()
         except Exception as also:  # noqa: BLE001 - the first error is the one to raise
-            error.add_note(f"Dropping what was not committed failed as well: {type(also).__name__}: {also}")
+            error.add_note(f"Dropping uncommitted output failed as well: {type(also).__name__}: {also}")
         if stopped and isinstance(error, Exception | Interrupted) and not isinstance(error, JobCancelled):
             return self.cancellation()  # something broke while it was being stopped
         return error
@@ -491,7 +491,7 @@ class JobExecution:
         except BaseException as error:  # noqa: BLE001 - the machine decides what becomes of it
             safe = job.checkpoints is not None and job.checkpoints.done
             if job.revert(error):
-                error = RescaleDue(f"the job goes on with fewer tasks: {error}")
+                error = RescaleDue(f"the job continues with fewer tasks: {error}")
             repeats = job.checkpoints is None and job.master.collectors.handed_on
             return AttemptRaised(error, random.random(), safe, job.restartable, repeats)
         return AttemptReturned()

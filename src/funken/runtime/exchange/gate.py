@@ -186,19 +186,19 @@ def read_header(block: bytes) -> BlockHeader:
     >>> read_header(bytes(block))
     Traceback (most recent call last):
     ...
-    funken.errors.TransferCorrupted: a block of 31 bytes that came from another task is not what was sent: its checksum does not
+    funken.errors.TransferCorrupted: a block of 31 bytes that came from another task was changed on its way: its checksum does not
     fit. Check the memory, the local disks and the network of the machines.
     """
     if len(block) < _SIZE:
         raise _corrupted(block, f"it has fewer than {_SIZE}")
     if zlib.crc32(memoryview(block)[_CHECKSUM.size :]) != _CHECKSUM.unpack_from(block)[0]:
-        raise _corrupted(block, "its checksum does not fit")
+        raise _corrupted(block, "its checksum does not match")
     return BlockHeader._make(_FIELDS.unpack_from(block, _CHECKSUM.size))
 
 
 def _corrupted(block: bytes, fact: str) -> TransferCorrupted:
     return TransferCorrupted(
-        f"a block of {len(block)} bytes that came from another task is not what was sent: {fact}. Check the memory, the local "
+        f"a block of {len(block)} bytes that came from another task was changed on its way: {fact}. Check the memory, the local "
         "disks and the network of the machines."
     )
 

@@ -135,6 +135,7 @@ def check_stop(plan: PhysicalPlan, stop: Stop | None) -> None:
     """Raise ``CheckpointError`` for a job that is to be drained, and has a loop."""
     if stop is Stop.DRAIN and plan.has_loop:
         raise CheckpointError(
-            f"job {plan.name!r} cannot be drained: operator {plan.heads[0].vertex.nodes[0].name!r} begins a loop, and what goes "
-            "round in it would end in the middle. Stop it with a savepoint without drain: that holds what goes round."
+            f"job {plan.name!r} cannot be drained: operator {plan.heads[0].vertex.nodes[0].name!r} "
+            "begins a loop, and its records would be cut off. Stop it with a savepoint without drain: "
+            "that holds the records in the loop."
         )

@@ -203,7 +203,7 @@ class JobMachine:
         elif isinstance(error, RestoreFailed):
             self._record(error)
             self._broken = event
-            self._move(JobStatus.RESTARTING, "what the attempt was to start from is broken")
+            self._move(JobStatus.RESTARTING, "the checkpoint to start from is damaged")
             self._command(SettleAttempt(headline(error), reject=True))
         else:
             self._record(error)

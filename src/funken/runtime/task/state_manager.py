@@ -381,7 +381,7 @@ def no_such_edge(name: EdgeName) -> CheckpointIncompatible:
     return CheckpointIncompatible(
         f"records were on their way from operator {name.source!r} to {name.target!r} when the checkpoint was made, and the "
         "program does not join the two any more. Start it as it was, and change it by way of a savepoint: nothing is in "
-        "flight in one, but what goes round in a loop."
+        "flight in one, but the records in a loop."
     )
 
 

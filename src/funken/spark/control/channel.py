@@ -105,8 +105,9 @@ class Channel:
         (size,) = _LENGTH.unpack(header)
         if size > LARGEST:
             raise MessageTooLarge(
-                f"a message of {size} bytes was announced on a control connection, which carries up to {LARGEST}: what was sent "
-                "is no message. Do the driver and the workers have the same version of Funken?"
+                f"a message of {size} bytes was announced on a control connection, which carries up to "
+                f"{LARGEST}: this is no message of Funken. Do the driver and the workers have the same "
+                "version of Funken?"
             )
         piece = self._piece(size)
         if size <= _PIECE:
@@ -403,8 +404,8 @@ class Sealer:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
         except ImportError as error:
             raise EncryptionNotAvailable(
-                "security.ssl.internal.enabled needs the package cryptography in every worker, which seals what continuous jobs "
-                "shuffle: pip install 'funken[tls]' on this machine."
+                "security.ssl.internal.enabled needs the package cryptography in every worker, which "
+                "seals the shuffled blocks of continuous jobs: pip install 'funken[tls]' on this machine."
             ) from error
         self._job, self._cipher, self._invalid = key, AESGCM, InvalidTag
         self._salt, self._sent = os.urandom(_SALT), 0
@@ -426,8 +427,8 @@ class Sealer:
             opened: bytes = self._of(salt).decrypt(counter, sealed[_SALT + _COUNTER :], _place(stage, subtask))
         except (self._invalid, ValueError) as error:
             raise TaskLost(
-                f"stage {stage}, task {subtask} got a block over Spark's shuffle that no task of this job has sealed for it: it "
-                "was changed on its way, or is somebody else's."
+                f"stage {stage}, task {subtask} got a block over Spark's shuffle that no task of this job "
+                "has sealed for it: it was changed on its way, or belongs to another job."
             ) from error
         return opened
 

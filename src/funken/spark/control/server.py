@@ -210,8 +210,8 @@ class Acceptor:
             self._admit(self._credentials.secure(connection, server=True))
         except OSError as error:
             logger.warning(
-                "a peer that knows the job's key did not do the TLS handshake, and was dropped: %s: %s. Does something between "
-                "the machines change what they send?", type(error).__name__, error,
+                "a peer that knows the job's key did not do the TLS handshake, and was dropped: %s: %s. "
+                "Does a device between the machines change their traffic?", type(error).__name__, error,
             )  # fmt: skip
         except Exception:
             logger.exception("a worker that has authenticated itself could not be taken; it is to connect again")
@@ -231,7 +231,7 @@ class Acceptor:
             self._warned = now
             logger.warning(
                 "the driver's control port %s:%d cannot accept connections: %s. %d of them are in handshake and half of these "
-                "are dropped; accepting goes on in %g s. Raise the limit of open files (ulimit -n), or close what the program "
+                "are dropped; accepting resumes in %g s. Raise the limit of open files (ulimit -n), or close what the program "
                 "keeps open.", *self.address, error, len(self._peers), _PAUSE_SECONDS,
             )  # fmt: skip
         for peer in list(self._peers)[: (len(self._peers) + 1) // 2]:
@@ -488,7 +488,7 @@ def _kill(worker: _Worker) -> None:
 def _silent(opening: TaskOpening, silence: float, settings: HeartbeatSettings, local: bool) -> TaskLost:
     return TaskLost(
         f"the worker of {opening.task} (process {opening.pid} on {opening.host}) has sent no heartbeat for {silence:.1f} s "
-        f"and is given up: it was stopped, its machine is frozen or cannot be reached, or a function keeps Python's "
+        f"and is lost: it was stopped, its machine is frozen or cannot be reached, or a function keeps Python's "
         f"interpreter lock. {'It was killed.' if local else 'It ends itself as soon as it runs again.'} If a function has to "
         f"keep the lock for so long, raise {config.HEARTBEAT_TIMEOUT.key} ({settings.timeout} ms).",
         subtask=opening.task.subtask,

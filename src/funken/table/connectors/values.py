@@ -81,7 +81,7 @@ def rows_of(data_id: str) -> list[Row]:
     if not data_id:
         return []
     if data_id not in _rows:
-        raise InvalidProgram(f"no rows are registered as {data_id!r}; call register_rows() and use what it returns.")
+        raise InvalidProgram(f"no rows are registered as {data_id!r}; call register_rows() and use its result.")
     return _rows[data_id]
 
 

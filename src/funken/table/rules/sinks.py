@@ -70,8 +70,9 @@ def _check_overwrite(node: LogicalSink, table: Any, batch: bool) -> None:
         )
     if not (table.supports_overwrite or table.overwrites_by_streams):
         refuse(
-            f"INSERT OVERWRITE of '{node.table.path}': connector {dict(node.table.table.options).get('connector', '')!r} cannot "
-            "replace what a table has. Use INSERT INTO, or 'filesystem'."
+            f"INSERT OVERWRITE of '{node.table.path}': connector "
+            f"{dict(node.table.table.options).get('connector', '')!r} cannot replace the rows of a "
+            "table. Use INSERT INTO, or 'filesystem'."
         )
 
 

@@ -125,7 +125,7 @@ def _sink(node: ExecSink) -> list[_State]:
 def _lookup(node: nodes.ExecLookupJoin) -> list[_State]:
     if node.keep is None:
         return []
-    return [_ttl(f"what was found for each row ({_fields(node.input, node.keep)})", node.ttl)]
+    return [_ttl(f"the result for each row ({_fields(node.input, node.keep)})", node.ttl)]
 
 
 def _windows(what: str) -> _Describe:

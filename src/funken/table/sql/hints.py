@@ -79,7 +79,7 @@ def _settings(given: dict[str, str], tree: Any) -> LookupSettings:
     without = [f"'{name}'" for name in ("async", "capacity", "timeout") if name in given]
     if wanted and without:
         warn(
-            f"in the LOOKUP hint {', '.join(without)} has no effect here because the keys of a block are asked for at once."
+            f"in the LOOKUP hint {', '.join(without)} has no effect here because the keys of a block are looked up at once."
         )
     return LookupSettings(
         wanted,
