@@ -2,14 +2,17 @@
 
 import ast
 import pickle
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import funken
+from funken.cli.main import main
 from tests.typing import programs, typical
 
 HERE = Path(__file__).parent
@@ -48,6 +51,50 @@ def test_pyright_infers_the_types_of_programs_and_finds_the_mistakes():
         pytest.skip("pyright cannot be loaded: it comes from npm when it runs first")
 
     assert found.stdout.splitlines()[-1:] == ["0 errors, 0 warnings, 0 informations"], found.stdout
+
+
+PORTED = """
+from pyflink.common import Types
+from pyflink.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from pyflink.datastream.state import ValueStateDescriptor
+from pyflink.datastream.window import Time, TumblingEventTimeWindows
+from pyflink.table import StreamTableEnvironment
+from pyflink.table.expressions import col
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        reveal_type(self.count)
+
+env = StreamExecutionEnvironment.get_execution_environment()
+words = env.from_collection([("a", 1)], type_info=Types.TUPLE([Types.STRING(), Types.INT()]))
+reveal_type(words.key_by(lambda word: word[0]).window(TumblingEventTimeWindows.of(Time.seconds(5))))
+reveal_type(StreamTableEnvironment.create(env).from_elements([(1, "a")], ["x", "y"]).select(col("x")))
+words.mapp(len)
+env.set_parallelism("2")
+"""
+
+
+def test_mypy_finds_types_and_mistakes_of_pyflink_programs_by_the_stubs(tmp_path):
+    typings, program = tmp_path / "typings", tmp_path / "ported.py"
+    program.write_text(PORTED)
+    assert CliRunner().invoke(main, ["stubs", str(typings)]).exit_code == 0
+    settings = tmp_path / "mypy.ini"
+    settings.write_text(
+        f"[mypy]\nstrict = true\nmypy_path = {typings}:{ROOT / 'src'}\n[mypy-funken.*]\nignore_errors = true\n"
+    )
+
+    cache = ROOT / ".mypy_cache" / "stubs"
+    found = checked(sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", cache, program)
+
+    revealed = re.findall(r'Revealed type is "(.*)"', found.stdout)
+    assert [re.sub(r"[a-z_]+\.(?=[a-zA-Z])", "", each).partition(", tuple[int, int")[0] for each in revealed] == [
+        "ValueState[int]",
+        "WindowedStream[tuple[str, int], str",
+        "Table",
+    ]
+    errors = [line.partition("error: ")[2] for line in found.stdout.splitlines() if "error:" in line]
+    assert len(errors) == 2 and '"mapp"' in errors[0] and '"set_parallelism"' in errors[1], found.stdout
 
 
 @pytest.mark.parametrize("program", [*programs.PROGRAMS, *typical.PROGRAMS], ids=lambda program: program.__name__)

@@ -1,4 +1,4 @@
-"""``funken options``, ``funken version`` and ``funken completion``: options, versions, and completion of shells."""
+"""``funken options``, ``version``, ``completion`` and ``stubs``: options, versions, completion of shells, types of PyFlink."""
 
 from __future__ import annotations
 
@@ -88,3 +88,19 @@ def completion(context: click.Context, shell: str) -> None:
     # Not kind(...).source(): that looks for the bash of this machine, which need not be the one that reads the script.
     script = kind(context.find_root().command, {}, "funken", "_FUNKEN_COMPLETE")
     click.echo(script.source_template % script.source_vars())
+
+
+@click.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default="typings")
+def stubs(folder: Path) -> None:
+    """Write stubs of pyflink, with Funken's types, for mypy, pyright and editors.
+
+    They go to FOLDER/pyflink. FOLDER is typings by default, where pyright and VS Code look; mypy: MYPYPATH=typings.
+    """
+    from funken.compat.pyflink.stubs import write  # noqa: PLC0415 - loads the layer, and installs its import hook
+
+    try:
+        count = write(folder)
+    except (ImportError, OSError) as error:
+        raise click.ClickException(f"the stubs cannot be written to {str(folder)!r}: {error}") from error
+    click.echo(f"{count} modules in {folder / 'pyflink'}. pyright looks into typings; mypy: MYPYPATH={folder}")

@@ -37,6 +37,7 @@ _COMMANDS = {
     "sql": "funken.cli.sql:sql",
     "state": "funken.cli.state:state",
     "stop": "funken.cli.jobs:stop",
+    "stubs": "funken.cli.about:stubs",
     "top": "funken.cli.top:top",
     "up": "funken.cli.warm:up",
     "version": "funken.cli.about:version",

@@ -1,0 +1,83 @@
+"""Stubs of ``pyflink`` for type checkers, which do not run the import hook: names, and the modules that define them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from funken.compat.pyflink.finder import MODULES, passed_on, public_names
+
+
+def write(folder: Path) -> int:
+    """Write the stubs of all modules below ``folder``/pyflink; return the number of modules.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     count = write(Path(folder))
+    ...     text = Path(folder, "pyflink", "datastream", "window.pyi").read_text()
+    >>> count == len(MODULES), "from funken.windowing.windows import TimeWindow as TimeWindow" in text
+    (True, True)
+    """
+    for module in MODULES:
+        is_package = any(other.startswith(f"{module}.") for other in MODULES)
+        place = folder.joinpath(*module.split("."))
+        place = place / "__init__.pyi" if is_package else place.with_suffix(".pyi")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("\n".join(["from typing import Any", "", *_lines(module), ""]), encoding="utf-8")
+    return len(MODULES)
+
+
+def _lines(module: str) -> Iterator[str]:
+    """Yield a line for each name: those of the module, and those of others that PyFlink's module passes on."""
+    done = {"Any"}
+    for source in passed_on(module):
+        for name, value in public_names(source).items():
+            if name not in done:
+                done.add(name)
+                yield _line(source, name, value)
+
+
+def _line(source: str, name: str, value: Any) -> str:
+    """Return the line of a name: an import from where a checker finds its definition."""
+    if isinstance(value, type):
+        # Some classes of the layer are made from Funken's class of the same name, which a checker can read.
+        bases = sorted(value.__mro__[:-1], key=lambda each: each.__name__ != value.__name__)
+        for each in bases:
+            if each.__module__ == "builtins":
+                return f"class {name}({each.__name__}): ..."
+            if each.__name__ in _classes(each.__module__):
+                return f"from {each.__module__} import {each.__name__} as {name}"
+    elif inspect.isfunction(value) and value.__name__ in _values(value.__module__):
+        return f"from {value.__module__} import {value.__name__} as {name}"
+    elif name in _values(source):
+        return f"from {source} import {name} as {name}"
+    return f"{name}: Any"
+
+
+@cache
+def _text(module: str) -> ast.Module:
+    """Return the syntax of a module; an empty one of a module without a text."""
+    try:
+        return ast.parse(inspect.getsource(importlib.import_module(module)))
+    except (OSError, TypeError):
+        return ast.Module([], [])
+
+
+@cache
+def _classes(module: str) -> frozenset[str]:
+    return frozenset(each.name for each in _text(module).body if isinstance(each, ast.ClassDef))
+
+
+@cache
+def _values(module: str) -> frozenset[str]:
+    """Return the names of the functions and values that the text of a module defines."""
+    body = _text(module).body
+    assigned = [each.targets for each in body if isinstance(each, ast.Assign)]
+    annotated = [[each.target] for each in body if isinstance(each, ast.AnnAssign)]
+    names = {target.id for targets in [*assigned, *annotated] for target in targets if isinstance(target, ast.Name)}
+    return frozenset(names | {each.name for each in body if isinstance(each, ast.FunctionDef)})
