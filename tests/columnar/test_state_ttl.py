@@ -415,7 +415,7 @@ def test_states_without_a_lifetime_stay(function: Any) -> None:
 
 def test_another_lifetime_than_the_one_that_was_read_ends_the_columns() -> None:
     spec, expected = on_columns(Seldom()), harness_of(in_rows(Written()))
-    spec.function.target.ttl = Written().ttl
+    spec.spec.function.target.ttl = Written().ttl
     found = driven(harness_of(spec), STEPS)
     driven(expected, STEPS)
 

@@ -289,7 +289,7 @@ def test_records(stream_tables, data, schema, wanted):
             lambda: ff.from_records([{"a": 1}, {"a": 1, "b": 1}]),
         ),
         (ValueError, "index 1: it has 2 values", lambda: ff.from_records([(1,), (1, 2)], ["a"])),
-        (TypeError, "index 1: it has no names", lambda: ff.from_records([{"a": 1}, (1,)])),
+        (TypeError, "index 1: it has no field names", lambda: ff.from_records([{"a": 1}, (1,)])),
         (TypeError, "invalid record at index 1", lambda: ff.from_records([{"a": 1}, "a"])),
         (ValueError, "duplicate", lambda: ff.from_records([(1, 2)], ["a", "a"])),
         (ValueError, "equal lengths", lambda: ff.from_dict({"a": [1], "b": [1, 2]})),

@@ -330,7 +330,7 @@ class RowMaker:
     Traceback (most recent call last):
     ...
     funken.errors.ValueDoesNotFit: operator 'orders': a record of type dict has no field 'price' (columns: item, price); map
-    records to what the table has, or name other columns.
+    records to the table's columns, or name other ones.
     """
 
     def __init__(self, columns: Sequence[str], who: str) -> None:

@@ -34,7 +34,7 @@ class StreamGraph:
 
     def __del__(self) -> None:
         if self.unused and self._nodes:
-            unexecuted.lost.append(self.complaint())
+            unexecuted.lost.append(self._complaint())
 
     def names(self) -> list[str]:
         """Return the names of the operators, in their order."""
@@ -96,7 +96,7 @@ class StreamGraph:
                 left += [given.upstream for given in self[found].inputs]
         return False
 
-    def complaint(self) -> str:
+    def _complaint(self) -> str:
         """Return that it never ran, for the end of the script."""
         return unexecuted.never_ran(self.names(), "execute_and_collect() on the stream")
 

@@ -23,7 +23,7 @@ class Program(Protocol):
 
     unused: bool
 
-    def complaint(self) -> str:
+    def _complaint(self) -> str:
         """Return the fact and the remedy, as the end of a sentence; ``""`` if there is nothing to use."""
         ...
 
@@ -47,7 +47,7 @@ def take_warnings(script: str) -> list[str]:
     Warning: job.py built a program that never ran: collection -> map. Nothing runs before execute(): call env.execute() at the
     end, or execute_and_collect() on the stream whose records are wanted.
     """
-    complaints = [*lost, *(program.complaint() for program in begun if program.unused)]
+    complaints = [*lost, *(program._complaint() for program in begun if program.unused)]
     lost.clear()
     for program in begun:
         program.unused = False

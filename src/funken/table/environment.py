@@ -550,7 +550,7 @@ class TableEnvironment:
         parallelism = self._config.option("table.exec.resource.default-parallelism")
         return environment.set_parallelism(parallelism) if parallelism > 0 else environment
 
-    def complaint(self) -> str:
+    def _complaint(self) -> str:
         """Return that a query never ran, for the end of the script."""
         return (
             "built a query that never ran. A table is a plan: execute().print() prints its rows, to_pandas() returns them, "

@@ -117,13 +117,13 @@ class TableResult:
         if self.unused:
             unexecuted.begun.add(self)
 
-    def complaint(self) -> str:
+    def _complaint(self) -> str:
         """Return that nobody read the rows, for the end of the script."""
         return "ran a query and never read its rows. print() of the result prints them, collect() returns them."
 
     def __del__(self) -> None:
         if getattr(self, "unused", False):
-            unexecuted.lost.append(self.complaint())
+            unexecuted.lost.append(self._complaint())
 
     @staticmethod
     def ok() -> TableResult:

@@ -287,7 +287,7 @@ def test_an_object_of_a_local_class_can_be_saved():
     assert restored([handle], storage)[0][0].values["n", "a", None].n == 5
 
 
-@pytest.mark.parametrize("what", ["truncated", "not what was written", "not there"])
+@pytest.mark.parametrize("what", ["truncated", "damaged", "not there"])
 def test_broken_state_is_noticed_when_it_is_read(what):
     storage, incremental, model = MemoryStorage(), IncrementalSnapshots("op", 0, options()), Model()
     model.put(("n", "a", None), "stored")

@@ -281,7 +281,7 @@ def test_a_file_that_was_changed_is_refused_with_the_reason(databases, tmp_path)
     (tmp_path / name).unlink()
     (tmp_path / name).write_bytes(content)
     for shared in (databases, None):
-        with pytest.raises(CheckpointCorrupted, match="checksum does not fit. Start from the checkpoint before"):
+        with pytest.raises(CheckpointCorrupted, match="checksum does not match. Start from the checkpoint before"):
             Job(shared, [0], storage, 1, found)
     (tmp_path / name).write_bytes(content[:1000])
     with pytest.raises(CheckpointCorrupted, match="has 1000 bytes instead of"):

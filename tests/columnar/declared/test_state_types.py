@@ -532,7 +532,7 @@ def test_a_type_that_is_another_than_what_was_read_ends_the_columns() -> None:
             yield self.sum.value()
 
     spec = on_columns(Given())
-    spec.function.target.descriptor = ValueStateDescriptor("sum", Types.BYTE(), default=0)
+    spec.spec.function.target.descriptor = ValueStateDescriptor("sum", Types.BYTE(), default=0)
     harness = give(OperatorHarness(spec, keyed=True), [(1, 100, ""), (1, 100, "")])
 
     assert harness.output == [100, -56]

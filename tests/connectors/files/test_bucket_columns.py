@@ -28,6 +28,7 @@ from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.errors import JobExecutionError
 from funken.expr.types import INT, STR, Tuple
 from funken.operators.columnar.stateless import ColumnarSinkLogic, grouped_by
+from funken.operators.sink import WriterSink
 from funken.plan.columns.windows import columnar_sink
 
 UNTIMED = WatermarkStrategy.no_watermarks()
@@ -189,7 +190,7 @@ def test_columns_of_parquet_stay_columns(tmp_path, monkeypatch):
 
 def test_an_assigner_that_has_changed_is_asked_for_each_record():
     assigner = ByTable()
-    logic = ColumnarSinkLogic(columnar_sink(csv("/data/out", assigner), Tuple((STR, INT))))
+    logic = ColumnarSinkLogic(columnar_sink(WriterSink(csv("/data/out", assigner)), Tuple((STR, INT))))
     block = columns_of(ROWS, Tuple((STR, INT)))
     assert [name for name, _ in logic._groups(block)] == ["first", "rest"]
 

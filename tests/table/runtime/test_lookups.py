@@ -4,10 +4,9 @@ from typing import ClassVar
 
 import pytest
 
-from funken import Row, RowKind
+from funken import InvalidProgram, Row, RowKind
 from funken.expr.ir import InputRef
 from funken.expr.sql.types import BigIntType, VarCharType
-from funken.table.catalog import InvalidTable
 from funken.table.connectors.contract import LookupTable
 from funken.table.connectors.values import register_rows, results_of
 from funken.table.exec_nodes import LookupKey
@@ -149,7 +148,7 @@ def test_only_rows_that_change_are_kept_and_only_if_that_is_wanted():
     ("strategy", "hint", "table", "message"),
     [
         ("TRY_RESOLVE", "", "c", "can not satisfy the determinism requirement.*no upsert key"),
-        ("GUESS", "", "cp", "is 'GUESS', but must be IGNORE or TRY_RESOLVE"),
+        ("GUESS", "", "cp", "'GUESS' is none of IGNORE, TRY_RESOLVE"),
         (
             "TRY_RESOLVE",
             "/*+ LOOKUP('table'='c','retry-predicate'='lookup_miss','retry-strategy'='fixed_delay','fixed-delay'='1s',"
@@ -160,7 +159,7 @@ def test_only_rows_that_change_are_kept_and_only_if_that_is_wanted():
     ],
 )
 def test_what_cannot_be_resolved_is_refused(strategy, hint, table, message):
-    with pytest.raises(InvalidTable, match=message):
+    with pytest.raises(InvalidProgram, match=message):
         resolving(strategy).explain_sql(LOOKUP.format(hint, table))
 
 

@@ -113,7 +113,7 @@ class ExecutionEnvironment:
         self.unused = False
         warn_at_exit()
 
-    def complaint(self) -> str:
+    def _complaint(self) -> str:
         """Return that the program never ran, for the end of the script."""
         return unexecuted.never_ran(self._built, "collect() on the data set")
 
@@ -126,7 +126,7 @@ class ExecutionEnvironment:
 
     def __del__(self) -> None:
         if self.unused:
-            unexecuted.lost.append(self.complaint())
+            unexecuted.lost.append(self._complaint())
 
     @staticmethod
     def get_execution_environment(

@@ -187,7 +187,7 @@ def read_header(block: bytes) -> BlockHeader:
     Traceback (most recent call last):
     ...
     funken.errors.TransferCorrupted: a block of 31 bytes that came from another task was changed on its way: its checksum does not
-    fit. Check the memory, the local disks and the network of the machines.
+    match. Check the memory, the local disks and the network of the machines.
     """
     if len(block) < _SIZE:
         raise _corrupted(block, f"it has fewer than {_SIZE}")
