@@ -7,6 +7,7 @@ import pytest
 from funken import InvalidProgram, Row, RowKind
 from funken.expr.ir import InputRef
 from funken.expr.sql.types import BigIntType, VarCharType
+from funken.table.catalog import InvalidTable
 from funken.table.connectors.contract import LookupTable
 from funken.table.connectors.values import register_rows, results_of
 from funken.table.exec_nodes import LookupKey
@@ -159,7 +160,7 @@ def test_only_rows_that_change_are_kept_and_only_if_that_is_wanted():
     ],
 )
 def test_what_cannot_be_resolved_is_refused(strategy, hint, table, message):
-    with pytest.raises(InvalidProgram, match=message):
+    with pytest.raises((InvalidProgram, InvalidTable), match=message):
         resolving(strategy).explain_sql(LOOKUP.format(hint, table))
 
 
