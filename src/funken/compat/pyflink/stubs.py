@@ -76,8 +76,14 @@ def _classes(module: str) -> frozenset[str]:
 @cache
 def _values(module: str) -> frozenset[str]:
     """Return the names of the functions and values that the text of a module defines."""
-    body = _text(module).body
-    assigned = [each.targets for each in body if isinstance(each, ast.Assign)]
-    annotated = [[each.target] for each in body if isinstance(each, ast.AnnAssign)]
-    names = {target.id for targets in [*assigned, *annotated] for target in targets if isinstance(target, ast.Name)}
-    return frozenset(names | {each.name for each in body if isinstance(each, ast.FunctionDef)})
+    found = set[str]()
+    for each in _text(module).body:
+        targets: list[ast.expr] = []
+        if isinstance(each, ast.Assign):
+            targets = each.targets
+        elif isinstance(each, ast.AnnAssign):
+            targets = [each.target]
+        elif isinstance(each, ast.FunctionDef):
+            found.add(each.name)
+        found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return frozenset(found)
