@@ -320,7 +320,8 @@ class Run:
         self._harness = OperatorHarness(spec, keyed=True, backend=self._backend)
         self.operator: Any = self._harness.operator
         self._two, self._keeps = two, keeps
-        self._timed = isinstance(spec.function.target, Silence)  # type: ignore[attr-defined]
+        inner: Any = getattr(spec, "spec", spec)  # that for records
+        self._timed = isinstance(inner.function.target, Silence)
         self.given: list[Any] = []
         self.operator.output.emit_block = self._take_block
         self.operator.output.emit = lambda values, _: self._take(values)
