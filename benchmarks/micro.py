@@ -92,7 +92,7 @@ def codec(kind: str, action: str) -> dict[str, Program]:
 def called() -> Iterator[None]:
     """Have loops call every function, as if none could be read."""
     read = generated.expression_of
-    generated.expression_of = lambda function, arguments: None
+    generated.expression_of = lambda *_: None
     try:
         yield
     finally:
@@ -159,7 +159,7 @@ def alone(operator: Operator, values: list[Any], fused: bool = False) -> Program
     found: list[Any] = []
     output = Output()
     output.emit = lambda results, stamps: found.append(results)
-    context: Any = SimpleNamespace(keyed=None, batch=False, before_snapshot=[])
+    context: Any = SimpleNamespace(keyed=None, batch=False, object_reuse=False, inlining=True, before_snapshot=[])
     operator.setup(context, output)
     process = FusedOperators([operator]).process if fused else operator.process
 

@@ -277,7 +277,7 @@ export function configurationTab() {
   const show = () => options.update(known.filter(([key, value]) => `${key} ${value}`.toLowerCase().includes(filter.value.toLowerCase())));
   filter.addEventListener("input", show);
   return {
-    node: el("section", { class: "panel" }, el("h2", {}, "What was set"), filter, options.node),
+    node: el("section", { class: "panel" }, el("h2", {}, "Options of the job"), filter, options.node),
     update(job) {
       known = Object.entries(job.configuration).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]).sort();
       show();
