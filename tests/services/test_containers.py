@@ -204,7 +204,7 @@ def test_spark_submit_runs_a_driver_and_its_executors_as_pods_in_cluster_mode(ku
         "spark.kubernetes.driver.master": kubelet.api, "spark.kubernetes.submission.waitAppCompletion": "false",
         "spark.kubernetes.executor.enableApiWatcher": "false", "spark.kubernetes.executor.apiPollingInterval": "1s",
         "spark.executor.instances": "1", "spark.executor.cores": "4", "spark.executor.memory": "768m",
-        "spark.pyspark.python": "/usr/local/bin/python",
+        "spark.pyspark.python": "python",
     }  # fmt: skip
     for role in ("driver", "executor"):
         claim = f"spark.kubernetes.{role}.volumes.persistentVolumeClaim.storage"
