@@ -13,6 +13,7 @@ from funken import (
     DataGeneratorSource,
     DataStream,
     EventTimeSessionWindows,
+    GlobalWindows,
     OutputTag,
     SlidingEventTimeWindows,
     StreamExecutionEnvironment,
@@ -23,12 +24,16 @@ from funken import (
 from funken.columnar.kernels.columns import columns_of
 from funken.expr.types import INT, Tuple
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.operators.columnar import stored
 from funken.operators.columnar.windows import ListedCounts
+from funken.operators.user_functions import UserFunction
+from funken.operators.window.spec import Reduced, WindowSpec
 from funken.operators.window.triggered import TriggeredWindows
 from funken.state.backend import HashMapBackend
 from funken.state.keygroups import key_group_of, key_groups_of
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
 from funken.testing import OperatorHarness
+from funken.windowing.triggers import CountTrigger, PurgingTrigger
 
 Windowed = Callable[[Any], DataStream]
 SCHEMA = Tuple((INT, INT))
@@ -204,6 +209,25 @@ class Job:
         return taken
 
 
+@pytest.fixture(autouse=True)
+def few_keys_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "_FEW_KEYS", 0)
+
+
+def test_long_lists_of_few_keys_stay_in_memory(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "_FEW_KEYS", 2)
+    job = Job(KINDS["lists"], opened, FORMS[0], most=5)
+    arrays: Any = job.subtasks[0].operator.arrays
+    for number in range(20):
+        job.give([(number % 2, 1)] * 10, [number % 10] * 10, columns=True)
+    assert arrays.size() == 2 + 200
+    job.give([(2, 1)], [0], columns=True)
+    job.give([(3, 1)], [0], columns=True)
+    assert arrays.size() == 2
+    job.watermark(20)
+    assert job.taken() == [f"(({key}, 10, {count}, {count}), 9)" for key, count in enumerate([100, 100, 1, 1])]
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", KINDS)
 def test_columns_in_state_give_what_rows_on_objects_give(kind: str, seed: int, opened: Any) -> None:
@@ -241,3 +265,17 @@ def test_a_block_without_restores_stays_on_columns(opened: Any) -> None:
     arrays: Any = job.subtasks[0].operator.arrays
     assert arrays.gate.returns == 0
     assert not arrays._path.why
+
+
+def test_a_count_window_keeps_contents_that_are_false_when_it_goes_into_keyed_state() -> None:
+    least = WindowSpec(
+        UserFunction(lambda value: 0),
+        GlobalWindows.create(),
+        Reduced(UserFunction(min)),
+        trigger=PurgingTrigger(CountTrigger(3)),
+    )
+    harness = OperatorHarness(least, keyed=True)
+    harness.feed_block([0])
+    restored = OperatorHarness.restored(least.in_keyed_state(), harness.snapshot(), keyed=True)
+    restored.feed_block([5, 7])
+    assert restored.output == [0]

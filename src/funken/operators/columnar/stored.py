@@ -31,6 +31,8 @@ _BYTES_PER_ENTRY, _BYTES_PER_FIELD = 160, 8
 """The memory of a key in arrays, and of each field of its contents."""
 _AT_ONCE = 16_384
 """So many entries that only the tables have are computed together."""
+_FEW_KEYS = 64
+"""The arrays have so many keys even if their lists are long: to store and read whole lists for each block would take long."""
 
 
 def entries_in_memory(arrays: WindowArrays) -> int | None:
@@ -69,7 +71,7 @@ class StoredPanes(ColumnPanes):
 
     def _file(self, block: Columns) -> None:
         """Add records to panes, whose entries are brought in if only the tables have them."""
-        if self._most is not None and self.size() > self._most:
+        if self._most is not None and self.size() > self._most and sum(map(len, self.panes.values())) > _FEW_KEYS:
             self._forget()
         if self._in_rows:
             self._dropped.update(self.stored.due_times)
@@ -148,18 +150,19 @@ class StoredPanes(ColumnPanes):
         for window, keys in due.items():
             self.windows.fire_until(window.max_timestamp() - 1)
             pane = self.panes.get(window.start)
-            others = keys if pane is None else [key for key in keys if key not in pane.slots]
-            pending = iter(others)
+            pending = iter(keys)
             while some := list(islice(pending, _AT_ONCE)):
-                self._fire_some(window, some)
-            remove = self.stored.table.pop
-            for key in keys:
-                remove((key, window), None)
+                self._fire_some(window, some, pane)
             self._dropped.discard(window.max_timestamp())
 
-    def _fire_some(self, window: TimeWindow, keys: list[Any]) -> None:
-        get, emitter = self.stored.table.get, self.driver.emitter
-        contents: Pane = {key: stored for key in keys if (stored := get((key, window))) is not None}
+    def _fire_some(self, window: TimeWindow, keys: list[Any], newer: Any) -> None:
+        """Remove the entries of some keys from the tables, and fire those that are not in a pane, which has newer ones."""
+        remove, emitter = self.stored.table.pop, self.driver.emitter
+        contents: Pane = {}
+        for key in keys:
+            stored = remove((key, window), None)
+            if stored is not None and (newer is None or key not in newer.slots):
+                contents[key] = stored
         results = None
         if self._results is not None and contents:
             pane = self._empty()
@@ -213,7 +216,8 @@ class StoredEntries(KeyedWindowArrays):
         return super()._add(block)
 
     def _check_size(self) -> None:
-        if self._most is not None and self.size() > self._most:
+        """Empty the arrays if they have too much."""
+        if self._most is not None and self.size() > self._most and len(self.slots) > _FEW_KEYS:
             self.store()
 
     def forget(self, slots: Array) -> None:

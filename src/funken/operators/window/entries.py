@@ -2,14 +2,15 @@
 
 A fast logic saves one keyed state of its own (``state/delta_tables.py``). Windows of any trigger (``triggered.py``) keep
 contents, timers and the state of triggers. They take over the rows of a fast logic when they are restored. Arrays in front of
-their tables (``operators/columnar/stored.py``) read and write them in the same form.
+their tables (``operators/columnar/stored.py``) read and write them in the same form. ``windows`` are
+``TriggeredWindows`` everywhere.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.window.spec import Strategy
@@ -19,9 +20,6 @@ from funken.windowing.assigners import TUMBLING_COUNT, CountTumblingWindowAssign
 from funken.windowing.evictors import TimestampedValue
 from funken.windowing.triggers import COUNT
 from funken.windowing.windows import CountWindow, GlobalWindow, TimeWindow
-
-if TYPE_CHECKING:
-    from funken.operators.window.triggered import TriggeredWindows
 
 Sessions = list[tuple[int, int, Any]]
 """The sessions of a key: start, end and contents."""
@@ -45,7 +43,7 @@ class SavedRows:
         return 0
 
 
-def register_former_states(windows: TriggeredWindows) -> SavedRows:
+def register_former_states(windows: Any) -> SavedRows:
     """Have the rows kept that the fast logic of these windows may have saved; before anything is restored."""
     saved = SavedRows()
     strategy = windows.driver.spec.layout
@@ -55,7 +53,7 @@ def register_former_states(windows: TriggeredWindows) -> SavedRows:
     return saved
 
 
-def migrate(windows: TriggeredWindows, saved: SavedRows) -> None:
+def migrate(windows: Any, saved: SavedRows) -> None:
     """Put what a fast logic has saved where the general one finds it; its tables are open."""
     if saved.found:
         entries = _ENTRIES[windows.driver.spec.layout](windows)
@@ -67,7 +65,7 @@ def migrate(windows: TriggeredWindows, saved: SavedRows) -> None:
 class PaneEntries:
     """The contents of tumbling and sliding windows, by key and start."""
 
-    def __init__(self, windows: TriggeredWindows) -> None:
+    def __init__(self, windows: Any) -> None:
         self._windows = windows
         assigner: Any = windows.driver.spec.assigner
         self._size: int = assigner.size
@@ -82,7 +80,7 @@ class PaneEntries:
 class SessionEntries:
     """The sessions of keys, as the tables have them: windows by name, contents by the name, and timers."""
 
-    def __init__(self, windows: TriggeredWindows) -> None:
+    def __init__(self, windows: Any) -> None:
         self._windows = windows
 
     def get(self, key: Any) -> Sessions | None:
@@ -120,7 +118,7 @@ class SessionEntries:
 class CountEntries:
     """The counts and contents of keys."""
 
-    def __init__(self, windows: TriggeredWindows) -> None:
+    def __init__(self, windows: Any) -> None:
         self._windows = windows
         spec = windows.driver.spec
         self._numbered = isinstance(spec.assigner, CountTumblingWindowAssigner)
@@ -172,6 +170,6 @@ class CountEntries:
                 table[key, window] = value
 
 
-_ENTRIES: dict[Strategy, Callable[[TriggeredWindows], Any]] = {
+_ENTRIES: dict[Strategy, Callable[[Any], Any]] = {
     Strategy.ALIGNED: PaneEntries, Strategy.SESSIONS: SessionEntries, Strategy.COUNTS: CountEntries
 }  # fmt: skip
