@@ -14,7 +14,7 @@ from funken.errors import InvalidProgram
 from funken.ml.data import OfTask
 
 
-def _sums(task: int, values: Iterable[Any]) -> Iterator[Any]:
+def _sums_of_pairs(task: int, values: Iterable[Any]) -> Iterator[Any]:
     """Yield the task, and rows, mean and squares of the truth, and sums of errors."""
     pairs = np.array(list(values), dtype=np.float64).reshape(-1, 2)
     if len(pairs):
@@ -192,7 +192,7 @@ class BinaryClassificationEvaluator:
 def _sums(pairs: DataSet) -> tuple[int, float, float, float]:
     """Return rows, squared deviations of the truth, squared and absolute errors; merged in the order of the tasks."""
     n, mean, spread, squared, absolute = 0, 0.0, 0.0, 0.0, 0.0
-    for _, rows, own, deviations, errors, sizes in sorted(pairs.map_partition(OfTask(_sums)).collect()):
+    for _, rows, own, deviations, errors, sizes in sorted(pairs.map_partition(OfTask(_sums_of_pairs)).collect()):
         spread += deviations + (own - mean) ** 2 * n * rows / (n + rows)
         mean += (own - mean) * rows / (n + rows)
         n, squared, absolute = n + rows, squared + errors, absolute + sizes
