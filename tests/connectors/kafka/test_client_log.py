@@ -12,7 +12,9 @@ from funken.errors import SinkNotWritable, SourceNotReadable
 from funken.timing.clock import SystemClock, pause
 
 AWAY = "127.0.0.1:1"
-SOURCE = KafkaSource.builder().set_bootstrap_servers(AWAY).set_topics("t").set_value_only_deserializer(SimpleStringSchema())
+SOURCE = (
+    KafkaSource.builder().set_bootstrap_servers(AWAY).set_topics("t").set_value_only_deserializer(SimpleStringSchema())
+)
 pytest.importorskip("confluent_kafka", reason="install it with: pip install 'funken[kafka]'")
 
 
@@ -48,7 +50,9 @@ def test_the_lines_of_every_client_are_logged_once_and_none_is_printed(client, c
     with caplog.at_level(logging.DEBUG, "funken.connectors.kafka.client"):
         client()
 
-    refused = [each for each in caplog.records if "Connection refused" in each.getMessage() and "FAIL" in each.getMessage()]
+    refused = [
+        each for each in caplog.records if "Connection refused" in each.getMessage() and "FAIL" in each.getMessage()
+    ]
     assert len(refused) == 1 and refused[0].levelno == logging.WARNING
     assert refused[0].getMessage().startswith(("Kafka source: FAIL", "Kafka sink: FAIL", "operator 'orders': FAIL"))
     assert "rdkafka" not in capfd.readouterr().err
@@ -57,7 +61,9 @@ def test_the_lines_of_every_client_are_logged_once_and_none_is_printed(client, c
 def test_who_asks_brokers_that_are_away_gets_an_error_and_nothing_is_printed(capfd, monkeypatch):
     monkeypatch.setattr("funken.connectors.kafka.sink.REQUEST_TIMEOUT_S", 0.3)
     monkeypatch.setattr(Cluster.__init__, "__defaults__", (0.3,))
-    schema = KafkaRecordSerializationSchema.builder().set_topic("t").set_value_serialization_schema(SimpleStringSchema())
+    schema = (
+        KafkaRecordSerializationSchema.builder().set_topic("t").set_value_serialization_schema(SimpleStringSchema())
+    )
     sink = KafkaSink.builder().set_bootstrap_servers(AWAY).set_record_serializer(schema.build()).build()
 
     with pytest.raises(SinkNotWritable, match="no broker of '127.0.0.1:1' answers"):

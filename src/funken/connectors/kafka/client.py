@@ -40,6 +40,7 @@ _OTHER_LOGINS = {
 """What takes the place of a login module of Java, by a part of its name."""
 _LOGIN = re.compile(r"[\w.]*\.(?:Plain|Scram)LoginModule\s+required\b(.*);", re.DOTALL)
 _LOGIN_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_now = SystemClock().monotonic
 _NUMBER = re.compile(r"\d+")
 _SECRETS = ("password", "secret", "oauthbearer.config", "key.pem", "ssl.key")
 
@@ -113,7 +114,7 @@ class ClientLog:
 
     PAUSE_S = 30.0
 
-    def __init__(self, who: str, now: Callable[[], float] = SystemClock().monotonic) -> None:
+    def __init__(self, who: str, now: Callable[[], float] = _now) -> None:
         self._who = who
         self._now = now
         self._next: dict[str, float] = {}
