@@ -159,7 +159,7 @@ def test_samples_become_bounds():
     source = MongoSource(
         MongoServer("mongodb://h"), "d", "c", samples_per_partition=3, partition_strategy=PartitionStrategy.SAMPLE
     )
-    assert source.enumerator(1)._bounds(Collection(), "number", 3) == [5, 12]
+    assert source._bounds(Collection(), "number", 3) == [5, 12]
 
 
 def test_a_range_goes_on_behind_what_is_no_number():
