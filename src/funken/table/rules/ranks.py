@@ -215,6 +215,11 @@ def _windowed(below: ExecNode, group: OverGroup, bounds: Bounds, column: OutputC
 def over(converter: PlanConversion, node: LogicalOver) -> ExecNode:
     """The windows of OVER, one operator per partition, order and frame."""
     found = converter.of(node.input)
+    if len(node.groups) > 1 and not converter.batch:
+        refuse(
+            "Over Agg: Unsupported use of OVER windows. All aggregates must be computed on the same window: give them the same "
+            "PARTITION BY, ORDER BY and frame, or compute one of them in a query around."
+        )
     for group in node.groups:
         below = found
         reduced, results = _reduced(below, group)
