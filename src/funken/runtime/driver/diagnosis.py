@@ -319,8 +319,8 @@ def _same_folders(plan: PhysicalPlan) -> Iterator[tuple[str, str]]:
         if folder and (other := first.setdefault(folder, node)) is not node:
             yield (
                 node.name,
-                f"it writes to {folder}, as does {other.name!r}: the folder gets the records of both. Leave one of them out, join their "
-                "streams with union(), or give each a folder.",
+                f"it writes to {folder}, as does {other.name!r}: the folder gets the records of both. Leave one of them out, or "
+                "give each a folder.",
             )
 
 
