@@ -83,6 +83,13 @@ def test_a_query_over_a_file_loads_what_it_needs(tmp_path):
     assert len([name for name in modules if name.split(".")[0] == "funken"]) <= 350
 
 
+def test_the_help_loads_no_command():
+    modules = loaded('from funken.cli.main import main\nmain(["--help"], standalone_mode=False)')
+
+    assert not modules & (LARGE | {"rich", "starlette", "msgspec"})
+    assert len([name for name in modules if name.split(".")[0] == "funken"]) <= 8
+
+
 def test_pandas_is_known_to_arrow_once_a_program_imports_it():
     pytest.importorskip("pandas")
     program = """

@@ -9,8 +9,9 @@ every field of every row; a wrong one has no figure. Then jobs over few and over
 warms the process up, its JVM and its Python workers. Events per second are those of the longer jobs, from the submission of a
 job to its end; the steady figure is what the longer jobs have more, over what they need more, where that is enough to tell. Each
 kind of event has as many files, or partitions of a topic, as there are subtasks, and each of them one reader. Figures go to
-``benchmarks/results/nexmark-beside.json`` or ``nexmark-beside-kafka.json``, query by query; ``--resume`` leaves out what is
-there, of the same commit and numbers of events; after ``--minutes`` no query is begun; ``--docs`` puts figures into the guide.
+``benchmarks/results/nexmark-beside.json``, with ``-kafka`` and ``-sql`` in its name for those, query by query; ``--resume``
+leaves out what is there, of the same commit and numbers of events; after ``--minutes`` no query is begun; ``--docs`` puts
+figures into the guide.
 """
 
 from __future__ import annotations
@@ -208,7 +209,10 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # what runs ends with this process
     queries = sessions.chosen(args.query, QUERIES, "query", parser)
     systems = sessions.chosen(args.systems, SYSTEMS, "system", parser)
-    args.file = args.results / f"nexmark-{STEMS[args.source]}.json"
+    stem = STEMS[args.source] + (
+        "-sql" if any(SYSTEMS[name].sql and not SYSTEMS[name].flink for name in systems) else ""
+    )
+    args.file = args.results / f"nexmark-{stem}.json"
     end = time.monotonic() + 60 * args.minutes
     for name in {SYSTEMS[name].environment for name in systems} | {"duckdb"}:
         environments.build(name, print)
@@ -232,7 +236,7 @@ def main() -> None:
         for line in compared(document):
             print(line)
         if args.docs:
-            into_page(book.GUIDE, document, STEMS[args.source])
+            into_page(book.GUIDE, document, stem)
     sys.exit(failed)
 
 

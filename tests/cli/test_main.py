@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 import funken
 import funken.__main__
 from funken import config
+from funken.cli import main as command_line
 from funken.cli.main import main
 from funken.errors import JavaNotFound
 
@@ -29,6 +31,13 @@ def test_help_names_every_command():
 
     assert "Apache Flink's DataStream model in Python, on Apache Spark" in text
     assert all(f"\n  {command} " in text for command in COMMANDS)
+
+
+@pytest.mark.parametrize(("command", "line"), [(name, line) for name, (_, line) in command_line._COMMANDS.items()])
+def test_the_help_has_the_first_sentence_of_each_command(command, line):
+    found = main.get_command(click.Context(main), command)
+
+    assert found.get_short_help_str(limit=200) == line
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -91,3 +91,15 @@ def test_both_sides_of_a_query():
     query = "SELECT a || 'x' FROM t ORDER BY a ASC{{| NULLS FIRST}}, b {{DESC|{{x|ASC}}}}"
     assert rendered(query, 0) == "SELECT a || 'x' FROM t ORDER BY a ASC, b DESC"
     assert rendered(query, 1) == "SELECT a || 'x' FROM t ORDER BY a ASC NULLS FIRST, b ASC"
+
+
+def test_filters_that_are_pushed_onto_ranks_keep_them():
+    ranks = "SELECT id, k, v, RANK() OVER (PARTITION BY k ORDER BY v{{| NULLS FIRST}}) AS n FROM t"
+    case = Case(300092, 0)
+    case.queries = [
+        f"SELECT n, c FROM (SELECT n, COUNT(*) AS c FROM ({ranks}) AS x GROUP BY n) AS y WHERE n <= 2",
+        f"SELECT x.id, x.n, q.v FROM q JOIN ({ranks}) AS x ON q.id = x.id WHERE x.n <= 2",
+        f"SELECT id, n FROM (SELECT id, n FROM ({ranks}) AS x UNION ALL SELECT id, k FROM t) AS y WHERE n <= 2",
+    ]
+    case.count = len(case.queries)
+    assert case.differences() == []

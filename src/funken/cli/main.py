@@ -16,32 +16,57 @@ from funken import __version__, starting
 INTERRUPTED = 130
 
 _COMMANDS = {
-    "cancel": "funken.cli.jobs:cancel",
-    "checkpoint": "funken.cli.jobs:checkpoint",
-    "checkpoints": "funken.cli.jobs:checkpoints",
-    "completion": "funken.cli.about:completion",
-    "demo": "funken.demo.command:demo",
-    "doctor": "funken.cli.doctor:doctor",
-    "down": "funken.cli.warm:down",
-    "explain": "funken.cli.run:explain",
-    "history": "funken.cli.service:history",
-    "info": "funken.cli.jobs:info",
-    "list": "funken.cli.jobs:list_jobs",
-    "logs": "funken.cli.jobs:logs",
-    "metrics": "funken.cli.jobs:metrics",
-    "options": "funken.cli.about:options",
-    "rescale": "funken.cli.jobs:rescale",
-    "run": "funken.cli.run:run",
-    "savepoint": "funken.cli.jobs:savepoint",
-    "service": "funken.cli.service:service",
-    "sql": "funken.cli.sql:sql",
-    "state": "funken.cli.state:state",
-    "stop": "funken.cli.jobs:stop",
-    "stubs": "funken.cli.about:stubs",
-    "top": "funken.cli.top:top",
-    "up": "funken.cli.warm:up",
-    "version": "funken.cli.about:version",
+    "cancel": ("funken.cli.jobs:cancel", "Cancel a job; its state is not saved."),
+    "checkpoint": (
+        "funken.cli.jobs:checkpoint",
+        "Make a checkpoint of a job now, as an interval would; print its path.",
+    ),
+    "checkpoints": (
+        "funken.cli.jobs:checkpoints",
+        "List the newest checkpoints of a job, newest first; the driver knows up to 50.",
+    ),
+    "completion": ("funken.cli.about:completion", "Print the completion script for a shell."),
+    "demo": ("funken.demo.command:demo", "Count words in sliding event-time windows: 5 s long, every 1 s."),
+    "doctor": (
+        "funken.cli.doctor:doctor",
+        "Check this machine: Python, packages, extras, Java, disk, ports, a small run, and a cluster's parts.",
+    ),
+    "down": ("funken.cli.warm:down", "End the warm sessions of this user; a program that uses one fails."),
+    "explain": ("funken.cli.run:explain", "Print the plan of a job without running it."),
+    "history": (
+        "funken.cli.service:history",
+        "List the jobs that are over, newest first; with JOB, show how it ended.",
+    ),
+    "info": ("funken.cli.jobs:info", "Show a job: its vertices, how busy they are, and its newest failure."),
+    "list": ("funken.cli.jobs:list_jobs", "List the jobs of this user's processes, or of a driver."),
+    "logs": ("funken.cli.jobs:logs", "Print the logs of a job's tasks, and the fate of the job."),
+    "metrics": ("funken.cli.jobs:metrics", "Print the metrics of a job, one per line: name and value."),
+    "options": ("funken.cli.about:options", "List the options that -D and Configuration take."),
+    "rescale": (
+        "funken.cli.jobs:rescale",
+        "Resume a job with another parallelism, from a checkpoint that is taken now.",
+    ),
+    "run": ("funken.cli.run:run", "Run a job: a Python script that ends in execute()."),
+    "savepoint": (
+        "funken.cli.jobs:savepoint",
+        "Save the state of a job, which keeps running; print the savepoint's path.",
+    ),
+    "service": (
+        "funken.cli.service:service",
+        "Show all jobs of this user at one address: those that run in any process, and those that are over.",
+    ),
+    "sql": ("funken.cli.sql:sql", "Run statements of Flink's SQL: of a SCRIPT, of an option, or typed in."),
+    "state": ("funken.cli.state:state", "Look into a savepoint or checkpoint."),
+    "stop": ("funken.cli.jobs:stop", "Save the state of a job and end it; print the savepoint's path."),
+    "stubs": ("funken.cli.about:stubs", "Write stubs of pyflink, with Funken's types, for mypy, pyright and editors."),
+    "top": (
+        "funken.cli.top:top",
+        "Follow a job until it ends, or until Ctrl-C: rates, load, watermark and latency of each vertex.",
+    ),
+    "up": ("funken.cli.warm:up", "Start a Spark session that stays: later runs begin in it, and need not start Spark."),
+    "version": ("funken.cli.about:version", "Print the versions of Funken and of what it runs on."),
 }
+"""The function of each command, and its line in the help: to read it from the function takes half a second of imports."""
 
 
 class CommandGroup(click.Group):
@@ -55,7 +80,7 @@ class CommandGroup(click.Group):
         """Return a command; None if there is none of this name."""
         if cmd_name not in _COMMANDS:
             return None
-        module, _, name = _COMMANDS[cmd_name].partition(":")
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
         collects = gc.isenabled()
         gc.disable()  # modules make no garbage: looking for it takes a tenth of their time
         try:
@@ -64,6 +89,11 @@ class CommandGroup(click.Group):
             if collects:
                 gc.enable()
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, each with its line, and import none."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in sorted(_COMMANDS.items())])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; Ctrl-C ends each with 130."""

@@ -66,8 +66,6 @@ def test_what_show_create_table_writes_creates_the_same_table(env):
         ("a INT, b AS a, PRIMARY KEY (b) NOT ENFORCED", "'connector' = 'print'", "'b' is not a physical column"),
         ("a INT, WATERMARK FOR a AS a", "'connector' = 'print'", "must be of type TIMESTAMP"),
         ("a INT, WATERMARK FOR b AS b", "'connector' = 'print'", r"Available columns: \['a'\]"),
-        ("a INT, m INT METADATA FROM 'k'", "'connector' = 'values'", "Invalid metadata key 'k' .*has these: none"),
-        ("a INT, m INT METADATA", "'connector' = 'valuse'", "Did you mean 'values'"),
         ("a NONSENSE", "'connector' = 'print'", "NONSENSE"),
     ],
 )
@@ -75,6 +73,20 @@ def test_a_definition_that_contradicts_itself_is_refused(env, columns, options, 
     with pytest.raises(FunkenError, match=message):
         env.execute_sql(f"CREATE TABLE t ({columns}) WITH ({options})")
     assert env.list_tables() == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        ("a INT, m INT METADATA FROM 'k'", "'connector' = 'values'", "Invalid metadata key 'k' .*has these: none"),
+        ("a INT, m INT METADATA", "'connector' = 'valuse'", "Did you mean 'values'"),
+    ],
+)
+def test_the_connector_of_a_table_is_asked_when_the_table_is_used(env, columns, options, message):
+    env.execute_sql(f"CREATE TABLE t ({columns}) WITH ({options})")
+    for statement in ("SELECT a FROM t", "INSERT INTO t (a) VALUES (1)"):
+        with pytest.raises(FunkenError, match=message):
+            list(env.execute_sql(statement).collect())
 
 
 def test_like_takes_over_what_it_is_told_to(env):

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import Context
 from dataclasses import field, replace
-from html import escape
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from funken import config
@@ -24,6 +23,7 @@ from funken.config import Configuration
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.durations import in_words
+from funken.lazy import LoadedLater
 from funken.metrics.registry import merge, percentile
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.driver.diagnosis import LATE_RECORDS
@@ -34,7 +34,11 @@ from funken.timing.clock import SystemClock
 from funken.timing.instants import moment
 
 if TYPE_CHECKING:
+    import html
+
     from funken.api.jobs.client import JobClient
+else:
+    html = LoadedLater("html")  # 2 ms, and only notebooks need it
 
 
 # ---- The figures of running jobs that a display shows: rate, watermark, lag, late records, latency; the job
@@ -389,7 +393,7 @@ class BatchProgress:
         tables = [_html(list(self.rows()))]
         if any(each.supersteps for each in self.iterations):
             tables.append(_html(list(self.superstep_rows())))
-        return f"<b>{escape(self.name)}</b>: {self.seconds:.1f} s, {escape(self.facts())}" + "".join(tables)
+        return f"<b>{html.escape(self.name)}</b>: {self.seconds:.1f} s, {html.escape(self.facts())}" + "".join(tables)
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
@@ -399,8 +403,8 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
 
 def _html(rows: list[tuple[str, ...]]) -> str:
     header, *others = rows
-    lines = ["".join(f"<th>{escape(cell)}</th>" for cell in header)]
-    lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in others]
+    lines = ["".join(f"<th>{html.escape(cell)}</th>" for cell in header)]
+    lines += ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in others]
     return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
@@ -502,10 +506,10 @@ class JobProgress:
     __str__ = __repr__ = line
 
     def _repr_html_(self) -> str:
-        name, line = f"<b>{escape(self.name)}</b>", self.line().removeprefix(self.name)
+        name, line = f"<b>{html.escape(self.name)}</b>", self.line().removeprefix(self.name)
         if self.ending:
-            return f"{name}{escape(line)}"
-        link = "" if self.url is None else f' <a href="{escape(self.url)}" target="_blank">dashboard</a>'
+            return f"{name}{html.escape(line)}"
+        link = "" if self.url is None else f' <a href="{html.escape(self.url)}" target="_blank">dashboard</a>'
         return f"{name}{link}{_html(list(self.rows()))}"
 
 

@@ -66,7 +66,7 @@ from funken.table.rules.phases import in_mini_batches
 from funken.table.rules.properties import NO_KEYS, monotonic
 from funken.table.rules.pruning import pruned
 from funken.table.rules.pushdown import with_filters, with_limits
-from funken.table.rules.ranks import over, ranked
+from funken.table.rules.ranks import over, ranked, refuse_ranks
 from funken.table.rules.rewrites import Rewriter
 from funken.table.rules.sinks import sink
 from funken.table.types import LocalZonedTimestampType, TimestampType
@@ -423,6 +423,9 @@ _RULES: dict[type, Any] = {
 def optimize(sinks: Sequence[LogicalSink], config: Any, batch: bool = False) -> list[ExecSink]:
     """Return the optimized plans of sinks; common parts are one object in all of them."""
     rewriter, converter, settler = Rewriter(config.get_local_timezone()), Converter(config, batch), Settler()
+    if not batch:
+        for root in sinks:
+            refuse_ranks(root.input)
     relations = [rewriter.push(root.input) for root in sinks]
     if batch:
         ordered = JoinOrder(config)

@@ -13,11 +13,14 @@ from funken.table.logical import (
     AggregateCall,
     BoundKind,
     LogicalFilter,
+    LogicalNode,
     LogicalOver,
+    LogicalProject,
     OutputColumn,
     OverGroup,
     RelationType,
     TimeAttribute,
+    walk,
 )
 from funken.table.rules.building import (
     ALL,
@@ -32,7 +35,7 @@ from funken.table.rules.building import (
     refuse,
     with_time,
 )
-from funken.table.rules.conditions import conjunction, conjuncts
+from funken.table.rules.conditions import conjunction, conjuncts, substituted
 from funken.table.rules.properties import ordered_keys, windows_of
 from funken.table.types import DecimalType, DoubleType, LogicalType
 
@@ -87,21 +90,33 @@ def _uncast(node: Node) -> Node:
     return node.args[0] if isinstance(node, Call) and node.function == "CAST" else node
 
 
+def refuse_ranks(root: LogicalNode) -> None:
+    """Refuse the first rows by RANK or DENSE_RANK in a stream, if the query itself filters them: pushed filters change no OVER."""
+    for node in walk(root):
+        if not isinstance(node, LogicalFilter):
+            continue
+        conditions, below = conjuncts(node.condition), node.input
+        while isinstance(below, LogicalProject):
+            conditions = [substituted(each, below.expressions) for each in conditions]
+            below = below.input
+        if not isinstance(below, LogicalOver):
+            continue
+        calls = [call for group in below.groups for call in group.calls]
+        if len(calls) == 1 and calls[0].function in {"RANK", "DENSE_RANK"}:
+            if Bounds(conditions, len(below.input.row_type)).bounded:
+                refuse(f"{calls[0].function}() on streaming table is not supported currently")
+
+
 def ranked(converter: PlanConversion, node: LogicalFilter, over: LogicalOver) -> ExecNode | None:
     """Return the operator of a filter on the position of a row; ``None`` if it is another filter."""
     calls = [call for group in over.groups for call in group.calls]
-    functions = {call.function for call in calls}
-    if len(calls) != 1 or not functions & {"ROW_NUMBER", "RANK", "DENSE_RANK"}:
+    if len(calls) != 1 or calls[0].function != "ROW_NUMBER":
         return None
     below = converter.of(over.input)
     rank = len(below.row_type)
     bounds = Bounds(conjuncts(node.condition), rank)
     if not bounds.bounded:
         return None
-    if functions != {"ROW_NUMBER"}:
-        if converter.batch:
-            return None
-        refuse(f"{calls[0].function}() on streaming table is not supported currently")
     group = over.groups[0]
     column = OutputColumn(calls[0].name, calls[0].type)
     found = _windowed(below, group, bounds, column)
@@ -200,6 +215,11 @@ def _windowed(below: ExecNode, group: OverGroup, bounds: Bounds, column: OutputC
 def over(converter: PlanConversion, node: LogicalOver) -> ExecNode:
     """The windows of OVER, one operator per partition, order and frame."""
     found = converter.of(node.input)
+    if len(node.groups) > 1 and not converter.batch:
+        refuse(
+            "Over Agg: Unsupported use of OVER windows. All aggregates must be computed on the same window: give them the same "
+            "PARTITION BY, ORDER BY and frame, or compute one of them in a query around."
+        )
     for group in node.groups:
         below = found
         reduced, results = _reduced(below, group)

@@ -19,7 +19,7 @@ from funken.expr.ir import Call, InputRef, Literal, Node
 from funken.expr.rules import AggregateRule, InvalidCall
 from funken.expr.sql import values as literals
 from funken.expr.sql.functions import FUNCTIONS
-from funken.expr.sql.values import literal
+from funken.expr.sql.values import literal, null
 from funken.table.logical import BoundKind, FrameBound, LogicalNode, WindowProperty
 from funken.table.sql.dialect import DefaultArgument, TypeText
 from funken.table.sql.scopes import OuterRef, Scope, fail, identifiers
@@ -258,7 +258,9 @@ class ExpressionBinder:
     def condition(self, tree: Any, clause: str) -> Node:
         """An expression of BOOLEAN."""
         node = self.bind(tree)
-        if not isinstance(node.type, BooleanType | NullType):
+        if isinstance(node.type, NullType):
+            return null(BooleanType())
+        if not isinstance(node.type, BooleanType):
             remedy = ". A text is a value here: write col('n') > 1, or the condition without quotes"
             shown = f"{node.type}{remedy if isinstance(node, Literal) else ''}"
             fail(tree, f"{clause} clause must be a condition, but it is of type {shown}")
