@@ -609,13 +609,11 @@ class AggregatedTable:
         """Choose columns of the groups and of the results."""
         call = Expression(self._call._render, str(self._call)).alias("$row")
         rows, _, hidden, windows = self._grouped._rows(call, fields)
-        *_, last = rows._plan.row_type
-        names = self._call._names
-        before = rows.names[:-1]
+        *before, last = rows._plan.row_type
         if isinstance(last.type, RowType):
-            rows = rows._fields(rows, names)
+            rows = rows._fields(rows, self._call._names)
         else:
-            rows = rows.alias(*before, names[0] if names else "_c0")
+            rows = rows.alias(*(column.name for column in before), *(self._call._names or ("_c0",))[:1])
         return _without_hidden(rows, hidden, fields, windows)
 
 
