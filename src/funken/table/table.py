@@ -611,7 +611,10 @@ class AggregatedTable:
         rows, _, hidden, windows = self._grouped._rows(call, fields)
         *before, last = rows._plan.row_type
         if isinstance(last.type, RowType):
-            rows = rows._fields(rows, self._call._names)
+            given = self._call._names
+            taken = {column.name for column in before}
+            own = [field.name for field in last.type.fields[len(given) :]]
+            rows = rows._fields(rows, [*given, *(f"{name}_0" if name in taken else name for name in own)])
         else:
             rows = rows.alias(*(column.name for column in before), *(self._call._names or ("_c0",))[:1])
         return _without_hidden(rows, hidden, fields, windows)

@@ -191,6 +191,8 @@ def test_fields_of_an_aggregate_may_have_names_of_keys(tables):
     sums = udaf(Sums(), result_type="ROW<a BIGINT, b BIGINT>", name="sums")
 
     assert rows(table.group_by(A).aggregate(sums.alias("c", "d")).select(A, col("c"), col("d"))) == [(1, 2, 5)]
+    unnamed = table.group_by(A).aggregate(sums).select(col("*"))
+    assert (unnamed.names, rows(unnamed)) == (["a", "a_0", "b"], [(1, 2, 5)])
 
 
 @pytest.mark.parametrize("type_info", [Types.ROW, Types.TUPLE])
