@@ -862,6 +862,12 @@ def _field(binder: ExpressionBinder, tree: Any) -> Node:
     return binder.made(tree, "GET", [node], field=index)
 
 
+def _row(binder: ExpressionBinder, tree: Any) -> Node:
+    """A row of the Table API, which names its fields f0, f1 and so on."""
+    names = tuple(f"f{place}" for place in range(len(tree.expressions)))
+    return binder.made(tree, "ROW", [binder.bind(each) for each in tree.expressions], names=names)
+
+
 _BARE = {"CURRENT_DATABASE", "CURRENT_ROW_TIMESTAMP"}
 _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     "CAST": ExpressionBinder.cast,
@@ -875,6 +881,7 @@ _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     "DESCRIPTOR": ExpressionBinder.descriptor,
     "$PLUS": _plus,
     "$FIELD": _field,
+    "$ROW": _row,
     **dict.fromkeys(WINDOW_FUNCTIONS, ExpressionBinder.group_window),
 }
 _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {
