@@ -1,6 +1,6 @@
 """What windows, flat_map and functions over whole blocks gain by columns: the same program on and off by turns, in local mode.
 
-usage: windows_on_columns.py [--records N] [--rounds N] [--only NAME,NAME]
+usage: windows_on_columns.py [--records N] [--keys N] [--rounds N] [--only NAME,NAME] [--backend hashmap|rocksdb]
 
 Prints seconds of records by seconds of columns: least, median, most.
 """
@@ -19,6 +19,7 @@ from funken import (
     DataStream,
     DiscardingSink,
     EventTimeSessionWindows,
+    SlidingEventTimeWindows,
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
     WatermarkStrategy,
@@ -46,6 +47,14 @@ PROGRAMS: dict[str, Callable[[DataStream], DataStream]] = {
     "tumbling windows": lambda stream: (
         stream.key_by(lambda pair: pair[0]).window(TumblingEventTimeWindows.of(5000)).reduce(added)
     ),
+    "sliding windows": lambda stream: (
+        stream.key_by(lambda pair: pair[0]).window(SlidingEventTimeWindows.of(50_000, 10_000)).reduce(added)
+    ),
+    "lists": lambda stream: (
+        stream.key_by(lambda pair: pair[0])
+        .window(TumblingEventTimeWindows.of(5000))
+        .apply(lambda key, window, pairs: [(key, len(pairs))])
+    ),
     "window function": lambda stream: (
         stream.key_by(lambda pair: pair[0])
         .window(TumblingEventTimeWindows.of(2000))
@@ -67,11 +76,16 @@ PROGRAMS: dict[str, Callable[[DataStream], DataStream]] = {
 }
 
 
-def seconds(program: Callable[[DataStream], DataStream], columns: bool, records: int) -> float:
+def seconds(
+    program: Callable[[DataStream], DataStream], columns: bool, records: int, keys: int = 1000, backend: str = "hashmap"
+) -> float:
     """Run a program."""
-    env = StreamExecutionEnvironment.create_local_environment(1, Configuration({"pipeline.vectorized": columns}))
+    options = Configuration({"pipeline.vectorized": columns, "state.backend.type": backend})
+    env = StreamExecutionEnvironment.create_local_environment(1, options)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda pair, _: pair[1])
-    program(env.from_source(DataGeneratorSource(lambda i: (i % 1000, i), records), strategy)).sink_to(DiscardingSink())
+    program(env.from_source(DataGeneratorSource(lambda i: (i * 7919 % keys, i), records), strategy)).sink_to(
+        DiscardingSink()
+    )
     begin = time.perf_counter()
     env.execute()
     return time.perf_counter() - begin
@@ -83,12 +97,16 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=400_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help=f"some of {', '.join(PROGRAMS)}")
+    parser.add_argument("--keys", type=int, default=1000)
+    parser.add_argument("--backend", choices=["hashmap", "rocksdb"], default="hashmap")
     args = parser.parse_args()
+    rest = args.keys, args.backend
     wanted = [name.strip() for name in args.only.split(",") if name] or list(PROGRAMS)
     for name, program in ((name, PROGRAMS[name]) for name in wanted):
         seconds(program, True, 1000)
         ratios = sorted(
-            seconds(program, False, args.records) / seconds(program, True, args.records) for _ in range(args.rounds)
+            seconds(program, False, args.records, *rest) / seconds(program, True, args.records, *rest)
+            for _ in range(args.rounds)
         )
         print(f"{name:20} {ratios[0]:5.1f} {median(ratios):5.1f} {ratios[-1]:5.1f}", flush=True)
 

@@ -341,7 +341,7 @@ REASONS: tuple[tuple[str, str], ...] = (
         "It stands in the source of PyFlink's modules, and is no part of what they offer.",
         r"Wrapper$|:Internal\w+|:\w*TypeInfo$|:WINDOW_STATE_NAME|WindowOperationDescriptor|(read|write)_int$|:keyword$|add_version_doc"
         r"|VoidNamespaceSerializer|:void$|:typeinfo$|get_field$|convert_\w+$|ResultTypeQueryable|create_(hadoop|java|arrow|url)_\w+"
-        r"|is_local_deployment|long_to_int|mod_inverse|:java_utils$|to_jarray|to_\w*expression_jarray|(from|to)_arrow_type"
+        r"|is_local_deployment|:java_utils$|to_jarray|to_\w*expression_jarray|(from|to)_arrow_type"
         r"|tz_convert|converter$|(Aggregated|FlatAggregate)Table$|Delegat\w+|ImperativeAggregate|:(OverWindow|Session|Slide|Tumble)\w+"
         r"|\w+PlanReference$|BaseAPIStability|NO_RETRY_STRATEGY|:async_retry_strategies$|:(Atomic|Fractional|ZonedTimestamp|ListView"
         r"|MapView)\w*$|:Resolution$|:UserDefinedFunction$|:\w*TestCase$|:Tuple2$|:TestEnv$|EPOCH_ORDINAL|:exec_insert_table$"

@@ -1,10 +1,10 @@
 """The operator SDK: the imports of a custom operator, besides ``funken`` and ``funken.connectors``.
 
 A *spec* is a frozen dataclass with ``build()``, which makes the operator of one subtask, and perhaps ``coordinator(context)``.
+The class of an operator without arguments is its own spec; ``OperatorCall`` is one with arguments.
 ``stream.transform(name, spec)`` adds it to a program, ``OperatorHarness`` of ``funken.testing`` tests it; the page
 docs/guide/connectors.md explains both.
 
->>> from dataclasses import dataclass
 >>> from funken.testing import local
 >>> class EveryOther(Operator):
 ...     def open(self):
@@ -16,11 +16,7 @@ docs/guide/connectors.md explains both.
 ...         return self.seen
 ...     def restore(self, snapshot):
 ...         self.seen = snapshot
->>> @dataclass(frozen=True)
-... class Thinned:
-...     def build(self):
-...         return EveryOther()
->>> local([1, 2, 3, 4, 5]).transform("thinned", Thinned()).execute_and_collect(limit=3)
+>>> local([1, 2, 3, 4, 5]).transform("thinned", EveryOther).execute_and_collect(limit=3)
 [1, 3, 5]
 
 A function of the program is a ``UserFunction`` in an operator: ``open(context)`` gives it its runtime context and its operator
@@ -34,7 +30,7 @@ also one of a version whose classes were in other modules.
 
 from funken.api.functions import check_result
 from funken.io.shapes import load_state
-from funken.operators.base import Operator, OperatorContext, OperatorSpec, Output, Timestamps, Values
+from funken.operators.base import Operator, OperatorCall, OperatorContext, OperatorSpec, Output, Timestamps, Values
 from funken.operators.coordinators import OperatorCoordinator, OperatorCoordinatorContext
 from funken.operators.masks import BlockPredicates
 from funken.operators.process.keyed_operator import KeyedOperator
@@ -48,6 +44,7 @@ __all__ = [
     "BlockPredicates",
     "KeyedOperator",
     "Operator",
+    "OperatorCall",
     "OperatorContext",
     "OperatorCoordinator",
     "OperatorCoordinatorContext",

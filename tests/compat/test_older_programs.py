@@ -139,6 +139,7 @@ BAD = {
     "a negative watermark interval": lambda env: env.get_config().set_auto_watermark_interval(-1),
     "a negative buffer timeout": lambda env: env.set_buffer_timeout(-2),
     "no subtasks": lambda env: env.set_parallelism(0),
+    "a negative disorder": lambda env: WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(-1)),
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from funken import Row
+from funken.errors import InvalidProgram
 
 pytestmark = pytest.mark.spark
 
@@ -100,6 +101,17 @@ def test_subtasks_that_saw_other_types_give_one_frame(mode, env):
     back = env.from_collection(records).rebalance().map(lambda record: record).set_parallelism(2).to_spark()
 
     assert rows_of(back.select("i", "price", "note")) == [(each["i"], each["price"], each["note"]) for each in records]
+
+
+@pytest.mark.ways("local")
+def test_a_column_whose_types_have_none_in_common_is_named(mode, env):
+    records = [{"i": number, "n": number if number % 2 else str(number)} for number in range(4)]
+    apart = env.from_collection(records).partition_custom(
+        lambda key, width: key % width, lambda record: record["i"] % 2
+    )
+
+    with pytest.raises(InvalidProgram, match=r"column 'n' has the types (string and int64|int64 and string) .*Convert"):
+        apart.map(lambda record: record).set_parallelism(2).to_spark()
 
 
 @pytest.mark.ways("local")

@@ -31,6 +31,8 @@ from funken import (
     WatermarkStrategy,
     WindowedStream,
 )
+from funken.cep import CEP, Pattern
+from funken.connectors import SimpleStringSchema
 from funken.testing import local
 
 
@@ -169,3 +171,19 @@ def sources_and_sinks(env: StreamExecutionEnvironment, words: DataStream[str], s
     strategy: WatermarkStrategy[Sale] = WatermarkStrategy.for_monotonous_timestamps()
     numbers.assign_timestamps_and_watermarks(strategy)  # type: ignore[arg-type]
     local(5)  # type: ignore[arg-type]
+
+
+def short_ways_to_read(env: StreamExecutionEnvironment) -> None:
+    env.read_json("sales", Sale).map(lambda sale: sale.cost)  # type: ignore[attr-defined]
+    env.read_csv("sales", Sale).map(half)  # type: ignore[arg-type]
+    prices: DataStream[str] = env.read_parquet("sales")  # type: ignore[assignment]
+    env.read_kafka("sales", "localhost:9092").map(half)  # type: ignore[arg-type]
+    env.read_kafka("sales", "localhost:9092", SimpleStringSchema()).map(half)  # type: ignore[arg-type]
+    prices.key_by(len).sum("price", 1)  # type: ignore[call-arg]
+
+
+def patterns(sales: DataStream[Sale]) -> None:
+    found = CEP.pattern(sales, Pattern.begin("sale"))
+    lengths = found.select(len)
+    lengths.map(str.upper)  # type: ignore[arg-type]
+    found.flat_select(lambda match: [str(match)]).map(half)  # type: ignore[arg-type]

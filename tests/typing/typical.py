@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple, assert_type
 
 import funken.dataframe as frames
@@ -29,6 +31,7 @@ from funken import (
     ProcessWindowFunction,
     ReduceFunction,
     ReducingStateDescriptor,
+    Row,
     RuntimeContext,
     SlidingEventTimeWindows,
     StreamExecutionEnvironment,
@@ -38,6 +41,9 @@ from funken import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
+from funken.cep import CEP, Pattern
+from funken.connectors import DeserializationSchema, SimpleStringSchema
+from funken.connectors.schemas import Document
 from funken.state.handles import ListState, MapState, ReducingState, ValueState
 from funken.table import EnvironmentSettings, Table, TableEnvironment, col
 from funken.table.expression import Expression
@@ -455,3 +461,58 @@ def tables_and_frames() -> None:
     assert_type(frame["n"], Expression)
     assert_type(frame[["item"]], frames.DataFrame)
     assert_type(frame.filter(frame["n"] > 1).group_by("item").agg(total=frame["n"].sum), frames.DataFrame)
+
+
+# ---- Short ways to read, and patterns
+
+
+@program
+def read_files_of_a_record_type() -> None:
+    env = environment()
+    with TemporaryDirectory() as folder:
+        Path(folder, "a.csv").write_text("sensor,degrees\na,20.5\n")
+        Path(folder, "a.json").write_text('{"sensor": "a", "degrees": 20.5}\n')
+        for stream in (env.read_csv(f"{folder}/*.csv", Reading), env.read_json(f"{folder}/*.json", Reading)):
+            assert_type(stream, DataStream[Reading])
+            assert_type(stream.map(lambda reading: reading.degrees), DataStream[float])
+            assert stream.execute_and_collect(limit=1) == [Reading("a", 20.5)]
+
+
+@program
+def read_files_without_a_record_type() -> None:
+    env = environment()
+    with TemporaryDirectory() as folder:
+        Path(folder, "a.csv").write_text("sensor,degrees\na,20.5\n")
+        Path(folder, "a.json").write_text('{"sensor": "a", "degrees": 20.5}\n')
+        rows, documents = env.read_csv(f"{folder}/*.csv"), env.read_json(f"{folder}/*.json")
+        assert_type(rows, DataStream[Row])
+        assert_type(documents, DataStream[Document])
+        assert_type(env.read_parquet(folder), DataStream[Document])
+        assert_type(documents.map(lambda document: len(document) + 1), DataStream[int])
+        assert_type(documents.key_by(lambda document: str(document["sensor"])), KeyedStream[Document, str])
+        assert rows.execute_and_collect(limit=1) == [Row(sensor="a", degrees=20.5)]
+
+
+class Lengths(DeserializationSchema[int]):
+    def deserialize(self, message: bytes) -> int:
+        return len(message)
+
+
+@program
+def read_topics() -> None:
+    env = environment()
+    assert_type(env.read_kafka("orders", "localhost:9092"), DataStream[Document])
+    assert_type(env.read_kafka("orders", "localhost:9092", SimpleStringSchema()), DataStream[str])
+    lengths = env.read_kafka("orders", "localhost:9092", Lengths(), group_id="billing")
+    assert_type(lengths, DataStream[int])
+    assert_type(lengths.map(lambda length: length / 2), DataStream[float])
+
+
+@program
+def select_matches() -> None:
+    twice = Pattern.begin("low").where(lambda n: n < 3).next("high").where(lambda n: n > 5)
+    found = CEP.pattern(local([1, 9, 2, 8]), twice).in_processing_time()
+    sizes = found.select(lambda match: len(match) + 1)
+    assert_type(sizes, DataStream[int])
+    assert_type(found.flat_select(lambda match: [f"{name}!" for name in match]), DataStream[str])
+    assert sizes.execute_and_collect(limit=2) == [3, 3]

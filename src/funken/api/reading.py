@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from funken.errors import InvalidProgram
 from funken.types.callables import T
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from funken.connectors.files.file_format import FileFormat
     from funken.connectors.files.source import FileSource
     from funken.connectors.kafka.enumerator import KafkaOffsetsInitializer
-    from funken.connectors.schemas import DeserializationSchema
+    from funken.connectors.schemas import DeserializationSchema, Document
     from funken.io.durations import DurationLike
     from funken.timing.watermarks import WatermarkStrategy
     from funken.types.info import TypeInformation
+    from funken.types.row import Row
 
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A file, a folder, a pattern, or several of these."""
@@ -55,8 +56,18 @@ class ReadShortcuts:
         text = StreamFormat.text_line_format(charset_name)
         return self._read_files("read_text_file()", path, text, watch, None)
 
+    @overload
     def read_json(
-        self, path: Paths, record_type: type[T] | TypeInformation | None = None, *,
+        self, path: Paths, record_type: type[T] | TypeInformation[T], *,
+        watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[T] | None = None,
+    ) -> DataStream[T]: ...  # fmt: skip
+    @overload
+    def read_json(
+        self, path: Paths, record_type: None = None, *,
+        watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[Document] | None = None,
+    ) -> DataStream[Document]: ...  # fmt: skip
+    def read_json(
+        self, path: Paths, record_type: type[T] | TypeInformation[T] | None = None, *,
         watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[T] | None = None,
     ) -> DataStream[T]:  # fmt: skip
         r"""Read JSON lines: dicts, or records of a dataclass or another ``record_type``.
@@ -77,8 +88,18 @@ class ReadShortcuts:
 
         return self._read_files("read_json()", path, LineFormat(JsonSchema(record_type)), watch, watermark_strategy)
 
+    @overload
     def read_csv(
-        self, path: Paths, record_type: type[T] | TypeInformation | None = None, *, header: bool = True, delimiter: str = ",",
+        self, path: Paths, record_type: type[T] | TypeInformation[T], *, header: bool = True, delimiter: str = ",",
+        watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[T] | None = None,
+    ) -> DataStream[T]: ...  # fmt: skip
+    @overload
+    def read_csv(
+        self, path: Paths, record_type: None = None, *, header: bool = True, delimiter: str = ",",
+        watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[Row] | None = None,
+    ) -> DataStream[Row]: ...  # fmt: skip
+    def read_csv(
+        self, path: Paths, record_type: type[T] | TypeInformation[T] | None = None, *, header: bool = True, delimiter: str = ",",
         watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[T] | None = None,
     ) -> DataStream[T]:  # fmt: skip
         r"""Read delimited text: rows with the types that the first 1,000 lines show, or records of a ``record_type``.
@@ -105,8 +126,18 @@ class ReadShortcuts:
             found = CsvReaderFormat.for_schema(CsvSchema(record_type, delimiter), header)
         return self._read_files("read_csv()", path, found, watch, watermark_strategy)
 
+    @overload
     def read_parquet(
-        self, path: Paths, record_type: type[T] | TypeInformation | None = None, *, fields: Iterable[str] | None = None,
+        self, path: Paths, record_type: type[T] | TypeInformation[T], *, fields: Iterable[str] | None = None,
+        watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[T] | None = None,
+    ) -> DataStream[T]: ...  # fmt: skip
+    @overload
+    def read_parquet(
+        self, path: Paths, record_type: None = None, *, fields: Iterable[str] | None = None,
+        watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[Document] | None = None,
+    ) -> DataStream[Document]: ...  # fmt: skip
+    def read_parquet(
+        self, path: Paths, record_type: type[T] | TypeInformation[T] | None = None, *, fields: Iterable[str] | None = None,
         watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[T] | None = None,
     ) -> DataStream[T]:  # fmt: skip
         """Read Parquet files: dicts (of ``fields`` only), or records of a ``record_type``.
@@ -126,8 +157,20 @@ class ReadShortcuts:
         parquet = ParquetFormat(record_type, None if fields is None else tuple(fields))
         return self._read_files("read_parquet()", path, parquet, watch, watermark_strategy)
 
+    @overload
     def read_kafka(
-        self, topics: str | Iterable[str], bootstrap_servers: str, schema: DeserializationSchema | None = None, *,
+        self, topics: str | Iterable[str], bootstrap_servers: str, schema: None = None, *,
+        group_id: str | None = None, starting_offsets: str | KafkaOffsetsInitializer = "earliest", bounded: bool = False,
+        properties: Mapping[str, str] | None = None, watermark_strategy: WatermarkStrategy[Document] | None = None,
+    ) -> DataStream[Document]: ...  # fmt: skip
+    @overload
+    def read_kafka(
+        self, topics: str | Iterable[str], bootstrap_servers: str, schema: DeserializationSchema[T], *,
+        group_id: str | None = None, starting_offsets: str | KafkaOffsetsInitializer = "earliest", bounded: bool = False,
+        properties: Mapping[str, str] | None = None, watermark_strategy: WatermarkStrategy[T] | None = None,
+    ) -> DataStream[T]: ...  # fmt: skip
+    def read_kafka(
+        self, topics: str | Iterable[str], bootstrap_servers: str, schema: DeserializationSchema[T] | None = None, *,
         group_id: str | None = None, starting_offsets: str | KafkaOffsetsInitializer = "earliest", bounded: bool = False,
         properties: Mapping[str, str] | None = None, watermark_strategy: WatermarkStrategy[T] | None = None,
     ) -> DataStream[T]:  # fmt: skip

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from funken.errors import InvalidProgram, MalformedPattern
 from funken.io.durations import DurationLike, duration_ms
@@ -362,6 +362,21 @@ def both(left: Condition, right: Condition) -> Condition:
     return right if left == ALWAYS else left if right == ALWAYS else And(left, right)
 
 
+class _Filter(Protocol):
+    def filter(self, event: Any, /) -> Any: ...
+
+
+GivenCondition: TypeAlias = (
+    Callable[[Any], Any]
+    | Callable[[Any, ConditionContext], Any]
+    | _Filter
+    | SimpleCondition
+    | IterativeCondition
+    | Condition
+)
+"""Anything that a program gives as a condition."""
+
+
 def as_condition(given: Any, pattern: str) -> Condition:
     """Turn a program's condition into an expression; raise ``InvalidProgram`` for other objects."""
     if isinstance(given, Condition):
@@ -634,13 +649,13 @@ class Pattern:
 
     # -- conditions ---------------------------------------------------------------------------------------------------
 
-    def where(self, condition: Any) -> Pattern:
+    def where(self, condition: GivenCondition) -> Pattern:
         """Take only events for which this holds, as well as the conditions before."""
         part = self._no_group("where()")
         added = as_condition(condition, part.name)
         return self._last(condition=both(part.condition, added) if part.condition else added)
 
-    def or_(self, condition: Any) -> Pattern:
+    def or_(self, condition: GivenCondition) -> Pattern:
         """Take also events for which this holds, instead of all conditions before."""
         part = self._no_group("or_()")
         added = as_condition(condition, part.name)
@@ -650,7 +665,7 @@ class Pattern:
         """Take only events of this class, as well as the conditions before."""
         return self.where(Test(_InstanceOf(cls), iterative=False))
 
-    def until(self, condition: Any) -> Pattern:
+    def until(self, condition: GivenCondition) -> Pattern:
         """End the loop before the first event for which this holds."""
         part = self.parts[-1]
         self._check(part.loop, "until() is only applicable to looping states: after one_or_more() or times_or_more()")

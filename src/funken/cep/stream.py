@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
 
 from funken import DataStream, InvalidProgram, KeyedBroadcastProcessFunction, KeyedStream, MapStateDescriptor, OutputTag
 from funken.cep.nfa import NEVER, Match, Nfa, NfaState, compile_pattern
@@ -28,6 +28,17 @@ from funken.cep.pattern import OpenedConditions, Pattern
 from funken.config import MAX_PARTIAL_MATCHES
 from funken.ids import MAX_WATERMARK
 from funken.sdk import OperatorSpec, check_methods, check_several, copied_block
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class _Select(Protocol[R_co]):
+    def select(self, match: Match, /) -> R_co: ...
+
+
+class _FlatSelect(Protocol[R_co]):
+    def flat_select(self, match: Match, /) -> Iterable[R_co]: ...
 
 
 class PatternStream:
@@ -65,6 +76,10 @@ class PatternStream:
     def _spec(self, function: PatternProcessFunction, settings: Settings) -> OperatorSpec:
         return MatchPattern(function, self._pattern, settings)
 
+    @overload
+    def select(self, function: Callable[[Match], R] | _Select[R], /) -> DataStream[R]: ...
+    @overload
+    def select(self, tag: OutputTag, timeout: Any, select: Callable[[Match], R] | _Select[R], /) -> DataStream[R]: ...
     def select(self, *functions: Any) -> DataStream:
         """Emit one record per match: ``select(select)``, or ``select(tag, timeout, select)``.
 
@@ -73,6 +88,12 @@ class PatternStream:
         """
         return self.process(_selecting("select", functions))
 
+    @overload
+    def flat_select(self, function: Callable[[Match], Iterable[R]] | _FlatSelect[R], /) -> DataStream[R]: ...
+    @overload
+    def flat_select(
+        self, tag: OutputTag, timeout: Any, flat_select: Callable[[Match], Iterable[R]] | _FlatSelect[R], /
+    ) -> DataStream[R]: ...
     def flat_select(self, *functions: Any) -> DataStream:
         """Emit any number of records per match; as ``select``, but the functions return iterables."""
         return self.process(_selecting("flat_select", functions))

@@ -524,28 +524,15 @@ class StaticSplits(SplitEnumerator):
 
 
 class ListedSplits(StaticSplits):
-    """Splits that are listed when the job starts; define ``list_splits``, which finds its source in ``source``.
+    """The splits that a source lists when the job starts."""
 
-    >>> class Tables(ListedSplits):
-    ...     def list_splits(self):
-    ...         return ["orders", "prices"]
-    >>> tables = Tables(parallelism=1)
-    >>> tables.start()
-    >>> tables.next_splits(subtask=0)
-    ['orders', 'prices']
-    """
-
-    def __init__(self, parallelism: int, source: Any = None) -> None:
+    def __init__(self, source: Source, parallelism: int) -> None:
         super().__init__((), parallelism)
-        self.source = source
-
-    def list_splits(self) -> Sequence[Any]:
-        """Look at the source's data, and return its splits; raise ``SourceNotReadable``."""
-        raise NotImplementedError
+        self._source = source
 
     def start(self) -> None:
         """List the splits."""
-        self.share(self.list_splits())
+        self.share(self._source.list_splits())
 
 
 class DiscoveredSplits(SplitEnumerator):
@@ -621,8 +608,8 @@ class Source(Generic[T_co]):
     ... class Countdown(Source):
     ...     start: int
     ...     max_parallelism = 1
-    ...     def enumerator(self, parallelism):
-    ...         return StaticSplits([self.start], parallelism)
+    ...     def list_splits(self):
+    ...         return [self.start]
     ...     def reader(self, context):
     ...         return CountdownReader()
     >>> from funken import StreamExecutionEnvironment
@@ -675,9 +662,16 @@ class Source(Generic[T_co]):
         """
         raise NotVectorizable(f"{type(self).__name__} produces no columns")
 
-    def enumerator(self, parallelism: int) -> SplitEnumerator:
-        """Make the enumerator, on the driver."""
+    def list_splits(self) -> Sequence[Any]:
+        """Look at the data when the job starts, and return the splits; raise ``SourceNotReadable``.
+
+        Splits that are found later, or depend on the parallelism, need an ``enumerator`` instead.
+        """
         raise NotImplementedError
+
+    def enumerator(self, parallelism: int) -> SplitEnumerator:
+        """Make the enumerator, on the driver; by default, one for the splits of ``list_splits``."""
+        return ListedSplits(self, parallelism)
 
     def reader(self, context: ConnectorContext) -> SourceReader:
         """Make a reader, in a task."""

@@ -371,11 +371,6 @@ class StagedBodiesWriter(StagedWriter):
         super().__init__(context)
         self._sink = sink
 
-    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
-        """Keep a block."""
-        self.staged += values
-        self.count_sent(len(values))
-
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Return the random part and the bodies."""
         bodies = [

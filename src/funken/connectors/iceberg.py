@@ -20,12 +20,10 @@ from funken.connectors.base import (
     Batch,
     CommitterContext,
     ConnectorContext,
-    ListedSplits,
     NeedSplits,
     QueuedReader,
     Source,
     SourceReader,
-    SplitEnumerator,
     Wait,
 )
 from funken.connectors.formats.arrow_columns import schema_of_file
@@ -131,38 +129,27 @@ class IcebergSource(Source):
         except (SourceNotReadable, ValueError):
             raise NotVectorizable("the table cannot be inspected") from None
 
-    def enumerator(self, parallelism: int) -> SplitEnumerator:
-        """Make the enumerator, which plans the scan."""
-        return IcebergEnumerator(parallelism, self)
-
-    def reader(self, context: ConnectorContext) -> SourceReader:
-        """Make a reader of data files."""
-        return IcebergReader(self, context)
-
-
-class IcebergEnumerator(ListedSplits):
-    """Hands out the files of a snapshot."""
-
-    source: IcebergSource
-
     def list_splits(self) -> Sequence[IcebergSplit]:
         """Plan the scan."""
-        source = self.source
-        table, scan = source.scan(source.snapshot_id)
-        snapshot = source.snapshot_id or getattr(table.current_snapshot(), "snapshot_id", None)
+        table, scan = self.scan(self.snapshot_id)
+        snapshot = self.snapshot_id or getattr(table.current_snapshot(), "snapshot_id", None)
         if snapshot is None:
             return ()  # nothing was ever written
         if table.snapshot_by_id(snapshot) is None:
             raise SourceNotReadable(
-                f"Iceberg table {source.table!r} has no snapshot {snapshot}; was it expired? Read another one."
+                f"Iceberg table {self.table!r} has no snapshot {snapshot}; was it expired? Read another one."
             )
         try:
             files = [task.file.file_path for task in scan.plan_files()]
         except ValueError as error:
             raise SourceNotReadable(
-                f"Iceberg table {source.table!r} cannot be read: {error}; correct the columns."
+                f"Iceberg table {self.table!r} cannot be read: {error}; correct the columns."
             ) from error
-        return [IcebergSplit(path, snapshot, row_filter=source.row_filter) for path in sorted(files)]
+        return [IcebergSplit(path, snapshot, row_filter=self.row_filter) for path in sorted(files)]
+
+    def reader(self, context: ConnectorContext) -> SourceReader:
+        """Make a reader of data files."""
+        return IcebergReader(self, context)
 
 
 class IcebergReader(QueuedReader):

@@ -19,7 +19,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from funken.connectors.base import Batch, ConnectorContext, ListedSplits, Service, Source, SplitEnumerator
+from funken.connectors.base import Batch, ConnectorContext, Service, Source
 from funken.connectors.formats.record_types import as_document
 from funken.connectors.reading import PolledReader, SplitRecords
 from funken.connectors.sink import DeliveryGuarantee, Sink, SinkWriter
@@ -197,9 +197,73 @@ class MongoSource(Source[Any]):
             raise InvalidConfiguration(f"MongoSource: fields is {self.fields!r}; pass a list of names.")
         object.__setattr__(self, "fields", tuple(self.fields))
 
-    def enumerator(self, parallelism: int) -> SplitEnumerator:
-        """Make the enumerator, which cuts the collection."""
-        return MongoPartitions(parallelism, self)
+    def list_splits(self) -> Sequence[MongoSplit]:
+        """Look at the collection; return its ranges."""
+        with self.server.reached(f"the collection {self.collection!r}", SourceNotReadable) as client:
+            return self._cut(client)
+
+    def _cut(self, client: Any) -> list[MongoSplit]:
+        database = client[self.database]
+        collection = database.get_collection(self.collection, codec_options())
+        kinds = [kind for kind in _TYPES if collection.find_one({"_id": {"$type": kind}}, {"_id": 1})]
+        strange = collection.find_one({"_id": {"$not": {"$type": list(_TYPES)}}}, {"_id": 1})
+        if strange is not None:
+            raise SourceNotReadable(
+                f"the collection {self.collection!r} has an _id of a type that cannot be compared: {strange['_id']!r}; remove "
+                "the document."
+            )
+        if not kinds and self.collection not in database.list_collection_names():
+            raise SourceNotReadable(
+                f"{self.server!r} has no collection {self.collection!r} in database {self.database!r}; create it, or "
+                "correct its name."
+            )
+        count = 1
+        if kinds and self.partition_strategy is not PartitionStrategy.SINGLE:
+            size = database.command("collStats", self.collection).get("size", 0)
+            count = max(1, math.ceil(size / self.partition_size))
+        splits: list[MongoSplit] = []
+        for kind in kinds:
+            bounds = [None, *self._bounds(collection, kind, count), None]
+            for lower, upper in pairwise(bounds):
+                splits.append(MongoSplit(str(len(splits)), kind, lower, upper))
+        return splits
+
+    def _bounds(self, collection: Any, kind: str, count: int) -> list[Any]:
+        """Return the bounds of the ranges by a strategy, without the first."""
+        if count == 1:
+            return []
+        strategy = self.partition_strategy
+        if strategy is not PartitionStrategy.PAGINATION:
+            try:
+                return self._sampled(collection, kind, count)
+            except pymongo("pymongo.errors").OperationFailure as error:
+                is_unknown = error.code == _NO_STAGE or "$sample" in str(error)
+                if strategy is not PartitionStrategy.DEFAULT or not is_unknown:
+                    raise
+        return self._counted(collection, kind, count)
+
+    def _sampled(self, collection: Any, kind: str, count: int) -> list[Any]:
+        stages = [
+            {"$match": {"_id": {"$type": kind}}}, {"$sample": {"size": count * self.samples_per_partition}},
+            {"$project": {"_id": 1}}, {"$sort": {"_id": 1}},
+        ]  # fmt: skip
+        drawn = [document["_id"] for document in collection.aggregate(stages, allowDiskUse=True)]
+        drawn = [one for one, before in zip(drawn, [None, *drawn], strict=False) if one != before]
+        step = self.samples_per_partition
+        return drawn[step::step]
+
+    def _counted(self, collection: Any, kind: str, count: int) -> list[Any]:
+        there = collection.count_documents({"_id": {"$type": kind}})
+        step = max(1, math.ceil(there / count))
+        found: list[Any] = []
+        while len(found) < count - 1:
+            condition = MongoSplit("", kind, lower=found[-1] if found else None).condition()
+            page = collection.find({"_id": condition}, {"_id": 1}).sort("_id", 1).skip(step).limit(1)
+            following = [document["_id"] for document in page]
+            if not following:
+                break
+            found += following
+        return found
 
     def reader(self, context: ConnectorContext) -> MongoReader:
         """Make a reader."""
@@ -242,81 +306,6 @@ class MongoSplit:
         elif self.lower is not None:
             found["$gte"] = self.lower
         return found if self.upper is None else {**found, "$lt": self.upper}
-
-
-class MongoPartitions(ListedSplits):
-    """Cuts a collection when the job starts."""
-
-    source: MongoSource
-
-    def list_splits(self) -> Sequence[MongoSplit]:
-        """Look at the collection; return its ranges."""
-        source = self.source
-        with source.server.reached(f"the collection {source.collection!r}", SourceNotReadable) as client:
-            return self._cut(client)
-
-    def _cut(self, client: Any) -> list[MongoSplit]:
-        source, database = self.source, client[self.source.database]
-        collection = database.get_collection(source.collection, codec_options())
-        kinds = [kind for kind in _TYPES if collection.find_one({"_id": {"$type": kind}}, {"_id": 1})]
-        strange = collection.find_one({"_id": {"$not": {"$type": list(_TYPES)}}}, {"_id": 1})
-        if strange is not None:
-            raise SourceNotReadable(
-                f"the collection {source.collection!r} has an _id of a type that cannot be compared: {strange['_id']!r}; remove "
-                "the document."
-            )
-        if not kinds and source.collection not in database.list_collection_names():
-            raise SourceNotReadable(
-                f"{source.server!r} has no collection {source.collection!r} in database {source.database!r}; create it, or "
-                "correct its name."
-            )
-        count = 1
-        if kinds and source.partition_strategy is not PartitionStrategy.SINGLE:
-            size = database.command("collStats", source.collection).get("size", 0)
-            count = max(1, math.ceil(size / source.partition_size))
-        splits: list[MongoSplit] = []
-        for kind in kinds:
-            bounds = [None, *self._bounds(collection, kind, count), None]
-            for lower, upper in pairwise(bounds):
-                splits.append(MongoSplit(str(len(splits)), kind, lower, upper))
-        return splits
-
-    def _bounds(self, collection: Any, kind: str, count: int) -> list[Any]:
-        """Return the bounds of the ranges by a strategy, without the first."""
-        if count == 1:
-            return []
-        strategy = self.source.partition_strategy
-        if strategy is not PartitionStrategy.PAGINATION:
-            try:
-                return self._sampled(collection, kind, count)
-            except pymongo("pymongo.errors").OperationFailure as error:
-                is_unknown = error.code == _NO_STAGE or "$sample" in str(error)
-                if strategy is not PartitionStrategy.DEFAULT or not is_unknown:
-                    raise
-        return self._counted(collection, kind, count)
-
-    def _sampled(self, collection: Any, kind: str, count: int) -> list[Any]:
-        stages = [
-            {"$match": {"_id": {"$type": kind}}}, {"$sample": {"size": count * self.source.samples_per_partition}},
-            {"$project": {"_id": 1}}, {"$sort": {"_id": 1}},
-        ]  # fmt: skip
-        drawn = [document["_id"] for document in collection.aggregate(stages, allowDiskUse=True)]
-        drawn = [one for one, before in zip(drawn, [None, *drawn], strict=False) if one != before]
-        step = self.source.samples_per_partition
-        return drawn[step::step]
-
-    def _counted(self, collection: Any, kind: str, count: int) -> list[Any]:
-        there = collection.count_documents({"_id": {"$type": kind}})
-        step = max(1, math.ceil(there / count))
-        found: list[Any] = []
-        while len(found) < count - 1:
-            condition = MongoSplit("", kind, lower=found[-1] if found else None).condition()
-            page = collection.find({"_id": condition}, {"_id": 1}).sort("_id", 1).skip(step).limit(1)
-            following = [document["_id"] for document in page]
-            if not following:
-                break
-            found += following
-        return found
 
 
 class MongoReader(PolledReader):
@@ -591,7 +580,6 @@ class MongoWriter(SinkWriter):
 
 
 __all__ = [
-    "MongoPartitions",
     "MongoReader",
     "MongoServer",
     "MongoSink",

@@ -20,10 +20,8 @@ from funken.connectors.base import (
     Boundedness,
     CommitterContext,
     ConnectorContext,
-    ListedSplits,
     Service,
     Source,
-    SplitEnumerator,
 )
 from funken.connectors.reading import PolledReader, SplitRecords
 from funken.connectors.sink import (
@@ -344,9 +342,36 @@ class RedisStreamSource(Source[RedisMessage]):
         """The boundedness of the source."""
         return Boundedness.BOUNDED if self.bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
-    def enumerator(self, parallelism: int) -> SplitEnumerator:
-        """Make the enumerator; it looks at the streams when it starts."""
-        return RedisEnumerator(parallelism, self)
+    def list_splits(self) -> Sequence[RedisStreamSplit]:
+        """Look at each stream."""
+        connection = self.server.connect("funken check")
+        try:
+            return [self._found(connection, stream) for stream in self.streams]
+        finally:
+            connection.close()
+
+    def _found(self, connection: Any, stream: str) -> RedisStreamSplit:
+        try:
+            last = _BEGINNING
+            read: int | None = 0
+            added: int | None = 0
+            if connection.exists(stream):
+                info = connection.xinfo_stream(stream)
+                last, added = info["last-generated-id"].decode(), info.get("entries-added")
+                read = None if added is None else added - info["length"]
+            elif not self.may_be_missing:
+                raise SourceNotReadable(
+                    f"the stream {stream!r} is not there at {self.server.shown}; correct its name, add an entry, or pass "
+                    "may_be_missing=True."
+                )
+        except self.server.errors as error:
+            raise SourceNotReadable(
+                f"the stream {stream!r} at {self.server.shown} cannot be read: {self.server.problem(error)}"
+            ) from error
+        begins = {"earliest": (_BEGINNING, read), "latest": (last, added)}
+        begin, before = begins.get(self.start, (self.start, None))
+        split = RedisStreamSplit(stream, begin, read=before)
+        return replace(split, until=last) if self.bounded else split
 
     def reader(self, context: ConnectorContext) -> RedisStreamReader:
         """Make a reader."""
@@ -381,45 +406,6 @@ def message_of(stream: str, entry: tuple[bytes, dict[bytes, bytes]], encoding: s
                 "Read bytes with encoding=None, and decode them in a function."
             ) from error
     return RedisMessage(stream, number, found)
-
-
-class RedisEnumerator(ListedSplits):
-    """Splits with the ids that the streams have at the start of the job."""
-
-    source: RedisStreamSource
-
-    def list_splits(self) -> Sequence[RedisStreamSplit]:
-        """Look at each stream."""
-        source = self.source
-        connection = source.server.connect("funken check")
-        try:
-            return [self._found(connection, stream) for stream in source.streams]
-        finally:
-            connection.close()
-
-    def _found(self, connection: Any, stream: str) -> RedisStreamSplit:
-        source = self.source
-        try:
-            last = _BEGINNING
-            read: int | None = 0
-            added: int | None = 0
-            if connection.exists(stream):
-                info = connection.xinfo_stream(stream)
-                last, added = info["last-generated-id"].decode(), info.get("entries-added")
-                read = None if added is None else added - info["length"]
-            elif not source.may_be_missing:
-                raise SourceNotReadable(
-                    f"the stream {stream!r} is not there at {source.server.shown}; correct its name, add an entry, or pass "
-                    "may_be_missing=True."
-                )
-        except source.server.errors as error:
-            raise SourceNotReadable(
-                f"the stream {stream!r} at {source.server.shown} cannot be read: {source.server.problem(error)}"
-            ) from error
-        begins = {"earliest": (_BEGINNING, read), "latest": (last, added)}
-        begin, before = begins.get(source.start, (source.start, None))
-        split = RedisStreamSplit(stream, begin, read=before)
-        return replace(split, until=last) if source.bounded else split
 
 
 # ---- Redis as a sink: each record becomes one command or several.
@@ -525,8 +511,13 @@ class RedisSink(Sink):
 
     def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""
-        exactly_once = self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
-        return StagedCommandsWriter(self, context) if exactly_once else RedisWriter(self, context)
+        if self.guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+            return RedisWriter(self, context)
+
+        def commands_of(values: list[Any]) -> list[Command]:
+            return [command for value in values for command in self.commands(value, context.operator)]
+
+        return StagedWriter(context, commands_of, lambda commands: sum(map(_bytes_of_command, commands)))
 
     def committer(self, context: CommitterContext) -> Committer | None:
         """Make the committer of an exactly-once sink."""
@@ -564,20 +555,6 @@ class RedisWriter(SinkWriter):
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-
-class StagedCommandsWriter(StagedWriter):
-    """Keeps the commands of a checkpoint, and returns them as the committable."""
-
-    def __init__(self, sink: RedisSink, context: ConnectorContext) -> None:
-        super().__init__(context)
-        self._sink = sink
-
-    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
-        """Keep the commands of a block."""
-        commands = [command for value in values for command in self._sink.commands(value, self.context.operator)]
-        self.staged += commands
-        self.count_sent(len(values), sum(map(_bytes_of_command, commands)))
 
 
 class RedisCommitter(MarkingCommitter):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter, itemgetter
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from funken import extras
 from funken.columnar.block import Block
@@ -17,12 +17,16 @@ from funken.columnar.expressions import NotVectorizable
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, ValueDoesNotFit
 from funken.expr.types import Type
+from funken.types.callables import Generic, OUT_co
 from funken.types.row import Row
 
 _TEXTS = "funken.connectors.formats.texts"  # is built upon this module
 
+Document: TypeAlias = dict[str, Any]
+"""A JSON document, or another record whose fields no type declares."""
 
-class DeserializationSchema:
+
+class DeserializationSchema(Generic[OUT_co]):
     """A schema that makes records of messages; subclass it and define ``deserialize``.
 
     Messages are bytes. Those of ``KafkaRecordDeserializationSchema`` and ``RMQDeserializationSchema`` have keys, headers and
@@ -48,7 +52,7 @@ class DeserializationSchema:
     never_waits: ClassVar[bool] = False
     """True if a message is read without waiting, for a registry say; it is declared together with ``deserialize``."""
 
-    def deserialize(self, message: bytes) -> Any:
+    def deserialize(self, message: bytes) -> OUT_co | None:
         """Return the record of a message; ``None`` drops the message."""
         raise NotImplementedError
 
@@ -200,7 +204,7 @@ def check_schema(schema: Any, base: type[S], user: str) -> S:
 
 
 @dataclass(frozen=True)
-class SimpleStringSchema(SerializationSchema, DeserializationSchema):
+class SimpleStringSchema(SerializationSchema, DeserializationSchema[str]):
     r"""Text in a charset, both ways (PyFlink's ``SimpleStringSchema``); bytes that are no text become U+FFFD.
 
     >>> schema = SimpleStringSchema("ISO-8859-1")
@@ -258,7 +262,7 @@ def bytes_of(value: Any) -> bytes:
 
 
 @dataclass(frozen=True)
-class ByteArraySchema(SerializationSchema, DeserializationSchema):
+class ByteArraySchema(SerializationSchema, DeserializationSchema[bytes]):
     """Bytes as they are, both ways (PyFlink's ``ByteArraySchema``).
 
     >>> ByteArraySchema().serialize(bytearray(b"to")), ByteArraySchema().deserialize_block([b"be"])

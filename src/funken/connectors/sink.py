@@ -170,21 +170,29 @@ def parts(items: Iterable[T], most: int, room: int, size_of: Callable[[T], int])
 class StagedWriter(SinkWriter):
     """Keeps the output until the checkpoint, whose committable it is: rows, commands, the bodies of requests.
 
-    Define ``write``, which adds to ``staged``.
+    ``items_of`` makes the output for some records, ``size_of`` returns its number of bytes.
 
-    >>> class Rows(StagedWriter):
-    ...     def write(self, values, timestamps, now):
-    ...         self.staged += values
-    ...         self.count_sent(len(values))
-    >>> rows = Rows()
-    >>> rows.write(["tea", "jam"], None, now=0)
-    >>> rows.prepare_commit(1, end_of_input=False), rows.prepare_commit(2, end_of_input=True)
-    ([['tea', 'jam']], [])
+    >>> writer = StagedWriter(items_of=lambda values: [value.encode() for value in values])
+    >>> writer.write(["tea", "jam"], None, now=0)
+    >>> writer.prepare_commit(1, end_of_input=False), writer.prepare_commit(2, end_of_input=True)
+    ([[b'tea', b'jam']], [])
     """
 
-    def __init__(self, context: ConnectorContext | None = None) -> None:
+    def __init__(
+        self,
+        context: ConnectorContext | None = None,
+        items_of: Callable[[list[Any]], list[Any]] = list,
+        size_of: Callable[[list[Any]], int] = lambda items: 0,
+    ) -> None:
         super().__init__(context)
+        self._items_of, self._size_of = items_of, size_of
         self.staged: list[Any] = []
+
+    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
+        """Keep the output for a block."""
+        items = self._items_of(values)
+        self.staged += items
+        self.count_sent(len(values), self._size_of(items))
 
     def prepare_commit(self, checkpoint_id: int | None, end_of_input: bool) -> list[Any]:
         """Return the staged items; nothing if there is none."""

@@ -175,11 +175,11 @@ class GraphFunction:
 
 
 class SuperstepCall:
-    """An operator's function that calls a function of the user, which knows the superstep."""
+    """An operator's function: ``call`` gets a function of the user, which knows the superstep, and the operator's arguments."""
 
-    def __init__(self, function: Any, arity: int = 0) -> None:
+    def __init__(self, function: Any, call: Callable[..., Any]) -> None:
         self.function = function
-        self.arity = arity
+        self.join = self.co_group = self.reduce = partial(call, function)
 
     def open(self, context: DataSetRuntimeContext) -> None:
         """Set the context of the user's function; begin a superstep."""
@@ -387,17 +387,15 @@ def _entry_of(messages: list[Any], entry: Iterable[Any]) -> Any:
     return found
 
 
-class _Compute(SuperstepCall):
-    def join(self, called: Any, adjacent: Any) -> Iterator[Any]:
-        """Call the user's function for one vertex; yield its new entry, and its messages."""
-        function: ComputeFunction = self.function
-        vertex_id, value, inward, outward, messages = called
-        function._begin(adjacent[1], adjacent[2], (inward, outward))
-        function._changed = []
-        function.compute(GraphVertex(vertex_id, value), messages)
-        for new in function._changed:
-            yield vertex_id, (new, inward, outward), _VERTEX
-        yield from function._sent
+def _compute(function: ComputeFunction, called: Any, adjacent: Any) -> Iterator[Any]:
+    """Call the user's function for one vertex; yield its new entry, and its messages."""
+    vertex_id, value, inward, outward, messages = called
+    function._begin(adjacent[1], adjacent[2], (inward, outward))
+    function._changed = []
+    function.compute(GraphVertex(vertex_id, value), messages)
+    for new in function._changed:
+        yield vertex_id, (new, inward, outward), _VERTEX
+    yield from function._sent
 
 
 def _combined(combine: Callable[[list[Any]], Any], messages: Iterable[Any]) -> Iterator[Any]:
@@ -420,7 +418,7 @@ def vertex_centric(
     delivered = iteration.get_workset().co_group(iteration.get_solution_set()).where(0).equal_to(0).using(_inbox)
     inbox: DataSet = delivered.with_forwarded_fields_first("f0").name(f"{options.name or 'graph iteration'}: messages")
     joined = inbox.join(neighbors(adjacent), JoinHint.REPARTITION_HASH_SECOND).where(0).equal_to(0)
-    calls = options._finish("compute", joined.using(_Compute(compute)), count_of(graph, options))
+    calls = options._finish("compute", joined.using(SuperstepCall(compute, _compute)), count_of(graph, options))
     delta = calls.filter(lambda made: made[2] == _VERTEX).map(lambda made: (made[0], *made[1]))
     messages = calls.filter(lambda made: made[2] == _MESSAGE).map(lambda made: made[:2])
     if combiner is not None:
@@ -476,26 +474,22 @@ class GatherFunction(GraphFunction):
         self._changed = [value]
 
 
-class _Scatter(SuperstepCall):
-    def join(self, active: Any, adjacent: Any) -> Iterator[Any]:
-        """Call the user's function for one vertex; yield its messages."""
-        function: ScatterFunction = self.function
-        vertex_id, value, inward, outward = active
-        function._begin(adjacent[1], adjacent[2], (inward, outward))
-        function.send_messages(GraphVertex(vertex_id, value))
-        yield from ((target, message) for target, message, _ in function._sent)
+def _scatter(function: ScatterFunction, active: Any, adjacent: Any) -> Iterator[Any]:
+    """Call the user's function for one vertex; yield its messages."""
+    vertex_id, value, inward, outward = active
+    function._begin(adjacent[1], adjacent[2], (inward, outward))
+    function.send_messages(GraphVertex(vertex_id, value))
+    yield from ((target, message) for target, message, _ in function._sent)
 
 
-class _Gather(SuperstepCall):
-    def co_group(self, received: Iterable[Any], entry: Iterable[Any]) -> Iterator[Any]:
-        """Call the user's function for one vertex; yield its new entry, if it has one."""
-        function: GatherFunction = self.function
-        messages = list(received)
-        vertex_id, value, inward, outward = _entry_of(messages, entry)
-        function._degrees, function._changed = (inward, outward), []
-        function.update_vertex(GraphVertex(vertex_id, value), [message for _, message in messages])
-        for new in function._changed:
-            yield vertex_id, new, inward, outward
+def _gather(function: GatherFunction, received: Iterable[Any], entry: Iterable[Any]) -> Iterator[Any]:
+    """Call the user's function for one vertex; yield its new entry, if it has one."""
+    messages = list(received)
+    vertex_id, value, inward, outward = _entry_of(messages, entry)
+    function._degrees, function._changed = (inward, outward), []
+    function.update_vertex(GraphVertex(vertex_id, value), [message for _, message in messages])
+    for new in function._changed:
+        yield vertex_id, new, inward, outward
 
 
 def scatter_gather(
@@ -510,8 +504,8 @@ def scatter_gather(
     iteration = solution.iterate_delta(solution, maximum, 0)
     options._register(iteration)
     active = iteration.get_workset().join(neighbors(adjacent), JoinHint.REPARTITION_HASH_SECOND).where(0).equal_to(0)
-    messages = options._finish("scatter", active.using(_Scatter(scatter)), count)
-    updated = messages.co_group(iteration.get_solution_set()).where(0).equal_to(0).using(_Gather(gather))
+    messages = options._finish("scatter", active.using(SuperstepCall(scatter, _scatter)), count)
+    updated = messages.co_group(iteration.get_solution_set()).where(0).equal_to(0).using(SuperstepCall(gather, _gather))
     delta = options._finish("gather", updated.with_forwarded_fields_first("f0"), count)
     return values(iteration.close_with(delta, delta))
 
@@ -588,31 +582,27 @@ class ApplyFunction(GraphFunction):
         self._changed = [value]
 
 
-class _GatherNeighbor(SuperstepCall):
-    def join(self, active: Any, edge: Any) -> Iterator[Any]:
-        """Yield an active vertex's partial value for its neighbour."""
-        gather = self.function.gather if isinstance(self.function, NeighborGatherFunction) else self.function
-        yield edge[1], gather(Neighbor(active[1], edge[2]))
+def _gather_neighbor(function: Any, active: Any, edge: Any) -> Iterator[Any]:
+    """Yield an active vertex's partial value for its neighbour."""
+    gather = function.gather if isinstance(function, NeighborGatherFunction) else function
+    yield edge[1], gather(Neighbor(active[1], edge[2]))
 
 
-class _Sum(SuperstepCall):
-    def reduce(self, one: Any, other: Any) -> Any:
-        """Put two partial values for the same vertex together."""
-        add = self.function.sum if isinstance(self.function, SumFunction) else self.function
-        return one[0], add(one[1], other[1])
+def _sum(function: Any, one: Any, other: Any) -> Any:
+    """Put two partial values for the same vertex together."""
+    add = function.sum if isinstance(function, SumFunction) else function
+    return one[0], add(one[1], other[1])
 
 
-class _Apply(SuperstepCall):
-    def join(self, summed: Any, entry: Any) -> Iterator[Any]:
-        """Yield the new entry of a vertex, if it has one."""
-        if entry is None:
-            return  # an edge to a vertex that is not there
-        function: ApplyFunction = self.function
-        vertex_id, value, inward, outward = entry
-        function._degrees, function._changed = (inward, outward), []
-        function.apply(summed[1], value)
-        for new in function._changed:
-            yield vertex_id, new, inward, outward
+def _apply(function: ApplyFunction, summed: Any, entry: Any) -> Iterator[Any]:
+    """Yield the new entry of a vertex, if it has one."""
+    if entry is None:
+        return  # an edge to a vertex that is not there
+    vertex_id, value, inward, outward = entry
+    function._degrees, function._changed = (inward, outward), []
+    function.apply(summed[1], value)
+    for new in function._changed:
+        yield vertex_id, new, inward, outward
 
 
 def gather_sum_apply(
@@ -632,9 +622,9 @@ def gather_sum_apply(
     options._register(iteration)
     travelled = graph.get_edges().flat_map(partial(_travelled, options.direction))
     active = iteration.get_workset().join(travelled, JoinHint.REPARTITION_HASH_SECOND).where(0).equal_to(0)
-    gathered = options._finish("gather", active.using(_GatherNeighbor(gather)), count)
-    summed = options._finish("sum", gathered.group_by(0).reduce(_Sum(sum_)), count)
-    applied = summed.join(iteration.get_solution_set()).where(0).equal_to(0).using(_Apply(apply))
+    gathered = options._finish("gather", active.using(SuperstepCall(gather, _gather_neighbor)), count)
+    summed = options._finish("sum", gathered.group_by(0).reduce(SuperstepCall(sum_, _sum)), count)
+    applied = summed.join(iteration.get_solution_set()).where(0).equal_to(0).using(SuperstepCall(apply, _apply))
     delta = options._finish("apply", applied, count)
     return values(iteration.close_with(delta, delta))
 

@@ -8,6 +8,7 @@ what scikit-learn does to arrays with them (``transform``, ``predict``) is then 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -356,16 +357,10 @@ def make_pipeline(*steps: Any) -> EstimatorPipeline:
     return EstimatorPipeline(pipeline.make_pipeline(*steps).steps)
 
 
-class Draw(OfTask):
-    """Puts each record into the test set or not, by a generator of its task: the same in every run over the same partitions."""
-
-    def __init__(self, share: float, seed: int, test: bool) -> None:
-        self._share, self._seed, self._test = share, seed, test
-
-    def map_partition(self, values: Iterable[Any]) -> Iterable[Any]:
-        """Keep those of one set."""
-        draw, share, test = np.random.default_rng([self._seed, self._task]).random, self._share, self._test
-        return (value for value in values if (draw() < share) is test)
+def _drawn(share: float, seed: int, test: bool, task: int, values: Iterable[Any]) -> Iterable[Any]:
+    """Return the records of the test set, or the others, by a generator of the task: the same in every run over a partition."""
+    draw = np.random.default_rng([seed, task]).random
+    return (value for value in values if (draw() < share) is test)
 
 
 def train_test_split(*data: Any, test_size: float = 0.25, random_state: int | None = None, **given: Any) -> list[Any]:
@@ -394,7 +389,7 @@ def train_test_split(*data: Any, test_size: float = 0.25, random_state: int | No
         raise InvalidProgram("train_test_split() cannot split a stream. Use filter() on its records.")
     if not isinstance(whole, DataSet):
         return list(whole.randomSplit([1 - test_size, test_size], seed))
-    return [whole.map_partition(Draw(test_size, seed, test)) for test in (False, True)]
+    return [whole.map_partition(OfTask(partial(_drawn, test_size, seed, test))) for test in (False, True)]
 
 
 # ---- What a model has learned, by feature.

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import reduce
+from functools import partial, reduce
 from itertools import islice
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -692,7 +692,7 @@ def with_column(frame: Any, name: str, kind: str, model: Any, method: str, field
 # ---- ``BlockSet``: blocks of a ``DataSet``, whatever they were made of, and what is done to all of them in one
 # pass.
 #
-# PartialResult results are merged in the order of the tasks, so that a repeated run gives the same bits.
+# Partial results are merged in the order of the tasks, so that a repeated run gives the same bits.
 
 
 S = TypeVar("S")
@@ -757,7 +757,7 @@ class BlockSet:
         layout = asked.resolve(first[0], demands.caller)
         if features is None and demands.total is None and isinstance(first[0], dict | list | tuple):
             demands = replace(demands, names=len(first[0]) if layout.features is not None else None)
-        cut = Cut(layout, layout.demands(first[0], demands))
+        cut = BlocksOfTask(partial(_cut, layout, layout.demands(first[0], demands)))
         return BlockSet(data.map_partition(cut), layout.features, y is not None)
 
     @staticmethod
@@ -787,7 +787,7 @@ class BlockSet:
 
     def aggregate(self, local: Callable[[FeatureBlock], S], merge: Callable[[S, S], S]) -> S:
         """Return the merged results of ``local`` for all blocks: first in each task, then over the tasks."""
-        parts = self.data_set.map_partition(PartialResult(local, merge)).collect()
+        parts = self.data_set.map_partition(OfTask(partial(_merged, local, merge))).collect()
         if not parts:
             raise InvalidProgram("fit(): the data has no record. Give one or more.")
         found: S = reduce(merge, (value for _, value in sorted(parts, key=lambda part: part[0])))
@@ -799,43 +799,42 @@ class BlockSet:
         return concatenated(parts)
 
 
-class Cut(MapPartitionFunction):
-    """Makes blocks of the records of a partition."""
-
-    block_records = 4  # each has thousands of rows
-
-    def __init__(self, layout: FieldLayout, demands: Demands) -> None:
-        self._layout, self._demands = layout, demands
-
-    def map_partition(self, values: Iterable[Any]) -> Iterator[FeatureBlock]:
-        """Cut."""
-        return blocks_of(values, self._layout, self._demands)
-
-
 class OfTask(MapPartitionFunction):
-    """A function of a partition that knows its task."""
+    """Calls a function with the number of the task and the records of its partition."""
 
-    _task: int
+    def __init__(self, call: Callable[[int, Iterable[Any]], Iterable[Any]]) -> None:
+        self._call = call
 
     def open(self, runtime_context: Any) -> None:
         """Find the task."""
         self._task = runtime_context.get_index_of_this_subtask()
 
+    def map_partition(self, values: Iterable[Any]) -> Iterable[Any]:
+        """Call the function."""
+        return self._call(self._task, values)
 
-class PartialResult(OfTask):
-    """Merges a function's results for the blocks of a task."""
 
-    def __init__(self, local: Callable[[FeatureBlock], Any], merge: Callable[[Any, Any], Any]) -> None:
-        self._local, self._merge = local, merge
+class BlocksOfTask(OfTask):
+    """A function that makes blocks of thousands of rows."""
 
-    def map_partition(self, values: Iterable[FeatureBlock]) -> Iterator[Any]:
-        """Yield the task and its result; nothing if it has no block."""
-        found = None
-        for block in values:
-            part = self._local(block)
-            found = part if found is None else self._merge(found, part)
-        if found is not None:
-            yield self._task, found
+    block_records = 4
+
+
+def _cut(layout: FieldLayout, demands: Demands, task: int, values: Iterable[Any]) -> Iterator[FeatureBlock]:
+    """Make blocks of the records of a partition."""
+    return blocks_of(values, layout, demands)
+
+
+def _merged(
+    local: Callable[[FeatureBlock], Any], merge: Callable[[Any, Any], Any], task: int, values: Iterable[FeatureBlock]
+) -> Iterator[Any]:
+    """Yield the task and a function's results for its blocks, merged; nothing if it has no block."""
+    found = None
+    for block in values:
+        part = local(block)
+        found = part if found is None else merge(found, part)
+    if found is not None:
+        yield task, found
 
 
 def concatenated(blocks: list[FeatureBlock]) -> FeatureBlock:

@@ -14,16 +14,13 @@ from funken.errors import InvalidProgram
 from funken.ml.data import OfTask
 
 
-class SumPairs(OfTask):
-    """Adds up the sums of a partition for metrics of regressions."""
-
-    def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
-        """Yield the task, and rows, mean and squares of the truth, and sums of errors."""
-        pairs = np.array(list(values), dtype=np.float64).reshape(-1, 2)
-        if len(pairs):
-            true, off = pairs[:, 0], pairs[:, 0] - pairs[:, 1]
-            spread = float(((true - true.mean()) ** 2).sum())
-            yield self._task, len(pairs), float(true.mean()), spread, float((off**2).sum()), float(np.abs(off).sum())
+def _sums_of_pairs(task: int, values: Iterable[Any]) -> Iterator[Any]:
+    """Yield the task, and rows, mean and squares of the truth, and sums of errors."""
+    pairs = np.array(list(values), dtype=np.float64).reshape(-1, 2)
+    if len(pairs):
+        true, off = pairs[:, 0], pairs[:, 0] - pairs[:, 1]
+        spread = float(((true - true.mean()) ** 2).sum())
+        yield task, len(pairs), float(true.mean()), spread, float((off**2).sum()), float(np.abs(off).sum())
 
 
 def _counted(pairs: DataSet) -> Counter[Any]:
@@ -195,7 +192,7 @@ class BinaryClassificationEvaluator:
 def _sums(pairs: DataSet) -> tuple[int, float, float, float]:
     """Return rows, squared deviations of the truth, squared and absolute errors; merged in the order of the tasks."""
     n, mean, spread, squared, absolute = 0, 0.0, 0.0, 0.0, 0.0
-    for _, rows, own, deviations, errors, sizes in sorted(pairs.map_partition(SumPairs()).collect()):
+    for _, rows, own, deviations, errors, sizes in sorted(pairs.map_partition(OfTask(_sums_of_pairs)).collect()):
         spread += deviations + (own - mean) ** 2 * n * rows / (n + rows)
         mean += (own - mean) * rows / (n + rows)
         n, squared, absolute = n + rows, squared + errors, absolute + sizes

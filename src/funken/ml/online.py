@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -28,7 +27,7 @@ from funken import (
 )
 from funken.errors import InvalidProgram
 from funken.ml.data import Demands, FieldLayout, FieldName, block_of
-from funken.sdk import Operator, Timestamps, Values, load_state
+from funken.sdk import Operator, OperatorCall, Timestamps, Values, load_state
 
 # ---- The operators of online learning: what learns, what predicts with the newest version, what evaluates.
 #
@@ -88,8 +87,8 @@ class Evaluation(NamedTuple):
 class LearnOperator(Operator):
     """Learns, and emits a version after every ``every`` batches, and the last one when the input ends."""
 
-    def __init__(self, kernel: Kernel, batch: int, every: int) -> None:
-        self._kernel, self._batch, self._every = kernel, batch, every
+    def __init__(self, kernel: bytes, batch: int, every: int) -> None:
+        self._kernel, self._batch, self._every = pickle.loads(kernel), batch, every
         self._waiting: list[Any] = []
         self._version = self._records = self._emitted = 0
 
@@ -148,8 +147,9 @@ def pickled(state: Any, kernel: Any) -> bytes:
 class EvaluateOperator(Operator):
     """Predicts each record before it learns it, and emits the metric after every ``every`` records and at the end."""
 
-    def __init__(self, kernel: Kernel, metric: Any, label: Any, batch: int, every: int) -> None:
-        self._kernel, self._metric, self._label, self._batch, self._every = kernel, metric, label, batch, every
+    def __init__(self, kernel: bytes, metric: bytes, label: Any, batch: int, every: int) -> None:
+        self._kernel, self._metric = pickle.loads(kernel), pickle.loads(metric)
+        self._label, self._batch, self._every = label, batch, every
         self._waiting: list[Any] = []
         self._records = 0
 
@@ -185,36 +185,6 @@ class EvaluateOperator(Operator):
     def restore(self, snapshot: Any) -> None:
         """Go on."""
         self._kernel, self._metric, self._waiting, self._records = load_state(snapshot)
-
-
-@dataclass(frozen=True)
-class LearnSpec:
-    """Makes operators that learn."""
-
-    kernel: bytes
-    batch: int
-    every: int
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return LearnOperator(pickle.loads(self.kernel), self.batch, self.every)
-
-
-@dataclass(frozen=True)
-class EvaluateSpec:
-    """Makes operators that evaluate."""
-
-    kernel: bytes
-    metric: bytes
-    label: Any
-    batch: int
-    every: int
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return EvaluateOperator(
-            pickle.loads(self.kernel), pickle.loads(self.metric), self.label, self.batch, self.every
-        )
 
 
 NEWEST: MapStateDescriptor[str, ModelVersion] = MapStateDescriptor("newest model")
@@ -284,7 +254,7 @@ class OnlineLearner(BaseEstimator):
 
         One task learns, record by record in the order in which they come.
         """
-        spec = LearnSpec(self._begin(every), self.batch_size, every)
+        spec = OperatorCall(LearnOperator, (self._begin(every), self.batch_size, every))
         return stream.transform("learn", spec).force_non_parallel()
 
     def predict(self, stream: DataStream[Any], versions: DataStream[ModelVersion]) -> DataStream[Prediction]:
@@ -301,7 +271,7 @@ class OnlineLearner(BaseEstimator):
             raise InvalidProgram(f"{type(self).__name__}: evaluate() needs labels. Name the field: label=...")
         kernel = self._begin(every)
         measured = pickled(metric, metric)
-        spec = EvaluateSpec(kernel, measured, LabelOf(self.label), self.batch_size, every)
+        spec = OperatorCall(EvaluateOperator, (kernel, measured, LabelOf(self.label), self.batch_size, every))
         return stream.transform("evaluate", spec).force_non_parallel()
 
     def predict_and_learn(self, keyed: KeyedStream[Any, Any]) -> DataStream[Prediction]:

@@ -189,6 +189,28 @@ class OperatorSpec(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class OperatorCall:
+    """A spec of a class and its arguments: each subtask makes its operator with them.
+
+    >>> from funken.testing import local
+    >>> class Every(Operator):
+    ...     def __init__(self, step):
+    ...         self.step = step
+    ...     def process(self, values, timestamps):
+    ...         self.output.emit(values[:: self.step], timestamps and timestamps[:: self.step])
+    >>> local([1, 2, 3, 4]).transform("every third", OperatorCall(Every, (3,))).execute_and_collect(limit=3)
+    [1, 4]
+    """
+
+    operator: Callable[..., Operator]
+    arguments: tuple[Any, ...] = ()
+
+    def build(self) -> Operator:
+        """Make the operator."""
+        return self.operator(*self.arguments)
+
+
 # ---- Output tags: what a function yields together with a value for a side output.
 
 

@@ -229,22 +229,11 @@ _LOGICS: dict[ResultKind, type[UserFunctionOperator]] = {
 }
 
 
-@dataclass(frozen=True)
-class MapBlock:
-    """The kernel: a list of records in, a list of records out; the convenience for code that works on many at once.
+class MapBlockLogic(UserFunctionOperator):
+    """Calls the function with the whole block: a list of records in, a list of records out.
 
     Timestamps are kept if the lists have the same length, and dropped otherwise.
     """
-
-    function: UserFunction
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return MapBlockLogic(self.function)
-
-
-class MapBlockLogic(UserFunctionOperator):
-    """Calls the function with the whole block."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Hand the block over (a copy: the function may change it)."""

@@ -128,7 +128,8 @@ class StreamGraph:
             if node.uid is not None:
                 if node.uid in seen:
                     raise InvalidProgram(
-                        f"uid {node.uid!r} is used by {seen[node.uid]!r} and {node.name!r}; a uid names one operator."
+                        f"uid {node.uid!r} is used by {seen[node.uid]!r} and {node.name!r}; a uid names one operator. Give "
+                        "one of them another uid()."
                     )
                 seen[node.uid] = node.name
                 ids[node.id] = node.uid

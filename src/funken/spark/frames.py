@@ -59,25 +59,32 @@ def frame_of_files(paths: Sequence[str], schema: Any, given: Any = None) -> Data
     """
     if schema is None:
         schema = _common_schema(paths)
-    if schema is not None and any(_is_foreign(each.type) for each in schema):
+    if any(_is_foreign(each.type) for each in schema):
         return _with_foreign_columns(paths, schema, given)
-    reader = session(given).read
-    reader = reader.option("mergeSchema", "true") if schema is None else reader.schema(from_arrow_schema(schema))
-    return reader.parquet(*map(_uri, paths))
+    return session(given).read.schema(from_arrow_schema(schema)).parquet(*map(_uri, paths))
 
 
-def _common_schema(paths: Sequence[str]) -> pa.Schema | None:
-    """Return the columns of all files; ``None`` if their types have none in common, about which Spark says more."""
-    schemas = []
+def _common_schema(paths: Sequence[str]) -> pa.Schema:
+    """Return the columns of all files; raises ``InvalidProgram`` for a column whose types have none in common."""
+    columns: dict[str, pa.Field] = {}
     for path in paths:
         files, base = locate(path)
         for found in files.find(base):
             with files.open(found.path) as file:
-                schemas.append(parquet_file(file).schema_arrow.remove_metadata())
+                schema = parquet_file(file).schema_arrow.remove_metadata()
+            for field in schema:
+                columns[field.name] = _common_field(columns.get(field.name, field), field)
+    return pa.schema(list(columns.values()))
+
+
+def _common_field(field: pa.Field, other: pa.Field) -> pa.Field:
     try:
-        return pa.unify_schemas(schemas, promote_options="permissive")
+        return pa.unify_schemas([pa.schema([field]), pa.schema([other])], promote_options="permissive").field(0)
     except pa.ArrowException:
-        return None
+        raise InvalidProgram(
+            f"to_spark(): column {field.name!r} has the types {field.type} and {other.type} in different records, and a "
+            "column has one type. Convert the values with map() before, or give the schema."
+        ) from None
 
 
 def _is_foreign(kind: pa.DataType) -> bool:

@@ -72,6 +72,10 @@ class FileSnapshotBackend(Protocol):
         """Return a snapshot of all tables, by the type and lifetime of each state; ``None`` if there are none."""
         ...
 
+    def cached_entries(self, size: int) -> int:
+        """Return how many entries of so many bytes may be in memory besides the tables, which share that memory."""
+        ...
+
 
 def slots_of(table: Table) -> Iterable[Slot]:
     """Return the slots of a table, which may be changed meanwhile.

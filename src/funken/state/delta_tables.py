@@ -255,6 +255,10 @@ class ExtendedDeltaTable(KeyedDeltaTable):
         super().__init__(save, revive)
         self._elsewhere = elsewhere
 
+    def is_empty(self) -> bool:
+        """Return True if all entries are elsewhere."""
+        return not (self.delta or self.base)
+
     def take_out(self, key: Any) -> tuple[bool, bool]:
         """Forget an entry that is elsewhere from now on; return whether it is new since the last snapshot, and in one."""
         new, saved = key in self.delta, key in self.base

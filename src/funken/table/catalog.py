@@ -154,7 +154,6 @@ class CatalogView:
     columns: tuple[TableColumn, ...] = ()
     comment: str | None = None
     plan: Any = field(default=None, compare=False)
-    text: str | None = None  # the query as the user wrote it
     options: tuple[tuple[str, str], ...] = ()
 
 

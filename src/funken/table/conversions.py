@@ -280,7 +280,7 @@ def table_of_expressions(env: TableEnvironment, elements: Sequence[Any], schema:
     from funken.table.expression import col  # noqa: PLC0415 - they refer to one another
 
     texts = [expression_text(each, env) for each in elements]
-    rows = ", ".join(text.removeprefix("ROW") if text.startswith("ROW(") else f"({text})" for text in texts)
+    rows = ", ".join(text.removeprefix("`$ROW`") if text.startswith("`$ROW`(") else f"({text})" for text in texts)
     table = env.sql_query(f"SELECT * FROM (VALUES {rows})")
     if schema is None:
         return table
@@ -594,7 +594,13 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
     from funken.table.table import Table  # noqa: PLC0415 - they refer to one another
 
     schema = given[0] if given and isinstance(given[0], Schema) else None
-    names = [] if schema is not None else list(map(_column_name, given))
+    if schema is not None:
+        return Table(env, stream_table(env, stream, schema, mode))
+    names = list(map(_column_name, given))
+    fields = [_field_name(one) for one in given]
+    info = declared_type(stream)
+    if names != fields and info is not None and set(fields) <= {name for name, _ in columns_of_info(info)}:
+        return Table(env, stream_table(env, stream, None, mode)).select(*given)
     if any(_TIME.fullmatch(name) for name in names):
         schema, names = _schema_with_times(stream, names), []
     return Table(env, stream_table(env, stream, schema, mode, names))
@@ -611,6 +617,11 @@ def _column_name(one: Any) -> str:
     if time is not None:
         return f"{time[1]}({time[2]})"
     return (one._names or (one._column or str(one),))[0]
+
+
+def _field_name(one: Any) -> str:
+    """Return the field that ``col("field").alias("name")`` names otherwise; the name of anything else."""
+    return getattr(one, "_column", None) or _column_name(one)
 
 
 def _schema_with_times(stream: DataStream[Any], names: Sequence[str]) -> Schema:

@@ -14,6 +14,7 @@ from funken.table.catalog import (
     InvalidTable,
     ObjectIdentifier,
     TableColumn,
+    TableDistribution,
     TableWatermark,
 )
 from funken.table.logical import LogicalNode
@@ -101,8 +102,24 @@ def completed(
     for name in more.get("partition_keys", ()):
         if name not in names:
             raise InvalidTable(f"Partition column '{name}' not defined in the table schema. Available columns: {names}")
+    spread = more.get("distribution")
+    if spread is not None:
+        _check_buckets(spread, [column.name for column in found if column.is_physical])
     options = tuple(sorted(more.pop("options", ())))
     return CatalogTable(tuple(found), options, mark, key, **more)
+
+
+def _check_buckets(spread: TableDistribution, names: Sequence[str]) -> None:
+    unknown = next((name for name in spread.columns if name not in names), None)
+    if unknown is not None:
+        raise InvalidTable(
+            f"Invalid bucket key '{unknown}'. A bucket key for a distribution must reference a physical column in the schema. "
+            f"Available columns are: {', '.join(names)}"
+        )
+    if spread.buckets is not None and spread.buckets < 1:
+        raise InvalidTable(
+            f"Invalid bucket count '{spread.buckets}'. The number of buckets for a distributed table must be at least 1."
+        )
 
 
 def _in_key(column: TableColumn, key: Sequence[str]) -> TableColumn:
@@ -123,7 +140,13 @@ def _watermark(watermark: tuple[str, Any], columns: list[TableColumn], typing: T
             f"TIMESTAMP_LTZ(p), the supported precision 'p' is from 0 to 3, but the time field type is {type_}. Declare a "
             f"computed column of it: ts AS TO_TIMESTAMP({name}), of a number ts AS TO_TIMESTAMP_LTZ({name}, 3)"
         )
-    typing(expression, [(column.name, column.type) for column in columns])
+    found = typing(expression, [(column.name, column.type) for column in columns]).type
+    if not isinstance(found, TimestampType | LocalZonedTimestampType) or found.precision > 3:
+        raise InvalidTable(
+            "Invalid data type of expression for watermark definition. The field must be of type TIMESTAMP(p) or "
+            "TIMESTAMP_LTZ(p), the supported precision 'p' is from 0 to 3, but the watermark expression type is "
+            f"{found}. Subtract an interval from the column: {name} - INTERVAL '5' SECOND."
+        )
     return TableWatermark(name, expression)
 
 
@@ -173,15 +196,19 @@ def liked(source: CatalogTable, statement: st.CreateTable, typing: Typing) -> Ca
         ("partition_keys", "PARTITIONS", "partitions"),
         ("distribution", "DISTRIBUTION", "a distribution"),
     ):
-        before = getattr(source, part) if choice(feature) != "EXCLUDING" else None
-        if before and getattr(definition, part):
+        before, own = getattr(source, part), getattr(definition, part)
+        excluded = choice(feature) == "EXCLUDING"
+        if before and own and not excluded:
             raise InvalidTable(f"The base table already has {noun}. You might want to specify EXCLUDING {feature}.")
-        taken[part] = getattr(definition, part) or before
+        drops = (
+            excluded and part == "primary_key"
+        )  # as in Flink, EXCLUDING lets others replace these, and drops no more
+        taken[part] = own or (None if drops else before)
     is_own = bool(definition.primary_key)
     return completed(
         columns, mark, taken["primary_key"] or (), typing, options=tuple(options.items()),
         partition_keys=taken["partition_keys"] or (), distribution=taken["distribution"],
-        comment=definition.comment or source.comment, key_name=definition.key_name if is_own else source.key_name,
+        comment=definition.comment, key_name=definition.key_name if is_own else source.key_name,
     )  # fmt: skip
 
 
@@ -366,8 +393,8 @@ def _known(columns: Sequence[TableColumn], name: str) -> None:
 # ---- texts
 
 
-def described(table: CatalogTable, times: Mapping[str, str] | None = None) -> list[list[Any]]:
-    """Return the rows of DESCRIBE: name, type, null, key, extras, watermark, comment; of a view with its times by column."""
+def described(table: CatalogTable, times: Mapping[str, str]) -> list[list[Any]]:
+    """Return the rows of DESCRIBE: name, type, null, key, extras, watermark, comment; ``times`` are attributes by column."""
     key = f"PRI({', '.join(table.primary_key)})" if table.primary_key else None
     rows = []
     for column in table.columns:
@@ -375,7 +402,7 @@ def described(table: CatalogTable, times: Mapping[str, str] | None = None) -> li
         rows.append(
             [
                 column.name,
-                _summary(column, table, times or {}),
+                _summary(column, times),
                 column.type.nullable,
                 key if column.name in table.primary_key else None,
                 _extras(column, table),
@@ -386,9 +413,9 @@ def described(table: CatalogTable, times: Mapping[str, str] | None = None) -> li
     return rows
 
 
-def _summary(column: TableColumn, table: CatalogTable, times: Mapping[str, str]) -> str:
+def _summary(column: TableColumn, times: Mapping[str, str]) -> str:
     text = str(column.type.as_nullable(True)) if hasattr(column.type, "as_nullable") else str(column.type)
-    time = times.get(column.name) or table.time_of(column)
+    time = times.get(column.name)
     return f"{text} *{time}*" if time else text
 
 
@@ -435,12 +462,9 @@ def shown_view(path: ObjectIdentifier, view: CatalogView, temporary: bool) -> st
         for column in view.columns
     )
     comment = f"\nCOMMENT {_literal(view.comment)}" if view.comment else ""
-    query = view.text or view.query
-    if not query:
+    if not view.query:
         raise InvalidTable(f"SHOW CREATE VIEW: {path} was made with the Table API, and has no SQL text.")
-    return (
-        f"CREATE {'TEMPORARY ' if temporary else ''}VIEW {path.quoted()} (\n{columns}\n){comment}\nAS {query.strip()}\n"
-    )
+    return f"CREATE {'TEMPORARY ' if temporary else ''}VIEW {path.quoted()} (\n{columns}\n){comment}\nAS {view.query.strip()}\n"
 
 
 def _literal(text: str) -> str:

@@ -164,8 +164,11 @@ def _explained(env: TableEnvironment, statement: st.Explain) -> str:
         sinks = [_sink(env, inner)]
     elif isinstance(inner, st.StatementSetBlock):
         sinks = [_sink(env, one) for one in inner.inserts]
+    elif isinstance(inner, st.CreateTable) and inner.query is not None:
+        query = binder(env).query(inner.query)
+        sinks = [_filled(env, inner.path, created_table(inner, typing_of(env), query), query)]
     else:
-        raise InvalidProgram("EXPLAIN takes a query, an INSERT or a statement set.")
+        raise InvalidProgram("EXPLAIN takes a query, an INSERT, CREATE TABLE .. AS or a statement set.")
     return explained(env, sinks, statement.details)
 
 
@@ -194,6 +197,16 @@ def _explain(env: TableEnvironment, statement: st.Explain) -> TableResult:
 
 def _create_table(env: TableEnvironment, statement: st.CreateTable) -> TableResult:
     query = None if statement.query is None else binder(env).query(statement.query)
+    if query is not None and statement.temporary:
+        raise InvalidTable(
+            "CREATE TABLE AS SELECT syntax does not support to create temporary table yet. Create a permanent table, or create "
+            "the temporary one first and INSERT INTO it."
+        )
+    if statement.must_exist and env.catalogs.find("table", statement.path) is None:
+        raise InvalidTable(
+            f"The table {env.catalogs.identifier(statement.path).quoted()} to be replaced doesn't exist. Use "
+            "CREATE TABLE .. AS, or CREATE OR REPLACE TABLE .. AS."
+        )
     if statement.like is None:
         table = created_table(statement, typing_of(env), query)
     else:
@@ -201,9 +214,6 @@ def _create_table(env: TableEnvironment, statement: st.CreateTable) -> TableResu
         if not isinstance(source, ResolvedTable):
             raise InvalidTable(f"'{'.'.join(statement.like.source)}' is a view: LIKE takes a table.")
         table = liked(source.table, statement, typing_of(env))
-    path = env.catalogs.identifier(statement.path)
-    if dict(table.options).get("connector") is not None:
-        check_metadata(ResolvedTable(path, table), env.get_config())
     created = env.catalogs.create(
         statement.path,
         table,
@@ -213,11 +223,21 @@ def _create_table(env: TableEnvironment, statement: st.CreateTable) -> TableResu
     )
     if query is None or not created:
         return TableResult.ok()
-    return env.insert([binder(env).insert_plan(query, ResolvedTable(path, table))])
+    return env.insert([_filled(env, statement.path, table, query)])
+
+
+def _filled(env: TableEnvironment, path: st.Path, table: CatalogTable, query: LogicalNode) -> LogicalSink:
+    """Return the sink of CREATE TABLE .. AS: columns of the query find those of the table by name."""
+    target = ResolvedTable(env.catalogs.identifier(path), table)
+    names = tuple(query.row_type.names)
+    own = tuple(column.name for column in target.persisted)
+    found: LogicalSink = binder(env).insert_plan(query, target, columns=None if names == own else names)
+    return found
 
 
 def _create_view(env: TableEnvironment, statement: st.CreateView) -> TableResult:
-    plan = binder(env).query(statement.query)
+    bound = binder(env)
+    plan = bound.query(statement.query)
     names = [name for name, _ in statement.columns] or list(plan.row_type.names)
     if len(names) != len(plan.row_type):
         raise InvalidTable(
@@ -238,7 +258,7 @@ def _create_view(env: TableEnvironment, statement: st.CreateView) -> TableResult
         TableColumn(name, column.type, comment=comment)
         for name, column, comment in zip(names, plan.row_type, comments, strict=True)
     )
-    view = CatalogView(statement.query_text, columns, statement.comment, text=statement.query_text)
+    view = CatalogView(bound.in_full(statement.query_text), columns, statement.comment)
     env.catalogs.create(
         statement.path,
         view,
@@ -353,6 +373,10 @@ def _alter(env: TableEnvironment, statement: st.Alter) -> TableResult:
         return TableResult.ok()
     if statement.kind == "CATALOG":
         manager.catalog(statement.path[0])
+        if statement.action == "RESET" and not statement.keys:
+            raise InvalidTable("ALTER CATALOG RESET does not support empty key: name the options to reset.")
+        if "type" in statement.keys:
+            raise InvalidTable("ALTER CATALOG RESET does not support changing 'type'.")
         options = manager.catalog_options.setdefault(statement.path[0], {})
         options.update(statement.options)
         for key in statement.keys:
@@ -364,22 +388,36 @@ def _alter(env: TableEnvironment, statement: st.Alter) -> TableResult:
         if statement.if_exists:
             return TableResult.ok()
         raise InvalidTable(f"{statement.kind.capitalize()} '{'.'.join(statement.path)}' does not exist.")
-    temporary = manager.is_temporary(kind, manager.identifier(statement.path))
+    path = manager.identifier(statement.path)
+    temporary = manager.is_temporary(kind, path)
+    if statement.kind in _ALTERED and not isinstance(entry, _ALTERED[statement.kind]):
+        other = "table" if statement.kind == "VIEW" else "view"
+        raise InvalidTable(f"ALTER {statement.kind} for a {other} is not allowed: use ALTER {other.upper()}.")
+    if temporary and kind == "table":
+        raise InvalidTable(
+            f"{statement.kind.capitalize()} {path.quoted()} doesn't exist or is a temporary {statement.kind.lower()}, which "
+            "cannot be altered. Drop and create it again."
+        )
     if statement.action == "RENAME":
-        manager.create(statement.new_path, entry, temporary=temporary)
+        home = (path.catalog, path.database)[: 3 - len(statement.new_path)]
+        manager.create((*home, *statement.new_path), entry, temporary=temporary)
         manager.drop(kind, statement.path, temporary=temporary)
         return TableResult.ok()
     if statement.action == "AS":
-        plan = binder(env).query(statement.query)
+        bound = binder(env)
+        plan = bound.query(statement.query)
         columns = tuple(TableColumn(column.name, column.type) for column in plan.row_type)
         assert isinstance(entry, CatalogView)
-        entry = replace(entry, query=statement.query_text, columns=columns, text=statement.query_text)
+        entry = replace(entry, query=bound.in_full(statement.query_text), columns=columns)
     else:
         from funken.table.definitions import altered  # noqa: PLC0415 - few statements alter
 
         entry = altered(entry, statement, typing_of(env))
     manager.create(statement.path, entry, temporary=temporary, replace=True)
     return TableResult.ok()
+
+
+_ALTERED = {"TABLE": CatalogTable, "VIEW": CatalogView}
 
 
 # ---- USE, SET, modules
@@ -437,7 +475,9 @@ def _show(env: TableEnvironment, statement: st.Show) -> TableResult:
         return _describe_rows([row for row in rows if _matches(str(row[0]), statement)])
     if what == "FULL MODULES":
         rows = [list(pair) for pair in env.list_full_modules()]
-        return TableResult(["module name", "used"], [STRING, BooleanType()], [Row(*row) for row in rows])
+        columns, types = ["module name", "used"], [STRING, BooleanType()]
+        schema = ResolvedSchema.physical(columns, types)
+        return TableResult(columns, types, [Row(*row) for row in rows], schema=schema)
     if what not in _LISTS:
         raise InvalidTable(
             f"SHOW {what} is not supported; there are: {', '.join(sorted({*_LISTS, *_SINGLE, 'COLUMNS'}))}."
@@ -476,7 +516,7 @@ _LISTS: dict[str, tuple[str, Callable[[Any, st.Show], Iterable[str]]]] = {
     "MODELS": ("model name", _names_in("model")),
     "JARS": ("jars", lambda env, _: []),
     "PROCEDURES": ("procedure name", lambda env, _: []),
-    "MATERIALIZED TABLES": ("materialized table name", lambda env, _: []),
+    "MATERIALIZED TABLES": ("materialized table", lambda env, _: []),
     "PARTITIONS": ("partition name", lambda env, _: []),
 }
 
@@ -517,12 +557,19 @@ def _show_create(env: TableEnvironment, kind: str, statement: st.Show) -> TableR
 def _described(env: TableEnvironment, path: tuple[str, ...]) -> list[list[Any]]:
     found = env.catalogs.table(path)
     if isinstance(found, ResolvedTable):
-        return described(found.table)
+        times = {column.name: found.table.time_of(column) for column in found.table.columns}
+        return described(found.table, _shown_times(env, times))
     row_type = binder(env).table(path).row_type
     times = {column.name: column.time.value for column in row_type if column.time is not None}
     comments = {column.name: column.comment for column in found.columns}
     columns = (TableColumn(column.name, column.type, comment=comments.get(column.name)) for column in row_type)
-    return described(CatalogTable(tuple(columns)), times)
+    return described(CatalogTable(tuple(columns)), _shown_times(env, times))
+
+
+def _shown_times(env: TableEnvironment, times: dict[str, str]) -> dict[str, str]:
+    """Return the time attributes by column: a batch has no event time."""
+    hidden = "" if env.is_streaming else "ROWTIME"
+    return {name: time for name, time in times.items() if time != hidden}
 
 
 def _describe(env: TableEnvironment, statement: st.Describe) -> TableResult:

@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from funken.errors import InvalidProgram
+from funken.expr.sql.texts import double_text
 from funken.table.frames import frame_of
 from funken.table.schema import as_type
 from funken.table.types import quoted
@@ -268,16 +269,16 @@ class Expression:
 
     def alias(self, name: str, *extra_names: str) -> Expression:
         """Name the value, or the columns of a table function."""
-        shown = "".join(f", {one!r}" for one in (name, *extra_names))
+        texts = "".join(f", {shown(one)}" for one in (name, *extra_names))
         return Expression(
-            self._render, f"as({self}{shown})", names=(name, *extra_names), column=self._column,
+            self._render, f"as({self}{texts})", names=(name, *extra_names), column=self._column,
             constant=self._constant, function=self._function, arguments=self._arguments,
             plain=self if self._plain is None else self._plain,
         )  # fmt: skip
 
     def as_argument(self, name: str) -> Expression:
         """Make the value a named argument of a function."""
-        return Expression(lambda r: f"{quoted(name)} => {self.sql(r)}", f"{name} => {self}")
+        return Expression(lambda r: f"{quoted(name)} => {self.sql(r)}", f"ASSIGNMENT({shown(name)}, {self})")
 
     def cast(self, data_type: Any) -> Expression:
         """Convert the value to a type; an impossible conversion fails."""
@@ -291,21 +292,19 @@ class Expression:
         type_ = as_type(data_type)
         return Expression(
             lambda r: f"{name}({self.sql(r)} AS {type_.sql()})",
-            f"{name.lower()}({self}, {type_})",
+            f"{'cast' if name == 'CAST' else name}({self}, {type_})",
             arguments=(self, type_),
         )
 
     def get(self, name_or_index: str | int) -> Expression:
         """Return a field of a ROW, by name or position."""
         is_place = isinstance(name_or_index, int)
-        shown = f"{self._column}${'_' if is_place else ''}{name_or_index}"
 
         def render(rendering: Rendering) -> str:
             row = self.sql(rendering)
             return f"`$FIELD`({row}, {name_or_index})" if is_place else f"({row}).{quoted(str(name_or_index))}"
 
-        name = None if self._column is None else shown
-        return Expression(render, f"get({self}, {name_or_index!r})", name=name, arguments=(self, name_or_index))
+        return Expression(render, f"get({self}, {shown(name_or_index)})", arguments=(self, name_or_index))
 
     def at(self, index: Any) -> Expression:
         """Return an element of an ARRAY (from 1), or the value of a key of a MAP."""
@@ -319,9 +318,10 @@ class Expression:
     @property
     def distinct(self) -> Expression:
         """Let an aggregate see each value once: ``col("a").count.distinct``."""
-        if self._distinct_render is None:
-            raise InvalidProgram(f"distinct follows an aggregate, as in col('a').count.distinct, but {self} is none.")
-        return Expression(self._distinct_render, f"distinct({self})")
+        return Expression(self._distinct_render or self._no_distinct, f"distinct({self})")
+
+    def _no_distinct(self, rendering: Rendering) -> str:
+        raise InvalidProgram(f"distinct follows an aggregate, as in col('a').count.distinct, but {self} is none.")
 
     @property
     def asc(self) -> Expression:
@@ -348,7 +348,10 @@ class Expression:
                 "over() got multiple values: pass the alias of a window, or order_by and the others by keywords."
             )
         name = alias._column if isinstance(alias, Expression) else str(alias)
-        return Expression(lambda r: f"{self.sql(r)} OVER ({r.over_window(name)})", f"over({self}, {name})")
+        return Expression(
+            lambda r: f"{self.sql(r)} OVER ({r.over_window(name)})",
+            f"over({self}, {alias if isinstance(alias, Expression) else shown(name)})",
+        )
 
     def _framed(self, order_by: Any, partition_by: Any, rows: Any, range_: Any) -> Expression:
         order = _named_column(order_by, "order_by")
@@ -431,13 +434,17 @@ class Expression:
         return self._trim("TRAILING", character)
 
     def _trim(self, where: str, character: Any) -> Expression:
-        return _template("trim", f"TRIM({where} {{1}} FROM {{0}})", self, " " if character is None else character)
+        removed = lit_or_expression(" " if character is None else character)
+        ends = f"{shown(where != 'TRAILING')}, {shown(where != 'LEADING')}"
+        return _template(
+            "trim", f"TRIM({where} {{1}} FROM {{0}})", self, removed, text=f"trim({ends}, {removed}, {self})"
+        )
 
     def like(self, pattern: Any = None, escape: Any = None) -> Expression:
         """Return TRUE if a text matches a pattern of SQL."""
         if escape is not None:
-            return _template("like", "({0} LIKE {1} ESCAPE {2})", self, pattern, escape)
-        return _template("like", "({0} LIKE {1})", self, pattern)
+            return _template("LIKE", "({0} LIKE {1} ESCAPE {2})", self, pattern, escape)
+        return _template("LIKE", "({0} LIKE {1})", self, pattern)
 
     def similar(self, pattern: Any = None) -> Expression:
         """Return TRUE if a text matches a regular expression of SQL."""
@@ -455,7 +462,8 @@ class Expression:
 
     def extract(self, time_interval_unit: TimeIntervalUnit) -> Expression:
         """Return a part of a time."""
-        return _template("extract", f"EXTRACT({time_interval_unit.name} FROM {{0}})", self)
+        unit = time_interval_unit.name
+        return _template("extract", f"EXTRACT({unit} FROM {{0}})", self, text=f"extract({unit}, {self})")
 
     def floor(self, time_interval_unit: TimeIntervalUnit | None = None) -> Expression:
         """Round down, to an integer or to a unit of time."""
@@ -467,13 +475,16 @@ class Expression:
 
     def _rounded(self, name: str, unit: TimeIntervalUnit | None) -> Expression:
         to = "" if unit is None else f" TO {unit.name}"
-        return _template(name.lower(), f"{name}({{0}}{to})", self)
+        text = f"{name.lower()}({self}{'' if unit is None else f', {unit.name}'})"
+        return _template(name.lower(), f"{name}({{0}}{to})", self, text=text)
 
     def _interval(self, unit: str) -> Expression:
         number = self._constant
         if isinstance(number, int) and not isinstance(number, bool):
             sign = "-" if number < 0 else ""
-            return Expression(lambda r: f"INTERVAL {sign}'{abs(number)}' {unit}", f"{number}.{unit.lower()}")
+            return Expression(
+                lambda r: f"INTERVAL {sign}'{abs(number)}' {unit}", str(number * _INTERVALS[unit.lower()])
+            )
         return Expression(lambda r: f"({self.sql(r)} * INTERVAL '1' {unit})", f"{self}.{unit.lower()}")
 
     @property
@@ -484,7 +495,7 @@ class Expression:
             raise InvalidProgram(f"milli(s) follows a constant, as in lit(10).millis, but {self} is none.")
         text = f"{abs(number) // 1000}.{abs(number) % 1000:03d}"
         sign = "-" if number < 0 else ""
-        return Expression(lambda r: f"INTERVAL {sign}'{text}' SECOND(9, 3)", f"{number}.millis")
+        return Expression(lambda r: f"INTERVAL {sign}'{text}' SECOND(9, 3)", str(number))
 
     millis = milli
 
@@ -493,12 +504,13 @@ class Expression:
     def is_json(self, json_type: JsonType | None = None) -> Expression:
         """Return TRUE if a text is JSON, of a type if one is named."""
         kind = "" if json_type is None else f" {json_type.name}"
-        return _template("isJson", f"({{0}} IS JSON{kind})", self)
+        return _template("IS_JSON", f"({{0}} IS JSON{kind})", self, text=_json_text("IS_JSON", self, json_type))
 
     def json_exists(self, path: str, on_error: JsonExistsOnError | None = None) -> Expression:
         """Return TRUE if a path leads to something in a document."""
         tail = "" if on_error is None else f" {on_error.name} ON ERROR"
-        return _template("jsonExists", f"JSON_EXISTS({{0}}, {{1}}{tail})", self, path)
+        text = _json_text("JSON_EXISTS", self, lit_or_expression(path), on_error)
+        return _template("JSON_EXISTS", f"JSON_EXISTS({{0}}, {{1}}{tail})", self, path, text=text)
 
     def json_value(
         self,
@@ -518,7 +530,10 @@ class Expression:
 
         tail = clause(on_empty, "{2}", "EMPTY") + clause(on_error, "{3}", "ERROR")
         pattern = f"JSON_VALUE({{0}}, {{1}}{returning}{tail})"
-        return _template("jsonValue", pattern, self, path, default_on_empty, default_on_error)
+        parts = [lit_or_expression(one) for one in (path, default_on_empty, default_on_error)]
+        type_ = as_type("STRING" if returning_type is None else returning_type)
+        text = _json_text("JSON_VALUE", self, parts[0], type_, on_empty, parts[1], on_error, parts[2])
+        return _template("JSON_VALUE", pattern, self, *parts, text=text)
 
     def json_query(
         self,
@@ -535,21 +550,23 @@ class Expression:
         }[wrapping_behavior]
         empty, error = (choice.name.replace("_", " ") for choice in (on_empty, on_error))
         pattern = f"JSON_QUERY({{0}}, {{1}} {wrapper} {empty} ON EMPTY {error} ON ERROR)"
-        return _template("jsonQuery", pattern, self, path)
+        choices = (as_type("STRING"), wrapping_behavior, on_empty, on_error)
+        text = _json_text("JSON_QUERY", self, lit_or_expression(path), *choices)
+        return _template("JSON_QUERY", pattern, self, path, text=text)
 
     # ---- aggregates with arguments
 
     def list_agg(self, separator: Any = None) -> Expression:
         """Join the values of rows as text."""
-        return _aggregate("listAgg", "LISTAGG", self, *([] if separator is None else [separator]))
+        return _aggregate("listAgg", "LISTAGG", self, "," if separator is None else separator)
 
     def percentile(self, percentage: Any, frequency: Any = None) -> Expression:
         """Return a percentile of the values of rows."""
-        return _aggregate("percentile", "PERCENTILE", self, percentage, *([] if frequency is None else [frequency]))
+        return _aggregate("PERCENTILE", "PERCENTILE", self, percentage, *([] if frequency is None else [frequency]))
 
     def if_null(self, null_replacement: Any) -> Expression:
         """Replace NULL."""
-        return _function("ifNull", "IFNULL", self, null_replacement)
+        return _function("IFNULL", "IFNULL", self, null_replacement)
 
 
 def _camel(name: str) -> str:
@@ -631,7 +648,42 @@ _BITMAP_AGGREGATES = """
 bitmap_and_agg() bitmap_and_cardinality_agg() bitmap_build_agg() bitmap_build_cardinality_agg() bitmap_or_agg()
 bitmap_or_cardinality_agg() bitmap_xor_agg() bitmap_xor_cardinality_agg()
 """
-_INTERVALS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+_INTERVALS = {
+    "year": 12, "quarter": 3, "month": 1, "week": 604_800_000, "day": 86_400_000, "hour": 3_600_000, "minute": 60_000,
+    "second": 1000,
+}  # fmt: skip
+"""Units of intervals, in months or milliseconds."""
+_OLDER = {
+    *(
+        "concat",
+        "decode",
+        "encode",
+        "instr",
+        "left",
+        "locate",
+        "lpad",
+        "ltrim",
+        "parse_url",
+        "regexp",
+        "regexp_extract",
+    ),
+    *("regexp_replace", "repeat", "replace", "right", "round", "rpad", "rtrim", "sha2", "split_index", "str_to_map"),
+    *("substr", "substring", "truncate", *_UNARY, *_AGGREGATES),
+} - {"array_agg", "map_keys", "map_values", "map_entries", "unhex"}
+"""Methods that Flink shows in camel case; it shows the functions that it got later by their names in SQL."""
+_SHOWN = {"upper_case": "upper", "lower_case": "lower", "init_cap": "initCap", "translate": "TRANSLATE3"} | {
+    name: name for name in ("first_value", "last_value")
+}
+
+
+def _shown_name(name: str, sql: str) -> str:
+    """Return the name of a method's function in the text of an expression."""
+    return _SHOWN.get(name) or (_camel(name) if name in _OLDER else sql)
+
+
+def _json_text(name: str, *parts: Any) -> str:
+    names = [part.name if isinstance(part, enum.Enum) else str(part) for part in parts if part is not None]
+    return f"{name}({', '.join(names)})"
 
 
 def _with_property(name: str, make: Callable[[Expression], Expression], doc: str) -> None:
@@ -665,7 +717,7 @@ def _with_method(name: str, parameters: list[inspect.Parameter], make: Callable[
         value, *values = bound.args
         while values and values[-1] is None:
             values.pop()
-        return make(_camel(name), sql, value, *values)
+        return make(_shown_name(name, sql), sql, value, *values)
 
     sql = _JOINED.get(name, name.upper())
     method.__name__ = method.__qualname__ = name
@@ -698,10 +750,9 @@ def _with_all() -> None:
     """Add the members that are one function of SQL each to ``Expression``."""
     functions = {**{name: name.upper() for name in _UNARY}, **_RENAMED}
     for name, sql in functions.items():
-        shown = sql.lower() if name in ("upper_case", "lower_case") else _camel(name)
-        _with_property(name, _of_function(shown, sql), f"Call ``{sql}``.")
+        _with_property(name, _of_function(_shown_name(name, sql), sql), f"Call ``{sql}``.")
     for name, sql in _AGGREGATES.items():
-        _with_property(name, _of_aggregate(_camel(name), sql), f"Aggregate rows by ``{sql}``.")
+        _with_property(name, _of_aggregate(_shown_name(name, sql), sql), f"Aggregate rows by ``{sql}``.")
     for name, sql in _POSTFIX.items():
         _with_property(name, _of_template(_camel(name), f"({{0}} {sql})"), f"Return whether the value {sql}.")
     _with_methods(_METHODS, _function)
@@ -739,12 +790,11 @@ def _infix(text: str, operator: str, left: Any, right: Any) -> Expression:
     return _template(text, f"({{0}} {operator} {{1}})", left, right)
 
 
-def _template(text: str, pattern: str, *args: Any) -> Expression:
+def _template(name: str, pattern: str, *args: Any, text: str | None = None) -> Expression:
     values = [lit_or_expression(arg) for arg in args]
-    used = [one for place, one in enumerate(values) if f"{{{place}}}" in pattern]
     return Expression(
-        lambda r: _filled(r.operator(text, pattern, len(values)), [one.sql(r) for one in values]),
-        f"{text}({', '.join(map(str, used))})",
+        lambda r: _filled(r.operator(name, pattern, len(values)), [one.sql(r) for one in values]),
+        f"{name}({', '.join(map(str, values))})" if text is None else text,
     )
 
 
@@ -767,13 +817,13 @@ def _function(text: str, sql: str, *args: Any) -> Expression:
 def _aggregate(text: str, sql: str, *args: Any) -> Expression:
     values = [lit_or_expression(arg) for arg in args]
 
-    shown = f"{text}({', '.join(map(str, values))})"
+    called = f"{text}({', '.join(map(str, values))})"
 
-    def rendered(r: Rendering, prefix: str = "", name: str = shown) -> str:
+    def rendered(r: Rendering, prefix: str = "", name: str = called) -> str:
         r.aggregate(name)
         return f"{sql}({prefix}{', '.join(one.sql(r) for one in values)})"
 
-    return Expression(rendered, shown, distinct=lambda r: rendered(r, "DISTINCT ", f"distinct({shown})"))
+    return Expression(rendered, called, distinct=lambda r: rendered(r, "DISTINCT ", f"distinct({called})"))
 
 
 _with_all()
@@ -806,8 +856,24 @@ def lit(v: Any, data_type: Any = None) -> Expression:
     if data_type is not None:
         type_ = as_type(data_type)
         text = f"CAST({text} AS {type_.sql()})"
-    shown = "null" if v is None else repr(v) if isinstance(v, str) else str(v)
-    return Expression(lambda r: text, shown, constant=v)
+    return Expression(lambda r: text, shown(v), constant=v)
+
+
+def shown(v: Any) -> str:
+    """Return a constant in the text of an expression.
+
+    >>> shown("it's"), shown(True), shown(None), shown(1e20), shown(b"ab")
+    ("'it''s'", 'true', 'null', '1.0E20', '[97, 98]')
+    """
+    if v is None or isinstance(v, bool):
+        return "null" if v is None else str(v).lower()
+    if isinstance(v, str):
+        return sql_literal(v)
+    if isinstance(v, float):
+        return double_text(v)
+    if isinstance(v, list):
+        return f"array({', '.join(map(shown, v))})"
+    return str(list(v)) if isinstance(v, bytes | bytearray) else str(v)
 
 
 def sql_literal(v: Any) -> str:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from funken.table.table import Table
 
 
-def _bare(text: str) -> Callable[[], Expression]:
+def _bare(text: str, shown: str = "") -> Callable[[], Expression]:
     name = text.lower().replace("()", "")
 
     def make() -> Expression:
-        return Expression(lambda r: text, _camel(name) + "()")
+        return Expression(lambda r: text, (shown or _camel(name)) + "()")
 
     make.__name__ = name
     make.__doc__ = f"Return ``{text}``."
@@ -46,12 +46,12 @@ current_database = _bare("CURRENT_DATABASE()")
 current_date = _bare("CURRENT_DATE")
 current_time = _bare("CURRENT_TIME")
 current_timestamp = _bare("CURRENT_TIMESTAMP")
-local_time = _bare("LOCALTIME")
-local_timestamp = _bare("LOCALTIMESTAMP")
+local_time = _bare("LOCALTIME", "localTime")
+local_timestamp = _bare("LOCALTIMESTAMP", "localTimestamp")
 pi = _bare("PI()")
 e = _bare("E()")
 uuid = _bare("UUID()")
-source_watermark = _bare("SOURCE_WATERMARK()")
+source_watermark = _bare("SOURCE_WATERMARK()", "SOURCE_WATERMARK")
 
 
 def range_(start: str | int, end: str | int) -> Expression:
@@ -66,6 +66,10 @@ def range_(start: str | int, end: str | int) -> Expression:
     return Expression(_not_here, f"rangeTo({start}, {end})", expand=expand)
 
 
+def _shown(name: str, *columns: Any) -> str:
+    return f"{name}({', '.join(map(str, columns))})"
+
+
 def with_all_columns() -> Expression:
     """Return all columns."""
     return col("*")
@@ -73,7 +77,9 @@ def with_all_columns() -> Expression:
 
 def with_columns(head: Any, *tails: Any) -> Expression:
     """Return some columns: by ranges, positions (from 1), or expressions."""
-    return Expression(_not_here, f"withColumns({head})", expand=lambda table: _picked((head, *tails), table))
+    return Expression(
+        _not_here, _shown("withColumns", head, *tails), expand=lambda table: _picked((head, *tails), table)
+    )
 
 
 def without_columns(head: Any, *tails: Any) -> Expression:
@@ -83,7 +89,7 @@ def without_columns(head: Any, *tails: Any) -> Expression:
         out = {one._column for one in _picked((head, *tails), table)}
         return [col(name) for name in table.names if name not in out]
 
-    return Expression(_not_here, f"withoutColumns({head})", expand=expand)
+    return Expression(_not_here, _shown("withoutColumns", head, *tails), expand=expand)
 
 
 def _picked(items: Iterable[Any], table: Table) -> list[Expression]:
@@ -137,13 +143,13 @@ def if_then_else(condition: Any, if_true: Any, if_false: Any) -> Expression:
 
 def coalesce(*args: Any) -> Expression:
     """Return the first value that is not NULL."""
-    return _function("coalesce", "COALESCE", *args)
+    return _function("COALESCE", "COALESCE", *args)
 
 
 def current_watermark(rowtimeAttribute: Any) -> Expression:
     """Return the watermark of a time attribute before the row."""
     column = col(rowtimeAttribute) if isinstance(rowtimeAttribute, str) else rowtimeAttribute
-    return _function("currentWatermark", "CURRENT_WATERMARK", column)
+    return _function("CURRENT_WATERMARK", "CURRENT_WATERMARK", column)
 
 
 def to_date(date_str: Any, format: Any = None) -> Expression:
@@ -158,7 +164,7 @@ def to_timestamp(timestamp_str: Any, format: Any = None) -> Expression:
 
 def to_timestamp_ltz(*args: Any) -> Expression:
     """Return the TIMESTAMP_LTZ of a number or a text."""
-    return _function("toTimestampLtz", "TO_TIMESTAMP_LTZ", *args)
+    return _function("TO_TIMESTAMP_LTZ", "TO_TIMESTAMP_LTZ", *args)
 
 
 def temporal_overlaps(
@@ -176,7 +182,10 @@ def date_format(timestamp: Any, format: Any) -> Expression:
 
 def timestamp_diff(time_point_unit: TimePointUnit, time_point1: Any, time_point2: Any) -> Expression:
     """Return the number of whole units between two times."""
-    return _template("timestampDiff", f"TIMESTAMPDIFF({time_point_unit.name}, {{0}}, {{1}})", time_point1, time_point2)
+    points = [lit_or_expression(one) for one in (time_point1, time_point2)]
+    unit = time_point_unit.name
+    text = _shown("timestampDiff", unit, *points)
+    return _template("timestampDiff", f"TIMESTAMPDIFF({unit}, {{0}}, {{1}})", *points, text=text)
 
 
 def convert_tz(date_str: Any, tz_from: Any, tz_to: Any) -> Expression:
@@ -202,7 +211,7 @@ def array(head: Any, *tail: Any) -> Expression:
 
 def row(head: Any, *tail: Any) -> Expression:
     """Return a ROW."""
-    return _function("row", "ROW", head, *tail)
+    return _function("row", "`$ROW`", head, *tail)
 
 
 def map_(key: Any, value: Any, *tail: Any) -> Expression:
@@ -213,7 +222,7 @@ def map_(key: Any, value: Any, *tail: Any) -> Expression:
 
 def map_from_arrays(key: Any, value: Any) -> Expression:
     """Return a MAP of an array of keys and one of values."""
-    return _function("mapFromArrays", "MAP_FROM_ARRAYS", key, value)
+    return _function("MAP_FROM_ARRAYS", "MAP_FROM_ARRAYS", key, value)
 
 
 def descriptor(*column_names: str) -> Expression:
@@ -225,14 +234,14 @@ def descriptor(*column_names: str) -> Expression:
 
 def object_of(class_name: str, *args: Any) -> Expression:
     """Return a structured value of a class and its fields in turns."""
-    return _function("objectOf", "OBJECT_OF", class_name, *args)
+    return _function("OBJECT_OF", "OBJECT_OF", class_name, *args)
 
 
 class RowInterval(Expression):
     """A number of rows."""
 
     def __init__(self, rows: int) -> None:
-        super().__init__(lambda r: str(rows), f"rowInterval({rows})", constant=rows)
+        super().__init__(lambda r: str(rows), str(rows), constant=rows)
         self.rows = rows
 
 
@@ -268,7 +277,7 @@ def concat(first: Any, *others: Any) -> Expression:
 
 def concat_ws(separator: Any, first: Any, *others: Any) -> Expression:
     """Return texts with a separator between them; NULLs are left out."""
-    return _function("concatWs", "CONCAT_WS", separator, first, *others)
+    return _function("concat_ws", "CONCAT_WS", separator, first, *others)
 
 
 def null_of(data_type: Any) -> Expression:
@@ -283,18 +292,20 @@ def log(v: Any, base: Any = None) -> Expression:
 
 def json(value: Any) -> Expression:
     """Return a text as JSON, inside of ``json_object`` or ``json_array``."""
-    return _function("json", "JSON", value)
+    return _function("JSON", "JSON", value)
 
 
 def json_string(value: Any) -> Expression:
     """Return a value as JSON."""
-    return _function("jsonString", "JSON_STRING", value)
+    return _function("JSON_STRING", "JSON_STRING", value)
 
 
 def json_object(on_null: JsonOnNull = JsonOnNull.NULL, *args: Any) -> Expression:
     """Return a JSON object of keys and values in turns."""
     pairs = ", ".join(f"KEY {{{place}}} VALUE {{{place + 1}}}" for place in range(0, len(args), 2))
-    return _template("jsonObject", f"JSON_OBJECT({pairs} {on_null.name} ON NULL)", *args)
+    values = [lit_or_expression(arg) for arg in args]
+    text = _shown("JSON_OBJECT", on_null.name, *values)
+    return _template("JSON_OBJECT", f"JSON_OBJECT({pairs} {on_null.name} ON NULL)", *values, text=text)
 
 
 def json_object_agg(on_null: JsonOnNull, key_expr: Any, value_expr: Any) -> Expression:
@@ -307,7 +318,9 @@ def json_object_agg(on_null: JsonOnNull, key_expr: Any, value_expr: Any) -> Expr
 def json_array(on_null: JsonOnNull = JsonOnNull.ABSENT, *args: Any) -> Expression:
     """Return a JSON array."""
     parts = ", ".join(f"{{{place}}}" for place in range(len(args)))
-    return _template("jsonArray", f"JSON_ARRAY({parts} {on_null.name} ON NULL)", *args)
+    values = [lit_or_expression(arg) for arg in args]
+    text = _shown("JSON_ARRAY", on_null.name, *values)
+    return _template("JSON_ARRAY", f"JSON_ARRAY({parts} {on_null.name} ON NULL)", *values, text=text)
 
 
 def json_array_agg(on_null: JsonOnNull, item_expr: Any) -> Expression:

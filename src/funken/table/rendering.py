@@ -74,18 +74,19 @@ class Rendering:
 
     def item_name(self, item: Expression, place: int) -> str:
         """Return the name of an item of a SELECT list that the program gave none, when it has been rendered."""
+        return self._derived_name(item) or f"_c{place}"
+
+    def _derived_name(self, item: Expression) -> str | None:
+        """Return the name of an item by its column or aggregate; a field or a cast of one extends that name."""
         if str(item).startswith("get(") and item._arguments:
             value, field = item._arguments
-            own = f"_{field}" if isinstance(field, int) else field
-            return f"{value._column or self.item_name(value, place)}${own}"
+            before = self._derived_name(value)
+            return before and f"{before}${'_' if isinstance(field, int) else ''}{field}"
         if str(item).startswith("cast(") and len(item._arguments) == 2:
             value, type_ = item._arguments
-            below = value._column or self._aggregates.get(str(value))
-            if str(value).startswith("get("):
-                below = self.item_name(value, place)
-            if below is not None:
-                return f"{below}-{type_.as_nullable()}"
-        return item._name or self._aggregates.get(str(item), f"_c{place}")
+            before = self._derived_name(value)
+            return before and f"{before}-{type_.as_nullable()}"
+        return item._column or self._aggregates.get(str(item))
 
     def window_property(self, name: str, suffix: str, expression: Any) -> str:
         """Return START, END, ROWTIME or PROCTIME of the window of a group."""

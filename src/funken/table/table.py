@@ -149,8 +149,10 @@ class Table:
         type_ = self.select(value.alias("$row"))._plan.row_type[0].type
         if not isinstance(type_, RowType):
             return [value]
-        before = value._column or str(value)
-        return [value.get(field.name).alias(f"{before}${field.name}") for field in type_.fields]
+        fields = [value.get(field.name) for field in type_.fields]
+        if value._column is None:
+            return fields
+        return [one.alias(f"{value._column}${field.name}") for one, field in zip(fields, type_.fields, strict=True)]
 
     def alias(self, field: str, *fields: str) -> Table:
         """Rename the columns, in order; those behind the last name keep theirs."""
@@ -357,15 +359,18 @@ class Table:
 
         return func if isinstance(func, Expression) else definition_of(func).of_rows(self.names)(*map(col, self.names))
 
-    def _fields(self, table: Table, before: int = 0) -> Table:
-        """Return a table whose last column, a ROW, is replaced by its fields."""
+    def _fields(self, table: Table, names: Sequence[str] = ()) -> Table:
+        """Return a table whose last column, a ROW, is replaced by its fields, the first of which get other names."""
         *kept, last = table._plan.row_type
         if not isinstance(last.type, RowType):
             return table.select(
                 *(col(column.name) for column in kept),
                 col(last.name).alias("f0" if last.name == "$row" else last.name),
             )
-        fields = [col(last.name).get(field.name).alias(field.name) for field in last.type.fields]
+        shown = [*names, *(field.name for field in last.type.fields[len(names) :])]
+        fields = [
+            col(last.name).get(field.name).alias(name) for field, name in zip(last.type.fields, shown, strict=True)
+        ]
         return table.select(*(col(column.name) for column in kept), *fields)
 
     def flat_map(self, func: Any) -> Table:
@@ -570,7 +575,7 @@ class PartitionedTable:
     def process(self, func: Any, *args: Any) -> Table:
         """Compute rows by a process table function, whose further arguments follow."""
         values = [lit_or_expression(arg) for arg in args]
-        named = any(" => " in str(value) for value in values)
+        named = any(str(value).startswith("ASSIGNMENT(") for value in values)
 
         def build(rendering: Rendering, name: str) -> str:
             function = func if isinstance(func, str) else rendering.function(func)
@@ -604,15 +609,14 @@ class AggregatedTable:
         """Choose columns of the groups and of the results."""
         call = Expression(self._call._render, str(self._call)).alias("$row")
         rows, _, hidden, windows = self._grouped._rows(call, fields)
-        *_, last = rows._plan.row_type
-        names = self._call._names
-        before = rows.names[:-1]
+        *before, last = rows._plan.row_type
         if isinstance(last.type, RowType):
-            rows = rows._fields(rows)
-            behind = rows.names[len(before) :]
-            rows = rows.alias(*before, *names, *behind[len(names) :])
+            given = self._call._names
+            taken = {column.name for column in before}
+            own = [field.name for field in last.type.fields[len(given) :]]
+            rows = rows._fields(rows, [*given, *(f"{name}_0" if name in taken else name for name in own)])
         else:
-            rows = rows.alias(*before, names[0] if names else "_c0")
+            rows = rows.alias(*(column.name for column in before), *(self._call._names or ("_c0",))[:1])
         return _without_hidden(rows, hidden, fields, windows)
 
 

@@ -332,6 +332,10 @@ class FunctionDefinition:
     def infer(self, args: list[Any], names: Sequence[str | None] = ()) -> tuple[list[Any], LogicalType]:
         """Return the arguments, in the order of the parameters, and the type of the result."""
         ordered = self._ordered(args, names)
+        if self.input_types is not None and not self.row_names:
+            from funken.table.argument_types import as_declared  # noqa: PLC0415 - loads the binder of INSERT
+
+            ordered = as_declared(ordered, self.input_types)
         self._check_arity(1 if self.row_names else len(ordered))
         return ordered, self.result_type([arg.type for arg in ordered])
 
@@ -661,12 +665,15 @@ def internal_row(row: Any, types: Sequence[LogicalType]) -> tuple[Any, ...]:
 
 def row_values(row: Any, types: Sequence[LogicalType]) -> list[Any]:
     """Return the values of a function's row: a ``Row``, tuple, dict, or a single value."""
+    nested = len(types) == 1 and isinstance(types[0], RowType | ArrayType)
     if isinstance(row, Mapping):
         values = list(row.values())
-    elif isinstance(row, Row | tuple | list) and not (len(types) == 1 and isinstance(types[0], RowType | ArrayType)):
+    elif isinstance(row, Row | tuple | list) and (not nested or (len(row) == 1 and isinstance(row[0], Row | tuple))):
         values = list(row)
     else:
         values = [row]
+    if isinstance(row, tuple) and not nested:
+        del values[len(types) :]  # as in PyFlink
     if len(values) != len(types):
         raise ValueError(
             f"a function gave a row of {len(values)} values, {row!r}, but its type has {len(types)} fields."
@@ -778,11 +785,9 @@ class _PandasAccumulation(_Accumulation):
 
     def value(self, accumulator: Any) -> Any:
         """Return the function's result for the rows."""
-        import pandas as pd  # noqa: PLC0415 - only for functions of pandas
-
         columns = list(zip(*accumulator, strict=True)) if accumulator else [()] * len(self._types)
         series = [
-            pd.Series([python_value(value, type_) for value in column])
+            _series(from_python([python_value(value, type_) for value in column], type_), type_)
             for column, type_ in zip(columns, self._types, strict=True)
         ]
         args = [self._definition.together(series)] if self._definition.row_names else series

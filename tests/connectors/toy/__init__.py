@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from funken.connectors import Boundedness, CommitRequest, Committer, ConnectorContext, Sink, Source
-from funken.connectors.base import ListedSplits
 from funken.connectors.reading import PolledReader, SplitRecords
 from funken.connectors.sink import StagedWriter
 
@@ -33,20 +32,11 @@ class ShopSource(Source):
     folder: str
     boundedness = Boundedness.BOUNDED
 
-    def enumerator(self, parallelism):
-        return Tills(self.folder, parallelism)
+    def list_splits(self) -> Sequence[Till]:
+        return [Till(path.name) for path in sorted(Path(self.folder).glob("*.till"))]
 
     def reader(self, context):
         return TillReader(self.folder, context)
-
-
-class Tills(ListedSplits):
-    def __init__(self, folder: str, parallelism: int) -> None:
-        super().__init__(parallelism)
-        self._folder = folder
-
-    def list_splits(self) -> Sequence[Till]:
-        return [Till(path.name) for path in sorted(Path(self._folder).glob("*.till"))]
 
 
 class TillReader(PolledReader):
@@ -75,16 +65,10 @@ class ShopSink(Sink):
     folder: str
 
     def writer(self, context):
-        return Clerk(context)
+        return StagedWriter(context)
 
     def committer(self, context):
         return Bookkeeper(self.folder, context)
-
-
-class Clerk(StagedWriter):
-    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
-        self.staged += values
-        self.count_sent(len(values))
 
 
 class Bookkeeper(Committer):

@@ -89,7 +89,9 @@ def test_explain_says_what_works_on_columns_while_state_is_in_files():
     lines = [line.strip() for line in sums(state_backend_type="rocksdb").explain().splitlines()]
 
     assert "columns: pairs: vectorized" in lines
-    assert "columns: sum: per record: keeps its waiting records in arrays in memory, and state is in files" in lines
+    assert "state backend: sum: general windows, in keyed state: state is in files" in lines
+    assert "columns: sum: vectorized" in lines
+    assert "pre-aggregation: sum: before the exchange" in lines
 
 
 def test_the_decisions_are_in_the_json():
@@ -118,10 +120,11 @@ def test_the_attempt_decides_for_windows_that_are_restored_from_keyed_state():
     assert isinstance(window.spec, ColumnarWindow)
     assert [text for _, name, text in decisions(restored) if name == "sum"] == [
         "general windows, in keyed state: restored from keyed state",
-        "per record: windows with triggers, evictors or lateness have no vectorized form",
+        "vectorized",
+        "before the exchange",
     ]
     folds = [plan.edges[0].partitioning.pre_aggregation is not None for plan in (fresh, restored)]
-    assert folds == [True, False], "a window in the general logic is given records"
+    assert folds == [True, True], "a window of one firing takes partials in either logic"
     assert stage.plan(frozenset({"another"})).notes == fresh.notes
 
 

@@ -12,8 +12,15 @@ from funken import (
     WatermarkGenerator,
     WatermarkStrategy,
 )
-from funken.ids import MAX_WATERMARK
-from funken.runtime.driver.diagnosis import LATE_RECORDS, SKEW_RECORDS, STALL_SECONDS, JobDiagnosis
+from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.runtime.driver.diagnosis import (
+    LATE_RECORDS,
+    SKEW_RECORDS,
+    STALL_SECONDS,
+    STILL_RECORDS,
+    STILL_SECONDS,
+    JobDiagnosis,
+)
 from funken.runtime.driver.local_runner import LocalRunner
 from funken.runtime.messages import MetricsReport, OperatorMetrics, TaskId, VertexMetrics
 from funken.testing import local
@@ -179,6 +186,47 @@ def test_a_source_without_records_that_holds_others_back_is_warned_of():
     assert watched.kinds == ["idle"]
     assert "with_idleness" in watched.said[0].text
     assert "it has had no records for 10 s" in watched.said[0].text
+
+
+def endless(windows=True):
+    env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
+    stream = env.from_source(DataGeneratorSource(lambda n: n), STAMPED, "numbers")
+    stream = stream.window_all(TumblingEventTimeWindows.of(10)).reduce(max) if windows else stream
+    stream.for_each(lambda n: None)
+    return Watched(env.compile())
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        (7, "operator 'numbers': its watermark stands still at "),
+        (MIN_TIMESTAMP, "its watermark has not come yet, while "),
+    ],
+)
+def test_a_watermark_that_stands_still_while_records_come_is_warned_of(mark, said):
+    watched = endless()
+    for second in range(0, 60, 5):
+        watched.report(0, 0, at=100 + second, records_in=second * STILL_RECORDS, watermark_out=mark)
+        if second < STILL_SECONDS:
+            assert watched.kinds == []
+
+    assert watched.kinds == ["still"]
+    assert said in watched.said[0].text
+    for remedy in ("30,000 records came in 30 s", "in milliseconds, from the timestamp assigner", "with_idleness()"):
+        assert remedy in watched.said[0].text
+
+
+def test_a_watermark_that_rises_or_that_nothing_waits_for_is_not():
+    rising, few, unwindowed = endless(), endless(), endless(windows=False)
+    bounded = Watched(windowed([1]).compile())
+    for second in range(0, 120, 5):
+        come = second * STILL_RECORDS
+        rising.report(0, 0, at=second, records_in=come, watermark_out=second // 20)
+        few.report(0, 0, at=second, records_in=second, watermark_out=7)
+        unwindowed.report(0, 0, at=second, records_in=come, watermark_out=7)
+        bounded.report(0, 0, at=second, records_in=come, watermark_out=7)
+
+    assert [*rising.kinds, *few.kinds, *unwindowed.kinds, *bounded.kinds] == []
 
 
 def test_a_source_that_may_be_idle_or_has_ended_is_not():

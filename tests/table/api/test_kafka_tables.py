@@ -54,7 +54,8 @@ def test_what_is_written_to_a_topic_is_read_from_it(broker, tables):
     """)
     tables.execute_sql("""
         INSERT INTO orders VALUES
-          (1, 'tea', TO_TIMESTAMP_LTZ(1234, 3), MAP['till', X'07']), (2, 'tea', TO_TIMESTAMP_LTZ(5, 3), NULL)
+          (1, 'tea', TO_TIMESTAMP_LTZ(1234, 3), MAP['till', X'07']), (2, 'tea', TO_TIMESTAMP_LTZ(5, 3),
+           CAST(NULL AS MAP<STRING, BYTES>))
     """).wait()
 
     found = rows(tables, "SELECT `offset`, `id`, `at`, `headers`, `topic` FROM orders")

@@ -50,7 +50,11 @@ def rows(tables, query):
 
 
 COLUMNS = "id BIGINT NOT NULL, item STRING, price DECIMAL(10, 2), at TIMESTAMP(3), tags ARRAY<STRING>, place ROW<x INT, y STRING>"
-VALUES = "(1, 'tea', 2.50, TIMESTAMP '2026-01-02 03:04:05.678', ARRAY['a', 'b'], ROW(7, 'z')), (2, NULL, NULL, NULL, NULL, NULL)"
+NULLS = ", ".join(
+    f"CAST(NULL AS {type_})"
+    for type_ in ("STRING", "DECIMAL(3, 2)", "TIMESTAMP(3)", "ARRAY<STRING>", "ROW<x INT, y STRING>")
+)
+VALUES = f"(1, 'tea', 2.50, TIMESTAMP '2026-01-02 03:04:05.678', ARRAY['a', 'b'], ROW(7, 'z')), (2, {NULLS})"
 
 
 def test_avro_by_a_registry(tables, broker, registry):
@@ -92,7 +96,7 @@ def test_keys_and_values_have_subjects_of_their_own(tables, broker, registry):
         "value.avro-confluent.subject": "items", "value.fields-include": "EXCEPT_KEY",
     }  # fmt: skip
     create(tables, "keyed", "id BIGINT, item STRING", broker, "keyed", **options)
-    tables.execute_sql("INSERT INTO keyed VALUES (1, 'tea'), (2, NULL)").wait()
+    tables.execute_sql("INSERT INTO keyed VALUES (1, 'tea'), (2, CAST(NULL AS STRING))").wait()
 
     assert sorted(rows(tables, "SELECT * FROM keyed")) == [(1, "tea"), (2, None)]
     assert set(registry.subjects) == {"ids", "items"}

@@ -84,21 +84,28 @@ _INSTEAD = {
     "alias": "name an operator with name()",
     "apply": "map() calls a function with each record, a window has apply()",
     "async_map": "AsyncDataStream.unordered_wait() calls an async def function with each record",
+    "awaitAnyTermination": "execute() of the environment waits for the end of the job",
+    "awaitTermination": "execute() of the environment waits for the end of the job",
     "branch": "use filter() per branch, or process() with an OutputTag per branch",
     "cache": "nothing is computed twice in one job: use the stream several times",
     "collect": "execute_and_collect() returns the records, to_pandas() and to_arrow() a table",
     "columns": "records have fields of their own; get_type() is the declared type",
     "count": "add up ones per key: map(lambda record: (key, 1)), key_by() and sum(1); windows have count()",
+    "count_by_key": "use key_by(), and sum(1) or a window's count()",
+    "countByKey": "use key_by(), and sum(1) or a window's count()",
     "createDataFrame": "from_collection() reads a list, from_spark() a DataFrame",
     "createOrReplaceTempView": "StreamTableEnvironment.create_temporary_view() gives a stream a name for SQL",
     "distinct": "key_by() and a KeyedProcessFunction with a state that remembers what has been seen",
     "drop": "map() makes a record without the field",
     "drop_duplicates": "key_by() and a KeyedProcessFunction with a state that remembers what has been seen",
     "dropDuplicates": "key_by() and a KeyedProcessFunction with a state that remembers what has been seen",
+    "dropna": "use filter()",
     "execute": "execute() of the environment runs the program, execute_and_collect() of a stream returns its records",
     "fillna": "map() makes a record with another value",
+    "first": "execute_and_collect(limit=1) returns the first record, show(1) prints it",
     "foreach": "use for_each()",
     "foreachBatch": "use map_block() or map_batches() for many records at once, sink_to() to write",
+    "foreachPartition": "use map_batches() for many records at once",
     "from_elements": "from_collection() reads a list",
     "group_by": "use key_by()",
     "group_by_key": "use key_by()",
@@ -116,12 +123,16 @@ _INSTEAD = {
     "parallelize": "use from_collection()",
     "peek": "map() with a function that returns its record, or print()",
     "persist": "nothing is computed twice in one job: use the stream several times",
+    "pivot": "StreamTableEnvironment.from_data_stream() gives a table for SQL",
     "printSchema": "get_type() is the declared type, explain() of the environment shows the plan",
+    "range": "use from_collection(range(...)), or from_source() with a NumberSequenceSource",
+    "rdd": "streams have map(), flat_map() and map_batches() themselves",
     "read": "use read_json(), read_csv(), read_parquet(), read_text_file() or read_kafka(), or from_spark(spark.read...)",
     "readStream": "use read_kafka() or from_source(), or from_spark(spark.readStream...)",
     "reduceByKey": "use key_by() and reduce()",
     "rename": "map() makes a record with other names",
     "repartition": "use rebalance(), and set_parallelism() of the next operator",
+    "sample": "use filter() with a random number",
     "saveAsTextFile": "use sink_to() with a FileSink",
     "select": "map() makes new records of fields; StreamTableEnvironment.from_data_stream() gives a table that has select()",
     "set_checkpoint_storage_dir": "configure({'execution.checkpointing.dir': folder}) of the environment sets it",
@@ -129,16 +140,25 @@ _INSTEAD = {
     "set_state_backend": "configure({'state.backend.type': 'rocksdb'}) sets it",
     "sort": "a stream has no order; collect it with to_pandas() and sort that",
     "sort_values": "a stream has no order; collect it with to_pandas() and sort that",
+    "sparkContext": "Funken finds the session of Spark by itself; SparkSession.builder.getOrCreate() returns it",
     "split": "use filter() per branch, or process() with an OutputTag per branch",
     "sql": "StreamTableEnvironment has sql_query() and execute_sql()",
+    "start": "execute() of the environment runs the program, execute_async() returns at once",
+    "stop": "a job ends with its input; cancel() of the JobClient from execute_async() ends it before",
+    "table": "StreamTableEnvironment.from_path() reads a table",
     "take": "execute_and_collect(limit=5) returns the first records, show(5) prints them",
+    "textFile": "use read_text_file()",
     "through": "use sink_to() with a KafkaSink, and read_kafka()",
     "to": "use sink_to() with a sink, such as a KafkaSink",
     "to_csv": "use sink_to() with a FileSink, or to_pandas().to_csv()",
+    "to_dict": "execute_and_collect() returns the records",
     "to_parquet": "use sink_to() with a FileSink.for_bulk_format(), or to_pandas().to_parquet()",
     "toDF": "to_spark() returns a DataFrame",
     "toPandas": "use to_pandas()",
     "transform": "use map(), flat_map() or process()",
+    "union_all": "use union()",
+    "unionAll": "use union()",
+    "unionByName": "use union()",
     "where": "use filter()",
     "withColumn": "map() makes records with another field",
     "withWatermark": "use assign_timestamps_and_watermarks() with a WatermarkStrategy",
@@ -146,6 +166,7 @@ _INSTEAD = {
     "write_as_csv": "use sink_to() with a FileSink",
     "write_as_text": "use sink_to() with a FileSink",
     "writeStream": "use sink_to() with a sink, or to_spark(...).writeStream",
+    "zipWithIndex": "key_by() and map_with_state() number the records of a key",
 }
 """Replacements of methods that users of Spark and of Flink's other APIs look for."""
 
@@ -160,6 +181,8 @@ def missing(kind: type[Suggesting], name: str) -> str:
     >>> missing(family("DataStream"), "groupBy"), missing(family("DataStream"), "flatMap")
     ("'DataStream' object has no attribute 'groupBy': use key_by()",
      "'DataStream' object has no attribute 'flatMap': use flat_map()")
+    >>> missing(family("DataStream"), "rdd")
+    "'DataStream' object has no attribute 'rdd': streams have map(), flat_map() and map_batches() themselves"
     >>> missing(family("DataStream"), "filters")
     "'DataStream' object has no attribute 'filters'. Did you mean filter()?"
     >>> missing(family("AllWindowedStream"), "print")
@@ -177,7 +200,7 @@ def missing(kind: type[Suggesting], name: str) -> str:
         return f"{text}: keyed streams have it, so call key_by() before{instead}"
     if hasattr(kind, spelled):
         return f"{text}: use {spelled}()"
-    if name in _INSTEAD:
+    if name in _INSTEAD and not kind._in_order:
         return f"{text}: {_INSTEAD[name]}"
     near = get_close_matches(name, [each for each in dir(kind) if not each.startswith("_")], 1, 0.75)
     if near:

@@ -14,10 +14,10 @@ from funken.api.streams.family import StreamDisplay, family
 from funken.api.streams.settings import StreamPartitioning, StreamSettings, type_of, typed, typed_side
 from funken.api.streams.sinks import StreamEnds
 from funken.errors import InvalidProgram
-from funken.operators.base import OperatorSpec, OutputTag
+from funken.operators.base import OperatorCall, OperatorSpec, OutputTag
 from funken.operators.process.one_input import Process
 from funken.operators.source import TimestampsAndWatermarks
-from funken.operators.stateless import Filter, FlatMap, Map, MapBlock
+from funken.operators.stateless import Filter, FlatMap, Map, MapBlockLogic
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Node, NodeInput, Partitioning
 from funken.plan.sides import place_of_program
@@ -154,7 +154,9 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         >>> local([1, 2, 3]).map_block(lambda block: [x * 10 for x in block]).execute_and_collect(limit=3)
         [10, 20, 30]
         """
-        return self._then("map_block", MapBlock(as_user_function(func, "map_block", "map_block()")))
+        return self._then(
+            "map_block", OperatorCall(MapBlockLogic, (as_user_function(func, "map_block", "map_block()"),))
+        )
 
     def map_batches(
         self, func: Callable[..., object], output_type: object = None, batch_format: str = "numpy"

@@ -170,6 +170,9 @@ class Slots:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def __contains__(self, key: Any) -> bool:
+        return key in self._numbers
+
     def find(self, column: Column, length: int) -> Array:
         """Return the number of each record's key; new keys get new numbers."""
         if column.kind == INT and not column.constant:

@@ -575,7 +575,7 @@ def kept_table(table: CatalogBaseTable) -> Any:
             "a table with computed columns is created with TableEnvironment.create_table(), which finds their types."
         )
     if table.query is not None:
-        return native.CatalogView(table.query, schema.columns, table.comment, text=table.query)
+        return native.CatalogView(table.query, schema.columns, table.comment)
     return native.CatalogTable(
         schema.columns, tuple(sorted(table.properties.items())), next(iter(schema.watermarks), None), schema.key,
         schema.key_name or None, tuple(table.partition_keys), None, table.comment,

@@ -51,6 +51,8 @@ def expressions_of(text: str, is_registered: IsRegistered = _nothing) -> list[Ex
     [as(sum(a), 's'), cast(b, STRING), upper(c)]
     >>> expressions_of("a === 'x' && !(b > 1)")
     [and(equals(a, 'x'), not(greaterThan(b, 1)))]
+    >>> expressions_of("a = 'x' and b = 1 OR c.isNull")
+    [or(and(equals(a, 'x'), equals(b, 1)), isNull(c))]
     >>> expressions_of("split(a, b, c)", lambda name: name == "split")
     [split(a, b, c)]
     """
@@ -94,7 +96,7 @@ def _named(text: str, is_registered: IsRegistered) -> Expression:
     among = _AMONG.match(text)
     if among is not None and among[2].lower() not in ("true", "false", "null"):
         return expressions.call_sql(f"`{among[1]}` IN (SELECT * FROM `{among[2]}`)")
-    source = "".join(_python(token) for token in _TOKEN.findall(text.replace("`", "")))
+    source = _source(text)
     try:
         tree = ast.parse(source.strip(), mode="eval").body
         return lit_or_expression(_built(tree, is_registered))
@@ -102,6 +104,14 @@ def _named(text: str, is_registered: IsRegistered) -> Expression:
         raise InvalidProgram(
             f"the expression {text!r} cannot be read: {error}. Write it with funken's expressions, such as col('a').sum."
         ) from None
+
+
+def _source(text: str) -> str:
+    """Return a text as Python's: ``and`` and ``or`` join two operands, unless they are called, as ``a.and(b)`` is."""
+    tokens = _TOKEN.findall(text.replace("`", ""))
+    beside = zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False)
+    joins = [token.lower() in ("and", "or") and before.isspace() and after != "(" for before, token, after in beside]
+    return "".join(token.lower() if join else _python(token) for join, token in zip(joins, tokens, strict=True))
 
 
 def _python(token: str) -> str:

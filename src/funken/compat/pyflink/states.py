@@ -47,6 +47,21 @@ BroadcastState = subscriptable(handles.MapState)
 ReadOnlyBroadcastState = subscriptable(NativeReadOnlyBroadcastState)
 
 
+def get_internal_state(self: handles.State) -> handles.State:
+    """Return the state itself: PyFlink's handles have another one inside, with the same methods.
+
+    >>> from funken.testing import WindowContext  # has the context of a key
+    >>> counts = WindowContext().get_runtime_context().get_map_state(MapStateDescriptor("counts"))
+    >>> counts.get_internal_state() is counts
+    True
+    """
+    return self
+
+
+# The runtime makes Funken's own handles, whatever the program imports.
+handles.State.get_internal_state = get_internal_state  # type: ignore[attr-defined]
+
+
 class AppendingState(Subscriptable):
     """State that values are added to."""
 

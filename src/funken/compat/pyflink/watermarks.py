@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from funken.compat.pyflink.adoption import refuse
-from funken.io.durations import duration_ms
 from funken.timing import watermarks as native
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, TimestampAssigner
 
@@ -33,7 +32,7 @@ class WatermarkStrategy(native.WatermarkStrategy):
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Any) -> WatermarkStrategy:
         """Records come at most this late."""
-        return WatermarkStrategy(BoundedOutOfOrdernessSpec(duration_ms(max_out_of_orderness)))
+        return WatermarkStrategy(native.WatermarkStrategy.for_bounded_out_of_orderness(max_out_of_orderness).generator)
 
     @staticmethod
     def for_generator(generator: Any) -> WatermarkStrategy:

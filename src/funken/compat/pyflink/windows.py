@@ -47,6 +47,26 @@ class Min(ReduceFunction):
         return min(value1, value2)
 
 
+def long_to_int_with_bit_mixing(x: int) -> int:
+    """Return a number whose low bits depend on all bits of another: the hash of a count window.
+
+    >>> long_to_int_with_bit_mixing(0), long_to_int_with_bit_mixing(1) & 0xFF
+    (0, 229)
+    """
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        x = (x ^ (x >> shift)) * factor
+    return x
+
+
+def mod_inverse(x: int) -> int:
+    """Return the inverse of an odd number modulo 2**64: hashes of time windows use it.
+
+    >>> mod_inverse(3) * 3 % 2**64
+    1
+    """
+    return pow(x, -1, 1 << 64)
+
+
 class TypeSerializer(Subscriptable):
     """A serializer that PyFlink asks a custom assigner for; Funken pickles windows and never calls it."""
 
@@ -68,3 +88,5 @@ PASSED_ON = {
     ),
     "funken.windowing.windows": "CountWindow GlobalWindow TimeWindow TriggerResult Window",
 }
+
+__all__ = ["long_to_int_with_bit_mixing", "mod_inverse"]

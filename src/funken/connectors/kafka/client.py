@@ -12,6 +12,7 @@ from typing import Any
 
 from funken import extras
 from funken.errors import InvalidConfiguration
+from funken.timing.clock import SystemClock
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ _OTHER_LOGINS = {
 """What takes the place of a login module of Java, by a part of its name."""
 _LOGIN = re.compile(r"[\w.]*\.(?:Plain|Scram)LoginModule\s+required\b(.*);", re.DOTALL)
 _LOGIN_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_now = SystemClock().monotonic
+_NUMBER = re.compile(r"\d+")
 _SECRETS = ("password", "secret", "oauthbearer.config", "key.pem", "ssl.key")
 
 
@@ -72,9 +75,9 @@ def client_properties(properties: Mapping[str, str], who: str) -> dict[str, str]
 
 
 def made(make: Callable[[dict[str, Any]], Any], properties: Mapping[str, Any], who: str) -> Any:
-    """Make a client; a property that it does not know is an ``InvalidConfiguration``."""
+    """Make a client whose lines go to Python's logging; an unknown property is an ``InvalidConfiguration``."""
     try:
-        return make(dict(properties))
+        return make({**properties, "logger": ClientLog(who)})
     except (confluent().KafkaException, ValueError, TypeError) as error:
         shown = {key: "***" if is_secret(key) else value for key, value in properties.items() if not callable(value)}
         raise InvalidConfiguration(f"{who}: {message_of(error)}; its properties are {shown}. Correct them.") from error
@@ -92,6 +95,43 @@ def message_of(error: Any) -> str:
     text = inner.str() if hasattr(inner, "str") else str(error)
     name = inner.name() if hasattr(inner, "name") else type(error).__name__
     return f"{name}: {text}"
+
+
+class ClientLog:
+    """A receiver of the lines of a client, which librdkafka would print: Python's logging gets each kind twice a minute at most.
+
+    A kind is a line without its numbers. librdkafka connects anew without an end, so its errors are warnings here.
+
+    >>> now = [0.0]
+    >>> lines = ClientLog("Kafka source", lambda: now[0])
+    >>> refused = "FAIL", "consumer-1", "localhost:1: Connection refused (after 2ms in state CONNECT)"
+    >>> [lines.accepts(*refused), lines.accepts(*refused), lines.accepts("FAIL", "consumer-1", "no route to host")]
+    [True, False, True]
+    >>> now[0] = 31.0
+    >>> lines.accepts(*refused)
+    True
+    """
+
+    PAUSE_S = 30.0
+
+    def __init__(self, who: str, now: Callable[[], float] = _now) -> None:
+        self._who = who
+        self._now = now
+        self._next: dict[str, float] = {}
+
+    def log(self, level: int, message: str, *args: Any) -> None:
+        """Pass a line on; the client calls this with the arguments of ``logging.Logger.log``."""
+        if self.accepts(*args):
+            logger.log(min(level, logging.WARNING), f"%s: {message}", self._who, *args)
+
+    def accepts(self, *args: Any) -> bool:
+        """Return True for a line of a kind that was not logged lately."""
+        kind = _NUMBER.sub("", " ".join(map(str, args)))
+        now = self._now()
+        if now < self._next.get(kind, now):
+            return False
+        self._next[kind] = now + self.PAUSE_S
+        return True
 
 
 class LastError:

@@ -66,7 +66,7 @@ class Transport:
         """Return the leaders of the partitions of a topic; an ``OSError`` if they are not known."""
         kafka = confluent()
         properties = _connecting(settings.client_properties()) | {"bootstrap.servers": settings.servers}
-        admin = made(confluent("confluent_kafka.admin").AdminClient, {**properties, "log_level": 0}, "Kafka sink")
+        admin = made(confluent("confluent_kafka.admin").AdminClient, properties, "Kafka sink")
         try:
             cluster = admin.list_topics(topic, timeout=REQUEST_TIMEOUT_S)
         except kafka.KafkaException as error:

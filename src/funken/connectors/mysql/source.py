@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from funken.connectors.base import Boundedness, ConnectorContext, ListedSplits, Source, SourceReader, SplitEnumerator
+from funken.connectors.base import Boundedness, ConnectorContext, Source, SourceReader
 from funken.connectors.mysql.binlog import LogPosition
 from funken.connectors.mysql.columns import MySqlKey, columns_of, columns_wanted
 from funken.connectors.mysql.database import MySqlDatabase, pymysql
@@ -122,37 +122,19 @@ class MySqlCdcSource(Source):
             raise InvalidConfiguration(f"the page size of a MySqlCdcSource is {self.page_size}; it is at least 1.")
         object.__setattr__(self, "tables", tuple(self.tables))
 
-    def enumerator(self, parallelism: int) -> SplitEnumerator:
-        """Make the enumerator."""
-        return MySqlCdcEnumerator(parallelism, self)
-
-    def reader(self, context: ConnectorContext) -> SourceReader:
-        """Make the reader."""
-        bounded = self.boundedness is Boundedness.BOUNDED
-        return MySqlCdcReader(
-            self.database, self.server_id, self.columns, self.page_size, self.start.millis, bounded, context
-        )
-
-
-class MySqlCdcEnumerator(ListedSplits):
-    """Looks at the server before the job runs, and hands out the one split."""
-
-    source: MySqlCdcSource
-
     def list_splits(self) -> Sequence[MySqlCdcSplit]:
         """Check server and tables, and note where the log is."""
         pymysql("pymysqlreplication")  # so that it is missing here, not in a task
-        return [SqlSession.once(self.source.database, "funken", self._look, self._not_readable)]
+        return [SqlSession.once(self.database, "funken", self._look, self._not_readable)]
 
     @staticmethod
     def _not_readable(problem: SqlProblem) -> SourceNotReadable:
         return SourceNotReadable(f"changes cannot be captured: {problem}")
 
     def _look(self, cursor: Any) -> MySqlCdcSplit:
-        source = self.source
         self._check_server(cursor)
         names = self._tables(cursor)
-        with_rows = source.start.mode == "initial"
+        with_rows = self.start.mode == "initial"
         keys = tuple((name, self._key_of(cursor, name, engine, with_rows)) for name, engine in names.items())
         end = position_of(cursor)
         position = self._position(cursor, end)
@@ -160,7 +142,6 @@ class MySqlCdcEnumerator(ListedSplits):
         return MySqlCdcSplit("changes", tables, keys, position)
 
     def _check_server(self, cursor: Any) -> None:
-        source = self.source
         names = ", ".join(["%s"] * len(_SETTINGS))
         cursor.execute(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({names})", tuple(_SETTINGS))
         settings = {name.lower(): str(value).upper() for name, value in cursor.fetchall()}
@@ -168,29 +149,26 @@ class MySqlCdcEnumerator(ListedSplits):
             cursor.execute("SELECT VERSION()", ())
             (version,) = cursor.fetchone()
             raise SourceNotReadable(
-                f"{source.database!r} is of version {version}, whose log does not name columns; use MySQL 8.0.14, MariaDB "
+                f"{self.database!r} is of version {version}, whose log does not name columns; use MySQL 8.0.14, MariaDB "
                 "10.5, or later."
             )
         for name, (wanted, problem) in _SETTINGS.items():
             found = settings.get(name, wanted)
             if {"1": "ON", "0": "OFF"}.get(found, found) != wanted:
-                raise SourceNotReadable(
-                    f"{source.database!r} has {name} = {found}: {problem}, and start the job again."
-                )
+                raise SourceNotReadable(f"{self.database!r} has {name} = {found}: {problem}, and start the job again.")
         cursor.execute("SELECT @@server_id", ())
         (server_id,) = cursor.fetchone()
-        if server_id == source.server_id:
+        if server_id == self.server_id:
             raise SourceNotReadable(
-                f"{source.database!r} has server id {server_id} itself; give the source another one (server_id)."
+                f"{self.database!r} has server id {server_id} itself; give the source another one (server_id)."
             )
 
     def _tables(self, cursor: Any) -> dict[str, str]:
         """Return the tables that are meant, and their engines."""
-        source = self.source
         cursor.execute(_TABLES, ())
         there = {name: (kind, engine or "") for name, kind, engine in cursor.fetchall()}
         found: dict[str, str] = {}
-        for table in source.tables:
+        for table in self.tables:
             matching = (
                 [table]
                 if isinstance(table, str)
@@ -199,7 +177,7 @@ class MySqlCdcEnumerator(ListedSplits):
             text = table if isinstance(table, str) else table.pattern
             if not matching or matching[0] not in there:
                 raise SourceNotReadable(
-                    f"{source.database!r} has no table {text!r}; create it, correct its name (with its database), or grant "
+                    f"{self.database!r} has no table {text!r}; create it, correct its name (with its database), or grant "
                     "SELECT on it."
                 )
             for name in matching:
@@ -215,7 +193,7 @@ class MySqlCdcEnumerator(ListedSplits):
         cursor.execute(_KEY, tuple(table.split(".", 1)))
         parts = cursor.fetchall()
         names = [name for name, _ in parts]
-        wanted = columns_wanted(self.source.columns, table)
+        wanted = columns_wanted(self.columns, table)
         columns = {
             column.name: column
             for column in columns_of(cursor, table, tuple(dict.fromkeys([*wanted, *names])) if wanted else ())
@@ -243,7 +221,7 @@ class MySqlCdcEnumerator(ListedSplits):
         return keys
 
     def _position(self, cursor: Any, end: LogPosition) -> LogPosition:
-        start = self.source.start
+        start = self.start
         if start.mode == "specific-offset":
             position = LogPosition(start.file, max(4, start.position))
         elif start.mode in ("earliest-offset", "timestamp"):
@@ -256,7 +234,14 @@ class MySqlCdcEnumerator(ListedSplits):
             logs = {row[0]: int(row[1]) for row in cursor.fetchall()}
             if position.file not in logs or position.offset > logs[position.file]:
                 raise SourceNotReadable(
-                    f"{self.source.database!r} has no position {position} of the binary log (it has {min(logs)} to {end}); "
+                    f"{self.database!r} has no position {position} of the binary log (it has {min(logs)} to {end}); "
                     "correct file and position."
                 )
         return position
+
+    def reader(self, context: ConnectorContext) -> SourceReader:
+        """Make the reader."""
+        bounded = self.boundedness is Boundedness.BOUNDED
+        return MySqlCdcReader(
+            self.database, self.server_id, self.columns, self.page_size, self.start.millis, bounded, context
+        )

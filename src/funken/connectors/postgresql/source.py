@@ -11,11 +11,9 @@ from funken.connectors.base import (
     Batch,
     Boundedness,
     ConnectorContext,
-    ListedSplits,
     NeedSplits,
     Source,
     SourceReader,
-    SplitEnumerator,
     Wait,
 )
 from funken.connectors.postgresql.database import PostgresDatabase
@@ -404,9 +402,106 @@ class PostgresCdcSource(Source):
         object.__setattr__(self, "tables", tuple(self.tables))
         object.__setattr__(self, "publication", self.publication or self.slot)
 
-    def enumerator(self, parallelism: int) -> SplitEnumerator:
-        """Make the enumerator, which makes publication and slot."""
-        return CdcEnumerator(parallelism, self)
+    def list_splits(self) -> Sequence[CdcSplit]:
+        """Check server and tables; make publication and slot: in this order, for a slot does not know later publications."""
+        session = SqlSession(self.database, "funken")
+        try:
+            keys = self._run(session, self._look)
+            self._run(session, lambda cursor: self._publish(cursor, [table for table, _ in keys]))
+            lsn = self._run(session, self._make_slot)
+            since = self._run(session, _snapshot)
+        finally:
+            session.close()
+        tables = tuple(table for table, _ in keys) if self.snapshot else ()
+        return [CdcSplit("changes", tables, keys, lsn=lsn, since=since)]
+
+    def _run(self, session: SqlSession, work: Any) -> Any:
+        return patiently(self.database, lambda: session.transaction(work), self._not_readable)
+
+    def _look(self, cursor: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        database = self.database
+        cursor.execute("SELECT current_setting('wal_level')")
+        (level,) = cursor.fetchone()
+        if level != "logical":
+            raise SourceNotReadable(
+                f"{database!r} has wal_level = {level}; its log has no changes of rows: set it to logical in "
+                "postgresql.conf and "
+                "restart the server."
+            )
+        return tuple(self._key_of(cursor, table) for table in self.tables)
+
+    def _key_of(self, cursor: Any, table: str) -> tuple[str, tuple[str, ...]]:
+        cursor.execute(_TABLE, (SqlDatabase.quote(self.database, table),))
+        found = cursor.fetchone()
+        if found is None:
+            raise SourceNotReadable(
+                f"{self.database!r} has no table {table!r}; create it, or correct its name (with its schema)."
+            )
+        name, identity, kind, columns, types, readable = found
+        if not readable:
+            raise SourceNotReadable(f"the user of {self.database!r} may not read table {name!r}; grant SELECT on it.")
+        if kind not in ("r", b"r"):
+            raise SourceNotReadable(
+                f"{name!r} is no ordinary table, whose changes could be captured; name its partitions."
+            )
+        if not self.snapshot:
+            return name, tuple(filter(None, columns))
+        wrong = [f"{column} ({kind})" for column, kind in zip(columns, types, strict=True) if kind not in _ORDERED]
+        if wrong:
+            what = (
+                "no primary key"
+                if columns == [None]
+                else f"a primary key of types that cannot be compared here: {wrong}"
+            )
+            raise SourceNotReadable(f"table {name!r} has {what}, so its snapshot cannot be read; use snapshot=False.")
+        if identity not in ("d", "f", b"d", b"f"):
+            raise SourceNotReadable(
+                f"changes of table {name!r} do not name its primary key; let them: ALTER TABLE {name} REPLICA IDENTITY DEFAULT."
+            )
+        return name, tuple(columns)
+
+    def _publish(self, cursor: Any, tables: list[str]) -> None:
+        """Make the publication, or check that it has the tables."""
+        cursor.execute("SELECT count(*) FROM pg_publication WHERE pubname = %s", (self.publication,))
+        (there,) = cursor.fetchone()
+        cursor.execute("SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s", (self.slot,))
+        (slot,) = cursor.fetchone()
+        if not there:
+            if slot:
+                raise SourceNotReadable(
+                    f"replication slot {self.slot!r} is there, but not publication {self.publication!r}, and "
+                    "a slot does not know "
+                    "later ones; drop the slot (drop()), or correct the publication."
+                )
+            names = ", ".join(map(self.database.quote, tables))
+            cursor.execute(f"CREATE PUBLICATION {self.database.quote(self.publication)} FOR TABLE {names}", ())
+            return
+        cursor.execute(
+            "SELECT schemaname || '.' || tablename FROM pg_publication_tables WHERE pubname = %s", (self.publication,)
+        )
+        missing = set(tables) - {name for (name,) in cursor.fetchall()}
+        if missing:
+            raise SourceNotReadable(
+                f"publication {self.publication!r} lacks {sorted(missing)}; add them (ALTER PUBLICATION ... ADD TABLE), or use "
+                "another publication and slot."
+            )
+
+    def _make_slot(self, cursor: Any) -> int:
+        """Make the slot, if it is not there; returns its position."""
+        cursor.execute(
+            "SELECT plugin, database = current_database() FROM pg_replication_slots WHERE slot_name = %s",
+            (self.slot,),
+        )
+        found = cursor.fetchone()
+        if found is None:
+            cursor.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self.slot,))
+        elif found != ("pgoutput", True):
+            raise SourceNotReadable(
+                f"replication slot {self.slot!r} is not of plugin 'pgoutput' in this database; use another name."
+            )
+        cursor.execute("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (self.slot,))
+        (position,) = cursor.fetchone()
+        return lsn_of(position)
 
     def reader(self, context: ConnectorContext) -> SourceReader:
         """Make the reader."""
@@ -433,116 +528,3 @@ def _snapshot(cursor: Any) -> str:
     cursor.execute("SELECT txid_current_snapshot()::text")
     (snapshot,) = cursor.fetchone()
     return str(snapshot)
-
-
-class CdcEnumerator(ListedSplits):
-    """Makes publication and slot in the server, before the job runs, and hands out the one split."""
-
-    source: PostgresCdcSource
-
-    def list_splits(self) -> Sequence[CdcSplit]:
-        """Check server and tables; make publication and slot: in this order, for a slot does not know later publications."""
-        source = self.source
-        session = SqlSession(source.database, "funken")
-        try:
-            keys = self._run(session, self._look)
-            self._run(session, lambda cursor: self._publish(cursor, [table for table, _ in keys]))
-            lsn = self._run(session, self._make_slot)
-            since = self._run(session, _snapshot)
-        finally:
-            session.close()
-        tables = tuple(table for table, _ in keys) if source.snapshot else ()
-        return [CdcSplit("changes", tables, keys, lsn=lsn, since=since)]
-
-    def _run(self, session: SqlSession, work: Any) -> Any:
-        return patiently(self.source.database, lambda: session.transaction(work), self.source._not_readable)
-
-    def _look(self, cursor: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        database = self.source.database
-        cursor.execute("SELECT current_setting('wal_level')")
-        (level,) = cursor.fetchone()
-        if level != "logical":
-            raise SourceNotReadable(
-                f"{database!r} has wal_level = {level}; its log has no changes of rows: set it to logical in "
-                "postgresql.conf and "
-                "restart the server."
-            )
-        return tuple(self._key_of(cursor, table) for table in self.source.tables)
-
-    def _key_of(self, cursor: Any, table: str) -> tuple[str, tuple[str, ...]]:
-        source = self.source
-        cursor.execute(_TABLE, (SqlDatabase.quote(source.database, table),))
-        found = cursor.fetchone()
-        if found is None:
-            raise SourceNotReadable(
-                f"{source.database!r} has no table {table!r}; create it, or correct its name (with its schema)."
-            )
-        name, identity, kind, columns, types, readable = found
-        if not readable:
-            raise SourceNotReadable(f"the user of {source.database!r} may not read table {name!r}; grant SELECT on it.")
-        if kind not in ("r", b"r"):
-            raise SourceNotReadable(
-                f"{name!r} is no ordinary table, whose changes could be captured; name its partitions."
-            )
-        if not source.snapshot:
-            return name, tuple(filter(None, columns))
-        wrong = [f"{column} ({kind})" for column, kind in zip(columns, types, strict=True) if kind not in _ORDERED]
-        if wrong:
-            what = (
-                "no primary key"
-                if columns == [None]
-                else f"a primary key of types that cannot be compared here: {wrong}"
-            )
-            raise SourceNotReadable(f"table {name!r} has {what}, so its snapshot cannot be read; use snapshot=False.")
-        if identity not in ("d", "f", b"d", b"f"):
-            raise SourceNotReadable(
-                f"changes of table {name!r} do not name its primary key; let them: ALTER TABLE {name} REPLICA IDENTITY DEFAULT."
-            )
-        return name, tuple(columns)
-
-    def _publish(self, cursor: Any, tables: list[str]) -> None:
-        """Make the publication, or check that it has the tables."""
-        source = self.source
-        cursor.execute("SELECT count(*) FROM pg_publication WHERE pubname = %s", (source.publication,))
-        (there,) = cursor.fetchone()
-        cursor.execute("SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s", (source.slot,))
-        (slot,) = cursor.fetchone()
-        if not there:
-            if slot:
-                raise SourceNotReadable(
-                    f"replication slot {source.slot!r} is there, but not publication {source.publication!r}, and "
-                    "a slot does not know "
-                    "later ones; drop the slot (drop()), or correct the publication."
-                )
-            names = ", ".join(map(source.database.quote, tables))
-            cursor.execute(f"CREATE PUBLICATION {source.database.quote(source.publication)} FOR TABLE {names}", ())
-            return
-        cursor.execute(
-            "SELECT schemaname || '.' || tablename FROM pg_publication_tables WHERE pubname = %s", (source.publication,)
-        )
-        missing = set(tables) - {name for (name,) in cursor.fetchall()}
-        if missing:
-            raise SourceNotReadable(
-                f"publication {source.publication!r} lacks {sorted(missing)}; add them (ALTER PUBLICATION ... ADD TABLE), or use "
-                "another publication and slot."
-            )
-
-    def _make_slot(self, cursor: Any) -> int:
-        """Make the slot, if it is not there; returns its position."""
-        source = self.source
-        cursor.execute(
-            "SELECT plugin, database = current_database() FROM pg_replication_slots WHERE slot_name = %s",
-            (source.slot,),
-        )
-        found = cursor.fetchone()
-        if found is None:
-            cursor.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (source.slot,))
-        elif found != ("pgoutput", True):
-            raise SourceNotReadable(
-                f"replication slot {source.slot!r} is not of plugin 'pgoutput' in this database; use another name."
-            )
-        cursor.execute(
-            "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (source.slot,)
-        )
-        (position,) = cursor.fetchone()
-        return lsn_of(position)

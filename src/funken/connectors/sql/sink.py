@@ -108,7 +108,9 @@ class SqlSink(Sink):
 
     def writer(self, context: ConnectorContext) -> SinkWriter:
         """Make a writer."""
-        return (StagingWriter if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE else SqlWriter)(self, context)
+        if self.guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+            return SqlWriter(self, context)
+        return StagedWriter(context, RowMaker(self.columns, f"operator {context.operator!r}").rows, bytes_of)
 
     def committer(self, context: CommitterContext) -> Committer | None:
         """Make the committer of an exactly-once sink."""
@@ -147,20 +149,6 @@ class SqlWriter(SinkWriter):
     def close(self) -> None:
         """Close the connection."""
         self._session.close()
-
-
-class StagingWriter(StagedWriter):
-    """Keeps the rows of a checkpoint, and returns them as the committable."""
-
-    def __init__(self, sink: SqlSink, context: ConnectorContext) -> None:
-        super().__init__(context)
-        self._maker = RowMaker(sink.columns, f"operator {context.operator!r}")
-
-    def write(self, values: list[Any], timestamps: list[int] | None, now: int) -> None:
-        """Keep a block."""
-        rows = self._maker.rows(values)
-        self.staged += rows
-        self.count_sent(len(rows), bytes_of(rows))
 
 
 class StagedCommitter(MarkingCommitter):

@@ -17,7 +17,7 @@ from itertools import pairwise
 from numbers import Real
 from typing import Any
 
-from funken.connectors.base import Batch, ConnectorContext, ListedSplits, Source, SourceReader, SplitEnumerator
+from funken.connectors.base import Batch, ConnectorContext, Source, SourceReader
 from funken.connectors.reading import PolledReader, SplitRecords
 from funken.connectors.schemas import size_of_rows as bytes_of
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
@@ -80,9 +80,44 @@ class SqlSource(Source):
         if (self.lower is None) != (self.upper is None):
             raise InvalidConfiguration("a SqlSource has only one of lower and upper; give both, or none.")
 
-    def enumerator(self, parallelism: int) -> SplitEnumerator:
-        """Make the enumerator, which looks at the bounds."""
-        return SqlEnumerator(parallelism, self)
+    def list_splits(self) -> Sequence[SqlSplit]:
+        """Reach the database, look for nulls, and for the bounds unless they are set."""
+        column = self.database.quote(self.column)
+
+        def look(cursor: Any) -> Any:
+            cursor.execute(self.select("*", ["1 = 0"]), self.parameters)
+            position_of(self.column, [described[0] for described in cursor.description])
+            cursor.execute(self.select("count(*)", [f"{column} IS NULL"]), self.parameters)
+            (nulls,) = cursor.fetchone()
+            if nulls:
+                raise SourceNotReadable(
+                    f"column {self.column!r} of a SqlSource is null in {nulls} rows, which no range holds; exclude them in the "
+                    "query, or choose another column."
+                )
+            if self.partitions == 1 or self.lower is not None:
+                return self.lower, self.upper
+            return self._bounds(cursor, column)
+
+        lower, upper = SqlSession.once(self.database, "funken", look, _not_readable)
+        return ranges(lower, upper, self.partitions)
+
+    def _bounds(self, cursor: Any, column: str) -> Any:
+        """Return the least and the greatest value; those that are infinite or NaN belong to the outer ranges."""
+        mark = self.database.placeholder
+        conditions: list[str] = []
+        values: list[Any] = []
+        while True:
+            select = self.select(f"min({column}), max({column})", conditions)
+            cursor.execute(select, [*self.parameters, *values])
+            [(lower, upper)] = self.database.fetch(cursor, f"bounds of column {self.column!r} of a SqlSource")
+            if isinstance(lower, str) != isinstance(upper, str):  # a date that Python cannot hold: one range has all
+                return None, None
+            if lower is None or (is_finite(lower) and is_finite(upper)) or len(conditions) > _MOST_INFINITE:
+                return (None, None) if lower is None or not (is_finite(lower) and is_finite(upper)) else (lower, upper)
+            if not is_finite(upper):
+                conditions, values = [*conditions, f"{column} < {mark}"], [*values, upper]
+            else:
+                conditions, values = [*conditions, f"{column} > {mark}"], [*values, lower]
 
     def reader(self, context: ConnectorContext) -> SourceReader:
         """Make a reader, with a connection of its own."""
@@ -96,52 +131,6 @@ class SqlSource(Source):
 
 _MOST_INFINITE = 4
 """Maximal number of infinite values of a column: NaN, infinity and -infinity."""
-
-
-class SqlEnumerator(ListedSplits):
-    """Cuts the column into ranges."""
-
-    source: SqlSource
-
-    def list_splits(self) -> Sequence[SqlSplit]:
-        """Reach the database, look for nulls, and for the bounds unless they are set."""
-        source = self.source
-        column = source.database.quote(source.column)
-
-        def look(cursor: Any) -> Any:
-            cursor.execute(source.select("*", ["1 = 0"]), source.parameters)
-            position_of(source.column, [described[0] for described in cursor.description])
-            cursor.execute(source.select("count(*)", [f"{column} IS NULL"]), source.parameters)
-            (nulls,) = cursor.fetchone()
-            if nulls:
-                raise SourceNotReadable(
-                    f"column {source.column!r} of a SqlSource is null in {nulls} rows, which no range holds; exclude them in the "
-                    "query, or choose another column."
-                )
-            if source.partitions == 1 or source.lower is not None:
-                return source.lower, source.upper
-            return self._bounds(cursor, column)
-
-        lower, upper = SqlSession.once(source.database, "funken", look, _not_readable)
-        return ranges(lower, upper, source.partitions)
-
-    def _bounds(self, cursor: Any, column: str) -> Any:
-        """Return the least and the greatest value; those that are infinite or NaN belong to the outer ranges."""
-        source, mark = self.source, self.source.database.placeholder
-        conditions: list[str] = []
-        values: list[Any] = []
-        while True:
-            select = source.select(f"min({column}), max({column})", conditions)
-            cursor.execute(select, [*source.parameters, *values])
-            [(lower, upper)] = source.database.fetch(cursor, f"bounds of column {source.column!r} of a SqlSource")
-            if isinstance(lower, str) != isinstance(upper, str):  # a date that Python cannot hold: one range has all
-                return None, None
-            if lower is None or (is_finite(lower) and is_finite(upper)) or len(conditions) > _MOST_INFINITE:
-                return (None, None) if lower is None or not (is_finite(lower) and is_finite(upper)) else (lower, upper)
-            if not is_finite(upper):
-                conditions, values = [*conditions, f"{column} < {mark}"], [*values, upper]
-            else:
-                conditions, values = [*conditions, f"{column} > {mark}"], [*values, lower]
 
 
 def ranges(lower: Any, upper: Any, count: int) -> list[SqlSplit]:

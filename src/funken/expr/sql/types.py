@@ -810,7 +810,7 @@ def _common_time(one: LogicalType, other: LogicalType) -> LogicalType | None:
     precision = max(getattr(one, "precision", 0), getattr(other, "precision", 0))
     if len(kinds) == 1 and isinstance(one, PreciseTimeType):
         return type(one)(precision)
-    if TimeOfDayType in kinds:
+    if TimeOfDayType in kinds or DateType in kinds:
         return None
     if LocalZonedTimestampType in kinds:
         return LocalZonedTimestampType(precision)

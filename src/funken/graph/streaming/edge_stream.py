@@ -11,7 +11,6 @@ import pickle
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -31,7 +30,7 @@ from funken import (
 )
 from funken.errors import InvalidProgram
 from funken.graph.core import EdgeDirection, GraphEdge, GraphVertex
-from funken.sdk import Operator, Timestamps, UserFunction, Values, copied_block, load_state
+from funken.sdk import Operator, OperatorCall, Timestamps, UserFunction, Values, copied_block, load_state
 
 # ---- Summaries of a stream of edges: folded in every task, merged pane by pane, kept in one task.
 #
@@ -61,13 +60,13 @@ def aggregated(
     size = AT_END if window is None else TumblingEventTimeWindows.of(window).size
     rich = hasattr(function, "open") and hasattr(function, "close")
     user = UserFunction(function, None, rich)
-    partials = edges.transform("fold edges", FoldSpec(user, size, running))
+    partials = edges.transform("fold edges", OperatorCall(FoldEdges, (user, size, running)))
     width = edges.get_execution_environment().get_parallelism()
     while degree is not None and width > degree:
         width = -(-width // degree)
         tree = partials.partition_custom(_owner, lambda partial: partial[0] // degree)
-        partials = tree.transform("merge summaries", MergeSpec(user)).set_parallelism(width)
-    merged = partials.global_().transform("summary", SummarizeSpec(user, running))
+        partials = tree.transform("merge summaries", OperatorCall(MergeSummaries, (user,))).set_parallelism(width)
+    merged = partials.global_().transform("summary", OperatorCall(Summarize, (user, running)))
     return merged.force_non_parallel()
 
 
@@ -207,42 +206,6 @@ class Summarize(MergeSummaries):
     def restore(self, snapshot: bytes) -> None:
         """Go on."""
         self._so_far, self._begun = load_state(snapshot)
-
-
-@dataclass(frozen=True)
-class FoldSpec:
-    """Makes operators that fold."""
-
-    user: UserFunction
-    size: int
-    running: bool
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return FoldEdges(self.user, self.size, self.running)
-
-
-@dataclass(frozen=True)
-class MergeSpec:
-    """Makes operators that merge."""
-
-    user: UserFunction
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return MergeSummaries(self.user)
-
-
-@dataclass(frozen=True)
-class SummarizeSpec:
-    """Makes operators that keep the summary."""
-
-    user: UserFunction
-    running: bool
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return Summarize(self.user, self.running)
 
 
 # ---- A slice of a stream of edges: windows over the neighbourhood of each vertex.
@@ -486,19 +449,6 @@ class EstimateTriangles(Operator):
     def restore(self, snapshot: bytes) -> None:
         """Go on."""
         self._sample, self._emitted = load_state(snapshot)
-
-
-@dataclass(frozen=True)
-class EstimateTrianglesSpec:
-    """Makes operators that estimate."""
-
-    size: int
-    seed: int
-    every: int
-
-    def build(self) -> Operator:
-        """Make the logic."""
-        return EstimateTriangles(self.size, self.seed, self.every)
 
 
 class EdgeStream:

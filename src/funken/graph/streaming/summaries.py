@@ -19,8 +19,8 @@ from funken import (
     TumblingEventTimeWindows,
 )
 from funken.errors import InvalidProgram
-from funken.graph.streaming.edge_stream import EdgeStream, EstimatedTriangles, EstimateTrianglesSpec, RunningCount
-from funken.sdk import stable_hash
+from funken.graph.streaming.edge_stream import EdgeStream, EstimatedTriangles, EstimateTriangles, RunningCount
+from funken.sdk import OperatorCall, stable_hash
 
 
 def least(one: Any, other: Any) -> Any:
@@ -448,7 +448,7 @@ class TriangleEstimate:
                 raise InvalidProgram(
                     f"TriangleEstimate: {name} has to be a whole number, {lowest} or more, but is {value!r}."
                 )
-        self._spec = EstimateTrianglesSpec(sample_size, seed, every)
+        self._spec = OperatorCall(EstimateTriangles, (sample_size, seed, every))
 
     def run(self, edges: EdgeStream) -> DataStream[EstimatedTriangles]:
         """Return the estimates."""

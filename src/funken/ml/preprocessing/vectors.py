@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,10 @@ from scipy import sparse
 from sklearn import feature_extraction
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from funken import FlatJoinFunction, FlatMapFunction
 from funken.dataset import DataSet
 from funken.errors import InvalidProgram
 from funken.ml.base import OwnTransformer
-from funken.ml.data import FieldLayout, block_of, demands_of
+from funken.ml.data import Demands, FieldLayout, block_of, demands_of
 from funken.ml.preprocessing.discretizers import InvalidHandling
 
 PRIME = 2038074743
@@ -171,21 +171,28 @@ class MinHashLSH(OwnTransformer):
         a, b = (set(np.flatnonzero(_dense(each)).tolist()) for each in (one, other))
         return 1.0 - len(a & b) / len(a | b) if a | b else 0.0
 
+    def _hashed(self) -> Hashed:
+        return partial(_hashed, self, demands_of(self, "transform", total=self.n_features_in_))
+
     def approx_nearest_neighbors(self, data: DataSet, key: Any, k: int) -> list[tuple[Any, float]]:
         """Return up to ``k`` records of a fitted data set that are candidates for a vector, with distances, nearest first."""
         check_is_fitted(self)
         if k < 1:
             raise InvalidProgram(f"MinHashLSH: k is {k}, but has to be 1 or more.")
         own = _keys(self.transform(np.atleast_2d(_dense(key))), self.functions)[0]
-        found = data.flat_map(Candidates(self, own, _dense(key))).collect()
+        found = data.flat_map(partial(_candidates, self._hashed(), self, set(own), _dense(key))).collect()
         return sorted(found, key=lambda pair: pair[1])[:k]
 
     def approx_similarity_join(self, one: DataSet, other: DataSet, threshold: float) -> DataSet:
         """Return pairs of records below a Jaccard distance, as ``(record, record, distance)``, as far as they are candidates."""
         check_is_fitted(self)
-        left, right = (each.flat_map(Hashed(self)) for each in (one, other))
-        similar: DataSet = left.join(right).where(0).equal_to(0).using(SimilarPairs(self, threshold))
+        left, right = (each.flat_map(partial(_under_hashes, self._hashed())) for each in (one, other))
+        similar: DataSet = left.join(right).where(0).equal_to(0).using(partial(_similar, self, threshold))
         return similar
+
+
+Hashed = Callable[[Any], tuple[Any, list[tuple[int, ...]]]]
+"""Returns the vector of a record, and its hash in each table."""
 
 
 def _dense(vector: Any) -> Any:
@@ -198,51 +205,31 @@ def _keys(hashes: Any, functions: int) -> list[list[tuple[int, ...]]]:
     return [[(number, *table) for number, table in enumerate(row)] for row in tables]
 
 
-class _ByHash(FlatMapFunction):
-    def __init__(self, lsh: MinHashLSH) -> None:
-        self._lsh = lsh
-        self._demands = demands_of(lsh, "transform", total=lsh.n_features_in_)
-
-    def _hashed(self, record: Any) -> tuple[Any, list[tuple[int, ...]]]:
-        X = block_of([record], FieldLayout(self._lsh.fields_).resolve(record, self._demands.caller), self._demands).X
-        return _dense(X[0]), _keys(self._lsh.transform(X), self._lsh.functions)[0]
+def _hashed(lsh: MinHashLSH, demands: Demands, record: Any) -> tuple[Any, list[tuple[int, ...]]]:
+    """Return the vector of a record, and its hash in each table."""
+    X = block_of([record], FieldLayout(lsh.fields_).resolve(record, demands.caller), demands).X
+    return _dense(X[0]), _keys(lsh.transform(X), lsh.functions)[0]
 
 
-class Hashed(_ByHash):
-    """Emits a record under its hash in each table."""
-
-    def flat_map(self, value: Any) -> Iterable[Any]:
-        """Yield ``(hash, record, vector, all hashes)``."""
-        vector, keys = self._hashed(value)
-        for key in keys:
-            yield key, value, vector, keys
+def _under_hashes(hashed: Hashed, record: Any) -> Iterator[Any]:
+    """Yield ``(hash, record, vector, all hashes)`` for the hash in each table."""
+    vector, keys = hashed(record)
+    for key in keys:
+        yield key, record, vector, keys
 
 
-class Candidates(_ByHash):
-    """Emits records that share the hash of a table with a vector, with their distances."""
-
-    def __init__(self, lsh: MinHashLSH, own: list[tuple[int, ...]], vector: Any) -> None:
-        super().__init__(lsh)
-        self._own, self._vector = set(own), vector
-
-    def flat_map(self, value: Any) -> Iterable[Any]:
-        """Yield the record and its distance."""
-        vector, keys = self._hashed(value)
-        if not self._own.isdisjoint(keys):
-            yield value, self._lsh.distance(vector, self._vector)
+def _candidates(hashed: Hashed, lsh: MinHashLSH, own: set[tuple[int, ...]], vector: Any, record: Any) -> Iterator[Any]:
+    """Yield a record that shares the hash of a table with a vector, with its distance."""
+    other, keys = hashed(record)
+    if not own.isdisjoint(keys):
+        yield record, lsh.distance(other, vector)
 
 
-class SimilarPairs(FlatJoinFunction):
-    """Emits two candidates that are similar, once: in the first table in which their hashes are equal."""
-
-    def __init__(self, lsh: MinHashLSH, threshold: float) -> None:
-        self._lsh, self._threshold = lsh, threshold
-
-    def join(self, first: Any, second: Any) -> Iterable[Any]:
-        """Yield the records and their distance."""
-        key, record, vector, keys = first
-        if key != next(mine for mine, others in zip(keys, second[3], strict=True) if mine == others):
-            return
-        distance = self._lsh.distance(vector, second[2])
-        if distance < self._threshold:
-            yield record, second[1], distance
+def _similar(lsh: MinHashLSH, threshold: float, first: Any, second: Any) -> Iterator[Any]:
+    """Yield two candidates that are similar, with their distance, once: in the first table in which their hashes are equal."""
+    key, record, vector, keys = first
+    if key != next(mine for mine, others in zip(keys, second[3], strict=True) if mine == others):
+        return
+    distance = lsh.distance(vector, second[2])
+    if distance < threshold:
+        yield record, second[1], distance

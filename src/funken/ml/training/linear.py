@@ -27,22 +27,19 @@ from funken.ml.data import BlockSet, FeatureBlock, is_distributed
 from funken.ml.preprocessing.transformers import Extremes, Moments
 
 
-class Triangles:
-    """Makes the triangle of a block: of a column of ones, the features and the label, times the root of the weights."""
+def _triangle_of(block: FeatureBlock) -> Any:
+    """Return the number of rows, and the triangle of a column of ones, features and label, times the root of the weights."""
+    X = block.X.toarray() if sparse.issparse(block.X) else block.X
+    y = block.y.astype(np.float64)
+    rows = np.column_stack([np.ones(len(y)), X, y])
+    if block.w is not None:
+        rows *= np.sqrt(block.w)[:, None]
+    return len(y), triangle(rows)
 
-    def __call__(self, block: FeatureBlock) -> Any:
-        """Return the number of rows and the triangle."""
-        X = block.X.toarray() if sparse.issparse(block.X) else block.X
-        y = block.y.astype(np.float64)
-        rows = np.column_stack([np.ones(len(y)), X, y])
-        if block.w is not None:
-            rows *= np.sqrt(block.w)[:, None]
-        return len(y), triangle(rows)
 
-    @staticmethod
-    def joined(one: Any, other: Any) -> Any:
-        """Return the triangle of the rows of both."""
-        return one[0] + other[0], triangle(np.vstack([one[1], other[1]]))
+def _joined(one: Any, other: Any) -> Any:
+    """Return the triangle of the rows of both."""
+    return one[0] + other[0], triangle(np.vstack([one[1], other[1]]))
 
 
 def triangle(rows: Any) -> Any:
@@ -65,7 +62,7 @@ class LeastSquares(DistributedRegressor):
     get_params: Any
 
     def _fit_blocks(self, blocks: BlockSet) -> None:
-        _, R = blocks.aggregate(Triangles(), Triangles.joined)
+        _, R = blocks.aggregate(_triangle_of, _joined)
         if not np.isfinite(R).all():
             raise InvalidProgram(
                 f"{type(self).__name__}.fit(): a feature or label is NaN or infinite. Impute missing numbers before."

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from funken.ml.base import (
 )
 from funken.ml.data import (
     BlockSet,
+    BlocksOfTask,
     Demands,
     FeatureBlock,
     FieldLayout,
@@ -75,42 +77,23 @@ def best(one: Nearest, other: Nearest, k: int) -> Nearest:
     return chosen(one[0], other[0]), chosen(one[1], other[1]), chosen(one[2], other[2]), chosen(one[3], other[3])
 
 
-class Asking(OfTask):
-    """Cuts records into blocks ``((task, number), records, features)``."""
-
-    block_records = 4
-
-    def __init__(self, fields: Any, demands: Demands) -> None:
-        self._fields, self._demands = fields, demands
-
-    def map_partition(self, values: Iterable[Any]) -> Iterator[Any]:
-        """Cut."""
-        some: list[Any] = []
-        number = 0
-        for record in values:
-            some.append(record)
-            if len(some) == _ROWS:
-                yield self._block(number, some)
-                number, some = number + 1, []
-        if some:
-            yield self._block(number, some)
-
-    def _block(self, number: int, records: list[Any]) -> Any:
-        layout = FieldLayout(self._fields).resolve(records[0], self._demands.caller)
-        return (self._task, number), records, block_of(records, layout, self._demands).X
+def _asking(fields: Any, demands: Demands, task: int, values: Iterable[Any]) -> Iterator[Any]:
+    """Yield blocks ``((task, number), records, features)`` of the records."""
+    iterator = iter(values)
+    for number in count():
+        records = list(islice(iterator, _ROWS))
+        if not records:
+            return
+        layout = FieldLayout(fields).resolve(records[0], demands.caller)
+        yield (task, number), records, block_of(records, layout, demands).X
 
 
-class Numbered(OfTask):
-    """Numbers the rows of all blocks, the same in every run."""
-
-    block_records = 4
-
-    def map_partition(self, values: Iterable[FeatureBlock]) -> Iterator[Any]:
-        """Yield (place of the first row, block)."""
-        place = self._task << 44
-        for block in values:
-            yield place, block
-            place += len(block)
+def _numbered(task: int, values: Iterable[FeatureBlock]) -> Iterator[Any]:
+    """Yield (place of the first row, block) for the blocks of a task: the same in every run."""
+    place = task << 44
+    for block in values:
+        yield place, block
+        place += len(block)
 
 
 def by_products(kernel: Any) -> bool:
@@ -239,8 +222,8 @@ class NeighborsBase(DistributedEstimator):
         given = self.get_params()  # type: ignore[attr-defined]
         kernel = {name: given[name] for name in ("metric", "p", "metric_params")} | {"algorithm": "brute"}
         demands = demands_of(self, "kneighbors" if rows else "predict", total=self.n_features_in_)
-        asking = X.map_partition(Asking(self.fields_, demands)).name("records that ask")
-        known = blocks.data_set.map_partition(Numbered()).name("rows")
+        asking = X.map_partition(BlocksOfTask(partial(_asking, self.fields_, demands))).name("records that ask")
+        known = blocks.data_set.map_partition(BlocksOfTask(_numbered)).name("rows")
         found = asking.cross(known).using(SearchBlock(kernel, k, rows)).name("nearest rows of a block")
         merged = found.group_by(0).reduce(partial(keep_best, k)).name("nearest rows")
         return asking.co_group(merged).where(0).equal_to(0).using(partial(pair_answers, make)).name("answers")
@@ -676,22 +659,16 @@ class AgglomerativeClustering(DistributedEstimator, cluster.AgglomerativeCluster
 # that task.
 
 
-class FitPartition(OfTask):
-    """Fits a copy of an estimator to the rows of a task."""
-
-    def __init__(self, estimator: Any, seed: int | None) -> None:
-        self._estimator, self._seed = estimator, seed
-
-    def map_partition(self, values: Iterable[FeatureBlock]) -> Iterator[Any]:
-        """Yield the task, the number of rows and the fitted estimator; nothing if there are no rows."""
-        blocks = list(values)
-        if blocks:
-            rows = concatenated(blocks)
-            model = clone(self._estimator)
-            if self._seed is not None and "random_state" in model.get_params():
-                model.set_params(random_state=self._seed + self._task)
-            weights = {} if rows.w is None else {"sample_weight": rows.w}
-            yield self._task, len(rows), model.fit(rows.X, rows.y, **weights)
+def _fitted(estimator: Any, seed: int | None, task: int, values: Iterable[FeatureBlock]) -> Iterator[Any]:
+    """Yield the task, the number of its rows and a copy of the estimator fitted to them; nothing if there are none."""
+    blocks = list(values)
+    if blocks:
+        rows = concatenated(blocks)
+        model = clone(estimator)
+        if seed is not None and "random_state" in model.get_params():
+            model.set_params(random_state=seed + task)
+        weights = {} if rows.w is None else {"sample_weight": rows.w}
+        yield task, len(rows), model.fit(rows.X, rows.y, **weights)
 
 
 class PartitionEnsemble(BaseEstimator):
@@ -707,7 +684,7 @@ class PartitionEnsemble(BaseEstimator):
             raise InvalidProgram(
                 f"{type(self).__name__} needs an estimator: one of scikit-learn, or with its interface."
             )
-        spread = blocks.data_set.map_partition(FitPartition(self.estimator, self.random_state))
+        spread = blocks.data_set.map_partition(OfTask(partial(_fitted, self.estimator, self.random_state)))
         fitted = sorted(spread.collect(), key=lambda part: part[0])
         if not fitted:
             raise InvalidProgram("fit(): the data has no record. Give one or more.")

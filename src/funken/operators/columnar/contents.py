@@ -9,7 +9,7 @@ sum cannot overflow before anything is changed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -96,6 +96,35 @@ class ArrayPane:
     changed = False
     saved = 0
     """How many keys are in a snapshot: the first ones."""
+    touched: Array | None = None
+    """If it is in front of keyed state, the slots that have changed since they were put there."""
+
+    def touch(self, slots: Array) -> None:
+        """Remember that some slots change, if that is asked for."""
+        if self.touched is not None:
+            if len(self) > len(self.touched):
+                self.touched = grown(self.touched, max(_FEWEST, 2 * len(self)))
+            self.touched[slots] = True
+
+    @property
+    def size(self) -> int:
+        """The number of keys and records that are kept."""
+        return len(self)
+
+    def take_touched(self) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out the contents that have changed, by key; from now on they have not."""
+        assert self.touched is not None
+        slots = np.flatnonzero(self.touched)
+        self.touched[:] = False
+        return self.entries(slots) if len(slots) else iter(())
+
+    def entries(self, slots: Array) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out keys and contents at some slots, as they are now."""
+        raise NotImplementedError
+
+    def load(self, stored: Pane) -> None:
+        """Take over contents of other keys; raise ``FallBackToRows``, and take none, if they or their keys do not fit."""
+        raise NotImplementedError
 
     @property
     def keys(self) -> list[Any]:
@@ -175,8 +204,14 @@ class KeyedArrays(ArrayPane):
 
     def put(self, slots: Sequence[int], records: Sequence[Any]) -> None:
         """Store a record at each slot; raise ``FallBackToRows``, and store none, if one is not of the schema."""
+        self._check_records(records)
+        self._put(slots, records)
+
+    def _check_records(self, records: Iterable[Any]) -> None:
         if not all(fits(record, self.schema) for record in records):
             raise FallBackToRows("a record of another type")
+
+    def _put(self, slots: Any, records: Sequence[Any]) -> None:
         if not records:
             return
         columns = values_of_leaves(list(records), self.schema)
@@ -231,6 +266,7 @@ class KeyedArrays(ArrayPane):
     def add(self, key: Column, contributions: list[Contribution], length: int) -> None:
         """Add the records of a block, in order."""
         known, numbers = len(self), self.find(key, length)
+        self.touch(numbers)
         count = len(self)
         firsts = np.empty(0, np.int64)
         if count > known:
@@ -244,10 +280,10 @@ class KeyedArrays(ArrayPane):
                 self.wrap(number, contribution.bits)
 
     def load(self, stored: Pane) -> None:
-        """Take contents over; raise ``FallBackToRows`` if they are not of the shape, or keys are of other types."""
+        """Take over contents of other keys; raise ``FallBackToRows``, and take none, if they or their keys do not fit."""
         if stored:
-            self.find(column_of_keys(list(stored)), len(stored))
-        self.put(range(len(stored)), list(stored.values()))
+            self._check_records(stored.values())
+            self._put(self.find(column_of_keys(list(stored)), len(stored)), list(stored.values()))
 
     def copied(self) -> Iterator[tuple[Any, Any]]:
         """Return what gives out the contents by key, as they are now, in the order of the keys' first records."""
@@ -345,7 +381,7 @@ class ListPane(ArrayPane):
     def __init__(self, fold: ListFold, schema: Type) -> None:
         self.schema = schema
         self._fold = fold
-        self._slots = Slots()
+        self.slots = Slots()
         self._parts: list[tuple[Array, ListedRecords]] = []
         self._length = self._kept = 0
 
@@ -355,13 +391,15 @@ class ListPane(ArrayPane):
     def add(self, key: Column, contributions: list[ListedRecords], length: int) -> None:
         """Add the records of a block, in order."""
         (some,) = contributions
-        self._parts.append((self._slots.find(key, length), some))
+        numbers = self.slots.find(key, length)
+        self.touch(numbers)
+        self._parts.append((numbers, some))
         self._length += length
         if self._length > _FEWEST_RECORDS and self._length > 2 * self._kept and self._fold.how != ALL:
             self._prune()
 
     def load(self, stored: Pane) -> None:
-        """Take contents over; raise ``FallBackToRows`` if they are not of the shape, or keys are of other types."""
+        """Take over contents of other keys; raise ``FallBackToRows``, and take none, if they or their keys do not fit."""
         if not stored:
             return
         records = list(chain.from_iterable(stored.values()))
@@ -369,17 +407,26 @@ class ListPane(ArrayPane):
             fits(each, self.schema) for each in records
         ):
             raise FallBackToRows("a record of another type")
-        slots = self._slots.find(column_of_keys(list(stored)), len(stored))
+        slots = self.slots.find(column_of_keys(list(stored)), len(stored))
         block = columns_of(records, self.schema)
         if block.length:
             numbers = np.repeat(slots, np.array(list(map(len, stored.values()))))
             self._parts.append((numbers, listed_records(self._fold, block)))
-        self._length = block.length
+        self._length += block.length
 
     def copied(self) -> Iterator[tuple[Any, Any]]:
         """Return what gives out the contents by key, as they are now, in the order of the keys' first records."""
         contents = self.columns()
         return zip(list(self.keys), contents.to_list(), strict=True)
+
+    def entries(self, slots: Array) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out keys and lists at some slots, as they are now."""
+        return zip([self.keys[slot] for slot in slots.tolist()], self.columns().take(slots).to_list(), strict=True)
+
+    @property
+    def size(self) -> int:
+        """The number of keys and records that are kept."""
+        return len(self) + self._length
 
     def columns(self) -> Columns:
         """Return the contents as columns, in that order."""
@@ -390,7 +437,7 @@ class ListPane(ArrayPane):
     @property
     def keys(self) -> list[Any]:
         """The keys, in that order."""
-        return self._slots.keys
+        return self.slots.keys
 
     def _prune(self) -> tuple[Array, ListedRecords]:
         """Return the records that are kept, and of which key each is."""

@@ -68,9 +68,7 @@ class ArraySessions(KeyedWindowArrays):
             raise FallBackToRows("records that may be late: their order matters")
         key = key_of(self.spec.traced_key.result, block)
         contributions = self._contents.contributions(block)
-        self._load()
-        numbers = self.slots.find(key, block.length)
-        self.reserve(self._open.reserve())
+        numbers = self._found(key, block.length)
         slots = each_once(numbers)
         of, kept = self._open.of(slots)
         start, end, order = bounds_of(kept)
@@ -126,6 +124,16 @@ class ArraySessions(KeyedWindowArrays):
 
     # ---- between arrays and lists
 
+    def _found(self, key: Column, length: int) -> Array:
+        """Return the slot of each record, whose sessions are in the arrays."""
+        self._load()
+        return self._slots_of(key, length)
+
+    def _slots_of(self, key: Column, length: int) -> Array:
+        numbers = self.slots.find(key, length)
+        self.reserve(self._open.reserve())
+        return numbers
+
     def _load(self) -> None:
         """Take all sessions over from the lists."""
         windows, lists = self.windows, self.table
@@ -135,18 +143,19 @@ class ArraySessions(KeyedWindowArrays):
         entries = sorted((order, key, each) for _, order, key, each in windows.ends if each.end != MIN_TIMESTAMP)
         keys, contents = [key for _, key, _ in entries], [each.contents for _, _, each in entries]
         self._contents.check(contents)
-        slot = self.slots.find(column_of_keys(keys), len(keys))
-        self.reserve(self._open.reserve())
-        start = np.array([each.start for _, _, each in entries], np.int64)
-        end = np.array([each.end for _, _, each in entries], np.int64)
-        order = np.array([order for order, _, _ in entries], np.int64)
-        by_key = np.lexsort((start, slot))
-        sessions = self._open.sessions(start, end, order, self._contents.load(contents)).take(by_key)
-        self._open.replace(each_once(slot), slot.take(by_key), sessions)
+        slot = self._slots_of(column_of_keys(keys), len(keys))
+        self._put(slot, [(each.start, each.end, order) for order, _, each in entries], contents)
         for number, key in enumerate(self.slots.keys):
             self.touched[number], self.saved[number] = key in lists.delta, key in base
         lists.delta, lists.base = {}, {}
         windows.ends.clear()
+
+    def _put(self, slot: Array, bounds: list[tuple[int, int, int]], contents: list[Any]) -> None:
+        """Put sessions, by start, end and order, into slots that have none."""
+        start, end, order = np.array(bounds, np.int64).T
+        by_key = np.lexsort((start, slot))
+        sessions = self._open.sessions(start, end, order, self._contents.load(contents)).take(by_key)
+        self._open.replace(each_once(slot), slot.take(by_key), sessions)
 
     def saved_entries(self, slots: Array) -> Iterator[tuple[Any, Saved]]:
         """Return keys and their sessions as they are in snapshots."""
@@ -182,6 +191,10 @@ class FoldedSessions:
     def __init__(self, arrays: ArraySessions) -> None:
         self._arrays = arrays
         self.schema = arrays.spec.contents_schema
+
+    def records(self) -> int:
+        """Return the number of records in memory: they are folded."""
+        return 0
 
     def contributions(self, block: Columns) -> list[Contribution]:
         """Return what a block adds; raise ``FallBackToRows``."""
@@ -239,6 +252,10 @@ class ListedSessions:
         self._log = ListLog(self._records)
         self._free: Array = np.empty(0, np.int64)
         self._numbers = 0
+
+    def records(self) -> int:
+        """Return the number of records in memory."""
+        return len(self._log)
 
     def contributions(self, block: Columns) -> list[Contribution]:
         """Return nothing: records are added as they are."""

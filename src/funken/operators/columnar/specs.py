@@ -176,11 +176,14 @@ class ColumnarWindow(WindowSpec):
 
     def arrays(self, driver: WindowDriver) -> Any:
         """Make the windows whose contents are arrays."""
-        logic = {
-            Strategy.COUNTS: "windows:FoldedCounts", Strategy.SESSIONS: "sessions:ArraySessions"
-        }.get(self.strategy, "windows:ColumnPanes")  # fmt: skip
-        if self.strategy is Strategy.COUNTS and (self.lists or self._sliding_count() is not None):
-            logic = "windows:ListedCounts"
+        in_objects, in_state = {
+            Strategy.COUNTS: ("windows:FoldedCounts", "stored:StoredFoldedCounts"),
+            Strategy.SESSIONS: ("sessions:ArraySessions", "stored:StoredSessions"),
+            Strategy.ALIGNED: ("windows:ColumnPanes", "stored:StoredPanes"),
+        }[self.layout]
+        if self.layout is Strategy.COUNTS and (self.lists or self._sliding_count() is not None):
+            in_objects, in_state = "windows:ListedCounts", "stored:StoredListedCounts"
+        logic = in_state if self.general else in_objects
         return late_operator(object, f"funken.operators.columnar.{logic}", driver, self)
 
 

@@ -61,6 +61,9 @@ class WindowArrays:
         self._results = None if spec.results is None else WindowResults(spec)
         self._listed = None if spec.aggregate is None else spec.aggregate.listed
 
+    def open(self) -> None:
+        """Go on with what was restored."""
+
     def take(self, block: Block, in_rows: Callable[[Block], None]) -> None:
         """Add a block, or give it in rows."""
         self.gate.take(block, self._path, in_rows, self.added)
@@ -76,7 +79,14 @@ class WindowArrays:
         """Let records follow."""
 
     def close(self, watermark: int) -> None:
-        """Fire the event-time windows that end at or before ``watermark``."""
+        """Fire the event-time windows that end at or before ``watermark``, before those in objects."""
+
+    def close_at(self, time: int) -> None:
+        """Fire the processing-time windows that end at or before ``time``, before those in objects."""
+
+    def next_time(self) -> int | None:
+        """Return when the next processing-time window ends that only the arrays have."""
+        return None
 
     def contributions(self, block: Columns) -> list[Contribution]:
         """Return what a block adds to the fields of the contents."""
@@ -117,9 +127,15 @@ class KeyedWindowArrays(WindowArrays):
 
     def __init__(self, driver: WindowDriver, spec: ColumnarWindow) -> None:
         super().__init__(driver, spec)
-        self.windows: Any = driver.windows
-        self.table = self.windows.table = ExtendedDeltaTable(self, self.windows.save, self.windows.revive)
+        self.windows: Any
+        self.table: Any
+        self.share(driver)
         self.clear()
+
+    def share(self, driver: WindowDriver) -> None:
+        """Be in front of the table that the driver's windows have."""
+        self.windows = driver.windows
+        self.table = self.windows.table = ExtendedDeltaTable(self, self.windows.save, self.windows.revive)
 
     def clear(self) -> None:
         """Forget all that is in the arrays."""
@@ -452,7 +468,7 @@ class CountArrays(KeyedWindowArrays):
     def _load(self) -> None:
         """Take the entries of new keys out of the table, if they are there."""
         keys, begin, table = self.slots.keys, self._looked, self.table
-        if begin == len(keys) or not (table.delta or table.base):
+        if begin == len(keys) or table.is_empty():
             self._looked = len(keys)
             return
         found = {slot: entry for slot in range(begin, len(keys)) if (entry := table.get(keys[slot])) is not None}

@@ -148,6 +148,8 @@ class WindowDriver(Operator):
     def open(self) -> None:
         """Go on with the windows that were restored, and open the user's functions."""
         self.windows.open()
+        if self.arrays is not None:
+            self.arrays.open()
         self.spec.contents.open(self.context)
         self.emitter.open()
         if isinstance(self.spec.chosen_trigger(), NeverTrigger):
@@ -177,7 +179,7 @@ class WindowDriver(Operator):
 
     def finish(self) -> None:
         """Warn of windows whose time does not come any more."""
-        if not self.context.batch and self.windows.next_time() is not None:
+        if self.next_tick() is not None:
             self.context.warn(
                 "open windows",
                 "the input ended before its processing-time windows did, so their records are in no result. Use windows by event "
@@ -250,9 +252,9 @@ class WindowDriver(Operator):
         """Fire what is due, emit it, pass the watermark on."""
         if not self.context.batch:
             self.current_watermark = watermark
-            self.windows.close(watermark)
             if self.arrays is not None:
                 self.arrays.close(watermark)
+            self.windows.close(watermark)
             self.flush()
         elif watermark == MAX_WATERMARK:
             self.current_watermark = watermark
@@ -264,11 +266,17 @@ class WindowDriver(Operator):
 
     def next_tick(self) -> int | None:
         """Return the end of the next processing-time window: a timer for ms *t* is due when *t* has passed, as in Flink."""
+        if self.context.batch:
+            return None
         due = self.windows.next_time()
-        return None if due is None or self.context.batch else due + 1
+        waits = None if self.arrays is None else self.arrays.next_time()
+        due = waits if due is None else due if waits is None else min(due, waits)
+        return None if due is None else due + 1
 
     def tick(self, now: int) -> None:
         """Fire what is due, emit it."""
+        if self.arrays is not None:
+            self.arrays.close_at(now - 1)
         self.windows.close_at(now - 1)
         self.flush()
 
@@ -445,11 +453,12 @@ class AlignedWindows(Windows):
 
     def expect(self, start: int) -> None:
         """Remember that a window waits for its end."""
-        due = self._window(start).max_timestamp()
+        due = self.window_at(start).max_timestamp()
         if self._next_due is None or due < self._next_due:
             self._next_due = due
 
-    def _window(self, start: int) -> TimeWindow:
+    def window_at(self, start: int) -> TimeWindow:
+        """Return the window that begins at ``start``."""
         return TimeWindow(start, min(start + self.size, MAX_WATERMARK))
 
     # ---- time
@@ -458,7 +467,7 @@ class AlignedWindows(Windows):
         """Fire what ends at or before the watermark."""
         if self.event_time:
             self._close_until(watermark)
-            self._fire_until(watermark)
+            self.fire_until(watermark)
 
     def _close_until(self, watermark: int) -> None:
         """Remember where the first window begins that is not over at the watermark."""
@@ -467,22 +476,23 @@ class AlignedWindows(Windows):
 
     def close_at(self, time: int) -> None:
         """Fire what ends at or before a time."""
-        self._fire_until(time)
+        self.fire_until(time)
 
     def close_all(self) -> None:
         """Fire all windows."""
-        self._fire_until(MAX_WATERMARK)
+        self.fire_until(MAX_WATERMARK)
 
     def next_time(self) -> int | None:
         """Return when the next window ends."""
         return None if self.event_time else self._next_due
 
-    def _fire_until(self, time: int) -> None:
+    def fire_until(self, time: int) -> None:
+        """Fire the windows that end at or before a time, in the order of their starts."""
         if self._next_due is None or self._next_due > time:
             return
         emitter = self.driver.emitter
         for start in sorted(self.panes):
-            window = self._window(start)
+            window = self.window_at(start)
             if window.max_timestamp() > time:
                 self._next_due = window.max_timestamp()
                 return

@@ -20,7 +20,7 @@ from funken.metrics.registry import MetricGroup
 from funken.operators.base import OperatorContext, RuntimeContext, Timestamps, Values
 from funken.operators.results import FEW, MANY, Stride
 from funken.operators.window.driver import WindowDriver, Windows
-from funken.operators.window.spec import migrate, register_former_states
+from funken.operators.window.entries import migrate, register_former_states
 from funken.state.descriptors import ListStateDescriptor, StateDescriptor, ValueStateDescriptor
 from funken.state.keys.normal import PLAIN, normal_key
 from funken.timing.instants import checked_time
@@ -200,6 +200,12 @@ class TriggeredWindows(Windows):
         """Wait for the end of a window."""
         self._expect_cleanup(key, window, self._cleanup_time(window))
 
+    def forget_cleanup(self, key: Any, window: Any) -> None:
+        """Do not wait for the end of a window any more."""
+        timers, cleanup = self._timers, self._cleanup_time(window)
+        delete = timers.delete_event_time_timer if self._event_time else timers.delete_processing_time_timer
+        delete(key, window, cleanup)
+
     def _add_merging(self, key: Any, window: Any, value: Any, at: int) -> bool:
         """Add a record to the window that its own one becomes part of."""
         windows = self._window_set(key)
@@ -281,6 +287,16 @@ class TriggeredWindows(Windows):
         """Return when the next processing-time timer is due."""
         return self._timers.next_processing_time()
 
+    def take_due(self, time: int, take: Callable[[int, Any, Any], None]) -> None:
+        """Give the timers of windows that end at or before ``time`` to another form of these windows, which fires them."""
+        advance = self._timers.advance_watermark if self._event_time else self._timers.advance_processing_time
+        advance(time, take)
+
+    @property
+    def due_times(self) -> Sequence[int]:
+        """The times at which windows end, and maybe some at which none does any more."""
+        return self._timers.event_times if self._event_time else self._timers.processing_times
+
     def close_all(self) -> None:
         """Fire all timers, key by key."""
         self._timers.drain(self._on_event_time, self._on_processing_time)
@@ -333,14 +349,13 @@ class TriggeredWindows(Windows):
         """Carry trigger, timers and contents of ``windows`` over to ``result``."""
         self._refuse_late(result)
         sources = [window for window in windows if window != result]
-        context, timers, key = self._trigger_context, self._timers, self.driver.store.current_key
+        context, key = self._trigger_context, self.driver.store.current_key
         context.window, context.merged = result, sources
         self._trigger.on_merge(result, context)
         for window in sources:
             context.window = window
             self._trigger.clear(window, context)
-            delete = timers.delete_event_time_timer if self._event_time else timers.delete_processing_time_timer
-            delete(key, window, self._cleanup_time(window))
+            self.forget_cleanup(key, window)
         if others:
             self.driver.store.merge_namespaces(self._descriptor, state_window, others)
 

@@ -74,9 +74,11 @@ def columnar_window(
 
     ``given`` and ``made`` are the declared types of the records and of the results, if they have one.
     """
-    counts, sessions = spec.strategy is Strategy.COUNTS, spec.strategy is Strategy.SESSIONS
-    if spec.strategy is Strategy.GENERAL:
+    counts, sessions = spec.layout is Strategy.COUNTS, spec.layout is Strategy.SESSIONS
+    if spec.layout is Strategy.GENERAL:
         raise NotVectorizable("windows with triggers, evictors or lateness have no vectorized form")
+    if spec.general and batch:
+        raise NotVectorizable("keeps windows in keyed state, whose records BATCH sorts by time")
     if counts and batch:
         raise NotVectorizable("sees its records one by one, which BATCH sorts by time")
     check_arrays(schema)
@@ -130,9 +132,9 @@ def _gap(spec: WindowSpec, schema: Type) -> tuple[UserFunction, Traced] | None:
 
 def _check_lists(spec: WindowSpec, listed: ListFold, batch: bool) -> None:
     """Raise ``NotVectorizable`` unless windows can keep lists of their records."""
-    if batch or not (spec.strategy is Strategy.ALIGNED or listed == ListFold(ALL)):
+    if batch or not (spec.layout is Strategy.ALIGNED or listed == ListFold(ALL)):
         raise NotVectorizable("keeps a list of the records of a window, in their order")
-    if spec.strategy is not Strategy.ALIGNED:
+    if spec.layout is not Strategy.ALIGNED:
         return
     overlap: Any = spec.assigner
     if listed == ListFold(ALL) and overlap.size > _FEW_COPIES * getattr(overlap, "slide", overlap.size):
@@ -190,7 +192,7 @@ def _given(
         cleared = trace(target, "clear", 1)
         if cleared.result != Constant(None):
             raise NotVectorizable("does something in clear()")
-    keyed, bounds = style in (CallStyle.PROCESS, CallStyle.APPLY), spec.strategy is not Strategy.COUNTS
+    keyed, bounds = style in (CallStyle.PROCESS, CallStyle.APPLY), spec.layout is not Strategy.COUNTS
     many = isinstance(spec.contents, Elements)
     traced = trace_window_function(target, function.call.method, keyed, context, bounds, many)
     return named_rows_of_all(traced, made).typed(Tuple((key, contents, _TIME_WINDOW)))

@@ -75,7 +75,7 @@ def _of_window(window: ColumnarWindow) -> PreAggregation:
     assigner: Any = window.assigner
     if window.aggregate is not None and window.aggregate.listed is not None:
         raise NotVectorizable("keeps lists of records")
-    if window.strategy is not Strategy.ALIGNED:
+    if window.layout is not Strategy.ALIGNED:
         raise NotVectorizable("which records are in one window is known only where they arrive")
     if not assigner.is_event_time():
         raise NotVectorizable("the window of a record is known only where it arrives")

@@ -72,7 +72,7 @@ _JOINS = {IntervalJoinSpec: columnar_interval_join, WindowJoin: columnar_window_
 _OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap, *_JOINS)
 _BLIND = (Forward, Global, Rebalance, Rescale)
 """Partitionings that look at no record."""
-_IN_MEMORY = (WindowSpec, *_JOINS)
+_IN_MEMORY = tuple(_JOINS)
 """Operators whose columns are not in front of tables of a state backend."""
 
 

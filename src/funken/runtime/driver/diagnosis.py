@@ -15,7 +15,7 @@ from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP, OperatorId
 from funken.io.durations import in_words
 from funken.operators.process.one_input import FAILED_RECORDS
 from funken.operators.user_functions import UserFunction, traits_of, without_return
-from funken.plan.nodes import Hash
+from funken.plan.nodes import Hash, Node
 from funken.plan.physical import PhysicalPlan, Vertex
 from funken.runtime.messages import (
     DumpThreads,
@@ -36,6 +36,8 @@ from funken.types.callables import changed_names
 
 STALL_SECONDS = 10.0
 """A source without records for so long, for which others wait, is warned of."""
+STILL_SECONDS, STILL_RECORDS = 30.0, 1_000
+"""A watermark that stands still for so long, while so many records come, is warned of."""
 SKEW_RECORDS, SKEW_SHARE = 50_000, 0.9
 """From so many records on, a subtask that is given this share of them is warned of."""
 LATE_RECORDS = "numLateRecordsDropped"
@@ -110,6 +112,9 @@ class JobDiagnosis:
         self._awaited: dict[int, set[int]] = {}
         self._places: dict[str, int] = {}
         self._marks: dict[tuple[int, int], _Reading] = {}
+        #: the same, at the last change of the watermark; of programs whose windows wait for it
+        self._still: dict[tuple[int, int], _Reading] = {}
+        self._waits = not plan.bounded and _event_time_windows(plan) != []
         self.warnings: list[JobWarning] = []
         for name in [] if batch else _without_watermarks(plan):
             self._say(
@@ -122,6 +127,8 @@ class JobDiagnosis:
             self._say("late names", name, text)
         for name, text in _own_results(plan):
             self._say("own results", name, text)
+        for name, text in _same_folders(plan):
+            self._say("same folder", name, text)
         for name in _unread(plan):
             self._say(
                 "unread",
@@ -139,6 +146,7 @@ class JobDiagnosis:
             self._records.clear()
             self._awaited.clear()
             self._marks.clear()
+            self._still.clear()
 
     def take(self, event: TaskEvent) -> None:
         """Look at a report, from any thread."""
@@ -182,6 +190,8 @@ class JobDiagnosis:
             self._look_at_keys(vertex, subtask, records)
         if vertex.id in self._peers:
             self._look_at_watermark(vertex, subtask, metrics, at)
+            if self._waits:
+                self._look_at_progress(vertex, subtask, metrics, at)
 
     def _look_at_keys(self, vertex: Vertex, reporting: int, records: dict[int, int]) -> None:
         total = sum(records.values())
@@ -226,6 +236,24 @@ class JobDiagnosis:
                 f"{moment(mark)}, while others are at {moment(furthest)}: windows and timers wait for it. If it may stay without "
                 "records, set WatermarkStrategy.with_idleness(), or give the source as many subtasks as it has splits.",
             )
+
+    def _look_at_progress(self, vertex: Vertex, subtask: int, metrics: VertexMetrics, at: float) -> None:
+        place, mark = (vertex.id, subtask), metrics.watermark_out
+        reading = self._still.get(place)
+        if reading is None or reading.watermark != mark:
+            self._still[place] = _Reading(metrics.records_in, mark, at)
+            return
+        came, quiet = metrics.records_in - reading.records, at - reading.changed
+        if quiet < STILL_SECONDS or came < STILL_RECORDS:
+            return
+        at_time = "has not come yet" if mark == MIN_TIMESTAMP else f"stands still at {moment(mark)}"
+        self._say(
+            "still",
+            vertex.nodes[0].name,
+            f"its watermark {at_time}, while {came:,} records came in {in_words(int(quiet * 1000))}: windows and timers wait for "
+            "it. Return the time of each record, in milliseconds, from the timestamp assigner. If a split may stay without "
+            "records, set WatermarkStrategy.with_idleness().",
+        )
 
     def _given(self, vertex: int) -> int:
         return self._given_before.get(vertex, 0) + sum(self._records.get(vertex, {}).values())
@@ -283,13 +311,30 @@ def _own_results(plan: PhysicalPlan) -> Iterator[tuple[str, str]]:
                 )
 
 
+def _same_folders(plan: PhysicalPlan) -> Iterator[tuple[str, str]]:
+    """Yield the sinks that write into the folder of another one."""
+    first: dict[str, Node] = {}
+    for node in (node for vertex in plan.vertices for node in vertex.nodes):
+        folder = (traits_of(node.spec).folder or "").rstrip("/")
+        if folder and (other := first.setdefault(folder, node)) is not node:
+            yield (
+                node.name,
+                f"it writes to {folder}, as does {other.name!r}: the folder gets the records of both. Leave one of them out, or "
+                "give each a folder.",
+            )
+
+
+def _event_time_windows(plan: PhysicalPlan) -> list[Node]:
+    """Return the operators with windows by event time."""
+    nodes = (node for vertex in plan.vertices for node in vertex.nodes)
+    return [node for node in nodes if traits_of(node.spec).event_time_windows]
+
+
 def _without_watermarks(plan: PhysicalPlan) -> list[str]:
     """Return the names of the operators with windows by event time that no watermark reaches."""
     nodes = {node.id: node for vertex in plan.vertices for node in vertex.nodes}
     found = []
-    for node in [] if plan.bounded else nodes.values():
-        if not traits_of(node.spec).event_time_windows:
-            continue
+    for node in [] if plan.bounded else _event_time_windows(plan):
         left, seen = [node.id], set[OperatorId]()
         while left:
             at = left.pop()

@@ -73,7 +73,11 @@ class ObjectLimit:
         >>> limit.objects(100)
         95869
         """
-        return max(16, int(self._total / max(1, self._tables) / (3 * size + _OVERHEAD)))
+        return self.entries(3 * size + _OVERHEAD)
+
+    def entries(self, size: float) -> int:
+        """Return the number of entries that a table may keep, each of so many bytes in memory."""
+        return max(16, int(self._total / max(1, self._tables) / size))
 
 
 class Rows:
@@ -638,6 +642,11 @@ class RocksDBBackend:
         while some := list(islice(found, _ROWS_AT_ONCE)):
             moved = [(row, new, value) for row, new, value in some if row != new]
             database.write([(row, None) for row, _, _ in moved] + [(new, value) for _, new, value in moved])
+
+    def cached_entries(self, size: int) -> int:
+        """Return how many entries of so many bytes may be in memory besides the tables, as those of one table more."""
+        self._shared.objects.join()
+        return self._shared.objects.entries(size)
 
     def _layout(self, name: str, namespaced: bool, mapped: bool = False) -> Layout:
         return Layout(name, namespaced, mapped, self._group_of, self.database)

@@ -252,6 +252,7 @@ def scan_of(
     table: ResolvedTable, names: Sequence[str], config: TableConfig | None = None, options: Hint = ()
 ) -> ScanTable:
     """Return a scan of some columns of a table, in the order of their names."""
+    check_metadata(table, config)
     columns = {column.name: column for column in table.table.columns}
     metadata = [columns[name] for name in names if columns[name].is_metadata]
     context = context_of(table, config, options, metadata)

@@ -64,7 +64,7 @@ from funken.table.sql.trees import (
     set_operation,
     with_queries,
 )
-from funken.table.types import LogicalType, TimestampType, common_type
+from funken.table.types import LogicalType, TimestampType, common_type, quoted
 
 
 class Binder:
@@ -74,6 +74,8 @@ class Binder:
         self.catalogs = catalogs
         self.config = config
         self.environment = Environment()
+        self.names: dict[int, tuple[int, str]] = {}
+        """Tables and stars in the text of the query: where they begin, where they end, and their full names."""
         self._views: dict[int, LogicalNode] = {}
         self._tables: dict[Any, LogicalNode] = {}
 
@@ -89,6 +91,17 @@ class Binder:
                 "SQL validation failed. A query refers to columns of a query around it, but there is none."
             )
         return bound.node
+
+    def in_full(self, text: str) -> str:
+        """Return the text of the bound query with its tables by full path, and its stars as columns: as a view keeps it."""
+        for start, (end, names) in sorted(self.names.items(), reverse=True):
+            text = text[:start] + names + text[end:]
+        return text.strip()
+
+    def note(self, first: Any, last: Any, names: str) -> None:
+        """Note the full names of a table or star, from its first to its last part."""
+        if "start" in first.meta and "end" in last.meta:
+            self.names[first.meta["start"]] = (last.meta["end"] + 1, names)
 
     def expression(self, text: Any, columns: Iterable[tuple[str, LogicalType]] | RelationType = ()) -> Node:
         """Return an expression over columns: of CREATE TABLE, or of ``call_sql``."""
@@ -129,11 +142,12 @@ class Binder:
             plan: LogicalNode = view.plan
             return plan
         if id(view) not in self._views:
-            outer, self.environment = self.environment, Environment()
+            outer = self.environment, self.names
+            self.environment, self.names = Environment(), {}
             try:
                 plan = self.query(view.query)
             finally:
-                self.environment = outer
+                self.environment, self.names = outer
             names = [column.name for column in view.columns] or list(plan.row_type.names)
             self._views[id(view)] = renamed(plan, names)
         return self._views[id(view)]
@@ -249,6 +263,8 @@ class Binder:
         rows = []
         for row in tree.expressions:
             items = row.expressions if isinstance(row, exp.Tuple) else [row]
+            for item in items:
+                _check_null(item)
             rows.append([binder.bind(item) for item in items])
         if len({len(row) for row in rows}) != 1:
             fail(tree, "Values passed to VALUES operator must have equal numbers of columns")
@@ -316,12 +332,23 @@ class Binder:
 
         offset, limit = tree.args.get("offset"), tree.args.get("limit")
         start = constant(offset.expression) if offset is not None else 0
-        if limit is None:
+        every = (
+            limit is not None and isinstance(limit.expression, exp.Column) and limit.expression.sql().upper() == "ALL"
+        )
+        if limit is None or every:
             return start, None
         if isinstance(limit, exp.Fetch):
             count = limit.args.get("count")
             return start, 1 if count is None else constant(count)
         return start, constant(limit.expression)
+
+
+def _check_null(tree: Any) -> None:
+    """Refuse a column that is NULL without a type."""
+    if isinstance(tree.unnest(), exp.Null):
+        fail(
+            tree, "Illegal use of 'NULL': a column needs a type. Write CAST(NULL AS STRING), or the type of the column"
+        )
 
 
 def _root(tree: Any) -> Any:
@@ -400,6 +427,7 @@ class SelectBinder:
             inner = tree
             if isinstance(tree, exp.Alias):
                 name, inner = tree.alias, tree.this
+            _check_null(inner)
             node = self.expressions.bind(inner)
             _check_place(node, inner)
             if name is None and isinstance(_root(inner), exp.Column):
@@ -425,14 +453,21 @@ class SelectBinder:
             fail(tree, "* EXCEPT and * REPLACE are not supported")
         if not relations:
             fail(tree, "SELECT * needs a FROM clause")
+        items: list[tuple[Node, str]] = []
         if len(relations) == len(self.scope.relations):
-            for name, node in self.scope.merged.items():
-                yield node, name
+            items += [(node, name) for name, node in self.scope.merged.items()]
+        written = [quoted(name) for _, name in items]
         for relation in relations:
             for index, column in enumerate(relation.columns, relation.start):
                 merged = column.name in self.scope.merged and len(relations) == len(self.scope.relations)
                 if index not in relation.hidden and not merged:
-                    yield InputRef(index, type=column.type), column.name
+                    items.append((InputRef(index, type=column.type), column.name))
+                    alias = "" if relation.alias is None else f"{quoted(relation.alias)}."
+                    written.append(alias + quoted(column.name))
+        if len(set(written)) == len(written):  # columns of one name have no other text than the star
+            parts = tree.parts if isinstance(tree, exp.Column) else [tree]
+            self.binder.note(parts[0], parts[-1], ", ".join(written))
+        yield from items
 
     def order_items(self, items: list[tuple[Node, str]]) -> list[tuple[Node | int, bool, bool]]:
         """The keys of ORDER BY: positions among the items, or expressions of the input."""

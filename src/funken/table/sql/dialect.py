@@ -61,6 +61,7 @@ class Flink(Dialect):
 
         IDENTIFIERS: ClassVar = ["`"]
         QUOTES: ClassVar = ["'"]
+        COMMENTS: ClassVar = ["--", "//", ("/*", "*/")]
         STRING_ESCAPES: ClassVar = ["'"]
         IDENTIFIER_ESCAPES: ClassVar = ["`"]
         HEX_STRINGS: ClassVar = [("x'", "'"), ("X'", "'")]

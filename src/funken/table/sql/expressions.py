@@ -19,7 +19,7 @@ from funken.expr.ir import Call, InputRef, Literal, Node
 from funken.expr.rules import AggregateRule, InvalidCall
 from funken.expr.sql import values as literals
 from funken.expr.sql.functions import FUNCTIONS
-from funken.expr.sql.values import literal
+from funken.expr.sql.values import literal, null
 from funken.table.logical import BoundKind, FrameBound, LogicalNode, WindowProperty
 from funken.table.sql.dialect import DefaultArgument, TypeText
 from funken.table.sql.scopes import OuterRef, Scope, fail, identifiers
@@ -258,7 +258,9 @@ class ExpressionBinder:
     def condition(self, tree: Any, clause: str) -> Node:
         """An expression of BOOLEAN."""
         node = self.bind(tree)
-        if not isinstance(node.type, BooleanType | NullType):
+        if isinstance(node.type, NullType):
+            return null(BooleanType())
+        if not isinstance(node.type, BooleanType):
             remedy = ". A text is a value here: write col('n') > 1, or the condition without quotes"
             shown = f"{node.type}{remedy if isinstance(node, Literal) else ''}"
             fail(tree, f"{clause} clause must be a condition, but it is of type {shown}")
@@ -860,6 +862,12 @@ def _field(binder: ExpressionBinder, tree: Any) -> Node:
     return binder.made(tree, "GET", [node], field=index)
 
 
+def _row(binder: ExpressionBinder, tree: Any) -> Node:
+    """A row of the Table API, which names its fields f0, f1 and so on."""
+    names = tuple(f"f{place}" for place in range(len(tree.expressions)))
+    return binder.made(tree, "ROW", [binder.bind(each) for each in tree.expressions], names=names)
+
+
 _BARE = {"CURRENT_DATABASE", "CURRENT_ROW_TIMESTAMP"}
 _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     "CAST": ExpressionBinder.cast,
@@ -873,6 +881,7 @@ _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     "DESCRIPTOR": ExpressionBinder.descriptor,
     "$PLUS": _plus,
     "$FIELD": _field,
+    "$ROW": _row,
     **dict.fromkeys(WINDOW_FUNCTIONS, ExpressionBinder.group_window),
 }
 _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {

@@ -18,15 +18,22 @@ _OPTIONS = ("table", "async", *_ASYNC, *_RETRY)
 
 
 def check_hints(hints: Iterable[Hint], relations: Sequence[ScopeRelation], tree: Any) -> None:
-    """Refuse hints that name a relation which FROM does not have."""
+    """Refuse unknown hints, options that a hint does not have, and names of relations which FROM does not have."""
     for hint in hints:
-        if hint.name not in ("STATE_TTL", "LOOKUP"):
+        check_known(hint, tree)
+        if hint.name in _JOINS:
+            if not hint.args:
+                fail(
+                    tree,
+                    f"Invalid hint: {hint.name}, expecting at least one table or view specified in hint {hint.name}.",
+                )
+            names = list(hint.args)
+        elif hint.name not in _EXAMPLES:
             continue
-        if not hint.options:
-            fail(tree, f"Invalid {hint.name} hint: it has no options. Write e.g. {_EXAMPLES[hint.name]}")
-        names = [name for name, _ in hint.options]
-        if hint.name == "LOOKUP":
-            names = [value for name, value in hint.options if name == "table"]
+        elif hint.name == "LOOKUP":
+            names = [_lookup_options(hint, tree)["table"]]
+        else:
+            names = [name for name, _ in _given(hint, tree)]
         unknown = [name for name in names if not any(_is(relation, name) for relation in relations)]
         if unknown:
             known = ", ".join(_name(relation) for relation in relations) or "none"
@@ -37,6 +44,15 @@ def check_hints(hints: Iterable[Hint], relations: Sequence[ScopeRelation], tree:
             )
 
 
+def check_known(hint: Hint, tree: Any) -> None:
+    """Refuse a hint that there is not."""
+    if hint.name not in (*_JOINS, *_EXAMPLES, *_OTHERS):
+        known = ", ".join(sorted((*_JOINS, *_EXAMPLES, *_OTHERS)))
+        fail(tree, f"Hint: {hint.name} should be registered in the HintStrategyTable. There are: {known}")
+
+
+_JOINS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "MULTI_JOIN")
+_OTHERS = ("OPTIONS",)
 _EXAMPLES = {
     "STATE_TTL": "STATE_TTL('orders' = '1 d').",
     "LOOKUP": "LOOKUP('table' = 'customers', 'async' = 'true').",
@@ -56,15 +72,28 @@ def lookup_settings(hints: Iterable[Hint], relation: ScopeRelation, tree: Any) -
     """Return the options of the LOOKUP hint of a relation."""
     for hint in hints:
         if hint.name == "LOOKUP":
-            given = dict(hint.options)
-            unknown = [name for name in given if name not in _OPTIONS]
-            if unknown:
-                fail(tree, f"Invalid LOOKUP hint: unknown option '{unknown[0]}'. Options are: {', '.join(_OPTIONS)}")
-            if given and "table" not in given:
-                fail(tree, "Invalid LOOKUP hint: incomplete required option(s): [Key: 'table']")
-            if given and _is(relation, given["table"]):
+            given = _lookup_options(hint, tree)
+            if _is(relation, given["table"]):
                 return _settings(given, tree)
     return None
+
+
+def _given(hint: Hint, tree: Any) -> tuple[tuple[str, str], ...]:
+    if not hint.options:
+        fail(tree, f"Invalid {hint.name} hint: it has no options. Write e.g. {_EXAMPLES[hint.name]}")
+    return hint.options
+
+
+def _lookup_options(hint: Hint, tree: Any) -> dict[str, str]:
+    """Return the options of a LOOKUP hint, checked."""
+    given = dict(_given(hint, tree))
+    unknown = [name for name in given if name not in _OPTIONS]
+    if unknown:
+        fail(tree, f"Invalid LOOKUP hint: unknown option '{unknown[0]}'. Options are: {', '.join(_OPTIONS)}")
+    if "table" not in given:
+        fail(tree, "Invalid LOOKUP hint: incomplete required option(s): [Key: 'table']")
+    _settings(given, tree)
+    return given
 
 
 def _settings(given: dict[str, str], tree: Any) -> LookupSettings:

@@ -7,520 +7,12 @@ place in the statement, so that positions in errors are those of the statement.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from funken.table.catalog import TableDistribution
 from funken.table.sql import statements as st
-
-# ---- Reads the tokens of a statement one by one, with errors that say where.
-
-
-try:
-    from sqlglot.errors import TokenError
-    from sqlglot.tokenizer_core import Token, TokenType
-
-    from funken.table.sql.dialect import Flink
-except ImportError as error:  # the extra is missing
-    raise st.InvalidStatement("SQL texts need sqlglot: pip install 'funken[sql]'.") from error
-
-BLANK = re.compile(r"[^\n]")
-
-
-class TokenReader:
-    """Reads the tokens of one statement."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        try:
-            self.tokens: Sequence[Token] = Flink().tokenize(text)
-        except TokenError as error:
-            raise st.InvalidStatement(_untokenized(text, error)) from error
-        self.at = 0
-
-    # -- tokens
-
-    @property
-    def current(self) -> Token | None:
-        """The next token; ``None`` at the end."""
-        return self.tokens[self.at] if self.at < len(self.tokens) else None
-
-    def word(self, ahead: int = 0) -> str:
-        """Return the text of a token in capitals; empty at the end, and for quoted ones."""
-        place = self.at + ahead
-        if place >= len(self.tokens):
-            return ""
-        token = self.tokens[place]
-        return "" if token.token_type in {TokenType.STRING, TokenType.IDENTIFIER} else token.text.upper()
-
-    def words(self, *expected: str) -> bool:
-        """Return True if these words come next, and read them then. A token may be of two words (``PRIMARY KEY``)."""
-        wanted = " ".join(expected)
-        place, found = self.at, ""
-        while place < len(self.tokens) and len(found) < len(wanted):
-            token = self.tokens[place]
-            if token.token_type in {TokenType.STRING, TokenType.IDENTIFIER}:
-                return False
-            found = f"{found} {' '.join(token.text.upper().split())}".strip()
-            place += 1
-        if found != wanted:
-            return False
-        self.at = place
-        return True
-
-    def need(self, *expected: str) -> None:
-        """Read these words; others raise."""
-        if not self.words(*expected):
-            self.fail(" ".join(expected))
-
-    def fail(self, expected: str) -> NoReturn:
-        """Raise an error with the next token and its place."""
-        token = self.current
-        if token is None:
-            line = self.text.count("\n") + 1
-            raise st.InvalidStatement(f'SQL parse failed. Encountered "<EOF>" at line {line}. Expected {expected}.')
-        line, column = self.place(token)
-        raise st.InvalidStatement(
-            f'SQL parse failed. Encountered "{token.text}" at line {line}, column {column}. Expected {expected}.'
-        )
-
-    def place(self, token: Token) -> tuple[int, int]:
-        """Return line and column of a token, from 1."""
-        before = self.text[: token.start]
-        return before.count("\n") + 1, token.start - (before.rfind("\n") + 1) + 1
-
-    def name(self) -> str:
-        """Read a name."""
-        token = self.current
-        quoted = token is not None and token.token_type == TokenType.IDENTIFIER
-        other = token is None or token.token_type in {TokenType.STRING, TokenType.NUMBER}
-        if not quoted and (other or not re.match(r"[\w$]", token.text if token is not None else "")):
-            self.fail("a name")
-        assert token is not None
-        self.at += 1
-        return token.text
-
-    def path(self) -> st.Path:
-        """Read a name with dots."""
-        parts = [self.name()]
-        while self.words("."):
-            parts.append(self.name())
-        return tuple(parts)
-
-    def string(self) -> str:
-        """Read a text in quotes."""
-        token = self.current
-        if token is None or token.token_type != TokenType.STRING:
-            self.fail("a text in quotes")
-        self.at += 1
-        return token.text
-
-    def end(self) -> None:
-        """Raise if there is more."""
-        if self.current is not None:
-            self.fail("the end of the statement")
-
-    def listed(self, item: Callable[[], Any]) -> tuple[Any, ...]:
-        """Read a list in parentheses."""
-        self.need("(")
-        found = []
-        if not self.words(")"):
-            found.append(item())
-            while self.words(","):
-                found.append(item())
-            self.need(")")
-        return tuple(found)
-
-    def options(self) -> st.Options:
-        """Read ``('key' = 'value', ..)``."""
-
-        def option() -> tuple[str, str]:
-            key = self.string()
-            self.need("=")
-            return key, self.string()
-
-        return self.listed(option)
-
-    def rest(self) -> str:
-        """Return the text from here to the end, at its place: the text before is blank."""
-        token = self.current
-        if token is None:
-            self.fail("a statement")
-        start = token.start
-        self.at = len(self.tokens)
-        return BLANK.sub(" ", self.text[:start]) + self.text[start:]
-
-    def slice(self, *stops: str) -> str:
-        """The text up to a comma or closing parenthesis on this level, or one of the words."""
-        first, depth = self.current, 0
-        last = first
-        while (token := self.current) is not None:
-            text = token.text.upper()
-            kind = token.token_type
-            quoted = kind in {TokenType.STRING, TokenType.IDENTIFIER}
-            if depth == 0 and not quoted and (text in {",", ")"} or text in stops):
-                break
-            if not quoted:
-                depth += (text in {"(", "[", "<"}) - (text in {")", "]", ">"})
-                if text == "<" and "AS" in stops:
-                    pass
-            last = token
-            self.at += 1
-        if first is None or last is None or self.current is first:
-            self.fail("an expression")
-        return self.text[first.start : last.end + 1]
-
-    def expression(self, *stops: str) -> str:
-        """Like ``slice``, for expressions, where ``<`` is an operator."""
-        first, depth = self.current, 0
-        last = first
-        while (token := self.current) is not None:
-            text = token.text.upper()
-            quoted = token.token_type in {TokenType.STRING, TokenType.IDENTIFIER}
-            if depth == 0 and not quoted and (text in {",", ")"} or text in stops):
-                break
-            if not quoted:
-                depth += (text in {"(", "["}) - (text in {")", "]"})
-            last = token
-            self.at += 1
-        if first is None or last is None or self.current is first:
-            self.fail("an expression")
-        return self.text[first.start : last.end + 1]
-
-    def nested(self, text: str) -> st.Statement:
-        """Return the statement of a text within this one."""
-        raise NotImplementedError
-
-
-def distribution(reader: TokenReader) -> TableDistribution:
-    """Read the clause behind DISTRIBUTED."""
-    kind, columns, buckets = None, (), None
-    if reader.words("BY"):
-        if reader.word() in {"HASH", "RANGE"}:
-            kind = reader.word()
-            reader.at += 1
-        columns = reader.listed(reader.name)
-    if reader.words("INTO"):
-        token = reader.current
-        if token is None or token.token_type != TokenType.NUMBER:
-            reader.fail("a number of buckets")
-        buckets = int(token.text)
-        reader.at += 1
-        reader.need("BUCKETS")
-    return TableDistribution(kind, columns, buckets)
-
-
-# ---- The grammars of CREATE, DROP and ALTER.
-
-
-_TYPE_ENDS = ("PRIMARY", "PRIMARY KEY", "UNIQUE", "CONSTRAINT", "COMMENT", "METADATA", "FIRST", "AFTER")
-
-
-def create(reader: TokenReader) -> st.Statement:
-    """Read a CREATE statement."""
-    reader.need("CREATE")
-    replace = reader.words("OR", "REPLACE")
-    temporary = reader.words("TEMPORARY")
-    system = temporary and reader.words("SYSTEM")
-    if reader.words("TABLE"):
-        return _table(reader, temporary, replace)
-    if reader.words("VIEW"):
-        return _view(reader, temporary, replace)
-    if reader.words("FUNCTION"):
-        return _function(reader, temporary, system)
-    if reader.words("DATABASE"):
-        missing = reader.words("IF", "NOT", "EXISTS")
-        path = reader.path()
-        comment = reader.string() if reader.words("COMMENT") else None
-        return st.CreateDatabase(
-            path, missing, comment, reader.options() if reader.words("WITH") else (), text=reader.text
-        )
-    if reader.words("CATALOG"):
-        missing = reader.words("IF", "NOT", "EXISTS")
-        name = reader.name()
-        comment = reader.string() if reader.words("COMMENT") else None
-        options = reader.options() if reader.words("WITH") else ()
-        return st.CreateCatalog(name, options, missing, comment, text=reader.text)
-    if reader.words("MODEL"):
-        return _model(reader, temporary)
-    for word in ("MATERIALIZED", "CONNECTION"):
-        if reader.word() == word:
-            raise st.InvalidStatement(f"CREATE {word} is not supported. Use a table and an INSERT, or options in WITH.")
-    reader.fail("TABLE, VIEW, FUNCTION, DATABASE, CATALOG or MODEL")
-
-
-def _table(reader: TokenReader, temporary: bool, replace: bool) -> st.Statement:
-    missing = reader.words("IF", "NOT", "EXISTS")
-    path = reader.path()
-    parts = definition(reader) if reader.word() == "(" else {}
-    if reader.words("COMMENT"):
-        parts["comment"] = reader.string()
-    if reader.words("DISTRIBUTED"):
-        parts["distribution"] = distribution(reader)
-    if reader.words("PARTITIONED", "BY"):
-        parts["partition_keys"] = reader.listed(reader.name)
-    if reader.words("DISTRIBUTED"):
-        parts["distribution"] = distribution(reader)
-    if reader.words("WITH"):
-        parts["options"] = reader.options()
-    like = query = None
-    if reader.words("LIKE"):
-        source = reader.path()
-        like = st.LikeClause(source, _like_choices(reader) if reader.words("(") else ())
-    elif reader.words("AS"):
-        inner = reader.nested(reader.rest())
-        assert isinstance(inner, st.Query)
-        query = inner.tree
-    table = st.DeclaredTable(**parts)
-    return st.CreateTable(path, table, temporary, missing, replace, like, query, text=reader.text)
-
-
-def _like_choices(reader: TokenReader) -> tuple[tuple[str, str], ...]:
-    found = []
-    while not reader.words(")"):
-        strategy, feature = reader.word(), reader.word(1)
-        if strategy not in {"INCLUDING", "EXCLUDING", "OVERWRITING"}:
-            reader.fail("INCLUDING, EXCLUDING or OVERWRITING")
-        if feature not in {
-            "ALL",
-            "CONSTRAINTS",
-            "DISTRIBUTION",
-            "PARTITIONS",
-            "GENERATED",
-            "OPTIONS",
-            "WATERMARKS",
-            "METADATA",
-        }:
-            reader.at += 1
-            reader.fail("what of the table")
-        found.append((feature, strategy))
-        reader.at += 2
-    return tuple(found)
-
-
-def definition(reader: TokenReader) -> dict[str, Any]:
-    """The list of columns, watermarks and constraints, in parentheses."""
-    parts: dict[str, Any] = {}
-    columns: list[st.ColumnDefinition] = []
-
-    def item() -> None:
-        if reader.words("WATERMARK", "FOR"):
-            name = ".".join(reader.path())
-            reader.need("AS")
-            if "watermark" in parts:
-                raise st.InvalidStatement("Multiple WATERMARK statements is not supported yet.")
-            parts["watermark"] = (name, reader.expression())
-        elif reader.word() == "CONSTRAINT" or reader.word() in {"PRIMARY", "PRIMARY KEY", "UNIQUE"}:
-            _constraint(reader, parts, None)
-        else:
-            columns.append(column(reader, parts))
-
-    if not reader.listed(item):
-        reader.at -= 1
-        reader.fail("a column")
-    parts["columns"] = tuple(columns)
-    return parts
-
-
-def _constraint(reader: TokenReader, parts: dict[str, Any], on_column: str | None) -> None:
-    name = reader.name() if reader.words("CONSTRAINT") else None
-    if reader.words("UNIQUE"):
-        raise st.InvalidStatement("UNIQUE constraint is not supported yet.")
-    reader.need("PRIMARY", "KEY")
-    if "primary_key" in parts:
-        raise st.InvalidStatement("Duplicate primary key definition")
-    parts["primary_key"] = (on_column,) if on_column is not None else reader.listed(reader.name)
-    parts["key_name"] = name
-    if not reader.words("NOT", "ENFORCED"):
-        raise st.InvalidStatement(
-            "A PRIMARY KEY is not enforced: no row is checked, the key says which rows are versions of one another. Write "
-            "PRIMARY KEY (..) NOT ENFORCED."
-        )
-
-
-def column(reader: TokenReader, parts: dict[str, Any]) -> st.ColumnDefinition:
-    """Read the definition of a column."""
-    token = reader.current
-    line, place = reader.place(token) if token is not None else (0, 0)
-    name = reader.name()
-    found: dict[str, Any] = {"name": name, "line": line, "column": place}
-    if reader.words("AS"):
-        found["expression"] = reader.expression("COMMENT", "FIRST", "AFTER")
-    elif reader.word() not in {",", ")", "COMMENT"}:
-        found["type_text"] = reader.slice(*_TYPE_ENDS)
-        if reader.words("METADATA"):
-            found["metadata"] = True
-            if reader.words("FROM"):
-                found["metadata_key"] = reader.string()
-            found["virtual"] = reader.words("VIRTUAL")
-        if reader.word() in {"CONSTRAINT", "PRIMARY", "PRIMARY KEY", "UNIQUE"}:
-            _constraint(reader, parts, name)
-    if reader.words("COMMENT"):
-        found["comment"] = reader.string()
-    return st.ColumnDefinition(**found)
-
-
-def _view(reader: TokenReader, temporary: bool, replace: bool) -> st.Statement:
-    missing = reader.words("IF", "NOT", "EXISTS")
-    path = reader.path()
-
-    def name() -> tuple[str, str | None]:
-        return reader.name(), reader.string() if reader.words("COMMENT") else None
-
-    columns = reader.listed(name) if reader.word() == "(" else ()
-    comment = reader.string() if reader.words("COMMENT") else None
-    reader.need("AS")
-    text = reader.rest()
-    inner = reader.nested(text)
-    if not isinstance(inner, st.Query):
-        raise st.InvalidStatement("CREATE VIEW needs a query behind AS.")
-    return st.CreateView(
-        path, inner.tree, text.strip(), columns, comment, temporary, missing, replace, text=reader.text
-    )
-
-
-def _function(reader: TokenReader, temporary: bool, system: bool) -> st.Statement:
-    missing = reader.words("IF", "NOT", "EXISTS")
-    return _function_body(reader, reader.path(), temporary, system, missing)
-
-
-def _function_body(
-    reader: TokenReader, path: st.Path, temporary: bool, system: bool, missing: bool, changes: bool = False
-) -> st.Statement:
-    reader.need("AS")
-    target = reader.string()
-    language = "JAVA"
-    if reader.words("LANGUAGE"):
-        language = reader.word()
-        reader.at += 1
-    resources = []
-    if reader.words("USING"):
-        while True:
-            reader.at += 1  # JAR, ARTIFACT, FILE, ARCHIVE
-            resources.append(reader.string())
-            if not reader.words(","):
-                break
-    options = reader.options() if reader.words("WITH") else ()
-    return st.CreateFunction(
-        path, target, language, temporary, system, missing, tuple(resources), options, changes, text=reader.text
-    )
-
-
-def _model(reader: TokenReader, temporary: bool) -> st.Statement:
-    missing = reader.words("IF", "NOT", "EXISTS")
-    path = reader.path()
-    columns: dict[str, tuple[st.ColumnDefinition, ...]] = {"INPUT": (), "OUTPUT": ()}
-    for side in columns:
-        if reader.words(side):
-            columns[side] = reader.listed(lambda: column(reader, {}))
-    comment = reader.string() if reader.words("COMMENT") else None
-    reader.need("WITH")
-    options = reader.options()
-    inputs, outputs = columns["INPUT"], columns["OUTPUT"]
-    return st.CreateModel(path, inputs, outputs, options, comment, temporary, missing, text=reader.text)
-
-
-def drop(reader: TokenReader) -> st.Statement:
-    """Read a DROP statement."""
-    reader.need("DROP")
-    temporary = reader.words("TEMPORARY")
-    system = temporary and reader.words("SYSTEM")
-    for kind in ("TABLE", "VIEW", "FUNCTION", "DATABASE", "CATALOG", "MODEL"):
-        if reader.words(kind):
-            break
-    else:
-        reader.fail("TABLE, VIEW, FUNCTION, DATABASE, CATALOG or MODEL")
-    missing = reader.words("IF", "EXISTS")
-    path = reader.path()
-    cascade = reader.words("CASCADE")
-    reader.words("RESTRICT")
-    return st.Drop(kind, path, temporary, system, missing, cascade, text=reader.text)
-
-
-def alter(reader: TokenReader) -> st.Statement:
-    """Read an ALTER statement."""
-    reader.need("ALTER")
-    temporary = reader.words("TEMPORARY")
-    system = temporary and reader.words("SYSTEM")
-    for kind in ("TABLE", "VIEW", "FUNCTION", "DATABASE", "CATALOG", "MODEL"):
-        if reader.words(kind):
-            break
-    else:
-        reader.fail("TABLE, VIEW, FUNCTION, DATABASE, CATALOG or MODEL")
-    missing = reader.words("IF", "EXISTS")
-    path = reader.path()
-    base: dict[str, Any] = {"kind": kind, "path": path, "if_exists": missing, "text": reader.text}
-    if kind == "CATALOG" and reader.words("COMMENT"):
-        return st.Alter(action="COMMENT", comment=reader.string(), **base)
-    if kind == "FUNCTION":
-        return _function_body(reader, path, temporary, system, missing, changes=True)
-    if kind == "VIEW" and reader.words("AS"):
-        text = reader.rest()
-        inner = reader.nested(text)
-        if not isinstance(inner, st.Query):
-            raise st.InvalidStatement("ALTER VIEW needs a query behind AS.")
-        return st.Alter(action="AS", query_text=text.strip(), query=inner.tree, **base)
-    if reader.words("RENAME"):
-        if reader.words("TO"):
-            return st.Alter(action="RENAME", new_path=reader.path(), **base)
-        old = reader.name()
-        reader.need("TO")
-        return st.Alter(action="RENAME COLUMN", columns=(old, reader.name()), **base)
-    if reader.words("SET"):
-        return st.Alter(action="SET", options=reader.options(), **base)
-    if reader.words("RESET"):
-        return st.Alter(action="RESET", keys=reader.listed(reader.string), **base)
-    for action in ("ADD", "MODIFY"):
-        if reader.words(action):
-            return _alter_columns(reader, action, base)
-    if reader.words("DROP"):
-        return _alter_drop(reader, base)
-    reader.fail("RENAME, SET, RESET, ADD, MODIFY or DROP")
-
-
-def _alter_columns(reader: TokenReader, action: str, base: dict[str, Any]) -> st.Statement:
-    parts: dict[str, Any] = {}
-    columns: list[st.ColumnDefinition] = []
-    positions: list[tuple[str, str | None]] = []
-
-    def item() -> None:
-        if reader.words("WATERMARK", "FOR"):
-            name = ".".join(reader.path())
-            reader.need("AS")
-            parts["watermark"] = (name, reader.expression())
-        elif reader.words("DISTRIBUTION") or reader.words("DISTRIBUTED"):
-            parts["distribution"] = distribution(reader)
-        elif reader.word() in {"CONSTRAINT", "PRIMARY", "PRIMARY KEY", "UNIQUE"}:
-            _constraint(reader, parts, None)
-        else:
-            reader.words("COLUMN")
-            columns.append(column(reader, parts))
-            if reader.words("FIRST"):
-                positions.append((columns[-1].name, None))
-            elif reader.words("AFTER"):
-                positions.append((columns[-1].name, reader.name()))
-
-    if reader.word() == "(":
-        reader.listed(item)
-    else:
-        item()
-    table = st.DeclaredTable(columns=tuple(columns), **parts)
-    return st.Alter(action=action, definition=table, positions=tuple(positions), **base)
-
-
-def _alter_drop(reader: TokenReader, base: dict[str, Any]) -> st.Statement:
-    if reader.words("PRIMARY", "KEY"):
-        return st.Alter(action="DROP PRIMARY KEY", **base)
-    if reader.words("CONSTRAINT"):
-        return st.Alter(action="DROP PRIMARY KEY", keys=(reader.name(),), **base)
-    if reader.words("WATERMARK"):
-        return st.Alter(action="DROP WATERMARK", **base)
-    if reader.words("DISTRIBUTION"):
-        return st.Alter(action="DROP DISTRIBUTION", **base)
-    reader.words("COLUMN")
-    columns = reader.listed(reader.name) if reader.word() == "(" else (reader.name(),)
-    return st.Alter(action="DROP COLUMN", columns=columns, **base)
-
+from funken.table.sql.ddl import alter, create, drop, replace_table
+from funken.table.sql.reader import BLANK, TokenReader, untokenized
 
 try:
     from sqlglot import exp
@@ -531,7 +23,7 @@ try:
 except ImportError as error:  # the extra is missing
     raise st.InvalidStatement("SQL texts need sqlglot: pip install 'funken[sql]'.") from error
 
-_SCRIPT = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/|;|[A-Za-z_][\w$]*|\s+|.", re.DOTALL)
+_SCRIPT = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|(?:--|//)[^\n]*|/\*.*?\*/|;|[A-Za-z_][\w$]*|\s+|.", re.DOTALL)
 _SETS = re.compile(r"\s*(?:EXECUTE|EXPLAIN|COMPILE|BEGIN)\b.*?\bSTATEMENT\s+SET\b", re.IGNORECASE | re.DOTALL)
 
 
@@ -574,7 +66,7 @@ def split(script: str) -> list[str]:
 
 
 def _meaning(text: str) -> str:
-    return re.sub(r"--[^\n]*|/\*(?!\+).*?\*/|\s+", "", text, flags=re.DOTALL)
+    return re.sub(r"(?:--|//)[^\n]*|/\*(?!\+).*?\*/|\s+", "", text, flags=re.DOTALL)
 
 
 def parse_script(script: str) -> list[st.Statement]:
@@ -614,7 +106,7 @@ def _sqlglot(text: str, into: Any = None, wrap: bool = False) -> Any:
     try:
         trees = Flink().parse(source)
     except TokenError as error:
-        raise st.InvalidStatement(_untokenized(text, error)) from error
+        raise st.InvalidStatement(untokenized(text, error)) from error
     except ParseError as error:
         raise st.InvalidStatement(_message(error, 7 if wrap else 0)) from error
     except SqlglotError as error:
@@ -631,14 +123,6 @@ def _sqlglot(text: str, into: Any = None, wrap: bool = False) -> Any:
 
 def _clauses(select: Any) -> list[str]:
     return [name for name, value in select.args.items() if value and name not in {"kind", "hint"}]
-
-
-def _untokenized(text: str, error: TokenError) -> str:
-    """Return the message for a text that is cut off in a literal or a name."""
-    for quote, what in (("'", "text"), ("`", "name in backticks"), ('"', "name in double quotes")):
-        if text.count(quote) % 2:
-            return f"SQL parse failed. A {what} has no closing {quote} in: {text.strip()[:200]}"
-    return f"SQL parse failed. {error}"
 
 
 def _message(error: ParseError, shift: int) -> str:
@@ -816,9 +300,9 @@ class StatementReader(TokenReader):
     def show(self) -> st.Statement:
         """Read SHOW."""
         self.need("SHOW")
-        for create in ("TABLE", "VIEW", "CATALOG", "MODEL"):
-            if self.words("CREATE", create):
-                return st.Show(f"CREATE {create}", self.path(), text=self.text)
+        for kind in ("TABLE", "VIEW", "CATALOG", "MODEL"):
+            if self.words("CREATE", kind):
+                return st.Show(f"CREATE {kind}", self.path(), text=self.text)
         for what in _SHOWN:
             if self.words(*what.split()):
                 break
@@ -932,6 +416,10 @@ class StatementReader(TokenReader):
         """Read CREATE."""
         return create(self)
 
+    def replace(self) -> st.Statement:
+        """Read REPLACE TABLE."""
+        return replace_table(self)
+
     def drop(self) -> st.Statement:
         """Read DROP."""
         return drop(self)
@@ -966,6 +454,7 @@ _STATEMENTS: dict[str, Callable[[StatementReader], st.Statement]] = {
     "BEGIN": StatementReader.begin,
     "EXPLAIN": StatementReader.explain,
     "CREATE": StatementReader.create,
+    "REPLACE": StatementReader.replace,
     "DROP": StatementReader.drop,
     "ALTER": StatementReader.alter,
     "DESCRIBE": StatementReader.describe,

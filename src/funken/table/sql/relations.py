@@ -11,7 +11,7 @@ from funken.expr.ir import Call, InputRef, Node
 from funken.expr.rules import InvalidCall
 from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.values import null
-from funken.table.catalog import InvalidTable
+from funken.table.catalog import CatalogView, InvalidTable
 from funken.table.logical import (
     JoinType,
     LogicalCorrelate,
@@ -25,7 +25,7 @@ from funken.table.logical import (
 )
 from funken.table.sql import subqueries
 from funken.table.sql.expressions import AggregateRef, ExpressionBinder, OverRef, PropertyRef, SubQueryRef, has
-from funken.table.sql.hints import check_hints, lifetime, lookup_settings
+from funken.table.sql.hints import check_hints, check_known, lifetime, lookup_settings
 from funken.table.sql.patterns import bind_match
 from funken.table.sql.scopes import OuterRef, Scope, ScopeRelation, fail
 from funken.table.sql.table_functions import SEARCH, TableFunctionCall, bind_table_function
@@ -164,6 +164,7 @@ class FromBinder:
         options: dict[str, str] = {}
         hint = tree.meta.get("hint")
         for entry in hints_of(hint):
+            check_known(entry, tree)
             if entry.name == "OPTIONS":
                 options |= dict(entry.options)
         try:
@@ -173,6 +174,13 @@ class FromBinder:
             if str(error).startswith("SQL validation failed"):
                 raise
             fail(tree, str(error))
+        if options and isinstance(self.binder.catalogs.table(path), CatalogView):
+            fail(
+                tree,
+                f"View '{identifier.quoted()}' cannot be enriched with new options. Hints can only be applied to tables: "
+                "write the hint in the view",
+            )
+        self.binder.note(tree.parts[0], tree.parts[-1], identifier.quoted())
         return node, (identifier.catalog, identifier.database, identifier.name)
 
     # -- joins

@@ -93,7 +93,7 @@ class LikeClause:
 
 @dataclass(frozen=True)
 class CreateTable(Statement):
-    """CREATE TABLE, also LIKE another table, and AS a query."""
+    """CREATE TABLE, also LIKE another table, and AS a query. ``must_exist``: REPLACE TABLE."""
 
     path: Path
     definition: DeclaredTable
@@ -102,6 +102,7 @@ class CreateTable(Statement):
     replace: bool = False
     like: LikeClause | None = None
     query: Any = None
+    must_exist: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,211 @@
+"""The reader of a statement's tokens, one by one, with errors that say where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from funken.table.catalog import TableDistribution
+from funken.table.sql import statements as st
+
+try:
+    from sqlglot.errors import TokenError
+    from sqlglot.tokenizer_core import Token, TokenType
+
+    from funken.table.sql.dialect import Flink
+except ImportError as error:  # the extra is missing
+    raise st.InvalidStatement("SQL texts need sqlglot: pip install 'funken[sql]'.") from error
+
+BLANK = re.compile(r"[^\n]")
+
+
+class TokenReader:
+    """Reads the tokens of one statement."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self.tokens: Sequence[Token] = Flink().tokenize(text)
+        except TokenError as error:
+            raise st.InvalidStatement(untokenized(text, error)) from error
+        self.at = 0
+
+    # -- tokens
+
+    @property
+    def current(self) -> Token | None:
+        """The next token; ``None`` at the end."""
+        return self.tokens[self.at] if self.at < len(self.tokens) else None
+
+    def word(self, ahead: int = 0) -> str:
+        """Return the text of a token in capitals; empty at the end, and for quoted ones."""
+        place = self.at + ahead
+        if place >= len(self.tokens):
+            return ""
+        token = self.tokens[place]
+        return "" if token.token_type in {TokenType.STRING, TokenType.IDENTIFIER} else token.text.upper()
+
+    def words(self, *expected: str) -> bool:
+        """Return True if these words come next, and read them then. A token may be of two words (``PRIMARY KEY``)."""
+        wanted = " ".join(expected)
+        place, found = self.at, ""
+        while place < len(self.tokens) and len(found) < len(wanted):
+            token = self.tokens[place]
+            if token.token_type in {TokenType.STRING, TokenType.IDENTIFIER}:
+                return False
+            found = f"{found} {' '.join(token.text.upper().split())}".strip()
+            place += 1
+        if found != wanted:
+            return False
+        self.at = place
+        return True
+
+    def need(self, *expected: str) -> None:
+        """Read these words; others raise."""
+        if not self.words(*expected):
+            self.fail(" ".join(expected))
+
+    def fail(self, expected: str) -> NoReturn:
+        """Raise an error with the next token and its place."""
+        token = self.current
+        if token is None:
+            line = self.text.count("\n") + 1
+            raise st.InvalidStatement(f'SQL parse failed. Encountered "<EOF>" at line {line}. Expected {expected}.')
+        line, column = self.place(token)
+        raise st.InvalidStatement(
+            f'SQL parse failed. Encountered "{token.text}" at line {line}, column {column}. Expected {expected}.'
+        )
+
+    def place(self, token: Token) -> tuple[int, int]:
+        """Return line and column of a token, from 1."""
+        before = self.text[: token.start]
+        return before.count("\n") + 1, token.start - (before.rfind("\n") + 1) + 1
+
+    def name(self) -> str:
+        """Read a name."""
+        token = self.current
+        quoted = token is not None and token.token_type == TokenType.IDENTIFIER
+        other = token is None or token.token_type in {TokenType.STRING, TokenType.NUMBER}
+        if not quoted and (other or not re.match(r"[\w$]", token.text if token is not None else "")):
+            self.fail("a name")
+        assert token is not None
+        self.at += 1
+        return token.text
+
+    def path(self) -> st.Path:
+        """Read a name with dots."""
+        parts = [self.name()]
+        while self.words("."):
+            parts.append(self.name())
+        return tuple(parts)
+
+    def string(self) -> str:
+        """Read a text in quotes."""
+        token = self.current
+        if token is None or token.token_type != TokenType.STRING:
+            self.fail("a text in quotes")
+        self.at += 1
+        return token.text
+
+    def end(self) -> None:
+        """Raise if there is more."""
+        if self.current is not None:
+            self.fail("the end of the statement")
+
+    def listed(self, item: Callable[[], Any]) -> tuple[Any, ...]:
+        """Read a list in parentheses."""
+        self.need("(")
+        found = []
+        if not self.words(")"):
+            found.append(item())
+            while self.words(","):
+                found.append(item())
+            self.need(")")
+        return tuple(found)
+
+    def options(self) -> st.Options:
+        """Read ``('key' = 'value', ..)``."""
+
+        def option() -> tuple[str, str]:
+            key = self.string()
+            self.need("=")
+            return key, self.string()
+
+        return tuple(dict(self.listed(option)).items())
+
+    def rest(self) -> str:
+        """Return the text from here to the end, at its place: the text before is blank."""
+        token = self.current
+        if token is None:
+            self.fail("a statement")
+        start = token.start
+        self.at = len(self.tokens)
+        return BLANK.sub(" ", self.text[:start]) + self.text[start:]
+
+    def slice(self, *stops: str) -> str:
+        """The text up to a comma or closing parenthesis on this level, or one of the words."""
+        first, depth = self.current, 0
+        last = first
+        while (token := self.current) is not None:
+            text = token.text.upper()
+            kind = token.token_type
+            quoted = kind in {TokenType.STRING, TokenType.IDENTIFIER}
+            if depth == 0 and not quoted and (text in {",", ")"} or text in stops):
+                break
+            if not quoted:
+                depth += (text in {"(", "[", "<"}) - (text in {")", "]", ">"})
+                if text == "<" and "AS" in stops:
+                    pass
+            last = token
+            self.at += 1
+        if first is None or last is None or self.current is first:
+            self.fail("an expression")
+        return self.text[first.start : last.end + 1]
+
+    def expression(self, *stops: str) -> str:
+        """Like ``slice``, for expressions, where ``<`` is an operator."""
+        first, depth = self.current, 0
+        last = first
+        while (token := self.current) is not None:
+            text = token.text.upper()
+            quoted = token.token_type in {TokenType.STRING, TokenType.IDENTIFIER}
+            if depth == 0 and not quoted and (text in {",", ")"} or text in stops):
+                break
+            if not quoted:
+                depth += (text in {"(", "["}) - (text in {")", "]"})
+            last = token
+            self.at += 1
+        if first is None or last is None or self.current is first:
+            self.fail("an expression")
+        return self.text[first.start : last.end + 1]
+
+    def nested(self, text: str) -> st.Statement:
+        """Return the statement of a text within this one."""
+        raise NotImplementedError
+
+
+def distribution(reader: TokenReader) -> TableDistribution:
+    """Read the clause behind DISTRIBUTED."""
+    kind, columns, buckets = None, (), None
+    if reader.words("BY"):
+        if reader.word() in {"HASH", "RANGE"}:
+            kind = reader.word()
+            reader.at += 1
+        columns = reader.listed(reader.name)
+    if reader.words("INTO"):
+        token = reader.current
+        if token is None or token.token_type != TokenType.NUMBER:
+            reader.fail("a number of buckets")
+        buckets = int(token.text)
+        reader.at += 1
+        reader.need("BUCKETS")
+    return TableDistribution(kind, columns, buckets)
+
+
+def untokenized(text: str, error: TokenError) -> str:
+    """Return the message for a text that is cut off in a literal or a name."""
+    for quote, what in (("'", "text"), ("`", "name in backticks"), ('"', "name in double quotes")):
+        if text.count(quote) % 2:
+            return f"SQL parse failed. A {what} has no closing {quote} in: {text.strip()[:200]}"
+    return f"SQL parse failed. {error}"

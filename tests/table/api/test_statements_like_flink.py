@@ -1,0 +1,203 @@
+"""Statements with the effects, texts and refusals of Flink 2.3."""
+
+import pytest
+from pyarrow import parquet
+
+from funken.errors import FunkenError
+from funken.table import EnvironmentSettings, TableEnvironment
+
+
+@pytest.fixture
+def tables():
+    made = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    made.get_config().set("execution.target", "local")
+    made.execute_sql("CREATE TABLE t (a INT, `my col` STRING) WITH ('connector' = 'blackhole')")
+    return made
+
+
+def rows(tables, text):
+    return [tuple(row) for row in tables.execute_sql(text).collect()]
+
+
+def shown(tables, kind, name):
+    [(text,)] = rows(tables, f"SHOW CREATE {kind} {name}")
+    return text
+
+
+def definition(tables, name):
+    return shown(tables, "VIEW", name).partition("\nAS ")[2].strip()
+
+
+FULL = "`default_catalog`.`default_database`"
+
+
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        ("SELECT * FROM t", f"SELECT `t`.`a`, `t`.`my col` FROM {FULL}.`t`"),
+        ("SELECT x.*, 1 AS n FROM default_database.t AS x", f"SELECT `x`.`a`, `x`.`my col`, 1 AS n FROM {FULL}.`t` AS x"),
+        ("WITH q AS (SELECT a FROM t) SELECT * FROM q", f"WITH q AS (SELECT a FROM {FULL}.`t`) SELECT `q`.`a` FROM q"),
+        ("SELECT * FROM (VALUES (1, 'it''s')) AS v(n, s)", "SELECT `v`.`n`, `v`.`s` FROM (VALUES (1, 'it''s')) AS v(n, s)"),
+        (
+            "SELECT * FROM t JOIN t AS u USING (a)",
+            f"SELECT `a`, `t`.`my col`, `u`.`my col` FROM {FULL}.`t` JOIN {FULL}.`t` AS u USING (a)",
+        ),
+        (
+            "SELECT a\nFROM t -- from t\nWHERE a IN (SELECT a FROM w)",
+            f"SELECT a\nFROM {FULL}.`t` -- from t\nWHERE a IN (SELECT a FROM {FULL}.`w`)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_view_keeps_full_names_of_its_tables_and_columns(tables, query, kept):
+    tables.execute_sql("CREATE VIEW w AS SELECT a FROM t")
+    if "USING" in query:
+        tables.execute_sql(f"CREATE VIEW v (a, b, c) AS {query}")
+    else:
+        tables.execute_sql(f"CREATE VIEW v AS {query}")
+    assert definition(tables, "v") == kept
+    assert definition(tables, "w") == f"SELECT a FROM {FULL}.`t`"
+    tables.execute_sql(f"ALTER VIEW w AS {query if 'FROM w' not in query else 'SELECT * FROM t'}")
+    assert "*" not in definition(tables, "w")
+
+
+def test_a_view_stays_as_it_was_when_the_database_and_its_table_change(tables):
+    tables.execute_sql("CREATE TABLE n (a INT) WITH ('connector' = 'datagen', 'number-of-rows' = '1')")
+    tables.execute_sql("CREATE VIEW v AS SELECT * FROM n")
+    tables.execute_sql("ALTER TABLE n ADD b INT")
+    tables.execute_sql("CREATE DATABASE other")
+    tables.execute_sql("USE other")
+
+    [row] = rows(tables, f"SELECT * FROM {FULL}.v")
+    assert len(row) == 1
+
+
+BASE = (
+    "CREATE TABLE base (a INT NOT NULL, ts TIMESTAMP(3), g AS a + 1, m STRING METADATA VIRTUAL, WATERMARK FOR ts AS ts, "
+    "PRIMARY KEY (a) NOT ENFORCED) COMMENT 'mine' DISTRIBUTED BY (a) INTO 2 BUCKETS PARTITIONED BY (a) "
+    "WITH ('connector' = 'blackhole')"
+)
+
+
+@pytest.mark.parametrize(
+    ("choices", "present", "absent"),
+    [
+        ("", ("BUCKETS", "PARTITIONED", "PRIMARY KEY", "WATERMARK", "`g` AS", "METADATA"), ("COMMENT",)),
+        ("EXCLUDING ALL", ("BUCKETS", "PARTITIONED"), ("COMMENT", "PRIMARY KEY", "WATERMARK", "`g`", "METADATA")),
+        ("EXCLUDING PARTITIONS EXCLUDING DISTRIBUTION", ("BUCKETS", "PARTITIONED"), ("COMMENT",)),
+    ],
+)
+def test_parts_that_like_takes_over(tables, choices, present, absent):
+    tables.execute_sql(BASE)
+    tables.execute_sql(
+        f"CREATE TABLE made WITH ('connector' = 'blackhole') LIKE base {f'({choices})' if choices else ''}"
+    )
+    text = shown(tables, "TABLE", "made")
+    assert [part for part in present if part not in text] == []
+    assert [part for part in absent if part in text] == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "query", "expected"),
+    [
+        ("(b, a)", "SELECT 1 AS a, 'x' AS b", ["b", "a"]),
+        ("(x BIGINT, b STRING)", "SELECT 1 AS a, 'x' AS b", ["x", "a", "b"]),
+        ("(a BIGINT)", "SELECT 1 AS a, 'x' AS b", ["a", "b"]),
+        ("(c AS a + 1)", "SELECT 1 AS a, 'x' AS b", ["c", "a", "b"]),
+        ("", "SELECT 1 AS a, 'x' AS b", ["a", "b"]),
+    ],
+)
+def test_a_table_made_of_a_query_is_filled_by_name(tables, tmp_path, columns, query, expected):
+    options = f"'connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'json'"
+    tables.execute_sql(f"EXPLAIN CREATE TABLE made {columns} WITH ({options}) AS {query}")
+    assert tables.list_tables() == ["t"]
+    tables.execute_sql(f"CREATE TABLE made {columns} WITH ({options}) AS {query}").wait()
+    assert [row[0] for row in rows(tables, "DESCRIBE made")] == expected
+    assert rows(tables, "SELECT a, b FROM made") == [(1, "x")]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("ALTER VIEW t RENAME TO u", "ALTER VIEW for a table is not allowed"),
+        ("ALTER TABLE v RENAME TO u", "ALTER TABLE for a view is not allowed"),
+        ("ALTER TABLE temporary_t ADD b INT", "is a temporary table"),
+        ("ALTER TABLE temporary_t RENAME TO u", "is a temporary table"),
+        ("ALTER VIEW v SET ('a' = 'b')", "Expected RENAME TO or AS"),
+        ("ALTER CATALOG c RESET ('type')", "does not support changing 'type'"),
+        ("ALTER CATALOG c RESET ()", "does not support empty key"),
+        ("ALTER DATABASE default_database RESET ('a')", "Encountered \"RESET\""),
+        ("CREATE TEMPORARY TABLE x WITH ('connector' = 'blackhole') AS SELECT 1 AS a", "does not support to create temporary"),
+        ("CREATE TABLE x (a TIMESTAMP(3), WATERMARK FOR a AS 'x') WITH ('connector' = 'print')", "expression type is CHAR"),
+        ("CREATE TABLE x (a INT) DISTRIBUTED BY (b) INTO 2 BUCKETS WITH ('connector' = 'print')", "Invalid bucket key 'b'"),
+        ("CREATE TABLE x (a INT) DISTRIBUTED INTO 0 BUCKETS WITH ('connector' = 'print')", "Invalid bucket count '0'"),
+        ("CREATE TABLE x LIKE t (OVERWRITING CONSTRAINTS)", "Illegal merging strategy 'OVERWRITING' for 'CONSTRAINTS'"),
+        ("CREATE TABLE x LIKE t (INCLUDING OPTIONS EXCLUDING OPTIONS)", "can be declared only once"),
+        ("CREATE OR ALTER MATERIALIZED TABLE m AS SELECT 1 AS a", "MATERIALIZED TABLE is not supported"),
+        ("DROP MATERIALIZED TABLE m", "MATERIALIZED TABLE is not supported"),
+        ("REPLACE TABLE x WITH ('connector' = 'print') AS SELECT 1 AS a", "to be replaced doesn't exist"),
+        ("SELECT NULL", "Illegal use of 'NULL'"),
+        ("SELECT 1 AS a UNION ALL SELECT NULL", "Illegal use of 'NULL'"),
+        ("INSERT INTO t VALUES (1, NULL)", "Illegal use of 'NULL'"),
+        ("SELECT DATE '2020-01-01' = TIMESTAMP '2020-01-01 00:00:00'", "Cannot apply '='"),
+        ("SELECT DATE '2020-01-01' UNION ALL SELECT TIMESTAMP '2020-01-01 00:00:00'", "Type mismatch in column 1"),
+        ("SELECT a FROM t /*+ NOPE('x') */", "Hint: NOPE should be registered"),
+        ("SELECT /*+ NOPE(t) */ a FROM t", "Hint: NOPE should be registered"),
+        ("SELECT /*+ BROADCAST(nope) */ t.a FROM t JOIN v ON t.a = v.a", "`nope` in `BROADCAST`"),
+        ("SELECT /*+ BROADCAST() */ t.a FROM t JOIN v ON t.a = v.a", "expecting at least one table"),
+        ("SELECT /*+ LOOKUP('table' = 'v', 'async' = 'maybe') */ t.a FROM t JOIN v ON t.a = v.a", "'async' is 'maybe'"),
+        ("SELECT a FROM v /*+ OPTIONS('a' = 'b') */", "cannot be enriched with new options"),
+    ],
+)  # fmt: skip
+def test_statements_that_flink_refuses(tables, statement, message):
+    tables.execute_sql("CREATE VIEW v AS SELECT a FROM t")
+    tables.execute_sql("CREATE TEMPORARY TABLE temporary_t (a INT) WITH ('connector' = 'blackhole')")
+    tables.execute_sql("CREATE CATALOG c WITH ('type' = 'generic_in_memory')")
+    with pytest.raises(FunkenError, match=message):
+        tables.execute_sql(statement)
+
+
+def test_statements_that_flink_takes(tables):
+    tables.execute_sql("CREATE DATABASE d")
+    tables.execute_sql("CREATE TABLE d.x (a INT) WITH ('connector' = 'print', 'connector' = 'blackhole')")
+    tables.execute_sql("ALTER TABLE d.x RENAME TO y")
+    assert rows(tables, "SHOW TABLES FROM d") == [("y",)]
+    assert "'connector' = 'blackhole'" in shown(tables, "TABLE", "d.y")
+    assert rows(tables, "SHOW FULL MODULES // all of them") == [("core", True)]
+    assert rows(tables, "SELECT x FROM (VALUES (1), (2)) AS t(x) LIMIT ALL") == [(1,), (2,)]
+    assert rows(tables, "SELECT x FROM (VALUES (1), (2)) AS t(x) WHERE NULL") == []
+    tables.execute_sql("REPLACE TABLE t WITH ('connector' = 'blackhole') AS SELECT 1 AS z").wait()
+    assert [row[0] for row in rows(tables, "DESCRIBE t")] == ["z"]
+
+
+def test_a_batch_has_no_event_time():
+    for settings, expected in (
+        (EnvironmentSettings.in_batch_mode(), "TIMESTAMP(3)"),
+        (EnvironmentSettings.in_streaming_mode(), "TIMESTAMP(3) *ROWTIME*"),
+    ):
+        tables = TableEnvironment.create(settings)
+        tables.execute_sql("CREATE TABLE t (ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'blackhole')")
+        assert [row[1] for row in rows(tables, "DESCRIBE t")] == [expected]
+
+
+def test_a_stream_has_one_window_per_query():
+    tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    tables.execute_sql("CREATE TABLE t (a INT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'number-of-rows' = '1')")
+    with pytest.raises(FunkenError, match="must be computed on the same window"):
+        list(
+            tables.execute_sql(
+                "SELECT SUM(a) OVER (ORDER BY p), COUNT(*) OVER (PARTITION BY a ORDER BY p) FROM t"
+            ).collect()
+        )
+
+
+def test_flink_reads_decimals_of_parquet_files(tables, tmp_path):
+    """Flink 2.3 fails at decimals in a dictionary."""
+    tables.execute_sql(
+        f"CREATE TABLE prices (d DECIMAL(10, 3), w DECIMAL(30, 3), s STRING) WITH ('connector' = 'filesystem', "
+        f"'path' = '{tmp_path}', 'format' = 'parquet')"
+    )
+    tables.execute_sql("INSERT INTO prices VALUES (1.125, 2.5, 'x'), (1.125, 2.5, 'x')").wait()
+    [file] = tmp_path.glob("*.parquet")
+    columns = parquet.ParquetFile(file).metadata.row_group(0)
+    dictionaries = ["RLE_DICTIONARY" in columns.column(place).encodings for place in range(3)]
+    assert dictionaries == [False, False, True]
