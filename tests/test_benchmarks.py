@@ -21,8 +21,6 @@ COMMANDS = [
     "functions.py --records 50",
     "lists.py --orders 500 --rounds 1",
     "micro.py --turns 1",
-    "nexmark/run.py --query q1 --checked 500 --check",
-    "nexmark_sql.py --query q1 --events 1000 --runs 1 --checked 500",
     "paths.py",
     "pre_aggregation.py --records 500 --turns 1",
     "startup.py --rounds 1 --targets local",

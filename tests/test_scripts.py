@@ -14,7 +14,8 @@ FOLDERS = ("benchmarks", "scripts", "examples")
 
 
 def scripts() -> list[Path]:
-    return sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    paths = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    return [path for path in paths if ".envs" not in path.parts]  # the environments of other systems
 
 
 class Uses(ast.NodeVisitor):
@@ -141,7 +142,8 @@ def imports_of_siblings(path: Path) -> Iterator[tuple[str, set[str]]]:
     top = ROOT / path.relative_to(ROOT).parts[0]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            files = list(top.rglob(f"{node.module.replace('.', '/')}.py"))
+            name = f"{node.module.replace('.', '/')}.py"
+            files = [file for file in scripts() if file.is_relative_to(top) and file.as_posix().endswith(f"/{name}")]
             for alias in node.names if files else ():
                 yield (
                     f"{node.lineno}: {alias.name} of {node.module}",
