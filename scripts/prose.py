@@ -73,7 +73,9 @@ _LINK_OR_CODE = re.compile(r"\[([^\]]*)\]\([^)]*\)|`[^`\n]*`")
 _PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*(?:[*|-]|\d+\.) )|\n(?=\|)|\|")
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z*])")
 _CAPTION = re.compile(r"Linux x86_64|Commit [0-9a-f]{7}")  # written by a benchmark: machine, versions, commits
-_CLAUSE = re.compile(r"\bwhat(?:ever)?\b", re.IGNORECASE)
+_CLAUSE = re.compile(
+    r"\bwhat(?:ever)?\b|\b(?:says?|tells?|shows?|decides?|explains?|depends? on) (?:how|whether)\b", re.IGNORECASE
+)
 
 
 def sentences(text: str) -> Iterator[tuple[int, str]]:

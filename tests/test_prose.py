@@ -76,6 +76,10 @@ def test_a_decision_is_a_page():
         ("What comes later than the strategy allows is dropped.", "'What'"),
         ("| rule | what it decides |", "'what'"),
         ("Keep data in it, not what is open.", "'what'"),
+        ("The fate of the checkpoints depends on how the job ended.", "'depends on how'"),
+        ("`explain()` says how many there are.", "'says how'"),
+        ("A marker goes through the loop, and tells whether it is empty.", "'tells whether'"),
+        ("The stream that comes back decides how its records are spread:", "'decides how'"),
         (
             "An operator on a keyed stream is given its records when its input has ended: one key after the other, and the\n"
             "records of a key in the order of their timestamps, those of two connected inputs among each other.",

@@ -653,6 +653,27 @@ def test_errors_of_the_program_get_no_note():
         assert not hasattr(raised.value, "__notes__")
 
 
+def test_two_sinks_in_one_folder_are_warned_of(env, tmp_path, caplog):
+    encoder = Encoder.simple_string_encoder()
+    numbers = env.from_collection([1, 2])
+    for name, folder in (("all", "out"), ("again", "out/"), ("elsewhere", "other")):
+        sink = FileSink.for_row_format(str(tmp_path / folder), encoder).build()
+        numbers.sink_to(sink).name(name)
+    env.execute()
+
+    found = re.findall(
+        "operator '(.*)': it writes to .*out, as does 'all': the folder gets the records of both", caplog.text
+    )
+    assert found == ["again"]
+
+
+def test_a_join_without_a_window_names_its_clauses(env):
+    one, other = env.from_collection([1]), env.from_collection([2])
+    joined = one.join(other).where(abs).equal_to(abs)
+    with pytest.raises(AttributeError, match=r"where\(\), equal_to\(\), window\(\) and apply\(\), in this order"):
+        joined.apply(max)
+
+
 def test_a_sink_in_the_folder_of_a_source_is_warned_of(env, tmp_path, caplog):
     (tmp_path / "a.txt").write_text("a\n")
     sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()

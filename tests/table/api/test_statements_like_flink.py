@@ -1,6 +1,7 @@
 """Statements with the effects, texts and refusals of Flink 2.3."""
 
 import pytest
+from pyarrow import parquet
 
 from funken.errors import FunkenError
 from funken.table import EnvironmentSettings, TableEnvironment
@@ -187,3 +188,16 @@ def test_a_stream_has_one_window_per_query():
                 "SELECT SUM(a) OVER (ORDER BY p), COUNT(*) OVER (PARTITION BY a ORDER BY p) FROM t"
             ).collect()
         )
+
+
+def test_flink_reads_decimals_of_parquet_files(tables, tmp_path):
+    """Flink 2.3 fails at decimals in a dictionary."""
+    tables.execute_sql(
+        f"CREATE TABLE prices (d DECIMAL(10, 3), w DECIMAL(30, 3), s STRING) WITH ('connector' = 'filesystem', "
+        f"'path' = '{tmp_path}', 'format' = 'parquet')"
+    )
+    tables.execute_sql("INSERT INTO prices VALUES (1.125, 2.5, 'x'), (1.125, 2.5, 'x')").wait()
+    [file] = tmp_path.glob("*.parquet")
+    columns = parquet.ParquetFile(file).metadata.row_group(0)
+    dictionaries = ["RLE_DICTIONARY" in columns.column(place).encodings for place in range(3)]
+    assert dictionaries == [False, False, True]

@@ -181,6 +181,8 @@ def missing(kind: type[Suggesting], name: str) -> str:
     >>> missing(family("DataStream"), "groupBy"), missing(family("DataStream"), "flatMap")
     ("'DataStream' object has no attribute 'groupBy': use key_by()",
      "'DataStream' object has no attribute 'flatMap': use flat_map()")
+    >>> missing(family("DataStream"), "rdd")
+    "'DataStream' object has no attribute 'rdd': streams have map(), flat_map() and map_batches() themselves"
     >>> missing(family("DataStream"), "filters")
     "'DataStream' object has no attribute 'filters'. Did you mean filter()?"
     >>> missing(family("AllWindowedStream"), "print")
@@ -198,7 +200,7 @@ def missing(kind: type[Suggesting], name: str) -> str:
         return f"{text}: keyed streams have it, so call key_by() before{instead}"
     if hasattr(kind, spelled):
         return f"{text}: use {spelled}()"
-    if name in _INSTEAD:
+    if name in _INSTEAD and not kind._in_order:
         return f"{text}: {_INSTEAD[name]}"
     near = get_close_matches(name, [each for each in dir(kind) if not each.startswith("_")], 1, 0.75)
     if near:

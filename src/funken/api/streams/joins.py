@@ -272,7 +272,9 @@ class IntervalJoin(OfStreams, Generic[T1_co, T2_co]):
         """
         lower, upper = duration_ms(lower_bound), duration_ms(upper_bound)
         if lower > upper:
-            raise InvalidProgram(f"an interval join needs lower bound <= upper bound, but got {lower} and {upper} ms.")
+            raise InvalidProgram(
+                f"an interval join needs lower bound <= upper bound, but got {lower} and {upper} ms. Swap them in between()."
+            )
         return IntervalJoined(*self._streams, lower, upper)
 
 

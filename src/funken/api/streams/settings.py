@@ -46,9 +46,7 @@ if TYPE_CHECKING:
 def positive(number: int, what: str) -> int:
     """Return a whole number from 1 on; raise ``InvalidProgram`` for anything else."""
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise InvalidProgram(
-            f"{what} must be a whole number from 1 on, but is {number!r}. Pass a number such as 4."
-        )
+        raise InvalidProgram(f"{what} must be a whole number from 1 on, but is {number!r}. Pass a number such as 4.")
     return number
 
 

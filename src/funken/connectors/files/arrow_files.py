@@ -201,7 +201,10 @@ class ParquetFormat(_ColumnarFormat):
     def open_writer(self, file: IO[bytes], schema: Any) -> Any:
         """Make Arrow's writer."""
         parquet = extras.load("pyarrow.parquet")
-        return parquet.ParquetWriter(file, schema, compression=self.compression or "snappy")
+        # Flink 2.3 cannot read decimals in a dictionary.
+        plain = [each.name for each in schema if not str(each.type).startswith("decimal")]
+        dictionary = plain if len(plain) < len(schema) else True
+        return parquet.ParquetWriter(file, schema, compression=self.compression or "snappy", use_dictionary=dictionary)
 
 
 @dataclass(frozen=True)

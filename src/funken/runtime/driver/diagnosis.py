@@ -127,6 +127,8 @@ class JobDiagnosis:
             self._say("late names", name, text)
         for name, text in _own_results(plan):
             self._say("own results", name, text)
+        for name, text in _same_folders(plan):
+            self._say("same folder", name, text)
         for name in _unread(plan):
             self._say(
                 "unread",
@@ -307,6 +309,19 @@ def _own_results(plan: PhysicalPlan) -> Iterator[tuple[str, str]]:
                     f"it writes to {each.folder}, which {source!r} reads: the next run takes the results for records, as does a "
                     "source that watches the folder. Write to another folder.",
                 )
+
+
+def _same_folders(plan: PhysicalPlan) -> Iterator[tuple[str, str]]:
+    """Yield the sinks that write into the folder of another one."""
+    first: dict[str, Node] = {}
+    for node in (node for vertex in plan.vertices for node in vertex.nodes):
+        folder = (traits_of(node.spec).folder or "").rstrip("/")
+        if folder and (other := first.setdefault(folder, node)) is not node:
+            yield (
+                node.name,
+                f"it writes to {folder}, as does {other.name!r}: the folder gets the records of both. Leave one of them out, or "
+                "give each a folder.",
+            )
 
 
 def _event_time_windows(plan: PhysicalPlan) -> list[Node]:

@@ -91,7 +91,10 @@ def _uncast(node: Node) -> Node:
 
 
 def refuse_ranks(root: LogicalNode) -> None:
-    """Refuse the first rows by RANK or DENSE_RANK in a stream, if the query itself filters them: pushed filters change no OVER."""
+    """Refuse the first rows by RANK or DENSE_RANK in a stream if the query itself filters them.
+
+    Filters that are pushed down change no OVER.
+    """
     for node in walk(root):
         if not isinstance(node, LogicalFilter):
             continue
@@ -102,9 +105,9 @@ def refuse_ranks(root: LogicalNode) -> None:
         if not isinstance(below, LogicalOver):
             continue
         calls = [call for group in below.groups for call in group.calls]
-        if len(calls) == 1 and calls[0].function in {"RANK", "DENSE_RANK"}:
-            if Bounds(conditions, len(below.input.row_type)).bounded:
-                refuse(f"{calls[0].function}() on streaming table is not supported currently")
+        is_rank = len(calls) == 1 and calls[0].function in {"RANK", "DENSE_RANK"}
+        if is_rank and Bounds(conditions, len(below.input.row_type)).bounded:
+            refuse(f"{calls[0].function}() on streaming table is not supported currently")
 
 
 def ranked(converter: PlanConversion, node: LogicalFilter, over: LogicalOver) -> ExecNode | None:

@@ -84,7 +84,7 @@ def _table(reader: TokenReader, temporary: bool, replaces: bool) -> st.CreateTab
 
 
 def _like_choices(reader: TokenReader) -> tuple[tuple[str, str], ...]:
-    found = []
+    found: list[tuple[str, str]] = []
     while not reader.words(")"):
         strategy, feature = reader.word(), reader.word(1)
         if strategy not in {"INCLUDING", "EXCLUDING", "OVERWRITING"}:
