@@ -216,7 +216,7 @@ def interval_of(text: str) -> Expression:
     """Return a size, or a bound, of a window.
 
     >>> interval_of("10.minutes"), interval_of("2.rows"), interval_of("unbounded_range")
-    (10.minute, rowInterval(2), UNBOUNDED_RANGE)
+    (600000, 2, UNBOUNDED_RANGE)
     """
     plain = text.strip()
     rows = re.fullmatch(r"(\d+)\.rows?", plain)
