@@ -28,7 +28,7 @@ from funken.table.types import (
     LogicalType,
     RowType,
 )
-from funken.table.values import from_python, internal_value, python_value, to_python, type_of_annotation
+from funken.table.values import from_python, in_precision, internal_value, python_value, to_python, type_of_annotation
 from funken.types.row import Row
 
 asyncio: Any = LoadedLater("asyncio")  # 45 ms, and few jobs need it
@@ -495,7 +495,7 @@ class ScalarDefinition(FunctionDefinition):
             )
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()
-        return found if found.type == wanted else found.cast(wanted)
+        return in_precision(found if found.type == wanted else found.cast(wanted), call.type)
 
 
 def _argument(array: Any, node: Node) -> Any:

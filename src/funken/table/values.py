@@ -12,7 +12,7 @@ from typing import Any
 
 from funken.errors import ValueDoesNotFit
 from funken.expr.sql.misc import contains, runs_of, size
-from funken.expr.sql.texts import bitmap_text, zone_of
+from funken.expr.sql.texts import bitmap_text, truncated, zone_of
 from funken.expr.sql.types import (
     BYTES,
     STRING,
@@ -194,13 +194,16 @@ def _parts(value: Any, type_: RowType) -> Sequence[Any]:
     return [getattr(value, name) for name in type_.names]
 
 
-def _nanos(value: Any, type_: LogicalType) -> int:
+def _nanos(value: Any, type_: TimestampType | LocalZonedTimestampType) -> int:
+    """Return the nanoseconds of a time, without the digits that its type has not."""
     if isinstance(value, int):  # nanoseconds already
         return value
     if type(value).__name__ == "Timestamp":  # of pandas, with nanoseconds
-        return int(value.value)
-    span = value - (_EPOCH if value.tzinfo is None else _UTC_EPOCH)
-    return int((span.days * 86_400_000_000 + span.seconds * 1_000_000 + span.microseconds) * 1000)
+        nanos = int(value.value)
+    else:
+        span = value - (_EPOCH if value.tzinfo is None else _UTC_EPOCH)
+        nanos = (span.days * 86_400_000_000 + span.seconds * 1_000_000 + span.microseconds) * 1000
+    return truncated(nanos, type_.precision)
 
 
 def _runs(value: Any) -> tuple[tuple[int, int], ...]:
@@ -240,6 +243,15 @@ def from_python(values: Iterable[Any], type_: LogicalType) -> Any:
         except TypeError:  # of Arrow, for True and False among whole numbers
             return from_internal([internal_value(each, type_) for each in given], type_)
     return from_internal([internal_value(each, type_) for each in values], type_)
+
+
+def in_precision(column: Any, type_: LogicalType) -> Any:
+    """Return a column of times without the digits that their type has not; others as they are."""
+    if not isinstance(type_, TimestampType | LocalZonedTimestampType) or type_.precision >= 6:
+        return column
+    import pyarrow.compute as pc  # noqa: PLC0415 - only where whole columns are made
+
+    return pc.floor_temporal(column, 10 ** (6 - type_.precision), "microsecond")
 
 
 # ---- Rows as text: as ``print`` sinks write them (Java's ``toString``), and as results are displayed (SQL's casts

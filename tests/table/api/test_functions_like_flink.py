@@ -1,5 +1,7 @@
 """Functions of a program and expressions, as PyFlink 2.3 runs and shows them."""
 
+import datetime
+
 import pytest
 
 from funken import Row, StreamExecutionEnvironment, Types
@@ -204,3 +206,23 @@ def test_columns_of_a_stream_are_chosen_and_renamed_by_field(type_info):
     table = tables.from_data_stream(stream, col("f2"), col("f0").alias("p"))
     assert table.names == ["f2", "p"]
     assert rows(table) == [(2.5, 1)]
+
+
+@pytest.mark.parametrize("func_type", ["general", "pandas"])
+@pytest.mark.parametrize("precision", [0, 3, 6])
+@pytest.mark.parametrize("of", [DataTypes.TIMESTAMP, DataTypes.TIMESTAMP_LTZ])
+def test_times_have_no_digits_that_their_type_has_not(tables, of, precision, func_type):
+    given = datetime.datetime.fromisoformat("1969-12-31T23:59:59.123456")
+    kind = of(precision)
+    shown = "1969-12-31 23:59:59" + (f".{123456 // 10 ** (6 - precision)}" if precision else "")
+    text = col("t").cast(DataTypes.TIMESTAMP(6)).cast(DataTypes.STRING())
+    whole = shown.ljust(20, ".").ljust(26, "0")
+
+    made = tables.from_elements([(given,)], DataTypes.ROW([DataTypes.FIELD("t", kind)]))
+    assert rows(made.select(col("t").cast(DataTypes.STRING()), text)) == [(shown, whole)]
+    if func_type == "general":
+        result = udf(lambda number: given, result_type=kind)
+    else:
+        result = udf(lambda numbers: [given] * len(numbers), result_type=kind, func_type="pandas")
+    made = tables.from_elements([(1,)], ["n"]).select(result(col("n")).alias("t"))
+    assert rows(made.select(col("t").cast(DataTypes.STRING()), text)) == [(shown, whole)]
