@@ -487,7 +487,7 @@ def read_files_without_a_record_type() -> None:
         rows, documents = env.read_csv(f"{folder}/*.csv"), env.read_json(f"{folder}/*.json")
         assert_type(rows, DataStream[Row])
         assert_type(documents, DataStream[Document])
-        assert_type(env.read_parquet(folder), DataStream[Document])
+        assert_type(environment().read_parquet(folder), DataStream[Document])
         assert_type(documents.map(lambda document: len(document) + 1), DataStream[int])
         assert_type(documents.key_by(lambda document: str(document["sensor"])), KeyedStream[Document, str])
         assert rows.execute_and_collect(limit=1) == [Row(sensor="a", degrees=20.5)]

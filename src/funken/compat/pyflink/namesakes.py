@@ -17,7 +17,7 @@ class Namesake:
     """A function that has the attributes of a module of the same name.
 
     >>> json.loads("[1]"), str(json("[1]"))
-    ([1], "json('[1]')")
+    ([1], "JSON('[1]')")
     """
 
     def __init__(self, name: str) -> None:
