@@ -456,3 +456,15 @@ def test_execute_has_nothing_to_do_behind_the_job_of_a_table(t_env):
     assert sorted(t_env.from_data_stream(numbers).to_pandas()["f0"]) == [2, 4]
     with pytest.warns(UserWarning, match="the streams have run in the job of their table"):
         assert env.execute("again").get_net_runtime() == 0
+
+
+def test_the_older_schema_shows_times_definitions_watermarks_and_keys(t_env):
+    t_env.execute_sql(
+        "CREATE TABLE shown (id INT, at TIMESTAMP(3), size AS id * 2, WATERMARK FOR at AS at - INTERVAL '5' SECOND, "
+        "CONSTRAINT k PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'blackhole')"
+    )
+
+    assert str(t_env.from_path("shown").get_schema()) == (
+        "root\n |-- id: INT NOT NULL\n |-- at: TIMESTAMP(3) *ROWTIME*\n |-- size: INT NOT NULL AS `id` * 2\n"
+        " |-- WATERMARK FOR at: TIMESTAMP(3) AS `at` - INTERVAL '5' SECOND\n |-- CONSTRAINT k PRIMARY KEY (id)\n"
+    )

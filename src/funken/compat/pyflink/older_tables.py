@@ -15,8 +15,8 @@ from funken.compat.pyflink.members import gets, ignores, puts, sets
 from funken.errors import InvalidProgram
 from funken.table.connectors.options import KEYS_BEFORE, OLD_CSV
 from funken.table.descriptors import TableDescriptor
+from funken.table.schema import ResolvedSchema, as_type
 from funken.table.schema import Schema as TableColumns
-from funken.table.schema import as_type
 from funken.table.types import DataTypes, LogicalType
 
 # ---- descriptors
@@ -457,10 +457,28 @@ class TableSchema:
     def __init__(self, field_names: Sequence[str] = (), data_types: Sequence[LogicalType] = ()) -> None:
         self._names = list(field_names)
         self._types = list(data_types)
+        self._lines = [f"{name}: {type_}" for name, type_ in zip(self._names, self._types, strict=True)]
+
+    @staticmethod
+    def of(schema: ResolvedSchema) -> TableSchema:
+        """Return the columns of a schema; its text has time attributes, definitions, watermarks and the key as well."""
+        found = TableSchema(schema.get_column_names(), schema.get_column_data_types())
+        found._lines = [
+            " ".join(filter(None, [f"{each.name}: {each.type}", each.time and f"*{each.time}*", each.explain_extras()]))
+            for each in schema.columns
+        ]
+        for mark in schema.watermarks:
+            found._lines.append(f"WATERMARK FOR {mark.rowtime_attribute}: {mark.type} AS {mark.expression}")
+        if schema.primary_key is not None:
+            columns = ", ".join(schema.primary_key.columns)
+            found._lines.append(f"CONSTRAINT {schema.primary_key.name} PRIMARY KEY ({columns})")
+        return found
 
     def copy(self) -> TableSchema:
         """Return a copy."""
-        return TableSchema(self._names, self._types)
+        found = TableSchema(self._names, self._types)
+        found._lines = self._lines
+        return found
 
     get_field_names = gets("_names", "Return the names of the columns.", list)
     get_field_data_types = gets("_types", "Return the types of the columns.", list)
@@ -490,8 +508,7 @@ class TableSchema:
         return hash((tuple(self._names), tuple(self._types)))
 
     def __repr__(self) -> str:
-        lines = "".join(f" |-- {name}: {type_}\n" for name, type_ in zip(self._names, self._types, strict=True))
-        return f"root\n{lines}"
+        return "root\n" + "".join(f" |-- {line}\n" for line in self._lines)
 
     @staticmethod
     def builder() -> TableSchema.Builder:

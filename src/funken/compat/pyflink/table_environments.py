@@ -108,11 +108,7 @@ class TableResult(results.TableResult):
 
     def get_table_schema(self) -> TableSchema:
         """Return the columns of the result (the older name)."""
-        return _schema(self.get_resolved_schema())
-
-
-def _schema(schema: Any) -> TableSchema:
-    return TableSchema(schema.get_column_names(), schema.get_column_data_types())
+        return TableSchema.of(self.get_resolved_schema())
 
 
 @adopting(native.TableEnvironment)
@@ -573,7 +569,7 @@ class Table(tables.Table):
 
     def get_schema(self) -> TableSchema:  # type: ignore[override]
         """Return the columns as the older class; ``get_resolved_schema()`` has taken its place."""
-        return _schema(self.get_resolved_schema())
+        return TableSchema.of(self.get_resolved_schema())
 
     def alias(self, field: str, *fields: str) -> Table:
         """Rename the columns, in order."""
