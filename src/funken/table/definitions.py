@@ -200,10 +200,8 @@ def liked(source: CatalogTable, statement: st.CreateTable, typing: Typing) -> Ca
         excluded = choice(feature) == "EXCLUDING"
         if before and own and not excluded:
             raise InvalidTable(f"The base table already has {noun}. You might want to specify EXCLUDING {feature}.")
-        drops = (
-            excluded and part == "primary_key"
-        )  # as in Flink, EXCLUDING lets others replace these, and drops no more
-        taken[part] = own or (None if drops else before)
+        # as in Flink, EXCLUDING drops the key only; it lets other parts be replaced
+        taken[part] = own or (None if excluded and part == "primary_key" else before)
     is_own = bool(definition.primary_key)
     return completed(
         columns, mark, taken["primary_key"] or (), typing, options=tuple(options.items()),

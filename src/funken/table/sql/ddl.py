@@ -234,9 +234,8 @@ def _model(reader: TokenReader, temporary: bool) -> st.Statement:
     return st.CreateModel(path, inputs, outputs, options, comment, temporary, missing, text=reader.text)
 
 
-def drop(reader: TokenReader) -> st.Statement:
-    """Read a DROP statement."""
-    reader.need("DROP")
+def _subject(reader: TokenReader) -> tuple[str, tuple[str, ...], bool, bool, bool]:
+    """Read the object of DROP or ALTER: its kind and path, and whether TEMPORARY, SYSTEM and IF EXISTS are there."""
     temporary = reader.words("TEMPORARY")
     system = temporary and reader.words("SYSTEM")
     for kind in ("TABLE", "VIEW", "FUNCTION", "DATABASE", "CATALOG", "MODEL"):
@@ -247,6 +246,13 @@ def drop(reader: TokenReader) -> st.Statement:
         reader.fail("TABLE, VIEW, FUNCTION, DATABASE, CATALOG or MODEL")
     missing = reader.words("IF", "EXISTS")
     path = reader.path()
+    return kind, path, temporary, system, missing
+
+
+def drop(reader: TokenReader) -> st.Statement:
+    """Read a DROP statement."""
+    reader.need("DROP")
+    kind, path, temporary, system, missing = _subject(reader)
     cascade = reader.words("CASCADE")
     reader.words("RESTRICT")
     return st.Drop(kind, path, temporary, system, missing, cascade, text=reader.text)
@@ -255,16 +261,7 @@ def drop(reader: TokenReader) -> st.Statement:
 def alter(reader: TokenReader) -> st.Statement:
     """Read an ALTER statement."""
     reader.need("ALTER")
-    temporary = reader.words("TEMPORARY")
-    system = temporary and reader.words("SYSTEM")
-    for kind in ("TABLE", "VIEW", "FUNCTION", "DATABASE", "CATALOG", "MODEL"):
-        if reader.words(kind):
-            break
-    else:
-        _refuse_kinds(reader)
-        reader.fail("TABLE, VIEW, FUNCTION, DATABASE, CATALOG or MODEL")
-    missing = reader.words("IF", "EXISTS")
-    path = reader.path()
+    kind, path, temporary, system, missing = _subject(reader)
     base: dict[str, Any] = {"kind": kind, "path": path, "if_exists": missing, "text": reader.text}
     if kind == "CATALOG" and reader.words("COMMENT"):
         return st.Alter(action="COMMENT", comment=reader.string(), **base)
