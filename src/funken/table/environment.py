@@ -76,7 +76,7 @@ class EnvironmentSettings:
             >>> configuration = Configuration({"parallelism.default": 2})
             >>> settings = EnvironmentSettings.Builder().with_configuration(configuration).build()
             >>> settings.get_configuration()
-            Configuration({"parallelism.default": 2})
+            Configuration({"parallelism.default": 2, "execution.runtime-mode": "STREAMING"})
             """
             self._configuration.add_all(config)
             mode = config.get(options.RUNTIME_MODE)
@@ -107,6 +107,9 @@ class EnvironmentSettings:
     ) -> None:
         self._streaming = streaming
         self._configuration = configuration if configuration is not None else Configuration()
+        self._mode_is_option = self._configuration.contains_key(options.RUNTIME_MODE.key)
+        if not self._mode_is_option:
+            self._configuration.set(options.RUNTIME_MODE, "STREAMING" if streaming else "BATCH")
         self._catalog = catalog
         self._database = database
 
@@ -130,8 +133,19 @@ class EnvironmentSettings:
         return self._streaming
 
     def get_configuration(self) -> Configuration:
-        """Return the options."""
+        """Return the options; the mode is one of them.
+
+        >>> EnvironmentSettings.in_batch_mode().get_configuration()
+        Configuration({"execution.runtime-mode": "BATCH"})
+        """
         return self._configuration
+
+    def _job_options(self) -> dict[str, Any]:
+        """Return the options for jobs: the mode of queries is that of a job only if a configuration says so."""
+        found = self._configuration.to_dict()
+        if not self._mode_is_option:
+            found.pop(options.RUNTIME_MODE.key, None)
+        return found
 
     def get_built_in_catalog_name(self) -> str:
         """Return the name of the catalog that exists at first."""
@@ -168,7 +182,7 @@ class TableEnvironment:
         self._settings = settings
         self._streaming = settings.is_streaming_mode()
         self._config = TableConfig(environment.get_configuration())
-        for key, value in settings.get_configuration().to_dict().items():
+        for key, value in settings._job_options().items():
             self._config.set(key, value)
         self._config.batch = not self._streaming
         self.catalogs = CatalogManager(settings.get_built_in_catalog_name(), settings.get_built_in_database_name())

@@ -36,7 +36,6 @@ from funken.table.sql.parser import parse, parse_script, split
         ("ADD JAR '/x.jar'", st.Jar("ADD", "/x.jar")),
         ("REMOVE JAR '/x.jar'", st.Jar("REMOVE", "/x.jar")),
         ("EXECUTE PLAN '/p.json'", st.ExecutePlan("/p.json")),
-        ("ANALYZE TABLE t COMPUTE STATISTICS", st.AnalyzeTable(("t",))),
         ("STOP JOB 'id' WITH SAVEPOINT WITH DRAIN", st.StopJob("id", True, True)),
         ("TRUNCATE TABLE d.t", st.TruncateTable(("d", "t"))),
         ("DROP TABLE IF EXISTS t", st.Drop("TABLE", ("t",), if_exists=True)),

@@ -622,13 +622,15 @@ def _first_or_last(last: bool) -> Make:
 
 
 _NUMBER = "number|interval"
+_ORDERED = "number|text|bool|date|time|instant"
+"""The types of MIN and MAX, which are Flink's."""
 _BASICS: list[AggregateRule] = [
     _row(
         "COUNT",
-        "any*",
+        "any?",
         "BIGINT!",
         lambda *_: _Count(),
-        "The number of rows, or of those in which no argument is NULL.",
+        "The number of rows, or of those in which the argument is not NULL.",
         "COUNT(x)",
         "3",
     ),
@@ -660,8 +662,8 @@ _BASICS: list[AggregateRule] = [
         "AVG(x)",
         "2",
     ),
-    _row("MIN", "any", "$0?", _extreme(False), "The least value.", "MIN(x)", "1"),
-    _row("MAX", "any", "$0?", _extreme(True), "The greatest value.", "MAX(x)", "3"),
+    _row("MIN", _ORDERED, "$0?", _extreme(False), "The least value.", "MIN(x)", "1"),
+    _row("MAX", _ORDERED, "$0?", _extreme(True), "The greatest value.", "MAX(x)", "3"),
     _row(
         "FIRST_VALUE",
         "any any?",

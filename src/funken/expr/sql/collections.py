@@ -18,7 +18,7 @@ from funken.expr.sql.calls import (
     per_value,
     refuse,
 )
-from funken.expr.sql.operators import first_real_type
+from funken.expr.sql.operators import leading_type
 from funken.expr.sql.patterns import regular_expression
 from funken.expr.sql.types import (
     STRING,
@@ -48,7 +48,7 @@ Inferred = tuple[Sequence[Node], LogicalType]
 
 
 def _common(name: str, nodes: Sequence[Node]) -> LogicalType:
-    found = first_real_type([each.type for each in nodes])
+    found = leading_type([each.type for each in nodes])
     if found is None:
         raise refuse(name, nodes, (), "Parameters must be of the same type: there is no common type.")
     return found

@@ -8,13 +8,12 @@ from typing import Any
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import FunctionRule, Nulls
 from funken.expr.sql.calls import cast, function, nullable_of, of_columns, refuse
-from funken.expr.sql.operators import comparison_type, first_real_type
+from funken.expr.sql.operators import comparison_type, leading_type, merged_type
 from funken.expr.sql.types import (
     BooleanType,
     LogicalType,
     NullType,
     arrow_type,
-    common_type,
     is_text,
 )
 from funken.expr.sql.values import broadcast, is_scalar
@@ -103,7 +102,7 @@ def _arm(node: Node, wanted: Any, evaluator: Any) -> Any:
 
 
 def _of_common_type(name: str, args: Sequence[Node], values: Sequence[int]) -> tuple[list[Node], LogicalType]:
-    type_ = (first_real_type if name == "CASE" else common_type)([args[at].type for at in values])
+    type_ = (leading_type if name in {"CASE", "IF"} else merged_type)([args[at].type for at in values])
     if type_ is None:
         types = ", ".join(str(args[at].type) for at in values)
         raise refuse(name, args, (), f"Could not find a common type for arguments: {types}. Illegal mixing of types.")

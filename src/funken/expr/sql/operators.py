@@ -13,17 +13,21 @@ from funken.expr.sql.moments import months_between, nanos_of, plus_interval
 from funken.expr.sql.types import (
     ArrayType,
     BooleanType,
+    DateType,
     DayTimeIntervalType,
     DecimalType,
     DoubleType,
     FloatType,
     IntegralType,
+    LocalZonedTimestampType,
     LogicalType,
     MapType,
     MultisetType,
     NullType,
     RowType,
     StructuredType,
+    TimeOfDayType,
+    TimestampType,
     YearMonthIntervalType,
     adjusted_decimal,
     arrow_type,
@@ -78,17 +82,51 @@ def decimal_result(name: str, one: LogicalType, other: LogicalType) -> DecimalTy
     return adjusted_decimal(whole + scale + (0 if name == "%" else 1), scale)
 
 
-def first_real_type(types: Iterable[LogicalType]) -> LogicalType | None:
-    """Return the common type of CASE, collections and arithmetic: of FLOAT and DOUBLE it is the one that comes first.
+def leading_type(types: Iterable[LogicalType]) -> LogicalType | None:
+    """Return the common type of CASE, collections, set operations and arithmetic.
 
-    >>> first_real_type([FloatType(), DoubleType()]), first_real_type([DoubleType(), FloatType()])
+    Of FLOAT and DOUBLE, and of TIMESTAMP and TIMESTAMP_LTZ, it is the one that comes first.
+
+    >>> leading_type([FloatType(), DoubleType()]), leading_type([DoubleType(), FloatType()])
     (FLOAT, DOUBLE)
+    >>> leading_type([TimestampType(3), LocalZonedTimestampType(6)])
+    TIMESTAMP(6)
     """
     given = [*types]
     found = common_type(given)
+    first = next((each for each in given if not isinstance(each, NullType)), None)
+    if isinstance(found, LocalZonedTimestampType) and isinstance(first, TimestampType):
+        return TimestampType(found.precision, nullable=found.nullable)
     reals = [each for each in given if isinstance(each, FloatType | DoubleType)]
     if isinstance(found, DoubleType) and reals and not any(isinstance(each, DecimalType) for each in given):
         return reals[0].as_nullable(found.nullable)
+    return found
+
+
+def merged_type(types: Iterable[LogicalType]) -> LogicalType | None:
+    """Return the common type of COALESCE: of a decimal and a FLOAT behind it the FLOAT; of a TIMESTAMP and a DATE or TIME the latter.
+
+    >>> merged_type([DecimalType(3, 2), FloatType()]), merged_type([FloatType(), DecimalType(3, 2)])
+    (FLOAT, DOUBLE)
+    >>> merged_type([TimestampType(3), DateType()])
+    DATE
+    """
+    found: LogicalType | None = None
+    for each in types:
+        if found is None:
+            found = each
+            continue
+        nullable = found.nullable or each.nullable
+        if isinstance(found, DecimalType) and isinstance(each, FloatType):
+            found = each.as_nullable(nullable)
+        elif isinstance(found, TimestampType) and isinstance(each, DateType | TimeOfDayType):
+            found = each.as_nullable(nullable)
+        elif isinstance(each, TimestampType) and isinstance(found, DateType | TimeOfDayType):
+            found = found.as_nullable(nullable)
+        else:
+            found = common_type([found, each])
+        if found is None:
+            return None
     return found
 
 
@@ -98,7 +136,7 @@ def number_result(name: str, one: LogicalType, other: LogicalType) -> LogicalTyp
         return common_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
     if isinstance(one, IntegralType | DecimalType) and isinstance(other, IntegralType | DecimalType):
         return decimal_result(name, one, other)
-    return first_real_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
+    return leading_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
 
 
 def _is_moment(type_: LogicalType) -> bool:
@@ -359,12 +397,8 @@ def comparison_type(types: Sequence[LogicalType]) -> LogicalType | None:
         if isinstance(each, NullType):
             continue
         both = common_type([found.as_nullable(), each.as_nullable()])
-        if both is not None and {found.family, each.family} == {"DATETIME", "INTERVAL"}:
-            return None
         if both is None:
             both = _time_and_text(found, each) or _time_and_text(each, found)
-        if both is None and {found.family, each.family} == {"NUMERIC", "CHARACTER"}:
-            both = None
         found = both
         if found is None:
             return None
@@ -378,19 +412,13 @@ def _compared(name: str, least: int = 2, most: int | None = 2) -> Any:
         type_ = comparison_type([each.type for each in args])
         if type_ is None:
             raise _no_comparison(name, args)
-        fitted = [each if _alike(each.type, type_) else _compared_as(each, type_) for each in args]
+        if isinstance(type_, RowType) and name[0] in "<>B" and name != "<>":
+            raise InvalidCall(f"'{name}' orders values of {args[0].type}, which have no order; compare their fields.")
+        fitted = [each if _alike(each.type, type_) else cast(each, type_) for each in args]
         distinct = "DISTINCT" in name
         return fitted, BooleanType(nullable=not distinct and nullable_of(args))
 
     return inferred
-
-
-def _compared_as(node: Node, type_: LogicalType) -> Node:
-    """Return a node to compare: a text that is no time is compared as NULL."""
-    found = cast(node, type_)
-    if is_text(node.type) and isinstance(found, Call) and not is_text(type_):
-        return Call("TRY_CAST", found.args, found.options, type=type_)
-    return found
 
 
 def _alike(one: LogicalType, other: LogicalType) -> bool:

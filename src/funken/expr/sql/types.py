@@ -864,8 +864,6 @@ def _common_of_two(one: LogicalType, other: LogicalType) -> LogicalType | None:
         found = _common_time(left, right)
     elif left.family == right.family == "INTERVAL":
         found = _common_interval(left, right)
-    elif left.family == "DATETIME" and right.family == "INTERVAL":
-        found = left
     else:
         found = _common_nested(left, right)
     return found and found.as_nullable(nullable)

@@ -441,7 +441,10 @@ def number_literal(text: str) -> Literal:
     ['INT NOT NULL', 'BIGINT NOT NULL', 'DECIMAL(3, 2) NOT NULL', 'DOUBLE NOT NULL']
     """
     if re.search("[eE]", text):
-        return Literal(float(text) + 0.0, type=DoubleType(nullable=False))  # no -0.0
+        number = float(text) + 0.0  # no -0.0
+        if math.isinf(number):
+            raise InvalidCall(f"Numeric literal '{text}' out of range: the greatest DOUBLE is 1.8E308")
+        return Literal(number, type=DoubleType(nullable=False))
     if "." in text:
         whole, fraction = text.split(".")
         if not fraction:

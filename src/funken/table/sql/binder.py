@@ -15,6 +15,7 @@ from sqlglot import exp
 from funken.expr.ir import Call, InputRef, Literal, Node
 from funken.expr.rules import JSON_PLACE
 from funken.expr.sql.functions import FUNCTIONS
+from funken.expr.sql.operators import leading_type
 from funken.expr.sql.values import literal
 from funken.table.catalog import CatalogManager, CatalogView, ResolvedTable
 from funken.table.constants import fold
@@ -64,7 +65,7 @@ from funken.table.sql.trees import (
     set_operation,
     with_queries,
 )
-from funken.table.types import LogicalType, TimestampType, common_type, quoted
+from funken.table.types import LogicalType, TimestampType, quoted
 
 
 class Binder:
@@ -270,7 +271,7 @@ class Binder:
             fail(tree, "Values passed to VALUES operator must have equal numbers of columns")
         types = []
         for place, column in enumerate(zip(*rows, strict=True)):
-            type_ = common_type([node.type for node in column])
+            type_ = leading_type([node.type for node in column])
             if type_ is None:
                 fail(tree, f"Values passed to VALUES operator must have compatible types in column {place + 1}")
             types.append(type_)

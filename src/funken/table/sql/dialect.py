@@ -179,6 +179,20 @@ class Flink(Dialect):
             first, found = self._curr, super()._parse_join(*args, **kwargs)
             if found is None and first.token_type == TokenType.COMMA:
                 self.raise_error("Expected a table behind the comma", first)
+            bare = found is not None and not any(map(found.args.get, ("on", "using", "method")))
+            if bare and first.token_type != TokenType.COMMA and found.kind not in {"CROSS", "OUTER"}:
+                self.raise_error("INNER, LEFT, RIGHT or FULL join requires a condition (ON or USING)", first)
+            return found
+
+        def _parse_set_operations(self, this: Any) -> Any:
+            if self._curr and self._curr.text.upper() == "MINUS":
+                self.raise_error("MINUS is no set operation here; write EXCEPT")
+            return super()._parse_set_operations(this)
+
+        def _parse_limit(self, *args: Any, **kwargs: Any) -> Any:
+            found = super()._parse_limit(*args, **kwargs)
+            if isinstance(found, exp.Limit) and found.args.get("offset") is not None:
+                self.raise_error("LIMIT takes one number; write LIMIT 2 OFFSET 1")
             return found
 
         def _parse_where(self, skip_where_token: bool = False) -> Any:

@@ -26,7 +26,9 @@ from funken.table.sql.scopes import OuterRef, Scope, fail, identifiers
 from funken.table.types import (
     STRING,
     BooleanType,
+    DecimalType,
     MapType,
+    MultisetType,
     NullType,
     RowType,
     SymbolType,
@@ -78,6 +80,7 @@ WINDOW_FUNCTIONS = {"TUMBLE", "HOP", "SESSION"}
 _AUXILIARY = re.compile(r"(TUMBLE|HOP|SESSION)_(START|END|ROWTIME|PROCTIME)$")
 GROUPING = {"GROUPING", "GROUPING_ID", "GROUP_ID"}
 TIMESTAMP_UNITS = re.compile(r"SQL_TSI_")
+_RANKED = {"ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE", "CUME_DIST", "PERCENT_RANK"}
 
 
 @dataclass(frozen=True)
@@ -393,13 +396,13 @@ class ExpressionBinder:
 
     def literal(self, tree: exp.Literal) -> Node:
         """Return a number or a text."""
-        return literal(tree.this) if tree.is_string else literals.number_literal(tree.this)
+        return literal(tree.this) if tree.is_string else self._read(tree, literals.number_literal, tree.this)
 
     def negated(self, tree: exp.Neg) -> Node:
         """Return a negative number, or what has its sign changed."""
         number = tree.this.unnest()
         if isinstance(number, exp.Literal) and not number.is_string:
-            return literals.number_literal(f"-{number.this}")
+            return self._read(tree, literals.number_literal, f"-{number.this}")
         return self.call(tree, "NEGATE", [tree.this])
 
     def cast_literal(self, tree: exp.Cast) -> Node:
@@ -641,7 +644,7 @@ class ExpressionBinder:
         except InvalidCall as error:
             fail(tree, str(error))
         if function.kind == "scalar":
-            return Call(name, tuple(cast), type=result, handle=function)
+            return Call(name, tuple(map(_as_written, cast)), type=result, handle=function)
         if function.kind != "aggregate":
             fail(tree, f"{name} is a {function.kind} function: it belongs in FROM, as LATERAL TABLE({name}(..))")
         return AggregateRef(name, tuple(cast), distinct, definition=function, type=result)
@@ -707,7 +710,9 @@ class ExpressionBinder:
 
     def aggregate(self, tree: exp.Anonymous, name: str, **options: Any) -> AggregateRef:
         """Return an aggregate."""
-        distinct, trees = False, list(tree.expressions)
+        distinct, trees, is_over = False, list(tree.expressions), self.in_over
+        if name == "COUNT" and not trees:
+            fail(tree, "Invalid number of arguments to function 'COUNT'. Was expecting 1 arguments: COUNT(*) counts rows")
         args: list[Any] = []
         for tree_ in trees:
             each = tree_
@@ -734,6 +739,8 @@ class ExpressionBinder:
             rule, parts, result = FUNCTIONS.aggregate(name, nodes, **options)
         except InvalidCall as error:
             fail(tree, str(error))
+        if rule.over_only and not is_over:
+            fail(tree, f"OVER clause is necessary for window functions: {name}(..) OVER (ORDER BY ..)")
         if rule.name in ("LAG", "LEAD") and len(parts) > 2:  # the value and its default have one type
             value, shift, default = parts
             parts = (_of_type(value, result), shift, self.binder.folded(_of_type(default, result)))
@@ -769,8 +776,10 @@ class ExpressionBinder:
         """Return the keys of ORDER BY: expression, ascending, nulls first."""
         found = []
         for each in order.expressions:
-            up = not each.args.get("desc")
-            found.append((self.bind(each.this), up, bool(each.args.get("nulls_first"))))
+            key = self.bind(each.this)
+            if isinstance(key.type, MapType | MultisetType):
+                fail(each, f"ORDER BY takes values that have an order; those of {key.type} have none")
+            found.append((key, not each.args.get("desc"), bool(each.args.get("nulls_first"))))
         return tuple(found)
 
     def over(self, tree: exp.Window) -> Node:
@@ -785,6 +794,7 @@ class ExpressionBinder:
         order = window.args.get("order")
         keys = self.ordering(order) if order is not None else ()
         rows, lower, upper = self.frame(window.args.get("spec"))
+        _check_window(tree, call, keys, rows, (lower, upper))
         return OverRef(call, partition, keys, rows, lower, upper, type=self.over_type(call))
 
     def over_type(self, call: AggregateRef) -> Any:
@@ -828,6 +838,29 @@ class ExpressionBinder:
         if not isinstance(node, Literal) or not isinstance(node.value, int):
             fail(value, "The bound of a frame must be a constant")
         return FrameBound(BoundKind.PRECEDING if preceding else BoundKind.FOLLOWING, node.value)
+
+
+def _check_window(tree: Any, call: AggregateRef, keys: Sequence[Any], rows: bool, bounds: Sequence[FrameBound]) -> None:
+    """Raise ``InvalidQuery`` if an OVER window lacks the order that its function or its frame needs."""
+    if call.function in _RANKED and not keys:
+        fail(tree, f"{call.function} requires ORDER BY clause in window specification")
+    if call.function in _RANKED and call.filter is not None:
+        fail(tree, "OVER must be applied to aggregate function: FILTER cannot stand between it and a window function")
+    if rows or not any(bound.kind in {BoundKind.PRECEDING, BoundKind.FOLLOWING} for bound in bounds):
+        return
+    if len(keys) > 1:
+        fail(tree, "RANGE clause cannot be used with compound ORDER BY clause; write ROWS, or order by one column")
+    if keys and keys[0][0].type.family not in {"NUMERIC", "DATETIME"}:
+        fail(tree, f"Data type of ORDER BY prohibits use of RANGE clause: {keys[0][0].type} has no distances; write ROWS")
+
+
+def _as_written(node: Node) -> Node:
+    """Return the decimal below a cast to DECIMAL: a user's function gets the digits that the statement has, as in Flink."""
+    if isinstance(node, Call) and node.function == "CAST" and isinstance(node.type, DecimalType):
+        (value,) = node.args
+        if isinstance(value, Literal) and isinstance(value.type, DecimalType):
+            return value
+    return node
 
 
 def _unescaped(match: re.Match[str], mark: str) -> str:
@@ -893,6 +926,7 @@ _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {
     exp.Star: _star,
     exp.Cast: ExpressionBinder.cast_literal,
     exp.Interval: ExpressionBinder.interval,
+    exp.National: lambda binder, tree: literal(tree.name),
     exp.HexString: lambda binder, tree: literal(bytes.fromhex(tree.name)),
     exp.UnicodeString: ExpressionBinder.unicode,
     exp.Paren: lambda binder, tree: binder.bind(tree.this),

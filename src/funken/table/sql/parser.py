@@ -20,6 +20,8 @@ try:
     from sqlglot.tokenizer_core import TokenType
 
     from funken.table.sql.dialect import Flink
+    from funken.table.sql.forms import check_forms
+    from funken.table.sql.nulls import check_nulls
 except ImportError as error:  # the extra is missing
     raise st.InvalidStatement("SQL texts need sqlglot: pip install 'funken[sql]'.") from error
 
@@ -98,6 +100,8 @@ def _tree(text: str) -> Any:
     tree = _sqlglot(text)
     if not isinstance(tree, exp.Query | exp.Values):
         raise st.InvalidStatement(f"SQL parse failed. Expected a query, found: {text.strip()[:60]}")
+    check_forms(tree)
+    check_nulls(tree)
     return tree
 
 
@@ -136,6 +140,8 @@ def _message(error: ParseError, shift: int) -> str:
     remedy = ""
     if before.endswith('"'):
         remedy = f" Text is in single quotes, '{word}'; a name in backticks, `{word}`."
+    elif "TABLESAMPLE" in (word.upper(), before.upper()[-11:]):
+        remedy = " TABLESAMPLE is not supported: WHERE RAND() < 0.1 keeps about a tenth of the rows."
     elif before.upper().endswith("INTERVAL"):
         remedy = f" The value of an interval is in quotes: INTERVAL '{word}' SECOND."
     return f'SQL parse failed. Encountered "{word}" at line {line}, column {max(column, 1)}. {first.get("description")}.{remedy}'
@@ -374,18 +380,15 @@ class StatementReader(TokenReader):
         self.need("JAR")
         return st.Jar(action, self.string(), text=self.text)
 
-    def analyze(self) -> st.Statement:
-        """Read ANALYZE TABLE."""
-        self.need("ANALYZE", "TABLE")
-        path = self.path()
-        self.at = len(self.tokens)
-        return st.AnalyzeTable(path, text=self.text)
+    def analyze(self) -> NoReturn:
+        """Refuse ANALYZE TABLE."""
+        raise st.InvalidStatement(
+            "ANALYZE TABLE is not supported: the planner asks tables themselves for their sizes. Leave the statement out."
+        )
 
-    def call(self) -> st.Statement:
-        """Read CALL."""
-        self.need("CALL")
-        path = self.path()
-        return st.CallProcedure(path, self.rest().strip(), text=self.text)
+    def call(self) -> NoReturn:
+        """Refuse CALL."""
+        raise st.InvalidStatement("CALL is not supported: no catalog has procedures. SHOW FUNCTIONS lists functions.")
 
     def stop(self) -> st.Statement:
         """Read STOP JOB."""

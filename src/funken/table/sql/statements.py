@@ -289,21 +289,6 @@ class ExecutePlan(Statement):
 
 
 @dataclass(frozen=True)
-class AnalyzeTable(Statement):
-    """ANALYZE TABLE."""
-
-    path: Path
-
-
-@dataclass(frozen=True)
-class CallProcedure(Statement):
-    """``CALL procedure(..)``."""
-
-    path: Path
-    arguments: str
-
-
-@dataclass(frozen=True)
 class StopJob(Statement):
     """``STOP JOB 'id'``."""
 

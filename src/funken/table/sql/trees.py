@@ -11,10 +11,11 @@ from sqlglot import exp
 from funken.dataclass import dataclass
 from funken.expr.ir import InputRef, Node
 from funken.expr.sql.functions import FUNCTIONS
+from funken.expr.sql.operators import leading_type
 from funken.table.logical import Hint, LogicalNode, LogicalSetOperation, OutputColumn, RelationType, SetKind, project
 from funken.table.sql.expressions import change
 from funken.table.sql.scopes import fail
-from funken.table.types import LogicalType, common_type
+from funken.table.types import LogicalType
 
 
 @dataclass
@@ -116,7 +117,7 @@ def set_operation(kind: SetKind, every: bool, nodes: Sequence[LogicalNode], mism
     casts: list[list[Node]] = [[] for _ in nodes]
     for place in range(len(nodes[0].row_type)):
         sides = [node.row_type[place] for node in nodes]
-        type_ = common_type([side.type for side in sides])
+        type_ = leading_type([side.type for side in sides])
         if type_ is None:
             mismatch(place + 1)
             raise AssertionError

@@ -1,0 +1,97 @@
+"""NULL without a type in a query: where its type follows from the place, and where the query is refused, as in Flink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlglot import exp
+
+from funken.expr.sql.functions import FUNCTIONS
+from funken.table.sql.scopes import fail
+
+_COMMON = frozenset({"COALESCE", "IFNULL", "NULLIF"})
+"""Functions whose result is of the common type of their arguments: one of them needs a type."""
+_TYPED = frozenset(
+    "BITMAP_BUILD BITMAP_BUILD_AGG BITMAP_BUILD_CARDINALITY_AGG BITMAP_FROM_BYTES BTRIM CAST ENDSWITH INET_ATON "
+    "INET_NTOA JSON_QUOTE JSON_STRING JSON_UNQUOTE PARSE_JSON PRINTF REGEXP_COUNT REGEXP_EXTRACT_ALL REGEXP_INSTR REGEXP_SUBSTR "
+    "SPLIT STARTSWITH TRY_CAST TYPEOF UNHEX URL_DECODE URL_ENCODE".split()
+)
+"""Functions whose parameters have one type each."""
+_TYPED_BEHIND_FIRST = frozenset(
+    "ARRAY_APPEND ARRAY_CONTAINS ARRAY_JOIN ARRAY_POSITION ARRAY_PREPEND ARRAY_REMOVE ARRAY_SLICE ELT".split()
+)
+"""Functions whose first argument decides the types of the others, or has another kind of type."""
+_TYPED_FIRST = frozenset({"PERCENTILE"})
+_OPERATORS = (
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.Mod,
+    exp.Neg,
+    exp.Not,
+    exp.And,
+    exp.Or,
+    exp.DPipe,
+    exp.Like,
+    exp.SimilarTo,
+    exp.Escape,
+    exp.Distinct,
+    exp.Kwarg,
+)
+"""Operators whose operands need a type; those that compare do not."""
+
+
+def check_nulls(tree: Any) -> None:
+    """Raise ``InvalidQuery`` if a query has NULL in a place that gives it no type."""
+    for null in tree.find_all(exp.Null):
+        node, parent = null, null.parent
+        while isinstance(parent, exp.Paren):
+            node, parent = parent, parent.parent
+        if _is_illegal(node, parent):
+            fail(parent, "Illegal use of 'NULL': nothing here gives it a type. Write CAST(NULL AS INT), say")
+
+
+def _is_illegal(node: Any, parent: Any) -> bool:
+    match parent:
+        case exp.Anonymous():
+            return _is_illegal_argument(node, parent)
+        case exp.Is():
+            return node is parent.this and not isinstance(parent.expression, exp.Null)
+        case exp.Array():
+            return _all_null(parent.expressions)
+        case exp.In():
+            return isinstance(parent.this.unnest(), exp.Null) and _all_null(parent.expressions)
+        case exp.If() if isinstance(parent.parent, exp.Case):
+            return node is parent.args["true"] and _has_no_result(parent.parent)
+        case exp.Case():
+            return node is parent.args.get("default") and _has_no_result(parent)
+        case exp.Where():
+            return isinstance(parent.parent, exp.Filter)
+        case exp.Bracket():
+            return str(parent.this.name).upper() != "MAP"
+        case exp.Tuple():
+            return not isinstance(parent.parent, exp.Values | exp.EQ | exp.NEQ | exp.In)
+    return isinstance(parent, _OPERATORS)
+
+
+def _is_illegal_argument(node: Any, call: exp.Anonymous) -> bool:
+    name = str(call.name).upper()
+    if name in _TYPED or (name not in FUNCTIONS and name != "ROW"):
+        return False
+    place = next(place for place, each in enumerate(call.expressions) if each is node)
+    if name in _TYPED_BEHIND_FIRST or name in _TYPED_FIRST:
+        return (place == 0) != (name in _TYPED_FIRST)
+    if name == "NULLIF":
+        return place == 0
+    return name not in _COMMON or _all_null(call.expressions)
+
+
+def _has_no_result(case: exp.Case) -> bool:
+    default = case.args.get("default")
+    return _all_null([*(branch.args["true"] for branch in case.args["ifs"]), *([] if default is None else [default])])
+
+
+def _all_null(trees: Iterable[Any]) -> bool:
+    return all(isinstance(each.unnest(), exp.Null) for each in trees)
