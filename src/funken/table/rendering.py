@@ -104,7 +104,7 @@ class Rendering:
         kind, arguments = window.group(self)
         self.properties.append((name, suffix))
         self.aggregate(f"{suffix.lower()}({expression})")
-        return f"{kind}_{suffix}({arguments})"
+        return f"`${kind}_{suffix}`({arguments})"
 
     def bound(self, text: str) -> LogicalNode:
         """Return the plan of a query."""

@@ -914,7 +914,7 @@ def udtf(
     f: Any = None, input_types: Any = None, result_types: Any = None, deterministic: bool | None = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Make a table function; ``result_types`` are those of the columns, or a ROW type.
+    """Make a table function; ``result_types`` are those of the columns f0, f1 and so on, or a ROW of these types.
 
     >>> @udtf(result_types=["STRING", "INT"])
     ... def lengths(text):
@@ -923,9 +923,8 @@ def udtf(
     >>> lengths
     <table function lengths>
     """
-    return _made(
-        TableDefinition, f, result_type=result_types, input_types=input_types, deterministic=deterministic, name=name
-    )
+    types = list(result_types.types) if isinstance(result_types, RowType) else result_types
+    return _made(TableDefinition, f, result_type=types, input_types=input_types, deterministic=deterministic, name=name)
 
 
 def udaf(

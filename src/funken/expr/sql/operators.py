@@ -412,13 +412,22 @@ def _compared(name: str, least: int = 2, most: int | None = 2) -> Any:
         type_ = comparison_type([each.type for each in args])
         if type_ is None:
             raise _no_comparison(name, args)
-        if isinstance(type_, RowType) and name[0] in "<>B" and name != "<>":
+        orders = name[0] in "<>B" and name != "<>"
+        if orders and isinstance(type_, RowType):
             raise InvalidCall(f"'{name}' orders values of {args[0].type}, which have no order; compare their fields.")
-        fitted = [each if _alike(each.type, type_) else cast(each, type_) for each in args]
+        fitted = [each if _alike(each.type, type_) else _compared_as(each, type_, orders) for each in args]
         distinct = "DISTINCT" in name
         return fitted, BooleanType(nullable=not distinct and nullable_of(args))
 
     return inferred
+
+
+def _compared_as(node: Node, type_: LogicalType, orders: bool) -> Node:
+    """Return a node to compare: a text that is no time equals none, and fails where times are ordered, as in Flink."""
+    found = cast(node, type_)
+    if not orders and is_text(node.type) and isinstance(found, Call) and not is_text(type_):
+        return Call("TRY_CAST", found.args, found.options, type=type_)
+    return found
 
 
 def _alike(one: LogicalType, other: LogicalType) -> bool:

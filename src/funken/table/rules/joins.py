@@ -77,6 +77,7 @@ def sides_of(left: ExecNode, right: ExecNode, kind: JoinType, condition: Node | 
         if pair is None:
             rest.append(part)
         else:
+            _check_key(pair[0], pair[1])
             keys.append((*pair, part))
     extra_left, extra_right = _computed(key[0] for key in keys), _computed(key[1] for key in keys)
     sides = Sides(left, right, kind, extra_left=len(extra_left), extra_right=len(extra_right))
@@ -90,6 +91,16 @@ def sides_of(left: ExecNode, right: ExecNode, kind: JoinType, condition: Node | 
         sides.null_safe.append(safe)
         sides.pairs.append(shifted(part, places))
     return sides
+
+
+def _check_key(*key: Node) -> None:
+    """Refuse a join of a text with a time or a truth value, whose hashes differ."""
+    for node in key:
+        if isinstance(node, Call) and node.function == "TRY_CAST" and node.option("implicit"):
+            refuse(
+                f"implicit type conversion between {node.type} and {node.args[0].type} is not supported on join's condition "
+                f"now; write CAST(.. AS {node.type.as_nullable()})."
+            )
 
 
 def _pair(part: Node, width: int) -> tuple[Node, Node, bool] | None:

@@ -198,15 +198,29 @@ class TableToRows(TableOperator):
     """Makes ``Row``s with names and row kinds of blocks of tables; ``time`` is the column of their timestamps.
 
     ``deletes``: rows before an update are deleted. The row behind one has another key, or does not come.
+    ``required``: columns that may not be NULL; ``drops``: rows in which one is are dropped, not errors.
     """
 
     columnar = True
 
-    def __init__(self, time: int | None = None, deletes: bool = False) -> None:
-        self._time, self._deletes = time, deletes
+    def __init__(
+        self, time: int | None = None, deletes: bool = False, required: Sequence[int] = (), drops: bool = False
+    ) -> None:
+        self._time, self._deletes, self._required, self._drops = time, deletes, required, drops
 
     def block(self, block: TableBlock) -> None:
         """Convert a block."""
+        for place in self._required:
+            column = block.batch.column(place)
+            if not column.null_count:
+                continue
+            if not self._drops:
+                raise InvalidProgram(
+                    f"Column '{self.schema.names[place]}' is NOT NULL, however, a null value is being written into it. A "
+                    "function returns NULL though its result type is NOT NULL: declare the type nullable, or drop such "
+                    "rows with 'table.exec.sink.not-null-enforcer'='DROP'."
+                )
+            block = block.take(np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)))
         stamps = None if self._time is None else millis_of(block.batch.column(self._time))
         if self._deletes and block.kinds is not None:
             block = TableBlock(block.batch, np.where(block.kinds == UPDATE_BEFORE, np.int8(DELETE), block.kinds))

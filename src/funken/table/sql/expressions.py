@@ -77,7 +77,7 @@ UNITS = {
     "MILLENNIUM",
 }
 WINDOW_FUNCTIONS = {"TUMBLE", "HOP", "SESSION"}
-_AUXILIARY = re.compile(r"(TUMBLE|HOP|SESSION)_(START|END|ROWTIME|PROCTIME)$")
+_AUXILIARY = re.compile(r"\$?(TUMBLE|HOP|SESSION)_(START|END|ROWTIME|PROCTIME)$")
 GROUPING = {"GROUPING", "GROUPING_ID", "GROUP_ID"}
 TIMESTAMP_UNITS = re.compile(r"SQL_TSI_")
 _RANKED = {"ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE", "CUME_DIST", "PERCENT_RANK"}
@@ -700,6 +700,8 @@ class ExpressionBinder:
         }
         kind = properties[match.group(2)]
         type_ = self.binder.property_type(kind, self.bind(tree.expressions[0]))
+        if match.string.startswith("$") and kind in {WindowProperty.START, WindowProperty.END}:
+            type_ = type_.as_nullable()  # as the Table API declares it
         return PropertyRef(match.group(1), kind, self.window_arguments(tree), type=type_)
 
     def window_arguments(self, tree: exp.Anonymous) -> tuple[Any, ...]:
