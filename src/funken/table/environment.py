@@ -251,7 +251,9 @@ class TableEnvironment:
 
     def _table_at(self, parts: Sequence[str]) -> Table:
         found = self.catalogs.table(parts)
-        declared = ResolvedSchema.of_table(found.table) if isinstance(found, ResolvedTable) else None
+        declared = (
+            ResolvedSchema.of_table(found.table, not self._streaming) if isinstance(found, ResolvedTable) else None
+        )
         return Table(self, self.plan_of(parts), declared)
 
     def plan_of(self, parts: Sequence[str]) -> LogicalNode:
@@ -670,7 +672,7 @@ class TableEnvironment:
             _Positional(iterator),
             job=iterator.get_job_client(),
             kind=ResultKind.SUCCESS_WITH_CONTENT,
-            schema=ResolvedSchema.of_plan(plan),
+            schema=ResolvedSchema.of_plan(plan, not self._streaming),
             streaming=self._streaming,
             widths_of_types=True,
             max_width=self._config.option("table.display.max-column-width"),

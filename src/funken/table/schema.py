@@ -9,7 +9,7 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.catalog import CatalogTable, TableColumn, TableWatermark
-from funken.table.logical import LogicalNode, RelationType, TimeAttribute
+from funken.table.logical import LogicalNode, OutputColumn, TimeAttribute
 from funken.table.types import LogicalType, RowField, RowType, logical_type, parse_type
 
 
@@ -208,25 +208,18 @@ class ResolvedSchema:
         return ResolvedSchema(tuple(Column(name, type_) for name, type_ in pairs))
 
     @staticmethod
-    def of_relation(relation: RelationType) -> ResolvedSchema:
-        """Return the schema of a relation."""
-        return ResolvedSchema(
-            tuple(
-                Column(
-                    column.name, column.type, time=column.time.value if isinstance(column.time, TimeAttribute) else ""
-                )
-                for column in relation
-            )
-        )
+    def of_plan(plan: LogicalNode, batch: bool = False) -> ResolvedSchema:
+        """Return the schema of a plan: a batch has no event time."""
+
+        def time(column: OutputColumn) -> str:
+            hidden = not isinstance(column.time, TimeAttribute) or (batch and column.time is TimeAttribute.ROWTIME)
+            return "" if hidden else str(column.time.value)
+
+        return ResolvedSchema(tuple(Column(each.name, each.type, time=time(each)) for each in plan.row_type))
 
     @staticmethod
-    def of_plan(plan: LogicalNode) -> ResolvedSchema:
-        """Return the schema of a plan."""
-        return ResolvedSchema.of_relation(plan.row_type)
-
-    @staticmethod
-    def of_table(table: CatalogTable) -> ResolvedSchema:
-        """Return the schema of a table of the catalog."""
+    def of_table(table: CatalogTable, batch: bool = False) -> ResolvedSchema:
+        """Return the schema of a table of the catalog: a batch has no event time."""
         columns = []
         for column in table.columns:
             kind = "physical" if column.is_physical else "metadata" if column.is_metadata else "computed"
@@ -239,7 +232,7 @@ class ResolvedSchema:
                     column.metadata_key,
                     column.virtual,
                     column.comment,
-                    table.time_of(column),
+                    "" if batch and table.time_of(column) == "ROWTIME" else table.time_of(column),
                 )
             )
         mark = table.watermark

@@ -478,7 +478,7 @@ class Table:
     def get_resolved_schema(self) -> ResolvedSchema:
         """Return the columns and their types; of a table as it is in a catalog also watermark and key."""
         self._environment.unused = False
-        return self._declared or ResolvedSchema.of_plan(self._plan)
+        return self._declared or ResolvedSchema.of_plan(self._plan, not self._environment.is_streaming)
 
     get_schema = get_resolved_schema
 

@@ -104,7 +104,9 @@ def leading_type(types: Iterable[LogicalType]) -> LogicalType | None:
 
 
 def merged_type(types: Iterable[LogicalType]) -> LogicalType | None:
-    """Return the common type of COALESCE: of a decimal and a FLOAT behind it the FLOAT; of a TIMESTAMP and a DATE or TIME the latter.
+    """Return the common type of COALESCE.
+
+    Of a decimal and a FLOAT behind it, it is FLOAT; of a TIMESTAMP and a DATE or TIME, it is the latter.
 
     >>> merged_type([DecimalType(3, 2), FloatType()]), merged_type([FloatType(), DecimalType(3, 2)])
     (FLOAT, DOUBLE)
@@ -117,9 +119,9 @@ def merged_type(types: Iterable[LogicalType]) -> LogicalType | None:
             found = each
             continue
         nullable = found.nullable or each.nullable
-        if isinstance(found, DecimalType) and isinstance(each, FloatType):
-            found = each.as_nullable(nullable)
-        elif isinstance(found, TimestampType) and isinstance(each, DateType | TimeOfDayType):
+        if (isinstance(found, DecimalType) and isinstance(each, FloatType)) or (
+            isinstance(found, TimestampType) and isinstance(each, DateType | TimeOfDayType)
+        ):
             found = each.as_nullable(nullable)
         elif isinstance(each, TimestampType) and isinstance(found, DateType | TimeOfDayType):
             found = found.as_nullable(nullable)

@@ -714,7 +714,9 @@ class ExpressionBinder:
         """Return an aggregate."""
         distinct, trees, is_over = False, list(tree.expressions), self.in_over
         if name == "COUNT" and not trees:
-            fail(tree, "Invalid number of arguments to function 'COUNT'. Was expecting 1 arguments: COUNT(*) counts rows")
+            fail(
+                tree, "Invalid number of arguments to function 'COUNT'. Was expecting 1 arguments: COUNT(*) counts rows"
+            )
         args: list[Any] = []
         for tree_ in trees:
             each = tree_
@@ -853,7 +855,9 @@ def _check_window(tree: Any, call: AggregateRef, keys: Sequence[Any], rows: bool
     if len(keys) > 1:
         fail(tree, "RANGE clause cannot be used with compound ORDER BY clause; write ROWS, or order by one column")
     if keys and keys[0][0].type.family not in {"NUMERIC", "DATETIME"}:
-        fail(tree, f"Data type of ORDER BY prohibits use of RANGE clause: {keys[0][0].type} has no distances; write ROWS")
+        fail(
+            tree, f"Data type of ORDER BY prohibits use of RANGE clause: {keys[0][0].type} has no distances; write ROWS"
+        )
 
 
 def _as_written(node: Node) -> Node:

@@ -23,7 +23,9 @@ def _set_operation(node: exp.SetOperation) -> str | None:
     if any(node.args.get(part) for part in ("by_name", "on", "side", "kind")):
         return "A set operation compares columns by position: write them in the same order, without BY NAME"
     if isinstance(node.this, exp.Select) and any(node.this.args.get(part) for part in ("order", "limit", "offset")):
-        return "ORDER BY and LIMIT of a part of a set operation stand in parentheses with it: (SELECT .. LIMIT 1) UNION .."
+        return (
+            "ORDER BY and LIMIT of a part of a set operation stand in parentheses with it: (SELECT .. LIMIT 1) UNION .."
+        )
     return None
 
 

@@ -13,13 +13,46 @@ from funken.table.sql.scopes import fail
 _COMMON = frozenset({"COALESCE", "IFNULL", "NULLIF"})
 """Functions whose result is of the common type of their arguments: one of them needs a type."""
 _TYPED = frozenset(
-    "BITMAP_BUILD BITMAP_BUILD_AGG BITMAP_BUILD_CARDINALITY_AGG BITMAP_FROM_BYTES BTRIM CAST ENDSWITH INET_ATON "
-    "INET_NTOA JSON_QUOTE JSON_STRING JSON_UNQUOTE PARSE_JSON PRINTF REGEXP_COUNT REGEXP_EXTRACT_ALL REGEXP_INSTR REGEXP_SUBSTR "
-    "SPLIT STARTSWITH TRY_CAST TYPEOF UNHEX URL_DECODE URL_ENCODE".split()
+    [
+        "BITMAP_BUILD",
+        "BITMAP_BUILD_AGG",
+        "BITMAP_BUILD_CARDINALITY_AGG",
+        "BITMAP_FROM_BYTES",
+        "BTRIM",
+        "CAST",
+        "ENDSWITH",
+        "INET_ATON",
+        "INET_NTOA",
+        "JSON_QUOTE",
+        "JSON_STRING",
+        "JSON_UNQUOTE",
+        "PARSE_JSON",
+        "PRINTF",
+        "REGEXP_COUNT",
+        "REGEXP_EXTRACT_ALL",
+        "REGEXP_INSTR",
+        "REGEXP_SUBSTR",
+        "SPLIT",
+        "STARTSWITH",
+        "TRY_CAST",
+        "TYPEOF",
+        "UNHEX",
+        "URL_DECODE",
+        "URL_ENCODE",
+    ]
 )
 """Functions whose parameters have one type each."""
 _TYPED_BEHIND_FIRST = frozenset(
-    "ARRAY_APPEND ARRAY_CONTAINS ARRAY_JOIN ARRAY_POSITION ARRAY_PREPEND ARRAY_REMOVE ARRAY_SLICE ELT".split()
+    [
+        "ARRAY_APPEND",
+        "ARRAY_CONTAINS",
+        "ARRAY_JOIN",
+        "ARRAY_POSITION",
+        "ARRAY_PREPEND",
+        "ARRAY_REMOVE",
+        "ARRAY_SLICE",
+        "ELT",
+    ]
 )
 """Functions whose first argument decides the types of the others, or has another kind of type."""
 _TYPED_FIRST = frozenset({"PERCENTILE"})
