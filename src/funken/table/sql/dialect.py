@@ -180,7 +180,8 @@ class Flink(Dialect):
             if found is None and first.token_type == TokenType.COMMA:
                 self.raise_error("Expected a table behind the comma", first)
             bare = found is not None and not any(map(found.args.get, ("on", "using", "method")))
-            if bare and first.token_type != TokenType.COMMA and found.kind not in {"CROSS", "OUTER"}:
+            applied = bare and isinstance(found.this, exp.Lateral) and found.this.args.get("cross_apply") is not None
+            if bare and not applied and first.token_type != TokenType.COMMA and found.kind != "CROSS":
                 self.raise_error("INNER, LEFT, RIGHT or FULL join requires a condition (ON or USING)", first)
             return found
 

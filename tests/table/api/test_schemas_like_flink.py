@@ -1,0 +1,169 @@
+"""Schemas and NULLs of results as PyFlink 2.3 has them."""
+
+import pytest
+
+from funken.errors import FunkenError
+from funken.table import DataTypes, EnvironmentSettings, TableEnvironment
+from funken.table.expressions import col, lit
+from funken.table.udf import udf, udtf
+from funken.table.window import Session, Slide, Tumble
+
+
+def made(batch=False):
+    settings = EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
+    tables = TableEnvironment.create(settings)
+    tables.get_config().set("execution.target", "local").set("parallelism.default", 1)
+    return tables
+
+
+def with_times(batch=False, time="TIMESTAMP(3)"):
+    tables = made(batch)
+    tables.execute_sql(
+        f"CREATE TABLE l (id INT, k STRING, v INT, ts {time}, pt AS PROCTIME(), WATERMARK FOR ts AS ts) "
+        "WITH ('connector' = 'datagen', 'number-of-rows' = '2')"
+    )
+    return tables
+
+
+def types(table):
+    return [str(column) for column in table.get_resolved_schema().get_columns()]
+
+
+WINDOWS = {
+    "tumble": lambda time: Tumble.over(lit(5).minutes).on(col(time)),
+    "slide": lambda time: Slide.over(lit(10).minutes).every(lit(5).minutes).on(col(time)),
+    "session": lambda time: Session.with_gap(lit(5).minutes).on(col(time)),
+}
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize(("time", "batch"), [("ts", False), ("pt", False), ("ts", True)])
+def test_the_bounds_of_a_group_window_are_nullable(window, time, batch):
+    tables = with_times(batch)
+    grouped = tables.from_path("l").window(WINDOWS[window](time).alias("w")).group_by(col("w"), col("k"))
+    found = types(grouped.select(col("w").start.alias("s"), col("w").end.alias("e"), col("v").sum.alias("n")))
+    assert found == ["`s` TIMESTAMP(3)", "`e` TIMESTAMP(3)", "`n` INT"]
+    name = {"tumble": "TUMBLE", "slide": "HOP", "session": "SESSION"}[window]
+    arguments = ", ".join([time, *["INTERVAL '5' MINUTE"] * (2 if name == "HOP" else 1)])
+    query = f"SELECT {name}_START({arguments}) AS s FROM l GROUP BY {name}({arguments})"
+    assert types(tables.sql_query(query)) == ["`s` TIMESTAMP(3) NOT NULL"]  # of SQL they are not
+
+
+@pytest.mark.parametrize(
+    "type_", ["BIGINT", "STRING", "DECIMAL(5, 2)", "BOOLEAN", "TIMESTAMP(3)", "ARRAY<BIGINT>", "ROW<a INT>"]
+)
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_result_that_may_not_be_null_is_checked_where_it_leaves(type_, batch):
+    tables = made(batch)
+    tables.create_temporary_function("f", udf(lambda i: None, result_type=f"{type_} NOT NULL"))
+    query = tables.sql_query("SELECT f(1) AS x")
+    with pytest.raises(FunkenError, match="Column 'x' is NOT NULL, however, a null value is being written"):
+        list(query.execute().collect())
+    tables.get_config().set("table.exec.sink.not-null-enforcer", "DROP")
+    assert list(query.execute().collect()) == []
+
+
+def test_some_rows_with_null_are_dropped():
+    tables = made()
+    tables.create_temporary_function("f", udf(lambda i: i if i % 2 else None, result_type="BIGINT NOT NULL"))
+    tables.get_config().set("table.exec.sink.not-null-enforcer", "DROP")
+    query = tables.sql_query("SELECT f(n) AS x, n FROM (VALUES (1), (2), (3), (4)) AS t(n)")
+    assert [tuple(row) for row in query.execute().collect()] == [(1, 1), (3, 3)]
+
+
+def test_the_columns_of_a_table_function_are_counted():
+    row = DataTypes.ROW([DataTypes.FIELD("p", DataTypes.BIGINT()), DataTypes.FIELD("q", DataTypes.STRING())])
+    tables = made()
+    source = tables.from_elements([(1,)], ["a"])
+    function = udtf(lambda i: [(i, "x")], result_types=row)
+    assert types(source.join_lateral(function(col("a")))) == ["`a` BIGINT", "`f0` BIGINT", "`f1` STRING"]
+    tables.create_temporary_function("f", function)
+    named = tables.sql_query("SELECT p, q FROM (SELECT CAST(1 AS BIGINT) AS a), LATERAL TABLE(f(a)) AS t(p, q)")
+    assert [tuple(each) for each in named.execute().collect()] == [(1, "x")]
+    nested = udtf(lambda i: [(i, (i, "x"))], result_types=DataTypes.ROW([DataTypes.BIGINT(), row]))
+    assert types(source.join_lateral(nested(col("a"))).select(col("f1")))[0] == "`f1` ROW<`p` BIGINT, `q` STRING>"
+
+
+@pytest.mark.parametrize(
+    ("time", "stream", "batch"),
+    [
+        ("TIMESTAMP(0)", "TIMESTAMP(3) *ROWTIME*", "TIMESTAMP(0)"),
+        ("TIMESTAMP(2)", "TIMESTAMP(3) *ROWTIME*", "TIMESTAMP(2)"),
+        ("TIMESTAMP(3)", "TIMESTAMP(3) *ROWTIME*", "TIMESTAMP(3)"),
+        ("TIMESTAMP_LTZ(1)", "TIMESTAMP_LTZ(3) *ROWTIME*", "TIMESTAMP_LTZ(1)"),
+        ("TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(3) *ROWTIME*", "TIMESTAMP_LTZ(3)"),
+    ],
+)
+def test_event_time_counts_milliseconds_in_streams_and_is_none_in_batches(time, stream, batch):
+    query = "SELECT ts FROM l"
+    assert types(with_times(False, time).sql_query(query)) == [f"`ts` {stream}"]
+    assert types(with_times(True, time).sql_query(query)) == [f"`ts` {batch}"]
+    windows = "SELECT window_time FROM TABLE(TUMBLE(TABLE l, DESCRIPTOR(ts), INTERVAL '1' MINUTE))"
+    [found] = types(with_times(False, time).sql_query(windows))
+    assert found == f"`window_time` {stream.replace(' *', ' NOT NULL *')}"
+
+
+def test_rows_of_a_table_whose_event_time_has_seconds(tmp_path):
+    (tmp_path / "rows.csv").write_text("2020-01-01 00:00:01,1\n2020-01-01 00:00:59,2\n2020-01-01 00:01:00,3\n")
+    tables = made()
+    tables.execute_sql(
+        "CREATE TABLE o (ts TIMESTAMP(0), v INT, WATERMARK FOR ts AS ts) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path / 'rows.csv'}', 'format' = 'csv')"
+    )
+    query = (
+        "SELECT CAST(window_end AS STRING), SUM(v) FROM TABLE(TUMBLE(TABLE o, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) "
+        "GROUP BY window_start, window_end"
+    )
+    found = sorted(tuple(row) for row in tables.execute_sql(query).collect())
+    assert found == [("2020-01-01 00:01:00.000", 3), ("2020-01-01 00:02:00.000", 3)]
+
+
+@pytest.mark.parametrize(
+    ("constant", "expected"),
+    [
+        ("CAST(1.05 AS DECIMAL)", "1.05"),
+        ("CAST(1.55 AS DECIMAL(10, 1))", "1.55"),
+        ("1.05", "1.05"),
+        ("CAST('1.05' AS DECIMAL)", "1"),
+        ("CAST(n AS DECIMAL)", "2"),
+    ],
+)
+def test_a_function_gets_the_digits_of_a_decimal_constant(constant, expected):
+    tables = made()
+    tables.create_temporary_function("f", udf(str, input_types=None, result_type="STRING"))
+    [row] = tables.execute_sql(f"SELECT f({constant}), {constant} FROM (VALUES (1.5)) AS t(n)").collect()
+    assert row[0] == expected
+
+
+def test_the_mode_is_one_of_the_options_and_none_of_the_jobs():
+    settings = EnvironmentSettings.new_instance().in_batch_mode().build()
+    assert settings.get_configuration().get_string("execution.runtime-mode", "") == "BATCH"
+    assert not TableEnvironment.create(settings).is_streaming
+    assert made(batch=True).get_config().get("execution.runtime-mode", "unset") == "unset"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT COALESCE(d, ts), COALESCE(ts, tm) FROM v", [("2020-01-02", "05:06:07"), ("2021-03-04", "05:06:07")]),
+        ("SELECT IF(g = 1, ts, tz) FROM v", [("2021-03-04 05:06:07.123",), ("2021-03-04 05:06:07.123",)]),
+        ("SELECT s = d FROM v WHERE g = 1", [(None,)]),
+    ],
+)
+def test_values_of_mixed_times(query, expected):
+    tables = made(batch=True)
+    tables.get_config().set("table.local-time-zone", "UTC")
+    tables.execute_sql(
+        "CREATE TEMPORARY VIEW v AS SELECT *, CAST(at AS TIMESTAMP(3)) AS ts, CAST(at AS TIMESTAMP_LTZ(3)) AS tz FROM (VALUES "
+        "(1, DATE '2020-01-02', TIMESTAMP '2021-03-04 05:06:07.123', TIME '10:11:12', 'x'), "
+        "(2, CAST(NULL AS DATE), TIMESTAMP '2021-03-04 05:06:07.123', CAST(NULL AS TIME), 'y')) AS t(g, d, at, tm, s)"
+    )
+    wanted = sorted(expected, key=str)
+    found = [tuple(None if each is None else str(each) for each in row) for row in tables.execute_sql(query).collect()]
+    assert sorted([tuple(each and each[:23] for each in row) for row in found], key=str) == wanted
+
+
+def test_a_text_that_is_no_date_has_no_place_before_or_behind_one():
+    tables = made()
+    with pytest.raises(FunkenError, match="For input string: 'x'"):
+        list(tables.execute_sql("SELECT s < d FROM (VALUES ('x', DATE '2020-01-02')) AS t(s, d)").collect())
