@@ -537,7 +537,8 @@ class Retries:
                 return await asyncio.wait_for(called(*args), self.timeout)
             except TimeoutError:
                 raise TimeoutError(
-                    f"function {name!r} did not answer within {self.timeout:g} s (table.exec.{self._family}.timeout)."
+                    f"Async function call has timed out for input: {list(args)}. The function {name!r} did not answer within "
+                    f"{self.timeout:g} s (table.exec.{self._family}.timeout)."
                 ) from None
             except Exception:
                 if attempt == self.attempts:

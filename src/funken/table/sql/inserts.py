@@ -196,7 +196,7 @@ def castable(source: LogicalType, target: LogicalType) -> bool:
     if isinstance(target, TimestampType | LocalZonedTimestampType):
         return isinstance(source, TimestampType | LocalZonedTimestampType)
     if isinstance(target, DateType):
-        return isinstance(source, TimestampType | LocalZonedTimestampType)
+        return isinstance(source, TimestampType)
     if isinstance(target, TimeOfDayType):
-        return isinstance(source, TimestampType | LocalZonedTimestampType | TimeOfDayType)
+        return isinstance(source, TimestampType | TimeOfDayType)
     return type(source) is type(target) and source.family == "INTERVAL"
