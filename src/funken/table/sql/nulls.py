@@ -71,7 +71,6 @@ _OPERATORS = (
     exp.SimilarTo,
     exp.Escape,
     exp.Distinct,
-    exp.Kwarg,
 )
 """Operators whose operands need a type; those that compare do not."""
 
@@ -102,6 +101,8 @@ def _is_illegal(node: Any, parent: Any) -> bool:
             return node is parent.args.get("default") and _has_no_result(parent)
         case exp.Where():
             return isinstance(parent.parent, exp.Filter)
+        case exp.Kwarg():
+            return isinstance(parent.parent, exp.Anonymous) and str(parent.parent.name).upper() in FUNCTIONS
         case exp.Bracket():
             return str(parent.this.name).upper() != "MAP"
         case exp.Tuple():
