@@ -44,7 +44,9 @@ def to_sql_type(self: LogicalType, obj: Any) -> Any:
         case DateType():
             return (obj - _DAY).days
         case TimeOfDayType():
-            clock = datetime.timedelta(hours=obj.hour, minutes=obj.minute, seconds=obj.second, microseconds=obj.microsecond)
+            clock = datetime.timedelta(
+                hours=obj.hour, minutes=obj.minute, seconds=obj.second, microseconds=obj.microsecond
+            )
             return (clock - (obj.utcoffset() or datetime.timedelta())) // _MICROSECOND
         case TimestampType() | LocalZonedTimestampType():
             ordinal = getattr(self, "EPOCH_ORDINAL", 0)
@@ -66,10 +68,11 @@ def from_sql_type(self: LogicalType, obj: Any) -> Any:
         case DateType():
             return _DAY + datetime.timedelta(days=obj)
         case TimeOfDayType():
-            return (datetime.datetime.min + obj * _MICROSECOND).time()
+            return (datetime.datetime.combine(_DAY, datetime.time()) + obj * _MICROSECOND).time()
         case TimestampType() | LocalZonedTimestampType():
             seconds, micros = divmod(obj - getattr(self, "EPOCH_ORDINAL", 0), 1_000_000)
-            return datetime.datetime.fromtimestamp(seconds).replace(microsecond=micros)
+            moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC).astimezone()
+            return moment.replace(tzinfo=None, microsecond=micros)
         case DayTimeIntervalType():
             return obj * _MICROSECOND
     return _of_parts(self, obj, from_sql_type)

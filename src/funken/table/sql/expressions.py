@@ -80,7 +80,7 @@ WINDOW_FUNCTIONS = {"TUMBLE", "HOP", "SESSION"}
 _AUXILIARY = re.compile(r"\$?(TUMBLE|HOP|SESSION)_(START|END|ROWTIME|PROCTIME)$")
 GROUPING = {"GROUPING", "GROUPING_ID", "GROUP_ID"}
 TIMESTAMP_UNITS = re.compile(r"SQL_TSI_")
-_RANKED = {"ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE", "CUME_DIST", "PERCENT_RANK"}
+_RANKED = {"ROW_NUMBER", "RANK", "DENSE_RANK", "CUME_DIST", "PERCENT_RANK"}
 
 
 @dataclass(frozen=True)
@@ -798,7 +798,7 @@ class ExpressionBinder:
         order = window.args.get("order")
         keys = self.ordering(order) if order is not None else ()
         rows, lower, upper = self.frame(window.args.get("spec"))
-        _check_window(tree, call, keys, rows, (lower, upper))
+        _check_window(tree, window.args.get("spec"), call, keys, rows)
         return OverRef(call, partition, keys, rows, lower, upper, type=self.over_type(call))
 
     def over_type(self, call: AggregateRef) -> Any:
@@ -841,23 +841,35 @@ class ExpressionBinder:
         node = self.binder.folded(self.bind(value))
         if not isinstance(node, Literal) or not isinstance(node.value, int):
             fail(value, "The bound of a frame must be a constant")
+        if node.value < 0:
+            fail(value, "The bound of a frame must be a non-negative constant; PRECEDING and FOLLOWING say the side")
         return FrameBound(BoundKind.PRECEDING if preceding else BoundKind.FOLLOWING, node.value)
 
 
-def _check_window(tree: Any, call: AggregateRef, keys: Sequence[Any], rows: bool, bounds: Sequence[FrameBound]) -> None:
-    """Raise ``InvalidQuery`` if an OVER window lacks the order that its function or its frame needs."""
-    if call.function in _RANKED and not keys:
-        fail(tree, f"{call.function} requires ORDER BY clause in window specification")
-    if call.function in _RANKED and call.filter is not None:
+def _check_window(tree: Any, spec: Any, call: AggregateRef, keys: Sequence[Any], rows: bool) -> None:
+    """Raise ``InvalidQuery`` if an OVER window lacks the order, or has a frame, that its function does not allow."""
+    name = call.function
+    if name in _RANKED and not keys:
+        fail(tree, f"{name} requires ORDER BY clause in window specification")
+    if name in _RANKED and call.filter is not None:
         fail(tree, "OVER must be applied to aggregate function: FILTER cannot stand between it and a window function")
-    if rows or not any(bound.kind in {BoundKind.PRECEDING, BoundKind.FOLLOWING} for bound in bounds):
+    if spec is None:
         return
+    if name in {*_RANKED, "LAG", "LEAD"}:
+        fail(tree, f"ROW/RANGE not allowed with {name}: leave the frame out")
+    bounds = [spec.args.get(part) for part in ("start", "end")]
+    distances = [each for each in bounds if isinstance(each, exp.Expression)]
+    if rows or not distances:
+        return
+    if not keys:
+        fail(tree, "Window specification must contain an ORDER BY clause: RANGE counts from its values")
     if len(keys) > 1:
         fail(tree, "RANGE clause cannot be used with compound ORDER BY clause; write ROWS, or order by one column")
-    if keys and keys[0][0].type.family not in {"NUMERIC", "DATETIME"}:
-        fail(
-            tree, f"Data type of ORDER BY prohibits use of RANGE clause: {keys[0][0].type} has no distances; write ROWS"
-        )
+    type_ = keys[0][0].type
+    if type_.family not in {"NUMERIC", "DATETIME"}:
+        fail(tree, f"Data type of ORDER BY prohibits use of RANGE clause: {type_} has no distances; write ROWS")
+    if any(isinstance(each, exp.Interval) != (type_.family == "DATETIME") for each in distances):
+        fail(tree, f"Data Type mismatch between ORDER BY and RANGE clause: {type_} goes with another kind of distance")
 
 
 def _as_written(node: Node) -> Node:

@@ -153,6 +153,13 @@ class TableFunctionCall:
                 self.tree, f"{name} needs the arguments {', '.join(names[: _REQUIRED[name]])}; {missing[0]} is missing"
             )
         node, argument = self.table(given["DATA"], "DATA")
+        partition = self.partition(argument, node)
+        if partition is not None and name != "SESSION":
+            fail(
+                self.tree,
+                f"Only tables with set semantics may be partitioned. Invalid PARTITION BY clause of function '{name}': "
+                "group by the column instead",
+            )
         columns = self.descriptor(given["TIMECOL"])
         if len(columns) != 1 or columns[0].name not in node.row_type.names:
             fail(given["TIMECOL"], f"Unknown identifier '{columns[0].name if columns else ''}'")
@@ -178,7 +185,7 @@ class TableFunctionCall:
             lengths.get("SLIDE", lengths.get("STEP", 0)),
             lengths.get("GAP", 0),
             lengths.get("OFFSET", 0),
-            self.partition(argument, node) or (),
+            partition or (),
         )
         border = TimestampType(3, nullable=False)
         time = OutputColumn("window_time", column.type.not_null(), column.time)
