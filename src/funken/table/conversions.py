@@ -265,9 +265,9 @@ def held_table(env: TableEnvironment, elements: Iterable[Any], schema: Any, veri
     """Return the plan of rows that a program holds."""
     found = list(elements)
     columns: list[tuple[str, Any]] = _named_types(found, schema)
-    owns = [(place, type_) for place, (_, type_) in enumerate(columns) if hasattr(type_, "to_sql_type")]
+    owns = [(place, type_) for place, (_, type_) in enumerate(columns) if hasattr(type_, "sql_type")]
     if owns:  # types of the program, whose values are kept as those of another type
-        columns = [(name, type_.sql_type() if hasattr(type_, "to_sql_type") else type_) for name, type_ in columns]
+        columns = [(name, type_.sql_type() if hasattr(type_, "sql_type") else type_) for name, type_ in columns]
         found = [_as_stored(_values_of(element, [name for name, _ in columns]), owns) for element in found]
     rows = [_checked(element, columns, verify) for element in found]
     row_type = RelationType(tuple(OutputColumn(name, type_) for name, type_ in columns))

@@ -212,8 +212,9 @@ class ResolvedSchema:
         """Return the schema of a plan: a batch has no event time."""
 
         def time(column: OutputColumn) -> str:
-            hidden = not isinstance(column.time, TimeAttribute) or (batch and column.time is TimeAttribute.ROWTIME)
-            return "" if hidden else str(column.time.value)
+            if not isinstance(column.time, TimeAttribute) or (batch and column.time is TimeAttribute.ROWTIME):
+                return ""
+            return str(column.time.value)
 
         return ResolvedSchema(tuple(Column(each.name, each.type, time=time(each)) for each in plan.row_type))
 

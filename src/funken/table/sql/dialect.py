@@ -50,6 +50,12 @@ def _call(name: str, *args: Any) -> Any:
     return exp.Anonymous(this=name, expressions=list(args))
 
 
+def _needs_condition(join: exp.Join) -> bool:
+    """Return True if a join has no condition, and is none that goes without: CROSS, NATURAL or APPLY."""
+    applied = isinstance(join.this, exp.Lateral) and join.this.args.get("cross_apply") is not None
+    return not applied and join.kind != "CROSS" and not any(map(join.args.get, ("on", "using", "method")))
+
+
 class Flink(Dialect):
     """Names are case-sensitive and quoted by backticks; NULL sorts as the smallest value."""
 
@@ -179,9 +185,7 @@ class Flink(Dialect):
             first, found = self._curr, super()._parse_join(*args, **kwargs)
             if found is None and first.token_type == TokenType.COMMA:
                 self.raise_error("Expected a table behind the comma", first)
-            bare = found is not None and not any(map(found.args.get, ("on", "using", "method")))
-            applied = bare and isinstance(found.this, exp.Lateral) and found.this.args.get("cross_apply") is not None
-            if bare and not applied and first.token_type != TokenType.COMMA and found.kind != "CROSS":
+            if found is not None and first.token_type != TokenType.COMMA and _needs_condition(found):
                 self.raise_error("INNER, LEFT, RIGHT or FULL join requires a condition (ON or USING)", first)
             return found
 
