@@ -217,8 +217,8 @@ class TableToRows(TableOperator):
             if not self._drops:
                 raise InvalidProgram(
                     f"Column '{self.schema.names[place]}' is NOT NULL, however, a null value is being written into it. A "
-                    "function returns NULL though its result type is NOT NULL: declare the type nullable, or drop such "
-                    "rows with 'table.exec.sink.not-null-enforcer'='DROP'."
+                    "function or a cast gives NULL though its type is NOT NULL: declare the result nullable, write TRY_CAST, "
+                    "or drop such rows with 'table.exec.sink.not-null-enforcer'='DROP'."
                 )
             block = block.take(np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)))
         stamps = None if self._time is None else millis_of(block.batch.column(self._time))
