@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import ConnectorContext
@@ -75,8 +76,6 @@ from funken.table.connectors.options import (
 from funken.table.types import LogicalType, arrow_type
 from funken.types.row import Row
 
-_MICROS = "times are written in microseconds, those with a zone as UTC"
-_LEGACY = "TIMESTAMP and TIMESTAMP_LTZ are told apart by Avro's types"
 _OPTIONS = (
     ConnectorOption("path"),
     ConnectorOption("format"),
@@ -104,18 +103,21 @@ _OPTIONS = (
 _COLUMN_OPTIONS = {
     "parquet": (
         ConnectorOption("parquet.compression", text, None),
-        ConnectorOption("parquet.utc-timezone", boolean, False, unused=_MICROS),
-        ConnectorOption("parquet.timestamp.time.unit", one_of("micros", "millis", "nanos"), "micros", unused=_MICROS),
-        ConnectorOption("parquet.write.int64.timestamp", boolean, True, unused=_MICROS),
+        ConnectorOption("parquet.utc-timezone", boolean, False, unused="times are written and read in UTC"),
+        ConnectorOption("parquet.timestamp.time.unit", one_of("micros", "millis", "nanos"), "micros"),
+        ConnectorOption("parquet.write.int64.timestamp", boolean, None),
         ConnectorOption("parquet.batch-size", integer, None, unused="row groups are read in blocks of the job"),
     ),
     "orc": (ConnectorOption("orc.compress", text, None),),
     "avro": (
         ConnectorOption("avro.codec", text, None),
-        ConnectorOption("avro.timestamp_mapping.legacy", boolean, True, unused=_LEGACY),
+        ConnectorOption("avro.timestamp_mapping.legacy", boolean, True),
     ),
 }
 """The options of formats of whole files."""
+_OF_FILES = {"csv": (ConnectorOption("csv.ignore-first-line", boolean, False),)}
+"""The options that formats of messages have in files only."""
+_SCIENTIFIC = "write-bigdecimal-in-scientific-notation"
 
 _METADATA = {
     "file.path": "STRING NOT NULL",
@@ -147,6 +149,9 @@ class BatchRecords(ArrowRecords):
         return self._row + (self._size if taken else 0)
 
 
+_UNITS = {"millis": "ms", "micros": "us", "nanos": None}
+
+
 def _batches(groups: Any, names: Sequence[str], split: FileSplit) -> BatchRecords:
     there = set(groups.names)
     return BatchRecords(groups, None, [name for name in names if name in there], split.position or 0)  # type: ignore[arg-type]
@@ -172,6 +177,17 @@ class ParquetBatches(ParquetFormat):
     """Parquet files as batches of some columns; groups of rows whose statistics exclude a comparison are not read."""
 
     comparisons: tuple[FieldComparison, ...] = ()
+    int64: bool | None = None
+    """Whether timestamps are written as INT64 and not as INT96; ``None``: unless one is within another value."""
+    unit: str = "micros"
+    """The unit of timestamps that are written as INT64."""
+
+    def open_writer(self, file: IO[bytes], schema: Any) -> Any:
+        """Make Arrow's writer. Flink reads timestamps within other values as INT96 only."""
+        is_nested = any(pa.types.is_nested(each.type) and "timestamp" in str(each.type) for each in schema)
+        int64 = not is_nested if self.int64 is None else self.int64
+        times = {"coerce_timestamps": _UNITS[self.unit], "allow_truncated_timestamps": True}
+        return self.writer(file, schema, **(times if int64 else {"use_deprecated_int96_timestamps": True}))
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
         """Read the groups of rows that begin in a range."""
@@ -386,6 +402,9 @@ class TableBatches:
             for name, type_ in zip(format_.names, format_.types(), strict=True)
         ]
         self._parts += [(f"${key}", None, constants[f"${key}"]) for key in format_.metadata]
+        # ORC fills a CHAR with spaces.
+        is_orc = format_.kind == "orc"
+        self._padded = {name for name, type_ in format_.data if is_orc and type_.root == "CHAR"}
 
     def next(self) -> Sequence[Any]:
         """Return the next batch, or none at the end."""
@@ -398,6 +417,8 @@ class TableBatches:
         for name, kind, constant in self._parts:
             if name in there:
                 column = batch.column(name)
+                if name in self._padded:
+                    column = pc.utf8_rtrim(column, " ")
                 arrays.append(column if kind is None or column.type == kind else column.cast(kind, safe=False))
             else:
                 arrays.append(pa.repeat(pa.scalar(constant, kind), rows))
@@ -640,10 +661,14 @@ class FilesSink(SinkTable):
         if kind == "avro":
             import json  # noqa: PLC0415 - only for Avro
 
-            return TableDocuments(AvroFormat(json.dumps(avro_type(data)), codec=options["avro.codec"] or "null"), data)
+            schema = json.dumps(avro_type(data, options["avro.timestamp_mapping.legacy"]))
+            return TableDocuments(AvroFormat(schema, codec=options["avro.codec"] or "null"), data)
         compression = options["parquet.compression" if kind == "parquet" else "orc.compress"]
-        of_columns = ParquetBatches if kind == "parquet" else OrcBatches
-        return of_columns(compression=compression.lower() if compression else None)
+        codec = compression.lower() if compression else None
+        if kind == "orc":
+            return OrcBatches(compression=codec)
+        int64, unit = options["parquet.write.int64.timestamp"], options["parquet.timestamp.time.unit"]
+        return ParquetBatches(compression=codec, int64=int64, unit=unit)
 
 
 _SUFFIXES = {"csv": ".csv", "json": ".json"}
@@ -667,14 +692,19 @@ class FilesystemFactory(TableFactory):
             return OptionValues(context.path, context.options, _OPTIONS), None
         check_format(context.path, name, known)
         own = _COLUMN_OPTIONS.get(name)
-        declared = (*_OPTIONS, *(format_options(context.path, name) if own is None else own))
+        declared = (*_OPTIONS, *(format_options(context.path, name) if own is None else own), *_OF_FILES.get(name, ()))
         options = OptionValues(context.path, context.options, declared)
         missing = [key for key in context.partition_keys if key not in context.names]
         if missing:
             raise InvalidProgram(
                 f"Table {context.path!r} is partitioned by {missing[0]!r}, which is none of its columns."
             )
-        return options, None if own is not None else table_format(context.path, name, options)
+        more = {}
+        if name == "csv":
+            more["ignore-first-line"] = options["csv.ignore-first-line"]
+            # Of files Flink writes decimals in scientific notation, unless told otherwise; of messages, all their digits.
+            more[_SCIENTIFIC] = options[f"csv.{_SCIENTIFIC}"] is not False
+        return options, None if own is not None else table_format(context.path, name, options, **more)
 
     def scan(self, context: TableContext) -> ScanTable:
         """Return a scan of the files."""

@@ -18,11 +18,9 @@ from funken.connectors.files.sink import FileSink
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.io.filesystem import absolute, is_hidden, locate
-from funken.table.connectors.formats import (
-    Columns,
-)
+from funken.table.connectors.formats import Columns, document_of
 from funken.table.connectors.json_values import JsonRules, reader_of, text_reader
-from funken.table.types import LogicalType, RowType, arrow_type
+from funken.table.types import LogicalType, arrow_type
 from funken.table.values import java_text, to_python
 
 # ---- Folders of a file table as its sink leaves them: files of before replaced (INSERT OVERWRITE), partitions
@@ -281,19 +279,6 @@ class Folders:
         return self.default_name if value is None or value == "" else partition_text(value, type_)
 
 
-def _document(value: Any, type_: Any) -> Any:
-    """Return a value with rows as dicts."""
-    if value is None:
-        return None
-    if isinstance(type_, RowType):
-        return {field.name: _document(one, field.type) for field, one in zip(type_.fields, value, strict=True)}
-    if isinstance(value, list):
-        return [_document(one, type_.element) for one in value]
-    if isinstance(value, dict):
-        return {key: _document(one, getattr(type_, "value", None)) for key, one in value.items()}
-    return value
-
-
 @dataclass(frozen=True)
 class BlockLines(LineEncoder):
     """Writes a line per row of a block."""
@@ -341,13 +326,7 @@ class DocumentsWriter:
 
     def write(self, block: Any) -> None:
         """Write a block."""
-        rows = self._schema.rows(block)
-        self._inner.write(
-            [
-                {name: _document(value, type_) for (name, type_), value in zip(self._columns, row, strict=True)}
-                for row in rows
-            ]
-        )
+        self._inner.write([document_of(row, self._columns) for row in self._schema.rows(block)])
 
 
 class BatchWriter(ArrowWriter):
