@@ -1,9 +1,15 @@
 """INSERT OVERWRITE and complete partitions of file tables: what goes, what stays, what a failed job leaves."""
 
+import pyarrow as pa
 import pytest
 
+from funken.connectors.base import ConnectorContext
 from funken.errors import FunkenError
-from funken.table import EnvironmentSettings, TableEnvironment, col
+from funken.table import DataTypes, EnvironmentSettings, TableEnvironment, col
+from funken.table.connectors.contract import TableContext
+from funken.table.connectors.filesystem import FilesystemFactory
+from funken.table.connectors.folders import FolderMark, PartitionTimes
+from funken.table.runtime.block import TableBlock
 from funken.table.udf import udf
 
 
@@ -111,6 +117,72 @@ def test_complete_partitions_have_a_success_file(tmp_path, kind):
     assert rows(tables) == [(1, "a"), (2, "b"), (3, "b")]
 
 
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("more", "folder", "begins"),
+    [
+        ({}, "1970-01-02", DAY),
+        ({}, "1970-1-2", DAY),
+        ({"pattern": "$day 03:00:00"}, "1970-01-02", DAY + 3 * 3_600_000),
+        ({"formatter": "yyyyMMdd"}, "19700103", 2 * DAY),
+        ({"pattern": "1970-01-$day"}, "4", 3 * DAY),
+        ({"zone": "+01:00"}, "1970-01-02", DAY - 3_600_000),
+    ],
+)
+def test_partitions_are_complete_when_the_watermark_passes_their_time(tmp_path, more, folder, begins):
+    keys = {
+        "pattern": "partition.time-extractor.timestamp-pattern",
+        "formatter": "partition.time-extractor.timestamp-formatter",
+        "zone": "sink.partition-commit.watermark-time-zone",
+    }
+    columns = (("id", DataTypes.INT()), ("day", DataTypes.STRING()))
+    options = {
+        "path": str(tmp_path), "format": "csv", "sink.partition-commit.policy.kind": "success-file",
+        "sink.partition-commit.trigger": "partition-time", "sink.partition-commit.delay": "1 min",
+        **{keys[key]: value for key, value in more.items()},
+    }  # fmt: skip
+    context = TableContext("t", columns, partition_keys=("day",), options=options)
+    writer = FilesystemFactory().sink(context).block_sink.writer(ConnectorContext("t"))
+    writer.open()
+    batch = pa.record_batch({"id": pa.array([1], pa.int32()), "day": [folder]})
+    writer.write(TableBlock(batch), None, 0)
+
+    def complete(checkpoint):
+        return [one.folder for one in writer.prepare_commit(checkpoint, False) if isinstance(one, FolderMark)]
+
+    assert complete(1) == []
+    writer.reach(begins + 60_000)
+    assert complete(2) == []
+    writer.reach(begins + 60_001)
+    assert complete(3) == [f"day={folder}"]
+    assert complete(4) == []
+
+
+def test_a_partition_without_a_time(tmp_path):
+    options = {
+        "sink.partition-commit.policy.kind": "success-file", "sink.partition-commit.trigger": "partition-time",
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="partition 'day=a' has the time 'a', which is not a time such as"):
+        PartitionTimes(("day",), None, None, "UTC").of("day=a")
+    tables = table(session(), tmp_path / "t", **options)
+    tables.execute_sql("INSERT INTO t VALUES (1, 'a')").wait()  # at the end each partition is complete
+    assert (tmp_path / "t" / "day=a" / "_SUCCESS").exists()
+
+
+def test_files_are_chosen_by_a_pattern_for_their_paths(tmp_path):
+    for name in ("keep1", "drop1", "keep/f", "sub/keep2"):
+        file = tmp_path / "t" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"1,{name}\n")
+    pattern = f"{tmp_path}/t/.*keep.*"
+    tables = table(session(), tmp_path / "t", partitioned=False, **{"source.path.regex-pattern": pattern})
+    assert [name for _, name in rows(tables)] == ["keep/f", "keep1", "sub/keep2"]
+    tables = table(session(), tmp_path / "t", partitioned=False, **{"source.path.regex-pattern": "none"})
+    assert rows(tables) == []
+
+
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
 def test_small_files_are_put_together(tmp_path, form):
     options = {"auto-compaction": "true", "compaction.file-size": "1mb", "sink.rolling-policy.file-size": "1b"}
@@ -128,7 +200,10 @@ def test_small_files_are_put_together(tmp_path, form):
     [
         ({"sink.partition-commit.policy.kind": "metastore"}, True, "policy 'metastore'.*is not supported"),
         ({"sink.partition-commit.policy.kind": "success-file"}, False, "no partitions"),
-        ({"sink.partition-commit.trigger": "partition-time"}, True, "must be one of process-time"),
+        ({"sink.partition-commit.trigger": "time"}, True, "must be one of process-time, partition-time"),
+        ({"sink.partition-commit.watermark-time-zone": "Mars"}, True, "watermark-time-zone"),
+        ({"partition.time-extractor.kind": "custom"}, True, "must be one of default"),
+        ({"source.path.regex-pattern": "("}, True, "source.path.regex-pattern"),
         (
             {"sink.partition-commit.policy.kindd": "success-file"},
             True,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import IO, Any
 
 import pyarrow as pa
@@ -30,6 +32,7 @@ from funken.connectors.reading import MalformedRecordPolicy
 from funken.connectors.sink import Sink
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
+from funken.expr.sql.texts import zone_of
 from funken.io.filesystem import absolute, locate
 from funken.table.changelog import ChangelogMode
 from funken.table.connectors.contract import (
@@ -46,6 +49,7 @@ from funken.table.connectors.folders import (
     BlockLines,
     Folders,
     FolderSink,
+    PartitionTimes,
     TableDocuments,
     files_below,
     folder_of,
@@ -76,10 +80,25 @@ from funken.table.connectors.options import (
 from funken.table.types import LogicalType, arrow_type
 from funken.types.row import Row
 
+
+def _zone(value: str) -> str:
+    zone_of(value)
+    return value
+
+
+def _regex(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
 _OPTIONS = (
     ConnectorOption("path"),
     ConnectorOption("format"),
     ConnectorOption("source.monitor-interval", duration, None),
+    ConnectorOption("source.path.regex-pattern", _regex, None),
     ConnectorOption("source.report-statistics", one_of("all", "none"), "all"),
     ConnectorOption("partition.default-name", text, "__DEFAULT_PARTITION__"),
     ConnectorOption("sink.rolling-policy.file-size", memory_bytes, 128 << 20),
@@ -91,10 +110,13 @@ _OPTIONS = (
     ConnectorOption("sink.shuffle-by-partition.enable", boolean, False, unused="each subtask writes its rows"),
     ConnectorOption("sink.parallelism", integer, None),
     ConnectorOption("sink.partition-commit.policy.kind", text, None),
-    ConnectorOption(
-        "sink.partition-commit.trigger", one_of("process-time"), "process-time", unused="it is the only trigger"
-    ),
+    ConnectorOption("sink.partition-commit.trigger", one_of("process-time", "partition-time"), "process-time"),
     ConnectorOption("sink.partition-commit.delay", duration, 0),
+    ConnectorOption("sink.partition-commit.watermark-time-zone", _zone, "UTC"),
+    ConnectorOption("partition.time-extractor.kind", one_of("default"), "default"),
+    ConnectorOption("partition.time-extractor.class", text, None, unused="the kind of the extractor is 'default'"),
+    ConnectorOption("partition.time-extractor.timestamp-pattern", text, None),
+    ConnectorOption("partition.time-extractor.timestamp-formatter", text, None),
     ConnectorOption("sink.partition-commit.success-file.name", text, "_SUCCESS"),
     ConnectorOption("auto-compaction", boolean, False),
     ConnectorOption("compaction.file-size", memory_bytes, None),
@@ -579,7 +601,8 @@ class FilesScan(ScanTable):
         builder = FileSource.for_format(self._files(), *paths)
         if not self.bounded:
             builder = builder.monitor_continuously(self._options["source.monitor-interval"])
-        return env.from_source(builder.build(), None, self._context.path)
+        source = replace(builder.build(), path_pattern=self._options["source.path.regex-pattern"])
+        return env.from_source(source, None, self._context.path)
 
 
 class FilesSink(SinkTable):
@@ -623,7 +646,15 @@ class FilesSink(SinkTable):
         name = options["sink.partition-commit.success-file.name"] if kinds else None
         columns = tuple((name, place, type_) for place, (name, type_) in enumerate(self._context.columns))
         folders = Folders(columns, tuple(self._context.partition_keys), options["partition.default-name"])
-        return FolderSink(sink, folders, self._replaced, self._emptied, name, options["sink.partition-commit.delay"])
+        times = None
+        if options["sink.partition-commit.trigger"] == "partition-time":
+            pattern, formatter = (
+                options[f"partition.time-extractor.timestamp-{each}"] for each in ("pattern", "formatter")
+            )
+            zone = options["sink.partition-commit.watermark-time-zone"]
+            times = PartitionTimes(tuple(self._context.partition_keys), pattern, formatter, zone)
+        delay = options["sink.partition-commit.delay"]
+        return FolderSink(sink, folders, self._replaced, self._emptied, name, delay, times)
 
     @property
     def block_parallelism(self) -> int | None:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Sequence
 from typing import IO, Any
@@ -17,6 +18,9 @@ from funken.connectors.files.line_files import LineEncoder
 from funken.connectors.files.sink import FileSink
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 from funken.dataclass import dataclass
+from funken.expr.sql.formats import parse_time
+from funken.expr.sql.texts import zone_of
+from funken.ids import MIN_TIMESTAMP
 from funken.io.filesystem import absolute, is_hidden, locate
 from funken.table.connectors.formats import Columns, document_of
 from funken.table.connectors.json_values import JsonRules, reader_of, text_reader
@@ -39,13 +43,60 @@ class FolderMark:
     is_complete: bool
 
 
+_DATE_AND_TIME = re.compile(r"(\d+)-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.\d+)?)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class PartitionTimes:
+    """Find the time of a partition in the names of its folders.
+
+    ``pattern`` is a text with ``$key`` in the place of the key's value, by default the value of the first key; ``formatter`` is
+    Java's pattern of the result.
+
+    >>> PartitionTimes(("day", "hour"), "$day $hour:00:00", None, "UTC").of("day=2024-02-03/hour=4")
+    1706932800000
+    """
+
+    keys: tuple[str, ...]
+    pattern: str | None
+    formatter: str | None
+    zone: str
+
+    def of(self, folder: str) -> int:
+        """Return the time of a folder in ms; raise ``ValueError`` if its name has none."""
+        values = {key: unquote(value) for key, _, value in (part.partition("=") for part in folder.split("/"))}
+        found = values[self.keys[0]] if self.pattern is None else self.pattern
+        for key in self.keys:
+            found = found.replace(f"${key}", values[key])
+        zone = zone_of(self.zone)
+        return round(self._time(folder, found).replace(tzinfo=zone).timestamp() * 1000)
+
+    def _time(self, folder: str, text: str) -> datetime.datetime:
+        try:
+            if self.formatter is not None:
+                parsed = parse_time(text, self.formatter)
+                if parsed is not None:
+                    return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=parsed[0] // 1000)  # noqa: DTZ001
+            elif (match := _DATE_AND_TIME.fullmatch(text)) is not None:
+                year, month, day, hours, minutes, seconds = (int(each or 0) for each in match.groups())
+                day_of = datetime.datetime(year, month, day)  # noqa: DTZ001 - the zone is that of the option
+                return day_of + datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        except ValueError:
+            pass
+        wanted = "a time such as '2024-02-03 04:00:00'" if self.formatter is None else f"a time by {self.formatter!r}"
+        raise ValueError(
+            f"partition {folder!r} has the time {text!r}, which is not {wanted}; correct "
+            "'partition.time-extractor.timestamp-pattern' or '.timestamp-formatter'"
+        )
+
+
 @dataclass(frozen=True)
 class FolderSink(Sink):
     """Writes blocks of a table by another sink, and marks folders.
 
     ``replaced`` are the files of before, relative to the base path; those in folders that are written go at the end, and those
     in ``emptied`` folders in any case (``""`` is every folder). ``success_file`` is written into a folder ``delay`` ms after its
-    first row, and at the end.
+    first row, or with ``times`` when the watermark is ``delay`` ms beyond the folder's time, and at the end.
     """
 
     inner: FileSink
@@ -54,6 +105,7 @@ class FolderSink(Sink):
     emptied: tuple[str, ...] = ()
     success_file: str | None = None
     delay: int = 0
+    times: PartitionTimes | None = None
 
     @property
     def marks(self) -> bool:
@@ -83,6 +135,11 @@ class FolderWriter(SinkWriter):
         self._written: set[str] = set()
         self._incomplete: dict[str, int] = {}
         self._now = 0
+        self._watermark = MIN_TIMESTAMP
+
+    def reach(self, watermark: int) -> None:
+        """Note the event time; the sinks of tables call it."""
+        self._watermark = watermark
 
     def restore_state(self, states: list[Any]) -> None:
         """Go on with the folders of before."""
@@ -117,13 +174,17 @@ class FolderWriter(SinkWriter):
         sink = self._sink
         marks = []
         if sink.success_file is not None:
-            due = [name for name, since in self._incomplete.items() if end_of_input or self._now - since >= sink.delay]
+            due = [name for name, since in self._incomplete.items() if end_of_input or self._is_due(name, since)]
             marks += [FolderMark(name, False, True) for name in sorted(due)]
             for name in due:
                 del self._incomplete[name]
         if sink.replaced is not None and end_of_input:
             marks += [FolderMark(name, True, False) for name in sorted({*self._written, *sink.emptied})]
         return [*self._inner.prepare_commit(checkpoint_id, end_of_input), *marks]
+
+    def _is_due(self, folder: str, since: int) -> bool:
+        times, delay = self._sink.times, self._sink.delay
+        return self._now - since >= delay if times is None else self._watermark > times.of(folder) + delay
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the state of the writer, and the folders so far."""
