@@ -648,9 +648,8 @@ class FilesSink(SinkTable):
         folders = Folders(columns, tuple(self._context.partition_keys), options["partition.default-name"])
         times = None
         if options["sink.partition-commit.trigger"] == "partition-time":
-            pattern, formatter = (
-                options[f"partition.time-extractor.timestamp-{each}"] for each in ("pattern", "formatter")
-            )
+            pattern = options["partition.time-extractor.timestamp-pattern"]
+            formatter = options["partition.time-extractor.timestamp-formatter"]
             zone = options["sink.partition-commit.watermark-time-zone"]
             times = PartitionTimes(tuple(self._context.partition_keys), pattern, formatter, zone)
         delay = options["sink.partition-commit.delay"]
