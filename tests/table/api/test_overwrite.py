@@ -183,6 +183,18 @@ def test_files_are_chosen_by_a_pattern_for_their_paths(tmp_path):
     assert rows(tables) == []
 
 
+def test_files_outside_of_partitions_are_no_part_of_a_table(tmp_path):
+    tables = table(session(), tmp_path / "t")
+    assert rows(tables) == []
+    for name in ("f1", "day=a/f2", "other=1/f3", "other=1/day=b/f4"):
+        file = tmp_path / "t" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("1\n")
+    assert rows(tables) == [(1, "a"), (1, "b")]
+    with tables.execute_sql("SELECT COUNT(*) FROM t WHERE day >= 'b'").collect() as found:
+        assert [tuple(row) for row in found] == [(1,)]
+
+
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
 def test_small_files_are_put_together(tmp_path, form):
     options = {"auto-compaction": "true", "compaction.file-size": "1mb", "sink.rolling-policy.file-size": "1b"}
