@@ -1,5 +1,8 @@
 """INSERT OVERWRITE and complete partitions of file tables: what goes, what stays, what a failed job leaves."""
 
+import datetime
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
@@ -8,8 +11,9 @@ from funken.errors import FunkenError
 from funken.table import DataTypes, EnvironmentSettings, TableEnvironment, col
 from funken.table.connectors.contract import TableContext
 from funken.table.connectors.filesystem import FilesystemFactory
-from funken.table.connectors.folders import FolderMark, PartitionTimes
+from funken.table.connectors.folders import FolderMark, PartitionTimes, partition_text, partition_value
 from funken.table.runtime.block import TableBlock
+from funken.table.types import parse_type
 from funken.table.udf import udf
 
 
@@ -129,6 +133,8 @@ DAY = 86_400_000
         ({"formatter": "yyyyMMdd"}, "19700103", 2 * DAY),
         ({"pattern": "1970-01-$day"}, "4", 3 * DAY),
         ({"zone": "+01:00"}, "1970-01-02", DAY - 3_600_000),
+        ({}, "1970-01-01 24:00:00.5", DAY + 500),
+        ({}, "1969-13-02", DAY),
     ],
 )
 def test_partitions_are_complete_when_the_watermark_passes_their_time(tmp_path, more, folder, begins):
@@ -156,8 +162,52 @@ def test_partitions_are_complete_when_the_watermark_passes_their_time(tmp_path, 
     writer.reach(begins + 60_000)
     assert complete(2) == []
     writer.reach(begins + 60_001)
-    assert complete(3) == [f"day={folder}"]
+    assert complete(3) == [f"day={partition_text(folder)}"]
     assert complete(4) == []
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "text"),
+    [
+        ("STRING", "{x}~.-_", "%7Bx%7D~.-_"),
+        ("STRING", "a^\x7f[b]", "a%5E%7F%5Bb%5D"),
+        ("STRING", "é a,b;c!@$&()`<>|+", "é a,b;c!@$&()`<>|+"),
+        ("DECIMAL(20, 10)", Decimal("1E-10"), "0.0000000001"),
+        ("DOUBLE", 1e-5, "1.0E-5"),
+        ("BOOLEAN", True, "true"),
+        ("TIMESTAMP(3)", datetime.datetime(2024, 1, 2, 3, 4), "2024-01-02T03%3A04"),  # noqa: DTZ001
+    ],
+)
+def test_values_in_the_names_of_folders(type_, value, text):
+    assert partition_text(value, parse_type(type_)) == text
+    assert partition_value(text, parse_type(type_)) == value
+
+
+def test_a_time_with_a_zone_may_lack_it_in_the_name_of_a_folder():
+    expected = datetime.datetime(2024, 1, 2, 3, 4, tzinfo=datetime.UTC)
+    for text in ("2024-01-02T03%3A04", "2024-01-02T03%3A04Z", "2024-01-02 03:04:00"):
+        assert partition_value(text, parse_type("TIMESTAMP_LTZ(3)")) == expected
+
+
+@pytest.mark.parametrize("type_", ["ARRAY<INT>", "MAP<STRING, INT>", "ROW<x INT>", "BYTES"])
+def test_keys_of_partitions_that_no_name_holds(tmp_path, type_):
+    tables = session()
+    tables.execute_sql(
+        f"CREATE TABLE t (a INT, p {type_}) PARTITIONED BY (p) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', "
+        "'format' = 'csv')"
+    )
+    with pytest.raises(FunkenError, match="no name of a folder has such a value"):
+        tables.execute_sql("SELECT a FROM t")
+
+
+def test_a_table_of_keys_only_is_not_written(tmp_path):
+    tables = session()
+    tables.execute_sql(
+        "CREATE TABLE t (p INT) PARTITIONED BY (p) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')"
+    )
+    with pytest.raises(FunkenError, match="no column beside the keys of its partitions"):
+        tables.execute_sql("INSERT INTO t VALUES (1)")
 
 
 def test_a_partition_without_a_time(tmp_path):

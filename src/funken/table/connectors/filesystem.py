@@ -141,6 +141,8 @@ _OF_FILES = {"csv": (ConnectorOption("csv.ignore-first-line", boolean, False),)}
 """The options that formats of messages have in files only."""
 _SCIENTIFIC = "write-bigdecimal-in-scientific-notation"
 
+_NO_NAMES = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "BINARY", "VARBINARY"})
+"""Types that no key of partitions has."""
 _METADATA = {
     "file.path": "STRING NOT NULL",
     "file.name": "STRING NOT NULL",
@@ -733,6 +735,13 @@ class FilesystemFactory(TableFactory):
             raise InvalidProgram(
                 f"Table {context.path!r} is partitioned by {missing[0]!r}, which is none of its columns."
             )
+        types = dict(context.columns)
+        for key in context.partition_keys:
+            if types[key].root in _NO_NAMES:
+                raise InvalidProgram(
+                    f"Table {context.path!r}: the key {key!r} of the partitions has type {types[key]}, and no name of a folder "
+                    "has such a value. Partition by text, numbers or times."
+                )
         more = {}
         if name == "csv":
             more["ignore-first-line"] = options["csv.ignore-first-line"]
@@ -747,4 +756,9 @@ class FilesystemFactory(TableFactory):
 
     def sink(self, context: TableContext) -> SinkTable:
         """Return a sink to files."""
+        if context.names and set(context.names) <= set(context.partition_keys):
+            raise InvalidProgram(
+                f"Table {context.path!r} has no column beside the keys of its partitions, so its files would have no data. "
+                "Declare one."
+            )
         return FilesSink(context, *self._parts(context))

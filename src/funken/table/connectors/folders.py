@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import IO, Any
 from urllib.parse import unquote
 
@@ -43,7 +44,7 @@ class FolderMark:
     is_complete: bool
 
 
-_DATE_AND_TIME = re.compile(r"(\d+)-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.\d+)?)?", re.ASCII)
+_DATE_AND_TIME = re.compile(r"(\d+)-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2}(?:\.\d+)?))?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,11 @@ class PartitionTimes:
                 if parsed is not None:
                     return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=parsed[0] // 1000)  # noqa: DTZ001
             elif (match := _DATE_AND_TIME.fullmatch(text)) is not None:
-                year, month, day, hours, minutes, seconds = (int(each or 0) for each in match.groups())
-                day_of = datetime.datetime(year, month, day)  # noqa: DTZ001 - the zone is that of the option
-                return day_of + datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+                year, month, day, hours, minutes = (int(each or 0) for each in match.groups()[:-1])
+                years, months = divmod(month - 1, 12)  # as by Java's lenient parser, month 13 is in the next year
+                begin = datetime.datetime(year + years, months + 1, 1)  # noqa: DTZ001 - the zone is that of the option
+                seconds = float(match[6] or 0)
+                return begin + datetime.timedelta(days=day - 1, hours=hours, minutes=minutes, seconds=seconds)
         except ValueError:
             pass
         wanted = "a time such as '2024-02-03 04:00:00'" if self.formatter is None else f"a time by {self.formatter!r}"
@@ -265,7 +268,7 @@ def is_empty(path: str) -> bool:
     return files.exists(base) and not files_below(path)
 
 
-_ESCAPED = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^]")
+_ESCAPED = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{}\[\]^]")
 """Characters of values that names of folders do not keep, as in Hive."""
 
 # ---- partitions: values in the names of folders
@@ -278,7 +281,8 @@ def partition_text(value: Any, type_: LogicalType | None = None) -> str:
     >>> partition_text(True), partition_text(datetime.datetime(2024, 2, 3, 4, 5)), partition_text("é/%")
     ('true', '2024-02-03T04%3A05', 'é%2F%25')
     """
-    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", java_text(value, type_))
+    text = format(value, "f") if isinstance(value, Decimal) else java_text(value, type_)
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def partition_value(text_: str, type_: LogicalType) -> Any:
@@ -289,8 +293,9 @@ def partition_value(text_: str, type_: LogicalType) -> Any:
     datetime.datetime(2024, 2, 3, 4, 5)
     """
     plain = unquote(text_)
-    if type_.root.startswith("TIMESTAMP"):  # Java leaves out seconds that are zero, as ISO allows
-        return reader_of(type_, JsonRules(iso=True))(plain.replace(" ", "T"))
+    if type_.root.startswith("TIMESTAMP"):  # Java leaves out seconds that are zero, as ISO allows, and Flink the zone
+        zone = "Z" if type_.root == "TIMESTAMP_LTZ" and not plain.endswith("Z") else ""
+        return reader_of(type_, JsonRules(iso=True))(plain.replace(" ", "T") + zone)
     return text_reader(type_)(plain)
 
 
