@@ -51,9 +51,9 @@ def read(name, types, message, **options):
         return WRONG
 
 
-def read_file(types, data, **options):
+def read_file(types, data, name="csv", **options):
     columns = columns_of(types)
-    given = {"path": "/in", "format": "csv", **{f"csv.{key}": value for key, value in options.items()}}
+    given = {"path": "/in", "format": name, **{f"{name}.{key}": value for key, value in options.items()}}
     files = FilesystemFactory().scan(TableContext("t", columns, options=given))._files()
     split = FileSplit("/in", FileStatus("/in/f", len(data), 0), 0, len(data), whole=True)
     try:
@@ -295,6 +295,12 @@ def test_tables_of_canal_are_chosen_by_patterns(options, is_read):
 )
 def test_raw_messages(type_, message, expected):
     assert read("raw", f"x {type_}", message) == expected
+
+
+def test_empty_lines_are_rows_of_raw():
+    assert read_file("a STRING", b"\n\nx\ny", "raw") == ["+I[]", "+I[]", "+I[x]", "+I[y]"]
+    assert read_file("a BYTES", b"\nA\n", "raw") == ["+I[[]]", "+I[[65]]"]
+    assert read_file("a INT", b"\n{\"a\":1}\n\n", "json") == ["+I[1]"]
 
 
 def test_raw_texts_in_utf_16_begin_with_the_greater_byte():

@@ -60,6 +60,7 @@ from funken.table.connectors.folders import (
 from funken.table.connectors.formats import (
     Columns,
     CsvTableRows,
+    RawRows,
     TableFormat,
     check_format,
     format_names,
@@ -583,7 +584,7 @@ class FilesScan(ScanTable):
                 inner = CsvReaderFormat(decoder.texts, malformed=policy, skip_first_row=decoder.skips_first_line)
                 csv = decoder
             else:
-                inner = LineFormat(decoder, MalformedRecordPolicy.FAIL)
+                inner = LineFormat(decoder, MalformedRecordPolicy.FAIL, keeps_empty_lines=isinstance(decoder, RawRows))
         metadata = tuple(key for key, _ in context.metadata)
         return TableFiles(
             inner, kind, data, partitions, self._names, metadata, options["partition.default-name"], csv, self._limit,
