@@ -300,7 +300,7 @@ def test_raw_messages(type_, message, expected):
 def test_empty_lines_are_rows_of_raw():
     assert read_file("a STRING", b"\n\nx\ny", "raw") == ["+I[]", "+I[]", "+I[x]", "+I[y]"]
     assert read_file("a BYTES", b"\nA\n", "raw") == ["+I[[]]", "+I[[65]]"]
-    assert read_file("a INT", b"\n{\"a\":1}\n\n", "json") == ["+I[1]"]
+    assert read_file("a INT", b'\n{"a":1}\n\n', "json") == ["+I[1]"]
 
 
 def test_raw_texts_in_utf_16_begin_with_the_greater_byte():
