@@ -189,6 +189,20 @@ def test_a_time_with_a_zone_may_lack_it_in_the_name_of_a_folder():
         assert partition_value(text, parse_type("TIMESTAMP_LTZ(3)")) == expected
 
 
+@pytest.mark.parametrize(
+    ("type_", "text", "expected"),
+    [
+        ("DATE", "19724", datetime.date(2024, 1, 2)),
+        ("DATE", "-1", datetime.date(1969, 12, 31)),
+        ("DATE", "2024-01-02", datetime.date(2024, 1, 2)),
+        ("TIME", "36672000", datetime.time(10, 11, 12)),
+        ("TIME", "10%3A11%3A12", datetime.time(10, 11, 12)),
+    ],
+)
+def test_days_and_times_that_flink_has_written_in_the_names_of_folders(type_, text, expected):
+    assert partition_value(text, parse_type(type_)) == expected
+
+
 @pytest.mark.parametrize("type_", ["ARRAY<INT>", "MAP<STRING, INT>", "ROW<x INT>", "BYTES"])
 def test_keys_of_partitions_that_no_name_holds(tmp_path, type_):
     tables = session()

@@ -26,7 +26,7 @@ from funken.io.filesystem import absolute, is_hidden, locate
 from funken.table.connectors.formats import Columns, document_of
 from funken.table.connectors.json_values import JsonRules, reader_of, text_reader
 from funken.table.types import LogicalType, arrow_type
-from funken.table.values import java_text, to_python
+from funken.table.values import java_text, python_value, to_python
 
 # ---- Folders of a file table as its sink leaves them: files of before replaced (INSERT OVERWRITE), partitions
 # marked as complete.
@@ -285,6 +285,9 @@ def partition_text(value: Any, type_: LogicalType | None = None) -> str:
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
+_WHOLE = re.compile(r"-?\d{1,8}", re.ASCII)
+
+
 def partition_value(text_: str, type_: LogicalType) -> Any:
     """Return the value of a text in the name of a folder.
 
@@ -296,6 +299,8 @@ def partition_value(text_: str, type_: LogicalType) -> Any:
     if type_.root.startswith("TIMESTAMP"):  # Java leaves out seconds that are zero, as ISO allows, and Flink the zone
         zone = "Z" if type_.root == "TIMESTAMP_LTZ" and not plain.endswith("Z") else ""
         return reader_of(type_, JsonRules(iso=True))(plain.replace(" ", "T") + zone)
+    if type_.root in ("DATE", "TIME") and _WHOLE.fullmatch(plain):  # as Flink writes them: days and milliseconds
+        return python_value(int(plain), type_)
     return text_reader(type_)(plain)
 
 
