@@ -51,13 +51,13 @@ def test_partitions_that_are_written_are_replaced(tmp_path, form, parallelism):
 
 
 @pytest.mark.parametrize("query", ["VALUES (9)", "SELECT id FROM t WHERE id > 99"], ids=["rows", "none"])
-def test_a_partition_that_is_named_is_replaced(tmp_path, query):
+def test_a_partition_that_is_named_is_replaced_if_rows_are_written(tmp_path, query):
     tables = table(session(), tmp_path / "t")
     tables.execute_sql("INSERT INTO t VALUES (1, 'a b'), (2, 'b')").wait()
 
     tables.execute_sql(f"INSERT OVERWRITE t PARTITION (day = 'a b') {query}").wait()
 
-    assert rows(tables) == ([(2, "b"), (9, "a b")] if "9)" in query else [(2, "b")])
+    assert rows(tables) == ([(2, "b"), (9, "a b")] if "9)" in query else [(1, "a b"), (2, "b")])
 
 
 @pytest.mark.parametrize("query", ["VALUES (4, 'x')", "SELECT * FROM t WHERE id > 99"], ids=["rows", "none"])
@@ -122,6 +122,19 @@ def test_complete_partitions_have_a_success_file(tmp_path, kind):
 
 
 DAY = 86_400_000
+
+
+@pytest.mark.parametrize("kind", ["batch", "streaming"])
+def test_a_table_without_partitions_is_complete_at_the_end_of_a_batch(tmp_path, kind):
+    options = {
+        "sink.partition-commit.policy.kind": "success-file", "sink.partition-commit.trigger": "partition-time",
+    }  # fmt: skip
+    tables = table(session(kind), tmp_path / "t", partitioned=False, **options)
+
+    tables.execute_sql("INSERT INTO t VALUES (1, 'a')").wait()
+
+    assert (tmp_path / "t" / "_SUCCESS").exists() == (kind == "batch")
+    assert rows(tables) == [(1, "a")]
 
 
 @pytest.mark.parametrize(
@@ -275,7 +288,6 @@ def test_small_files_are_put_together(tmp_path, form):
     ("options", "partitioned", "says"),
     [
         ({"sink.partition-commit.policy.kind": "metastore"}, True, "policy 'metastore'.*is not supported"),
-        ({"sink.partition-commit.policy.kind": "success-file"}, False, "no partitions"),
         ({"sink.partition-commit.trigger": "time"}, True, "must be one of process-time, partition-time"),
         ({"sink.partition-commit.watermark-time-zone": "Mars"}, True, "watermark-time-zone"),
         ({"partition.time-extractor.kind": "custom"}, True, "must be one of default"),

@@ -54,7 +54,6 @@ from funken.table.connectors.folders import (
     files_below,
     folder_of,
     is_empty,
-    partition_text,
     partition_value,
 )
 from funken.table.connectors.formats import (
@@ -620,20 +619,15 @@ class FilesSink(SinkTable):
         self._options = options
         self._format = format_
         self._replaced: tuple[str, ...] | None = None
-        self._emptied: tuple[str, ...] = ()
         self.changelog_mode = ChangelogMode.insert_only() if format_ is None else format_.changelog_mode
 
     supports_overwrite = True
     block_place = 1
 
     def overwriting(self, partition: Mapping[str, str]) -> SinkTable:
-        """Return a sink that replaces the files of each partition that it writes, or of the one that is named."""
+        """Return a sink that replaces the files of each partition that it writes, or those of a table without partitions."""
         found = FilesSink(self._context, self._options, self._format)
         found._replaced = files_below(self._options["path"])
-        keys = self._context.partition_keys
-        named = [key for key in keys if key in partition]
-        if not keys or (named and list(keys[: len(named)]) == named):
-            found._emptied = ("/".join(f"{key}={partition_text(partition[key])}" for key in named),)
         return found
 
     def _folders(self, sink: FileSink) -> Sink:
@@ -646,21 +640,19 @@ class FilesSink(SinkTable):
                     f"Table {self._context.path!r}: the policy {kind!r} of 'sink.partition-commit.policy.kind' is not supported. "
                     "Use 'success-file', or watch the folder."
                 )
-        if kinds and not self._context.partition_keys:
-            raise InvalidProgram(
-                f"Table {self._context.path!r} has a partition-commit policy, but no partitions. Add PARTITIONED BY."
-            )
-        name = options["sink.partition-commit.success-file.name"] if kinds else None
+        keys = tuple(self._context.partition_keys)
+        # The folder of a table without partitions is complete at the end of a batch.
+        name = options["sink.partition-commit.success-file.name"] if kinds and (keys or self._context.batch) else None
         columns = tuple((name, place, type_) for place, (name, type_) in enumerate(self._context.columns))
-        folders = Folders(columns, tuple(self._context.partition_keys), options["partition.default-name"])
+        folders = Folders(columns, keys, options["partition.default-name"])
         times = None
-        if options["sink.partition-commit.trigger"] == "partition-time":
+        if keys and options["sink.partition-commit.trigger"] == "partition-time":
             pattern = options["partition.time-extractor.timestamp-pattern"]
             formatter = options["partition.time-extractor.timestamp-formatter"]
             zone = options["sink.partition-commit.watermark-time-zone"]
-            times = PartitionTimes(tuple(self._context.partition_keys), pattern, formatter, zone)
+            times = PartitionTimes(keys, pattern, formatter, zone)
         delay = options["sink.partition-commit.delay"]
-        return FolderSink(sink, folders, self._replaced, self._emptied, name, delay, times)
+        return FolderSink(sink, folders, self._replaced, name, delay, times)
 
     @property
     def block_parallelism(self) -> int | None:  # type: ignore[override]

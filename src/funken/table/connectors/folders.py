@@ -98,14 +98,13 @@ class FolderSink(Sink):
     """Writes blocks of a table by another sink, and marks folders.
 
     ``replaced`` are the files of before, relative to the base path; those in folders that are written go at the end, and those
-    in ``emptied`` folders in any case (``""`` is every folder). ``success_file`` is written into a folder ``delay`` ms after its
+    of a table without partitions in any case. ``success_file`` is written into a folder ``delay`` ms after its
     first row, or with ``times`` when the watermark is ``delay`` ms beyond the folder's time, and at the end.
     """
 
     inner: FileSink
     folders: Folders
     replaced: tuple[str, ...] | None = None
-    emptied: tuple[str, ...] = ()
     success_file: str | None = None
     delay: int = 0
     times: PartitionTimes | None = None
@@ -182,7 +181,8 @@ class FolderWriter(SinkWriter):
             for name in due:
                 del self._incomplete[name]
         if sink.replaced is not None and end_of_input:
-            marks += [FolderMark(name, True, False) for name in sorted({*self._written, *sink.emptied})]
+            written = self._written if sink.folders.keys else {""}
+            marks += [FolderMark(name, True, False) for name in sorted(written)]
         return [*self._inner.prepare_commit(checkpoint_id, end_of_input), *marks]
 
     def _is_due(self, folder: str, since: int) -> bool:
