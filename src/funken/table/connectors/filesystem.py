@@ -530,14 +530,14 @@ class FilesScan(ScanTable):
         folders, rows = [], []
         for folder in sorted({folder_of(file) for file in files_below(self._options["path"])}):
             values = dict(part.split("=", 1) for part in folder.split("/") if "=" in part)
-            if all(name in values for name, _ in columns):
-                folders.append(folder)
-                rows.append(
-                    tuple(
-                        None if values[name] == default else partition_value(values[name], type_)
-                        for name, type_ in columns
-                    )
+            folders.append(folder)
+            if any(name not in values for name, _ in columns):
+                return [""]  # the source says what is wrong
+            rows.append(
+                tuple(
+                    None if values[name] == default else partition_value(values[name], type_) for name, type_ in columns
                 )
+            )
         return [
             folder
             for folder, is_read in zip(folders, fulfilled(self._conditions, columns, rows), strict=True)
@@ -592,8 +592,8 @@ class FilesScan(ScanTable):
 
     def stream(self, env: Any) -> Any:
         """Return the rows."""
-        path, keys = self._options["path"], self._context.partition_keys
-        if self.bounded and (is_empty(path) or (keys and not files_below(path))):
+        path = self._options["path"]
+        if self.bounded and (is_empty(path) or (self._context.partition_keys and not files_below(path))):
             return env.from_collection([]).name(self._context.path)
         paths = [path]
         if self._conditions and self._context.batch and self.bounded:  # a stream lists what it always listed
@@ -603,11 +603,7 @@ class FilesScan(ScanTable):
         builder = FileSource.for_format(self._files(), *paths)
         if not self.bounded:
             builder = builder.monitor_continuously(self._options["source.monitor-interval"])
-        # Files outside of the folders of partitions are no part of the table.
-        wanted = [rf"(?=.*/{re.escape(key)}=[^/]*/)" for key in keys]
-        if self._options["source.path.regex-pattern"] is not None:
-            wanted.append(rf"(?=(?:{self._options['source.path.regex-pattern']})\Z)")
-        source = replace(builder.build(), path_pattern="".join(wanted) + ".*" if wanted else None)
+        source = replace(builder.build(), path_pattern=self._options["source.path.regex-pattern"])
         return env.from_source(source, None, self._context.path)
 
 
