@@ -184,6 +184,8 @@ CSV_FILES = [
     ({}, "v TIME(3), w INT", b"10:11:12.123456789,1\n", ["+I[10:11:12.123, 1]"]),
     ({}, "v DOUBLE, w FLOAT", b"1e400,1f\n", ["+I[Infinity, 1.0]"]),
     ({}, "v DECIMAL(5, 2), w INT", b"1e400,1\n-0.0,2\n", ["+I[null, 1]", "+I[0.00, 2]"]),
+    ({"field-delimiter": "\\t"}, "v STRING, w STRING, x STRING", b'"x"\t"y" \t\n', ["+I[x, y, ]"]),
+    ({"field-delimiter": "\\t", "trim-spaces": "true"}, "v STRING, w STRING, x STRING", b'\t"y" \t\n', ["+I[, y, ]"]),
     ({}, "v STRING, w STRING", b'"x"  ,"y, ""z"\t\n', ['+I[x, y, "z]']),
 ]
 

@@ -200,9 +200,9 @@ class ParquetFormat(_ColumnarFormat):
 
     def open_writer(self, file: IO[bytes], schema: Any) -> Any:
         """Make Arrow's writer."""
-        return self.writer(file, schema)
+        return self._arrow_writer(file, schema)
 
-    def writer(self, file: IO[bytes], schema: Any, **settings: Any) -> Any:
+    def _arrow_writer(self, file: IO[bytes], schema: Any, **settings: Any) -> Any:
         """Make Arrow's writer with settings of its own."""
         parquet = extras.load("pyarrow.parquet")
         # Flink 2.3 cannot read decimals in a dictionary.

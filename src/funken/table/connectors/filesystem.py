@@ -211,7 +211,7 @@ class ParquetBatches(ParquetFormat):
         is_nested = any(pa.types.is_nested(each.type) and "timestamp" in str(each.type) for each in schema)
         int64 = not is_nested if self.int64 is None else self.int64
         times = {"coerce_timestamps": _UNITS[self.unit], "allow_truncated_timestamps": True}
-        return self.writer(file, schema, **(times if int64 else {"use_deprecated_int96_timestamps": True}))
+        return self._arrow_writer(file, schema, **(times if int64 else {"use_deprecated_int96_timestamps": True}))
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
         """Read the groups of rows that begin in a range."""

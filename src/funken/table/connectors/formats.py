@@ -359,14 +359,21 @@ class TableLines(CsvSchema):
     def _around(self) -> re.Pattern[str]:
         quote = re.escape(self.quote or "\0")
         return re.compile(
-            rf"({quote}(?:[^{quote}]|{quote}{quote})*{quote})|[ \t]*({re.escape(self.delimiter)}|\Z)[ \t]*"
+            rf"({quote}(?:[^{quote}]|{quote}{quote})*{quote})|[{self._blank}]*({re.escape(self.delimiter)}|\Z)[{self._blank}]*"
         )
 
     @functools.cached_property
     def _fields(self) -> re.Pattern[str]:
         quote, delimiter, escape = (re.escape(each or "\0") for each in (self.quote, self.delimiter, self.escape))
         quoted = rf"{quote}(?:[^{quote}{escape}]|{escape}.|{quote}{quote})*{quote}"
-        return re.compile(rf"((?:^|{delimiter})(?:{quoted}(?=[ \t]*(?:{delimiter}|\Z))|[^{delimiter}]*))[ \t]*")
+        return re.compile(
+            rf"((?:^|{delimiter})(?:{quoted}(?=[{self._blank}]*(?:{delimiter}|\Z))|[^{delimiter}]*))[{self._blank}]*"
+        )
+
+    @property
+    def _blank(self) -> str:
+        """The spaces and tabs that are no delimiter."""
+        return " \t".replace(self.delimiter, "")
 
     def _without_spaces_behind_quotes(self, lines: Iterable[str]) -> Iterable[str]:
         if self.quote is None:
@@ -380,7 +387,7 @@ class TableLines(CsvSchema):
 
     def _trimmed(self, line: str) -> str:
         end = len(line.rstrip("\r\n"))
-        return self._around.sub(lambda found: found[1] or found[2], line[:end].lstrip(" \t")) + line[end:]
+        return self._around.sub(lambda found: found[1] or found[2], line[:end].lstrip(self._blank)) + line[end:]
 
     def fitted(self, row: Sequence[str]) -> Sequence[str]:
         """Return the fields of a line that has not as many as there are columns."""
