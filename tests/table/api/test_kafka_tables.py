@@ -220,7 +220,8 @@ def test_null_in_raw_is_a_record_without_a_value(broker, tables):
     )
     tables.execute_sql("INSERT INTO texts VALUES ('to'), (CAST(NULL AS STRING)), ('')").wait()
 
-    assert rows(tables, "SELECT * FROM texts") == [("+I", "to"), ("+I", None), ("+I", "")]
+    found = [row[1:] for row in rows(tables, "SELECT * FROM texts")]
+    assert sorted(found, key=str) == [("",), ("to",), (None,)]  # a topic has several partitions
 
 
 def test_lines_that_are_no_csv_are_left_out_where_errors_are(broker, tables):
