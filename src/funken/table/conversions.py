@@ -19,7 +19,6 @@ from funken.table.logical import (
     OutputColumn,
     RelationType,
     TimeAttribute,
-    in_milliseconds,
     project,
 )
 from funken.table.schema import Schema, as_type
@@ -447,12 +446,9 @@ def with_watermark(env: TableEnvironment, plan: LogicalNode, column: str, expres
     """Return a plan one of whose columns is event time, with a watermark by an expression."""
     from funken.table.execution import binder  # noqa: PLC0415 - loads the parser
 
-    place = plan.row_type.index(column)
-    if env.is_streaming:
-        plan = in_milliseconds(plan, place)
     below = [(one.name, one.type) for one in plan.row_type]
     node = binder(env).expression(expression_text(expression, env), below)
-    return LogicalWatermark(plan, place, node)
+    return LogicalWatermark(plan, plan.row_type.index(column), node)
 
 
 def expression_text(expression: Any, env: TableEnvironment) -> str:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from funken.dataclass import dataclass
 from funken.expr.ir import Call, InputRef
-from funken.expr.sql.calls import cast
-from funken.expr.sql.types import LocalZonedTimestampType, LogicalType, TimestampType
+from funken.expr.sql.types import LogicalType
 from funken.table.changelog import ChangelogMode
 
 if TYPE_CHECKING:
@@ -669,16 +668,6 @@ def project(
             time = TimeAttribute.PROCTIME
         columns.append(OutputColumn(name, expression.type, time))
     return LogicalProject(relation, computed, RelationType(tuple(columns)), hints)
-
-
-def in_milliseconds(relation: LogicalNode, place: int) -> LogicalNode:
-    """Return a relation whose column of event time counts milliseconds, also if its type counts seconds, as in Flink."""
-    type_ = relation.row_type[place].type
-    if not isinstance(type_, TimestampType | LocalZonedTimestampType) or type_.precision >= 3:
-        return relation
-    refs: list[Node] = [InputRef(at, type=column.type) for at, column in enumerate(relation.row_type)]
-    refs[place] = cast(refs[place], replace(type_, precision=3))
-    return project(relation, refs, relation.row_type.names)
 
 
 def walk(node: LogicalNode) -> Iterator[LogicalNode]:

@@ -33,7 +33,6 @@ from funken.table.logical import (
     SetKind,
     SortKey,
     WindowProperty,
-    in_milliseconds,
     project,
 )
 from funken.table.sql import subqueries
@@ -174,8 +173,6 @@ class Binder:
         if table.table.watermark is not None:
             watermark = table.table.watermark
             time = node.row_type.index(watermark.column)
-            if not getattr(self.config, "batch", False):
-                node = in_milliseconds(node, time)
             node = LogicalWatermark(node, time, self.computed(watermark.expression, node.row_type))
         return node
 
