@@ -8,7 +8,8 @@ both paths are alike, and memory is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -16,10 +17,10 @@ import numpy as np
 
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.evaluation import FallBackToRows
-from funken.columnar.keyed.keys import coded, column_of_keys, key_codes, key_of
-from funken.expr.types import atomic_fields
+from funken.columnar.keyed.keys import coded, column_of_keys, key_codes
+from funken.expr.types import Type, atomic_fields
 from funken.operators.columnar.sessions import ArraySessions
-from funken.operators.columnar.windows import ColumnPanes, FoldedCounts, KeyedWindowArrays, ListedCounts, WindowArrays
+from funken.operators.columnar.windows import ColumnPanes, FoldedCounts, KeyedWindowArrays, ListedCounts
 from funken.operators.window.contents import Pane
 from funken.operators.window.driver import AlignedWindows, WindowDriver
 from funken.operators.window.entries import CountEntries, PaneEntries, SessionEntries
@@ -35,13 +36,20 @@ _FEW_KEYS = 64
 """The arrays have so many keys even if their lists are long: to store and read whole lists for each block would take long."""
 
 
-def entries_in_memory(arrays: WindowArrays) -> int | None:
-    """Return how many keys and records may be in arrays; ``None``: as many as there are, since the tables are in memory too."""
-    backend, spec = arrays.driver.store.backend, arrays.spec
+def entries_in_memory(backend: Any, schemas: Iterable[Type]) -> int | None:
+    """Return how many keys and records may be in arrays; ``None``: as many as there are, since the tables are in memory too.
+
+    ``schemas`` are those of keys and records.
+    """
     if not isinstance(backend, FileSnapshotBackend):
         return None
-    fields = len(atomic_fields(spec.schema if spec.lists else spec.contents_schema))
+    fields = max(len(atomic_fields(schema)) for schema in schemas)
     return backend.cached_entries(_BYTES_PER_ENTRY + _BYTES_PER_FIELD * fields)
+
+
+def is_full(most: int | None, size: int, keys: int) -> bool:
+    """Return True if arrays have to be emptied: they have more than ``most`` keys and records."""
+    return most is not None and size > most and keys > _FEW_KEYS
 
 
 class StoredPanes(ColumnPanes):
@@ -64,21 +72,21 @@ class StoredPanes(ColumnPanes):
         """Go on with what is in the tables."""
         self.windows.open()
         self.table = PaneEntries(self.stored)
-        self._most = entries_in_memory(self)
+        self._most = entries_in_memory(self.driver.store.backend, self.schemas)
         self.driver.context.before_snapshot.append(self.store)
 
     # ---- blocks
 
-    def _file(self, block: Columns) -> None:
+    def _file(self, block: Columns, side: int) -> None:
         """Add records to panes, whose entries are brought in if only the tables have them."""
-        if self._most is not None and self.size() > self._most and sum(map(len, self.panes.values())) > _FEW_KEYS:
+        if is_full(self._most, self.size(), sum(map(len, self.panes.values()))):
             self._forget()
         if self._in_rows:
             self._dropped.update(self.stored.due_times)
             self._in_rows = False
         if self._dropped and block.length:
-            self._bring(block)
-        super()._file(block)
+            self._bring(block, side)
+        super()._file(block, side)
 
     def _empty(self) -> Any:
         pane = super()._empty()
@@ -89,9 +97,9 @@ class StoredPanes(ColumnPanes):
         """Return the number of keys and records in the arrays."""
         return sum(pane.size for pane in self.panes.values())
 
-    def _bring(self, block: Columns) -> None:
+    def _bring(self, block: Columns, side: int) -> None:
         """Take over the contents of the block's keys, where these are not in arrays yet; raise ``FallBackToRows``."""
-        key = coded(key_of(self.spec.traced_key.result, block), block.length)
+        key = coded(self.key(block, side), block.length)
         for start, mask in self.assign(block):
             window = self.windows.window_at(start)
             if window.max_timestamp() not in self._dropped:
@@ -163,19 +171,13 @@ class StoredPanes(ColumnPanes):
             stored = remove((key, window), None)
             if stored is not None and (newer is None or key not in newer.slots):
                 contents[key] = stored
-        results = None
         if self._results is not None and contents:
             pane = self._empty()
-            try:
+            with suppress(FallBackToRows):
                 pane.load(contents)
-            except FallBackToRows:
-                pass
-            else:
-                results = self._results(pane.columns(), pane.keys, window.start, window.end)
-        if results is not None:
-            self.emit(results)
-            return
-        many = self.spec.contents.many
+                if self.emit_pane(pane, window):
+                    return
+        many = self.driver.spec.contents.many
         emitter.fire_pane(
             window, {key: list(each) for key, each in contents.items()} if many else contents, shared=True
         )
@@ -204,7 +206,7 @@ class StoredEntries(KeyedWindowArrays):
     def open(self) -> None:
         """Have changes put into the tables before a snapshot."""
         self.table = self.entries(self.stored)
-        self._most = entries_in_memory(self)
+        self._most = entries_in_memory(self.driver.store.backend, self.schemas)
         self.driver.context.before_snapshot.append(self.keep)
 
     def size(self) -> int:
@@ -217,7 +219,7 @@ class StoredEntries(KeyedWindowArrays):
 
     def _check_size(self) -> None:
         """Empty the arrays if they have too much."""
-        if self._most is not None and self.size() > self._most and len(self.slots) > _FEW_KEYS:
+        if is_full(self._most, self.size(), len(self.slots)):
             self.store()
 
     def forget(self, slots: Array) -> None:
