@@ -37,7 +37,8 @@ def small(monkeypatch):
     monkeypatch.setattr(join_rows, "_DEEP", 3)
     monkeypatch.setattr(join_rows, "_AT_ONCE", 7)
     monkeypatch.setattr(joins, "_PAIRS", 11)
-    monkeypatch.setattr(joins, "FROM_FILES", 7)
+    monkeypatch.setattr(join_rows, "_FEW_KEYS", 0)
+    monkeypatch.setattr(join_rows, "rows_in_memory", lambda backend, columns: 9)
 
 
 def condition_of(name):

@@ -146,7 +146,8 @@ def rows_of_interval(kind, steps, bounds, condition, rowtime):
 @pytest.mark.parametrize("rowtime", [True, False])
 def test_blocks_meet_within_their_interval_as_rows_one_by_one(monkeypatch, logic, kind, bounds, condition, rowtime):
     monkeypatch.setattr(joins, "_PAIRS", 7)
-    monkeypatch.setattr(time_joins, "FROM_FILES", 7)
+    monkeypatch.setattr(join_rows, "_FEW_KEYS", 0)
+    monkeypatch.setattr(join_rows, "rows_in_memory", lambda backend, columns: 9)
     monkeypatch.setattr(join_rows, "_FEW_GONE", 5)
     steps = steps_of(random.Random(f"{kind}{bounds}{condition}{rowtime}"))
     more = {}

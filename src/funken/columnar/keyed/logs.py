@@ -92,10 +92,96 @@ class RecordLog:
         return Columns(self._schema, [self.leaf(number, places) for number in range(len(self._kinds))], len(places))
 
 
-# ---- Lists by slot, that grow: their items are columns in a log, in the order in which they came.
-#
-# Items that are added together to a list stand together; such a *run* knows the one before it in its list. So
-# adding a block costs a concatenation, and a list is found by going back from its last run. Parts of the log are
+# ---- Places by slot: those that are added together to a slot stand together; such a *run* knows the one before it of its
+# slot. So adding a block costs a concatenation, and all of a slot are found by going back from its last run.
+
+
+class FoundPlaces(NamedTuple):
+    """Places by the number of their slot, and the runs that have them: of each its number, and whose it is."""
+
+    owners: Array
+    places: Array
+    runs: Array
+    owners_of_runs: Array
+
+
+class SlotRuns:
+    """Runs of places by slot.
+
+    >>> runs = SlotRuns()
+    >>> runs.add(np.array([0, 2]), np.array([10, 20]), np.array([2, 1])), runs.add(np.array([0]), np.array([30]), np.array([1]))
+    (slice(0, 2, None), slice(2, 3, None))
+    >>> found = runs.find(np.array([2, -1, 0]))
+    >>> found.owners.tolist(), found.places.tolist(), found.runs.tolist()
+    ([0, 2, 2, 2], [20, 10, 11, 30], [1, 0, 2])
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        #: of each run: its first place, how many it has, the run before it (-1: none)
+        self._starts, self._counts, self._before = (np.empty(0, np.int64) for _ in range(3))
+        #: of each slot, its last run (-1: none)
+        self._last: Array = np.empty(0, np.int64)
+
+    def reserve(self, slots: int) -> None:
+        """Make room for so many slots."""
+        known = len(self._last)
+        if slots > known:
+            self._last = grown(self._last, max(_FEWEST, 2 * slots))
+            self._last[known:] = -1
+
+    def add(self, slots: Array, starts: Array, counts: Array) -> slice:
+        """Add a run to slots, each of which comes once; return the numbers of the runs."""
+        begin, self._count = self._count, self._count + len(slots)
+        new = slice(begin, self._count)
+        if not len(slots):
+            return new
+        self.reserve(int(slots.max()) + 1)
+        if self._count > len(self._starts):
+            room = max(_FEWEST, 2 * self._count)
+            self._starts, self._counts, self._before = (
+                grown(each, room) for each in (self._starts, self._counts, self._before)
+            )
+        self._starts[new], self._counts[new], self._before[new] = starts, counts, self._last.take(slots)
+        self._last[slots] = np.arange(begin, self._count)
+        return new
+
+    def empty(self, slots: Array) -> None:
+        """Forget the runs of slots."""
+        if len(slots):
+            self.reserve(int(slots.max()) + 1)
+            self._last[slots] = -1
+
+    def find(self, slots: Array, stop: Array | None = None) -> FoundPlaces:
+        """Return the places of slots (-1: it has none), in the order of slots, and of arrival; without runs up to a ``stop``."""
+        owners, runs = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        if len(slots):
+            self.reserve(int(slots.max()) + 1)
+        owner = np.flatnonzero(slots >= 0)
+        run = self._last.take(slots.take(owner))
+        while True:
+            there = run >= 0
+            if stop is not None:
+                there[there] = ~stop.take(run[there])
+            if not there.all():
+                owner, run = owner[there], run[there]
+            if not len(owner):
+                break
+            owners.append(owner)
+            runs.append(run)
+            run = self._before.take(run)
+        of, found = (np.concatenate(each[::-1]) for each in (owners, runs))
+        if len(runs) > 2:  # several runs of a slot, of which the last ones were found first
+            order = np.argsort(of, kind="stable")
+            of, found = of.take(order), found.take(order)
+        lengths = self._counts.take(found)
+        ends = np.cumsum(lengths)
+        total = int(ends[-1]) if len(ends) else 0
+        places = np.arange(total) + np.repeat(self._starts.take(found) - ends + lengths, lengths)
+        return FoundPlaces(np.repeat(of, lengths), places, found, of)
+
+
+# ---- Lists by slot, that grow: their items are columns in a log, in the order in which they came. Parts of the log are
 # joined when they are of about one size, and items of lists that were emptied leave it when they are half of it.
 
 
@@ -121,12 +207,10 @@ class ListLog:
         self._schema = schema
         self._parts: list[Columns] = []
         self._items = 0
-        self._runs = 0
-        #: of each run: its first item, how many it has, the run before it (-1: none), and whether it is stored elsewhere too
-        self._starts, self._counts, self._before = (np.empty(0, np.int64) for _ in range(3))
+        self._runs = SlotRuns()
+        #: of each run, whether it is stored elsewhere too
         self._stored: Array = np.empty(0, np.bool_)
-        #: of each slot, its last run (-1: none), and how many items it has
-        self._last: Array = np.empty(0, np.int64)
+        #: of each slot, how many items it has
         self._lengths: Array = np.empty(0, np.int64)
 
     def __len__(self) -> int:
@@ -137,19 +221,11 @@ class ListLog:
         """Add ``counts`` items to the lists at ``slots``, each of which comes once."""
         if not len(slots):
             return
-        self._reserve(int(slots.max()) + 1)
-        begin, self._runs = self._runs, self._runs + len(slots)
-        if self._runs > len(self._starts):
-            room = max(_FEWEST, 2 * self._runs)
-            self._starts, self._counts, self._before, self._stored = (
-                grown(each, room) for each in (self._starts, self._counts, self._before, self._stored)
-            )
-        new = slice(begin, self._runs)
-        self._starts[new] = self._items + np.cumsum(counts) - counts
-        self._counts[new] = counts
-        self._before[new] = self._last.take(slots)
+        new = self._runs.add(slots, self._items + np.cumsum(counts) - counts, counts)
+        if new.stop > len(self._stored):
+            self._stored = grown(self._stored, 2 * new.stop)
         self._stored[new] = stored
-        self._last[slots] = np.arange(begin, self._runs)
+        self._reserve(slots)
         self._lengths[slots] += counts
         self._items += items.length
         self._parts.append(items.stamped(None))
@@ -158,59 +234,30 @@ class ListLog:
 
     def empty(self, slots: Array) -> None:
         """Empty the lists at some slots."""
-        if not len(slots):
-            return
-        self._reserve(int(slots.max()) + 1)
-        self._last[slots] = -1
+        self._runs.empty(slots)
+        self._reserve(slots)
         self._lengths[slots] = 0
         if self._items > _FEW_ITEMS and 2 * int(self._lengths.sum()) < self._items:
             self._compact()
 
     def lengths(self, slots: Array) -> Array:
         """Return the number of items of the lists at some slots."""
-        if len(slots):
-            self._reserve(int(slots.max()) + 1)
+        self._reserve(slots)
         return self._lengths.take(slots)
 
     def lists(self, slots: Array, new: bool = False) -> tuple[Array, Columns]:
         """Return the numbers of items of the lists at some slots, and all items; only the ``new`` ones, not stored."""
-        counts, positions, _ = self._found(slots, new)
-        return counts, self._at(positions)
+        found = self._runs.find(slots, self._stored if new else None)
+        return np.bincount(found.owners, minlength=len(slots)), self._at(found.places)
 
     def mark_stored(self, slots: Array) -> None:
         """Remember that all items of the lists at some slots are stored elsewhere."""
-        self._stored[self._found(slots, True)[2]] = True
+        self._stored[self._runs.find(slots, self._stored).runs] = True
 
-    def _reserve(self, slots: int) -> None:
-        if slots > len(self._last):
-            room, known = max(_FEWEST, 2 * slots), len(self._last)
-            self._last, self._lengths = grown(self._last, room), grown(self._lengths, room)
-            self._last[known:] = -1
-
-    def _found(self, slots: Array, new: bool) -> tuple[Array, Array, Array]:
-        """Return the numbers of items of lists, the places of all items, and the runs that have them."""
-        if len(slots):
-            self._reserve(int(slots.max()) + 1)
-        owners, runs = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        owner, run = np.arange(len(slots)), self._last.take(slots)
-        while len(owner):
-            there = run >= 0
-            if new:
-                there &= ~self._stored.take(np.maximum(run, 0)) if len(self._stored) else there
-            owner, run = owner[there], run[there]
-            owners.append(owner)
-            runs.append(run)
-            run = self._before.take(run)
-        each, of = (np.concatenate(parts[::-1]) for parts in (owners, runs))
-        if len(runs) > 3:  # a list of several runs, of which the last ones were found first
-            order = np.argsort(each, kind="stable")
-            of, each = of.take(order), each.take(order)
-        lengths = self._counts.take(of)
-        counts = np.zeros(len(slots), np.int64)
-        np.add.at(counts, each, lengths)
-        ends = np.cumsum(lengths)
-        within: Array = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)
-        return counts, within + np.repeat(self._starts.take(of), lengths), of
+    def _reserve(self, slots: Array) -> None:
+        most = int(slots.max()) + 1 if len(slots) else 0
+        if most > len(self._lengths):
+            self._lengths = grown(self._lengths, max(_FEWEST, 2 * most))
 
     def _at(self, positions: Array) -> Columns:
         if len(self._parts) == 1:
@@ -235,13 +282,13 @@ class ListLog:
         """Leave out the items of no list; a run becomes one for each list, of stored items, and one of the others."""
         slots = np.flatnonzero(self._lengths > 0)
         counts, items = self.lists(slots)
-        new, _, _ = self._found(slots, True)
+        new = np.bincount(self._runs.find(slots, self._stored).owners, minlength=len(slots))
         old, lengths = counts - new, self._lengths
         begins = np.cumsum(counts) - counts
         position = np.arange(items.length) - np.repeat(begins, counts)
         is_old = position < np.repeat(old, counts)
         self.__init__(self._schema)  # type: ignore[misc]
-        self._last, self._lengths = np.full(len(lengths), -1, np.int64), np.zeros(len(lengths), np.int64)
+        self._lengths = np.zeros(len(lengths), np.int64)
         for which, of, stored in ((is_old, old, True), (~is_old, new, False)):
             some = np.flatnonzero(of)
             if len(some):

@@ -1,9 +1,9 @@
 """The rows of one side of a join in columns, found by key a block at a time.
 
-Rows stay in the order of arrival, in few batches. Those of a key in a block are a *run*, which knows the run of the key before
-it: to add a block costs a pass over it, and a key is found by going back from its last run. In snapshots rows are keyed state: of
-each key a dict of its rows by name, or of lists of them by time. State in files is just that, and what a block meets is made
-columns of.
+Rows stay in the order of arrival, in few batches; their places are found by key (``SlotRuns``), or by key and time
+(``KeyedTimes``). In snapshots rows are keyed state: of each key a dict of its rows by name, or of lists of them by time. State in
+files is just that: then the columns are a cache of it. A key that a block has is looked up there once. Changes are stored
+before a snapshot, and when there are too many rows: then the columns are emptied.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from funken.columnar.keyed.groups import Groups, each_once, running_sum
-from funken.columnar.keyed.logs import grown
+from funken.columnar.keyed.groups import Groups, running_sum
+from funken.columnar.keyed.logs import KeyedTimes, SlotRuns, grown
 from funken.ids import MIN_TIMESTAMP
+from funken.operators.base import OperatorContext, Output
+from funken.state.backend import FileSnapshotBackend
 from funken.state.delta_tables import StateRow, TableSnapshot
+from funken.state.descriptors import StateKind
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import hashable
 from funken.table.runtime.kept_rows import RowBatches
 from funken.table.runtime.keyed_blocks import KeyedRows, KeyNumbers
+from funken.table.runtime.operator import KeyedTableOperator
 
 Array = Any
 Tuple = tuple[Any, ...]
@@ -43,6 +47,11 @@ _DEEP = 32
 """The runs of a key become one if a search went back through more."""
 _AT_ONCE = 1024
 _NEVER = 1 << 62
+_BYTES_PER_ROW, _BYTES_PER_COLUMN = 160, 24
+"""The memory of a row of a key in columns, and of each of its values."""
+_FEW_KEYS = 64
+"""So many keys may be in columns, however many rows they have: to read and store all of them for each block would take long."""
+_MOST_CLEANED = 1024
 
 
 class RowNames:
@@ -75,18 +84,28 @@ class JoinRows:
     the number was written; 0: for ever.
     """
 
+    _now = 0
+
     def __init__(
         self, schema: BlockSchema, keys: Sequence[int], unique: Sequence[int] | None, counts: bool, ttl: int = 0,
         numbered: bool = True,
     ) -> None:  # fmt: skip
         self._schema, self._columns, self._counts, self._numbered = schema, keys, counts, numbered
         self._lifetime, self._timed, self._renews = ttl, ttl > 0, ttl > 0
-        self._now = self._next_pass = 0
+        self._next_pass = 0
         self._name = RowNames(schema, unique)
-        self._keys = KeyNumbers(len(keys))
-        #: of each slot: its last run (-1: none), whether it has changed since the last snapshot, and whether it is in one
-        self._last: Array = np.empty(0, np.int64)
+        self._empty()
+        #: what the columns are a cache of, and how many rows and keys they may have
+        self._state: Any = None
+        self._most: int | None = None
+
+    def _empty(self) -> None:
+        """Forget rows and keys."""
+        self._keys = KeyNumbers(len(self._columns))
+        #: of each slot: whether it has changed since the last snapshot, and whether it is in one
         self._changed, self._saved = (np.zeros(0, np.bool_) for _ in range(2))
+        #: keys with lower numbers were looked up in the state
+        self._looked = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -96,20 +115,105 @@ class JoinRows:
         #: of each row: its slot, whether it is gone, how many partners it has, when it was written
         self._of_row, self._partners, self._times = (np.empty(0, np.int64) for _ in range(3))
         self._dead: Array = np.zeros(0, np.bool_)
-        #: the rows of the runs; of each run, where its rows begin there, how many there are, and the run before it
-        self._items, self._begins, self._lengths, self._before = (np.empty(0, np.int64) for _ in range(4))
-        self._used = self._runs = 0
+        self._begin_index()
         #: where rows are, by slot and name; ``None`` as long as nobody has asked
         self._named: dict[Any, Any] | None = None
 
     def __len__(self) -> int:
         return self._count - self._dead_count
 
+    # ---- the index: the rows of a key are in runs
+
+    def _begin_index(self) -> None:
+        self._runs = SlotRuns()
+        #: the rows of the runs
+        self._items: Array = np.empty(0, np.int64)
+        self._used = 0
+
+    def _index(self, groups: Groups, slots: Array, first: int) -> None:
+        """Add rows from a place on, in groups by slot."""
+        self._extend(slots, groups.begins, groups.counts, groups.order + first)
+
+    def _extend(self, slots: Array, begins: Array, lengths: Array, items: Array) -> None:
+        """Add a run to each slot."""
+        begin, self._used = self._used, self._used + len(items)
+        if self._used > len(self._items):
+            self._items = grown(self._items, max(_FEWEST, 2 * self._used))
+        self._items[begin : self._used] = items
+        self._runs.add(slots, begins + begin, lengths)
+
+    def find(self, rows: KeyedRows) -> tuple[Array, Array]:
+        """Return how many rows each key has, and the places of all of them, of each key in the order of arrival."""
+        slots = self._known_slots(rows)
+        found = self._runs.find(slots)
+        places, owners = self._items.take(found.places), found.owners
+        if self._dead_count or self._timed:
+            alive = ~self._dead.take(places)
+            if self._timed:
+                alive &= self._lives(places)
+            places, owners = places[alive], owners[alive]
+        counts = np.bincount(owners, minlength=len(slots))
+        if len(found.runs) > _DEEP:
+            which = np.flatnonzero(np.bincount(found.owners_of_runs, minlength=len(slots)) > _DEEP)
+            if len(which):
+                self._straighten(slots, which, counts, places)
+        return counts, places
+
+    def _straighten(self, slots: Array, which: Array, counts: Array, places: Array) -> None:
+        """Make one run of all that some keys have."""
+        ends = np.cumsum(counts)
+        items = np.concatenate([places[ends[each] - counts[each] : ends[each]] for each in which.tolist()])
+        some = counts.take(which)
+        self._runs.empty(slots.take(which))
+        self._extend(slots.take(which), np.cumsum(some) - some, some, items)
+
+    # ---- in front of state in files
+
+    def put_before(self, backend: Any, state: Any) -> None:
+        """Be a cache of a map state."""
+        self._state, self._most = state, rows_in_memory(backend, len(self._schema))
+
+    def make_room(self) -> None:
+        """Empty the columns if they have too much."""
+        if self._most is not None and self._count + len(self._keys) > self._most and len(self._keys) > _FEW_KEYS:
+            self.store()
+            self._empty()
+
+    def store(self) -> None:
+        """Put what has changed into the state."""
+        table = self._state.table
+        snapshot = self.begin_snapshot(False, lambda row: None)
+        for key, _, entries in snapshot.rows:
+            stored = table.get(key)
+            stored = {} if stored is None else stored
+            for name in [name for name, _ in stored.items() if name not in entries]:
+                del stored[name]
+            for name, entry in entries.items():
+                if stored.get(name) != entry:
+                    stored[name] = entry
+                    self._stored(key, name)
+            table[key] = stored
+        for key, _ in snapshot.gone:
+            table.pop(key, None)
+
+    def _stored(self, key: Tuple, name: Any) -> None:
+        """An entry of a key was put into the state."""
+
+    def knows(self, key: Tuple) -> bool:
+        """Return True if the rows of a key are in columns."""
+        return self._keys.number(key) >= 0
+
+    def _known_slots(self, rows: KeyedRows) -> Array:
+        """Return the slots of keys, -1 for those that have no rows."""
+        return self._keys.find(rows) if self._state is None else self._slots_of(rows)
+
     # ---- rows that come and go
 
     def expire(self, now: int) -> None:
         """Let it be ``now`` (ms): what has expired is not there any more, and goes at most twice per lifetime."""
         self._now = now
+        if self._renews and self._state is not None:
+            self._state.life.clean(now, _MOST_CLEANED)
         if self._timed and now >= self._next_pass:
             self._next_pass = now + max(self._lifetime // 2, 1)
             expired = self._expired()
@@ -125,7 +229,8 @@ class JoinRows:
 
     def held(self, rows: KeyedRows, batch: pa.RecordBatch) -> tuple[list[Any], dict[Any, Tuple | None]]:
         """Return names of rows that have a unique key, and the rows that there are under these names."""
-        named, slots = self._names(), self._keys.find(rows).tolist()
+        slots = self._known_slots(rows).tolist()
+        named = self._names()
         names = names_of(rows, batch, self._schema, self._name)
         places = {name: named.get((slots[name[0]], name[1]), -1) for name in names}
         there = {
@@ -149,12 +254,13 @@ class JoinRows:
             self._partners[places] = 0 if partners is None else partners
         if self._timed:
             self._times[places] = self._now if times is None else times
-        self._extend(slots, groups.begins, groups.counts, groups.order + first)
+        self._index(groups, slots, first)
         self._changed[slots] = True
         self._batches.add(batch)
 
     def change(self, rows: KeyedRows, batch: pa.RecordBatch, adds: Array | None, partners: Array | None) -> list[int]:
         """Add rows, and remove those that are taken back; return which of these are not there."""
+        self._known_slots(rows)
         if adds is None and self._named is None and self._name.unique is None and not self._renews:
             self.add(rows, batch, partners)
             return []
@@ -228,12 +334,16 @@ class JoinRows:
     def _slots_of(self, rows: KeyedRows) -> Array:
         """Return the slots of keys; new keys get new ones."""
         found = self._keys.numbers(rows)
-        if len(self._keys) > len(self._last):
-            size, room = len(self._last), max(_FEWEST, 2 * len(self._keys))
-            self._last, self._changed, self._saved = (
-                grown(each, room) for each in (self._last, self._changed, self._saved)
-            )
-            self._last[size:] = -1
+        begin, self._looked = self._looked, len(self._keys)
+        if self._looked > len(self._changed):
+            room = max(_FEWEST, 2 * self._looked)
+            self._changed, self._saved = grown(self._changed, room), grown(self._saved, room)
+        if self._state is not None and begin < self._looked:
+            new, get = [self._keys[number] for number in range(begin, self._looked)], self._state.table.get
+            first = self._count
+            self.load((key, None, dict(entries.items())) for key in new if (entries := get(key)) is not None)
+            if self._named is not None:
+                self._enter_names(np.arange(first, self._count))
         return found
 
     def _reserve(self) -> None:
@@ -245,38 +355,24 @@ class JoinRows:
             if self._timed:
                 self._times = grown(self._times, room)
 
-    def _extend(self, slots: Array, begins: Array, lengths: Array, items: Array) -> None:
-        """Add a run to each slot."""
-        used, runs = self._used + len(items), self._runs + len(slots)
-        if used > len(self._items):
-            self._items = grown(self._items, max(_FEWEST, 2 * used))
-        if runs > len(self._begins):
-            self._begins, self._lengths, self._before = (
-                grown(each, max(_FEWEST, 2 * runs)) for each in (self._begins, self._lengths, self._before)
-            )
-        new = slice(self._runs, runs)
-        self._items[self._used : used] = items
-        self._begins[new] = begins + self._used
-        self._lengths[new] = lengths
-        self._before[new] = self._last.take(slots)
-        self._last[slots] = np.arange(self._runs, runs)
-        self._used, self._runs = used, runs
-
     def _names(self) -> dict[Any, Any]:
         if self._named is None:
             self._named = {}
-            alive = np.flatnonzero(~self._dead[: self._count])
-            rows = self._schema.tuples(self._batches.batch(alive))
-            for place, slot, row in zip(alive.tolist(), self._of_row.take(alive).tolist(), rows, strict=True):
-                known = slot, self._name(row)
-                before = self._named.get(known)
-                if before is None:
-                    self._named[known] = place
-                elif type(before) is list:
-                    before.append(place)
-                else:
-                    self._named[known] = [before, place]
+            self._enter_names(np.flatnonzero(~self._dead[: self._count]))
         return self._named
+
+    def _enter_names(self, places: Array) -> None:
+        named: Any = self._named
+        rows = self._schema.tuples(self._batches.batch(places))
+        for place, slot, row in zip(places.tolist(), self._of_row.take(places).tolist(), rows, strict=True):
+            known = slot, self._name(row)
+            before = named.get(known)
+            if before is None:
+                named[known] = place
+            elif type(before) is list:
+                before.append(place)
+            else:
+                named[known] = [before, place]
 
     def _remove(self, places: Array) -> None:
         if not len(places):
@@ -298,9 +394,8 @@ class JoinRows:
         wanted = marks[0] & marks[1]
         wanted[of_row] = True
         left = np.flatnonzero(wanted)
-        self._keys = self._keys.some(left)
+        self._keys, self._looked = self._keys.some(left), len(left)
         self._changed, self._saved = (each.take(left) for each in marks)
-        self._last = np.full(len(left), -1, np.int64)
         numbers = np.zeros(count, np.int64)
         numbers[left] = np.arange(len(left))
         self._clear()
@@ -313,57 +408,10 @@ class JoinRows:
             self._times[: len(alive)] = written
         if len(alive):
             groups = Groups(self._of_row[: len(alive)], len(left))
-            self._extend(groups.slots, groups.begins, groups.counts, groups.order)
+            self._index(groups, groups.slots, 0)
             self._batches.add(batch)
         if named:
             self._names()
-
-    # ---- looking up
-
-    def find(self, rows: KeyedRows) -> tuple[Array, Array]:
-        """Return how many rows each key has, and the places of all of them, of each key in the order of arrival."""
-        slots = self._keys.find(rows)
-        nothing = np.empty(0, np.int64)
-        owners, runs = [nothing], [nothing]
-        owner = np.flatnonzero(slots >= 0)
-        run = self._last.take(slots.take(owner))
-        while True:
-            there = run >= 0
-            if not there.all():
-                owner, run = owner[there], run[there]
-            if not len(owner):
-                break
-            owners.append(owner)
-            runs.append(run)
-            run = self._before.take(run)
-        of, found = (np.concatenate(each[::-1]) for each in (owners, runs))
-        if len(runs) > 2:
-            order = np.argsort(of, kind="stable")
-            of, found = of.take(order), found.take(order)
-        lengths = self._lengths.take(found)
-        ends = np.cumsum(lengths)
-        total = int(ends[-1]) if len(ends) else 0
-        places = self._items.take(np.arange(total) + np.repeat(self._begins.take(found) - ends + lengths, lengths))
-        of_places = np.repeat(of, lengths)
-        if self._dead_count or self._timed:
-            alive = ~self._dead.take(places)
-            if self._timed:
-                alive &= self._lives(places)
-            places, of_places = places[alive], of_places[alive]
-        counts = np.bincount(of_places, minlength=len(slots))
-        if len(runs) > _DEEP:
-            self._straighten(slots, np.flatnonzero(np.bincount(of, minlength=len(slots)) > _DEEP), counts, places)
-        return counts, places
-
-    def _straighten(self, slots: Array, which: Array, counts: Array, places: Array) -> None:
-        """Make one run of all that some keys have."""
-        if not len(which):
-            return
-        ends = np.cumsum(counts)
-        items = np.concatenate([places[ends[each] - counts[each] : ends[each]] for each in which.tolist()])
-        some = counts.take(which)
-        self._last[slots.take(which)] = -1
-        self._extend(slots.take(which), np.cumsum(some) - some, some, items)
 
     def columns(self, places: Array, read: Iterable[int] | None = None) -> list[pa.Array]:
         """Return columns of the rows at some places; those that are not read are NULL."""
@@ -445,27 +493,35 @@ class JoinRows:
 class TimedRows(JoinRows):
     """The rows of one side of an interval join: each is there until ``keep`` ms after its time, and knows if it had a partner.
 
-    In snapshots they are, of each key, lists by time.
+    In snapshots they are, of each key, lists by time. ``expect`` is called with key and time of rows that are stored in files.
     """
 
-    def __init__(self, schema: BlockSchema, keys: Sequence[int], keep: int) -> None:
+    def __init__(
+        self, schema: BlockSchema, keys: Sequence[int], keep: int, expect: Callable[[Tuple, int], None] | None = None
+    ) -> None:  # fmt: skip
+        self._keep, self._now, self._expect = keep, MIN_TIMESTAMP, expect
         super().__init__(schema, keys, None, True)
-        self._lifetime, self._timed, self._now = keep, True, MIN_TIMESTAMP
+        self._lifetime, self._timed = keep, True
+
+    def _clear(self) -> None:
+        super()._clear()
         #: no row has an earlier time
         self.first = _NEVER
 
-    def add(
-        self, rows: KeyedRows, batch: pa.RecordBatch, partners: Array | None = None, times: Array | None = None
-    ) -> None:
-        """Add rows with times."""
-        assert times is not None
-        super().add(rows, batch, partners, times)
+    def _begin_index(self) -> None:
+        self._by_time = KeyedTimes(self._keep)
+        self._by_time.settle(self._now, _NEVER)
+
+    def _index(self, groups: Groups, slots: Array, first: int) -> None:
+        times = self._times[first : self._count]
+        self._by_time.add(self._of_row[first : self._count], times, first)
         self.first = min(self.first, int(times.min()))
 
-    def within(self, places: Array, low: Array, high: Array) -> Array:
-        """Return which rows have times from ``low`` to ``high``."""
-        times = self._times.take(places)
-        return (low <= times) & (times <= high)
+    def near(self, rows: KeyedRows, low: Array, high: Array, most: int) -> Iterator[tuple[Array, Array]]:
+        """Yield which rows of a block meet which of these: those of its key with times from ``low`` to ``high``."""
+        slots = self._known_slots(rows).take(rows.groups.of_records())
+        for found in self._by_time.find(slots, low, high, most):
+            yield found.probed, found.places
 
     def had_partners(self, places: Array) -> None:
         """Remember that rows had a partner."""
@@ -473,9 +529,15 @@ class TimedRows(JoinRows):
         self._partners[some] = 1
         self._changed[self._of_row.take(some)] = True
 
+    def expire(self, now: int) -> None:
+        """Let it be ``now`` (ms)."""
+        self._by_time.settle(now, _NEVER)
+        super().expire(now)
+
     def let_go(self, now: int) -> pa.RecordBatch:
         """Let it be ``now`` (ms), and remove what has expired; return the rows of these that had no partner, in order of time."""
         self._now = now
+        self._by_time.settle(now, _NEVER)
         expired = self._expired() if self.first + self._lifetime <= now else np.empty(0, np.int64)
         alone = expired[self._partners.take(expired) == 0]
         alone = alone.take(np.argsort(self._times.take(alone), kind="stable"))
@@ -486,6 +548,10 @@ class TimedRows(JoinRows):
             self.first = int(left.min()) if len(left) else _NEVER
         return batch
 
+    def _stored(self, key: Tuple, name: Any) -> None:
+        if self._expect is not None:
+            self._expect(key, name)
+
     def _enter(self, entries: dict[Any, Any], row: Tuple, partners: int, written: int) -> None:
         entries.setdefault(written, []).append([row, partners > 0])
 
@@ -494,118 +560,41 @@ class TimedRows(JoinRows):
             yield from ((row, 1, had, at) for row, had in rows)
 
 
-class StoredJoinRows:
-    """Rows in map state, of any backend: what a block meets is read for it, and what changes is written one by one."""
-
-    def __init__(
-        self, schema: BlockSchema, keys: Sequence[int], unique: Sequence[int] | None, counts: bool, store: Any, state: Any,
-        numbered: bool = True,
-    ) -> None:  # fmt: skip
-        self._schema, self._columns, self._counts, self._numbered = schema, keys, counts, numbered
-        self._name = RowNames(schema, unique)
-        self._store, self._state = store, state
-        self._found = self._nothing()
-        self._entries: list[tuple[Tuple, Any, Entry]] = []
-
-    def _nothing(self) -> JoinRows:
-        return JoinRows(self._schema, self._columns, self._name.unique, self._counts, numbered=self._numbered)
-
-    def expire(self, now: int) -> None:
-        """The state sees to it."""
-
-    def held(self, rows: KeyedRows, batch: pa.RecordBatch) -> tuple[list[Any], dict[Any, Tuple | None]]:
-        """Return names of rows that have a unique key, and the rows that there are under these names."""
-        names, found = names_of(rows, batch, self._schema, self._name), dict[Any, Tuple | None]()
-        for name in dict.fromkeys(names):
-            self._store.current_key = rows.keys[name[0]]
-            entry = self._state.get(name[1])
-            if entry is not None:
-                found[name] = entry[ROW]
-        return names, found
-
-    def find(self, rows: KeyedRows) -> tuple[Array, Array]:
-        """Return how many rows each key has, and the places of all of them."""
-        self._found, self._entries = self._nothing(), []
-        for key in rows.keys:
-            self._store.current_key = key
-            self._entries += [(key, name, stored) for name, stored in self._state.items()]
-        self._found.load((None, None, {name: stored}) for _, name, stored in self._entries)
-        return self._found.find(rows)
-
-    def columns(self, places: Array, read: Iterable[int] | None = None) -> list[pa.Array]:
-        """Return columns of the rows at some places; those that are not read are NULL."""
-        return self._found.columns(places, read)
-
-    def count_partners(self, places: Array, changes: Array) -> Array:
-        """Change the numbers of partners of rows, which may be given several times; return each number before its change."""
-        before = self._found.count_partners(places, changes)
-        for name, entry, first in self._stored_at(places, [entry[COUNT] for _, _, entry in self._entries]):
-            self._state.put(name, [entry[ROW], entry[COUNT], int(self._found._partners[first])])
-        return before
-
-    def _stored_at(self, places: Array, sizes: list[int]) -> Iterator[tuple[Any, Any, int]]:
-        """Yield what is stored of rows at some places: its name, it, the place of its first row. Its key is the current one."""
-        counts = np.array(sizes, np.int64)
-        of_place, firsts = np.repeat(np.arange(len(counts)), counts), np.cumsum(counts) - counts
-        for at in each_once(of_place.take(places)).tolist():
-            self._store.current_key, name, stored = self._entries[at]
-            yield name, stored, int(firsts[at])
-
-    def change(self, rows: KeyedRows, batch: pa.RecordBatch, adds: Array | None, partners: Array | None) -> list[int]:
-        """Add rows, and remove those that are taken back; return which of these are not there."""
-        unknown, state, unique = list[int](), self._state, self._name.unique is not None
-        signs: Iterable[bool] = repeat(True, batch.num_rows) if adds is None else adds.tolist()
-        numbers: Iterable[int] = repeat(0, batch.num_rows) if partners is None else partners.tolist()
-        names = names_of(rows, batch, self._schema, self._name)
-        changes = zip(names, self._schema.tuples(batch), signs, numbers, strict=True)
-        for place, ((group, name), row, comes, number) in enumerate(changes):
-            self._store.current_key = rows.keys[group]
-            before = state.get(name)
-            if comes:
-                entry = [row, 1 if before is None or unique else before[COUNT] + 1]
-                state.put(name, [*entry, number] if self._numbered else entry)
-            elif before is None:
-                unknown.append(place)
-            elif before[COUNT] > 1:
-                state.put(name, [before[ROW], before[COUNT] - 1, *before[PARTNERS:]])
-            else:
-                state.remove(name)
-        return unknown
+def rows_in_memory(backend: Any, columns: int) -> int | None:
+    """Return how many rows and keys may be in columns; ``None``: as many as there are, since state is in memory, too."""
+    if not isinstance(backend, FileSnapshotBackend):
+        return None
+    return backend.cached_entries(_BYTES_PER_ROW + _BYTES_PER_COLUMN * columns)
 
 
-class StoredTimedRows(StoredJoinRows):
-    """Lists of rows by time in map state; ``expect`` is called with the time of each row that comes, with its key current."""
+class KeepsSides(KeyedTableOperator):
+    """Base of the operators that keep the rows of their inputs in columns: of state in files, as many as memory has room for."""
 
-    def __init__(
-        self, schema: BlockSchema, keys: Sequence[int], keep: int, store: Any, state: Any, expect: Callable[[int], None]
-    ) -> None:
-        self._keep, self._expect = keep, expect
-        super().__init__(schema, keys, None, True, store, state)
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Begin without rows."""
+        super().setup(context, output)
+        self._sides: list[tuple[JoinRows, str, int]] = []
 
-    def _nothing(self) -> JoinRows:
-        return TimedRows(self._schema, self._columns, self._keep)
+    def keep_side(self, name: str, rows: Any, ttl: int = 0) -> Any:
+        """Declare the state of an input, in ``setup``; return its rows."""
+        rows.expire(self.now())
+        self._sides.append((rows, name, ttl))
+        if not self.in_files:
+            self.store.register(name, StateKind.MAP, rows, ttl or None)
+        return rows
 
-    def within(self, places: Array, low: Array, high: Array) -> Array:
-        """Return which rows have times from ``low`` to ``high``."""
-        return cast("TimedRows", self._found).within(places, low, high)
+    def let_expire(self) -> None:
+        """Let expired rows go, before a block is handled."""
+        now = self.context.next_time()
+        for rows, _, _ in self._sides:
+            rows.make_room()
+            rows.expire(now)
 
-    def had_partners(self, places: Array) -> None:
-        """Remember that rows had a partner."""
-        some = places[self._found._partners.take(places) == 0]
-        cast("TimedRows", self._found).had_partners(some)
-        for time, rows, first in self._stored_at(some, [len(rows) for _, _, rows in self._entries]):
-            had = self._found._partners[first : first + len(rows)] > 0
-            self._state.put(time, [[row, is_met] for (row, _), is_met in zip(rows, had.tolist(), strict=True)])
-
-    def add(self, rows: KeyedRows, batch: pa.RecordBatch, partners: Array, times: Array) -> None:
-        """Add rows with times."""
-        groups = rows.groups.of_records().tolist()
-        for group, row, had, time in zip(
-            groups, self._schema.tuples(batch), partners.tolist(), times.tolist(), strict=True
-        ):
-            self._store.current_key = rows.keys[group]
-            self._state.put(time, [*(self._state.get(time) or ()), [row, had > 0]])
-            self._expect(time)
+    def open_sides(self) -> None:
+        """Open the state of the inputs, in ``open``."""
+        for rows, name, ttl in self._sides if self.in_files else ():
+            rows.put_before(self.store.backend, self.map_state(name, ttl))
+            self.context.before_snapshot.append(rows.store)
 
 
 def names_of(rows: KeyedRows, batch: pa.RecordBatch, schema: BlockSchema, name: RowNames) -> list[tuple[int, Any]]:
