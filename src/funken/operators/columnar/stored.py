@@ -110,8 +110,10 @@ class StoredPanes(ColumnPanes):
             self._load(pane, window, (each for each in keys if each not in pane.slots))
 
     def _load(self, pane: Any, window: TimeWindow, keys: Iterator[Any]) -> None:
-        get = self.stored.table.get
-        pane.load({key: stored for key in keys if (stored := get((key, window))) is not None})
+        get, may_have = self.stored.table.get, self.stored.may_have
+        # Hot: to look for what is not in RocksDB takes 20 us, in the timers less than 1.
+        found = {key: get((key, window)) for key in keys if may_have(key, window)}
+        pane.load({key: stored for key, stored in found.items() if stored is not None})
 
     # ---- between arrays and tables
 
