@@ -24,12 +24,12 @@ from funken import (
 from funken.columnar.kernels.columns import columns_of
 from funken.expr.types import INT, Tuple
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.columnar import stored
 from funken.operators.columnar.windows import ListedCounts
 from funken.operators.stateful.joins import ColumnarIntervalJoinLogic, JoinPanes
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import Reduced, WindowSpec
 from funken.operators.window.triggered import TriggeredWindows
+from funken.state import backend as state_backend
 from funken.state.backend import HashMapBackend
 from funken.state.keygroups import key_group_of, key_groups_of
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
@@ -181,8 +181,8 @@ class Job:
         for subtask in range(parallelism):
             operator = self._specs[form[0]].build()
             operator.current_watermark = self._watermark
-            backend = self._opened(form[1], key_groups_of(subtask, 128, parallelism))
-            options = {"subtask": subtask, "parallelism": parallelism, "now": self._now, "backend": backend}
+            tables = self._opened(form[1], key_groups_of(subtask, 128, parallelism))
+            options = {"subtask": subtask, "parallelism": parallelism, "now": self._now, "backend": tables}
             harness = OperatorHarness(operator, keyed=True, snapshots=snapshots, **options)
             if form[0] == "columns, rocksdb":
                 assert (
@@ -244,11 +244,11 @@ class Job:
 
 @pytest.fixture(autouse=True)
 def few_keys_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "_FEW_KEYS", 0)
+    monkeypatch.setattr(state_backend, "_FEW_KEYS", 0)
 
 
 def test_long_lists_of_few_keys_stay_in_memory(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "_FEW_KEYS", 2)
+    monkeypatch.setattr(state_backend, "_FEW_KEYS", 2)
     job = Job(KINDS["lists"], opened, FORMS[0], most=5)
     arrays: Any = job.subtasks[0].operator.arrays
     for number in range(20):

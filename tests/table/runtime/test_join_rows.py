@@ -8,6 +8,7 @@ import pytest
 
 from funken.expr.ir import Call, InputRef
 from funken.expr.sql.types import BigIntType, BooleanType, DoubleType, TimestampType, VarCharType
+from funken.state import backend
 from funken.table.logical import JoinType
 from funken.table.runtime import join_rows, joins
 from funken.table.runtime.block import BlockSchema
@@ -37,8 +38,8 @@ def small(monkeypatch):
     monkeypatch.setattr(join_rows, "_DEEP", 3)
     monkeypatch.setattr(join_rows, "_AT_ONCE", 7)
     monkeypatch.setattr(joins, "_PAIRS", 11)
-    monkeypatch.setattr(join_rows, "_FEW_KEYS", 0)
-    monkeypatch.setattr(join_rows, "rows_in_memory", lambda backend, columns: 9)
+    monkeypatch.setattr(backend, "_FEW_KEYS", 0)
+    monkeypatch.setattr(join_rows, "entries_in_memory", lambda backend, fields: 9)
 
 
 def condition_of(name):

@@ -8,6 +8,7 @@ import pytest
 
 from funken.expr.ir import Call, InputRef, Literal
 from funken.expr.sql.types import BigIntType, BooleanType, TimestampType, VarCharType
+from funken.state import backend
 from funken.table.connectors.contract import LookupTable
 from funken.table.exec_nodes import LookupKey
 from funken.table.logical import JoinType
@@ -146,8 +147,8 @@ def rows_of_interval(kind, steps, bounds, condition, rowtime):
 @pytest.mark.parametrize("rowtime", [True, False])
 def test_blocks_meet_within_their_interval_as_rows_one_by_one(monkeypatch, logic, kind, bounds, condition, rowtime):
     monkeypatch.setattr(joins, "_PAIRS", 7)
-    monkeypatch.setattr(join_rows, "_FEW_KEYS", 0)
-    monkeypatch.setattr(join_rows, "rows_in_memory", lambda backend, columns: 9)
+    monkeypatch.setattr(backend, "_FEW_KEYS", 0)
+    monkeypatch.setattr(join_rows, "entries_in_memory", lambda backend, fields: 9)
     monkeypatch.setattr(join_rows, "_FEW_GONE", 5)
     steps = steps_of(random.Random(f"{kind}{bounds}{condition}{rowtime}"))
     more = {}

@@ -8,7 +8,7 @@ both paths are alike, and memory is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -18,38 +18,17 @@ import numpy as np
 from funken.columnar.kernels.columns import Array, Column, Columns
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.keys import coded, column_of_keys, key_codes
-from funken.expr.types import Type, atomic_fields
 from funken.operators.columnar.sessions import ArraySessions
 from funken.operators.columnar.windows import ColumnPanes, FoldedCounts, KeyedWindowArrays, ListedCounts
 from funken.operators.window.contents import Pane
 from funken.operators.window.driver import AlignedWindows, WindowDriver
 from funken.operators.window.entries import CountEntries, PaneEntries, SessionEntries
 from funken.operators.window.triggered import TriggeredWindows
-from funken.state.backend import FileSnapshotBackend
+from funken.state.backend import entries_in_memory, is_full
 from funken.windowing.windows import TimeWindow
 
-_BYTES_PER_ENTRY, _BYTES_PER_FIELD = 160, 8
-"""The memory of a key in arrays, and of each field of its contents."""
 _AT_ONCE = 16_384
 """So many entries that only the tables have are computed together."""
-_FEW_KEYS = 64
-"""The arrays have so many keys even if their lists are long: to store and read whole lists for each block would take long."""
-
-
-def entries_in_memory(backend: Any, schemas: Iterable[Type]) -> int | None:
-    """Return how many keys and records may be in arrays; ``None``: as many as there are, since the tables are in memory too.
-
-    ``schemas`` are those of keys and records.
-    """
-    if not isinstance(backend, FileSnapshotBackend):
-        return None
-    fields = max(len(atomic_fields(schema)) for schema in schemas)
-    return backend.cached_entries(_BYTES_PER_ENTRY + _BYTES_PER_FIELD * fields)
-
-
-def is_full(most: int | None, size: int, keys: int) -> bool:
-    """Return True if arrays have to be emptied: they have more than ``most`` keys and records."""
-    return most is not None and size > most and keys > _FEW_KEYS
 
 
 class StoredPanes(ColumnPanes):
@@ -72,7 +51,7 @@ class StoredPanes(ColumnPanes):
         """Go on with what is in the tables."""
         self.windows.open()
         self.table = PaneEntries(self.stored)
-        self._most = entries_in_memory(self.driver.store.backend, self.schemas)
+        self._most = entries_in_memory(self.driver.store.backend, self.fields)
         self.driver.context.before_snapshot.append(self.store)
 
     # ---- blocks
@@ -208,7 +187,7 @@ class StoredEntries(KeyedWindowArrays):
     def open(self) -> None:
         """Have changes put into the tables before a snapshot."""
         self.table = self.entries(self.stored)
-        self._most = entries_in_memory(self.driver.store.backend, self.schemas)
+        self._most = entries_in_memory(self.driver.store.backend, self.fields)
         self.driver.context.before_snapshot.append(self.keep)
 
     def size(self) -> int:

@@ -89,9 +89,9 @@ class WindowArrays:
         return None
 
     @property
-    def schemas(self) -> tuple[Type, ...]:
-        """The schemas of what is kept per key or record."""
-        return (self.spec.schema if self.spec.lists else self.spec.contents_schema,)
+    def fields(self) -> int:
+        """The number of fields that are kept per key or record."""
+        return len(atomic_fields(self.spec.schema if self.spec.lists else self.spec.contents_schema))
 
     def contributions(self, block: Columns) -> list[Contribution]:
         """Return what a block adds to the fields of the contents."""

@@ -31,12 +31,12 @@ from funken.operators.columnar.contents import ArrayPane, ListedRecords, ListPan
 from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarJoin
 from funken.operators.columnar.stateless import given_of
-from funken.operators.columnar.stored import StoredPanes, entries_in_memory, is_full
+from funken.operators.columnar.stored import StoredPanes
 from funken.operators.columnar.windows import ColumnPanes
 from funken.operators.join import CoGroup, IntervalJoinLogic, JoinPairs, TaggedUnion, WindowJoin, WindowJoinLogic
 from funken.operators.window.contents import Pane
 from funken.operators.window.driver import WindowDriver
-from funken.state.backend import may_hold
+from funken.state.backend import entries_in_memory, is_full, may_hold
 from funken.windowing.windows import TimeWindow
 
 _PAIRS = 1 << 14
@@ -152,7 +152,7 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
     def open(self) -> None:
         """Open the user's function."""
         super().open()
-        self._most = entries_in_memory(self._store.backend, self._vector.schemas)
+        self._most = entries_in_memory(self._store.backend, max(len(side.used) for side in self._arrays))
         self.context.before_snapshot.append(self._store_new)
 
     def process_block(self, block: Block) -> None:
@@ -389,9 +389,9 @@ class JoinPanes(ColumnPanes):
         return [ListedRecords(block.stamped(None), None, side)]
 
     @property
-    def schemas(self) -> tuple[Type, ...]:
-        """The schemas of the records."""
-        return self._joins.schemas
+    def fields(self) -> int:
+        """The number of fields of a record."""
+        return max(map(len, self._used))
 
     def _empty(self) -> Any:
         return JoinPane(self._joins.schemas)

@@ -20,7 +20,7 @@ from funken.columnar.keyed.groups import Groups, running_sum
 from funken.columnar.keyed.logs import KeyedTimes, SlotRuns, grown
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import OperatorContext, Output
-from funken.state.backend import FileSnapshotBackend
+from funken.state.backend import entries_in_memory, is_full
 from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.state.descriptors import StateKind
 from funken.table.runtime.block import BlockSchema
@@ -47,10 +47,6 @@ _DEEP = 32
 """The runs of a key become one if a search went back through more."""
 _AT_ONCE = 1024
 _NEVER = 1 << 62
-_BYTES_PER_ROW, _BYTES_PER_COLUMN = 160, 24
-"""The memory of a row of a key in columns, and of each of its values."""
-_FEW_KEYS = 64
-"""So many keys may be in columns, however many rows they have: to read and store all of them for each block would take long."""
 _MOST_CLEANED = 1024
 
 
@@ -171,11 +167,11 @@ class JoinRows:
 
     def put_before(self, backend: Any, state: Any) -> None:
         """Be a cache of a map state."""
-        self._state, self._most = state, rows_in_memory(backend, len(self._schema))
+        self._state, self._most = state, entries_in_memory(backend, len(self._schema))
 
     def make_room(self) -> None:
         """Empty the columns if they have too much."""
-        if self._most is not None and self._count + len(self._keys) > self._most and len(self._keys) > _FEW_KEYS:
+        if is_full(self._most, self._count + len(self._keys), len(self._keys)):
             self.store()
             self._empty()
 
@@ -558,13 +554,6 @@ class TimedRows(JoinRows):
     def _entered(self, entries: dict[Any, Any]) -> Iterator[tuple[Tuple, int, int, int]]:
         for at, rows in entries.items():
             yield from ((row, 1, had, at) for row, had in rows)
-
-
-def rows_in_memory(backend: Any, columns: int) -> int | None:
-    """Return how many rows and keys may be in columns; ``None``: as many as there are, since state is in memory, too."""
-    if not isinstance(backend, FileSnapshotBackend):
-        return None
-    return backend.cached_entries(_BYTES_PER_ROW + _BYTES_PER_COLUMN * columns)
 
 
 class KeepsSides(KeyedTableOperator):
