@@ -1,9 +1,7 @@
 """The rows of one side of a join in columns, found by key a block at a time.
 
 Rows stay in the order of arrival, in few batches; their places are found by key (``SlotRuns``), or by key and time
-(``KeyedTimes``). In snapshots rows are keyed state: of each key a dict of its rows by name, or of lists of them by time. State in
-files is just that: then the columns are a cache of it. A key that a block has is looked up there once. Changes are stored
-before a snapshot, and when there are too many rows: then the columns are emptied.
+(``KeyedTimes``). In snapshots rows are keyed state: of each key a dict of its rows by name, or of lists of them by time.
 """
 
 from __future__ import annotations
@@ -19,15 +17,13 @@ import pyarrow as pa
 from funken.columnar.keyed.groups import Groups, running_sum
 from funken.columnar.keyed.logs import KeyedTimes, SlotRuns, grown
 from funken.ids import MIN_TIMESTAMP
-from funken.operators.base import OperatorContext, Output
-from funken.state.backend import entries_in_memory, is_full
+from funken.state.backend import Table
 from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.state.descriptors import StateKind
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import hashable
-from funken.table.runtime.kept_rows import RowBatches
+from funken.table.runtime.kept_rows import KeepsColumns, RowBatches, TableInColumns
 from funken.table.runtime.keyed_blocks import KeyedRows, KeyNumbers
-from funken.table.runtime.operator import KeyedTableOperator
 
 Array = Any
 Tuple = tuple[Any, ...]
@@ -73,8 +69,8 @@ class RowNames:
         return name if self._plain else hashable(name)
 
 
-class JoinRows:
-    """An ``OperatorTable``. ``counts``: whether rows know with how many of the other side they are joined.
+class JoinRows(TableInColumns):
+    """The rows of a side. ``counts``: whether rows know with how many of the other side they are joined.
 
     ``numbered``: whether this number is stored. ``ttl``: how long (ms) a row lives after it, an equal one or
     the number was written; 0: for ever.
@@ -91,16 +87,12 @@ class JoinRows:
         self._next_pass = 0
         self._name = RowNames(schema, unique)
         self._empty()
-        #: what the columns are a cache of, and how many rows and keys they may have
-        self._state: Any = None
-        self._most: int | None = None
 
     def _empty(self) -> None:
         """Forget rows and keys."""
         self._keys = KeyNumbers(len(self._columns))
         #: of each slot: whether it has changed since the last snapshot, and whether it is in one
         self._changed, self._saved = (np.zeros(0, np.bool_) for _ in range(2))
-        #: keys with lower numbers were looked up in the state
         self._looked = 0
         self._clear()
 
@@ -165,32 +157,16 @@ class JoinRows:
 
     # ---- in front of state in files
 
-    def put_before(self, backend: Any, state: Any) -> None:
-        """Be a cache of a map state."""
-        self._state, self._most = state, entries_in_memory(backend, len(self._schema))
-
-    def make_room(self) -> None:
-        """Empty the columns if they have too much."""
-        if is_full(self._most, self._count + len(self._keys), len(self._keys)):
-            self.store()
-            self._empty()
-
-    def store(self) -> None:
-        """Put what has changed into the state."""
-        table = self._state.table
-        snapshot = self.begin_snapshot(False, lambda row: None)
-        for key, _, entries in snapshot.rows:
-            stored = table.get(key)
-            stored = {} if stored is None else stored
-            for name in [name for name, _ in stored.items() if name not in entries]:
-                del stored[name]
-            for name, entry in entries.items():
-                if stored.get(name) != entry:
-                    stored[name] = entry
-                    self._stored(key, name)
-            table[key] = stored
-        for key, _ in snapshot.gone:
-            table.pop(key, None)
+    def _write(self, table: Table, key: Tuple, entry: dict[Any, Any]) -> None:
+        stored = table.get(key)
+        stored = {} if stored is None else stored
+        for name in [name for name, _ in stored.items() if name not in entry]:
+            del stored[name]
+        for name, some in entry.items():
+            if stored.get(name) != some:
+                stored[name] = some
+                self._stored(key, name)
+        table[key] = stored
 
     def _stored(self, key: Tuple, name: Any) -> None:
         """An entry of a key was put into the state."""
@@ -330,16 +306,13 @@ class JoinRows:
     def _slots_of(self, rows: KeyedRows) -> Array:
         """Return the slots of keys; new keys get new ones."""
         found = self._keys.numbers(rows)
-        begin, self._looked = self._looked, len(self._keys)
-        if self._looked > len(self._changed):
-            room = max(_FEWEST, 2 * self._looked)
+        if len(self._keys) > len(self._changed):
+            room = max(_FEWEST, 2 * len(self._keys))
             self._changed, self._saved = grown(self._changed, room), grown(self._saved, room)
-        if self._state is not None and begin < self._looked:
-            new, get = [self._keys[number] for number in range(begin, self._looked)], self._state.table.get
-            first = self._count
-            self.load((key, None, dict(entries.items())) for key in new if (entries := get(key)) is not None)
-            if self._named is not None:
-                self._enter_names(np.arange(first, self._count))
+        first = self._count
+        self.bring()
+        if self._named is not None and first < self._count:
+            self._enter_names(np.arange(first, self._count))
         return found
 
     def _reserve(self) -> None:
@@ -556,34 +529,20 @@ class TimedRows(JoinRows):
             yield from ((row, 1, had, at) for row, had in rows)
 
 
-class KeepsSides(KeyedTableOperator):
-    """Base of the operators that keep the rows of their inputs in columns: of state in files, as many as memory has room for."""
+class KeepsSides(KeepsColumns):
+    """Base of the operators that keep the rows of their inputs."""
 
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        """Begin without rows."""
-        super().setup(context, output)
-        self._sides: list[tuple[JoinRows, str, int]] = []
-
-    def keep_side(self, name: str, rows: Any, ttl: int = 0) -> Any:
+    def keep_side(self, name: str, rows: Any, schema: BlockSchema, ttl: int = 0) -> Any:
         """Declare the state of an input, in ``setup``; return its rows."""
         rows.expire(self.now())
-        self._sides.append((rows, name, ttl))
-        if not self.in_files:
-            self.store.register(name, StateKind.MAP, rows, ttl or None)
-        return rows
+        return self.keep(name, rows, StateKind.MAP, len(schema), ttl)
 
     def let_expire(self) -> None:
         """Let expired rows go, before a block is handled."""
         now = self.context.next_time()
-        for rows, _, _ in self._sides:
+        for rows, *_ in self._declared:
             rows.make_room()
             rows.expire(now)
-
-    def open_sides(self) -> None:
-        """Open the state of the inputs, in ``open``."""
-        for rows, name, ttl in self._sides if self.in_files else ():
-            rows.put_before(self.store.backend, self.map_state(name, ttl))
-            self.context.before_snapshot.append(rows.store)
 
 
 def names_of(rows: KeyedRows, batch: pa.RecordBatch, schema: BlockSchema, name: RowNames) -> list[tuple[int, Any]]:

@@ -156,13 +156,13 @@ class RegularJoin(JoinBase):
         for index, (name, schema, ttl) in enumerate(zip(_NAMES, self.inputs, self._ttl, strict=True)):
             counts = self.is_outer(index) or (self._exists and index == 0)
             rows = JoinRows(schema, self._keys[index], self._unique[index], counts, ttl)
-            self._rows.append(self.keep_side(name, rows, ttl))
+            self._rows.append(self.keep_side(name, rows, schema, ttl))
 
     def open(self) -> None:
         """Open the state."""
         super().open()
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
-        self.open_sides()
+        self.open_kept()
 
     def side(self, block: TableBlock, index: int) -> None:
         """Join the rows of a block."""

@@ -64,11 +64,11 @@ class MultiJoin(KeepsSides):
         self._rows: list[JoinRows] = []
         for place, ttl in enumerate(self._ttls):
             rows = JoinRows(self._schemas[place], self._keys[place], self._unique[place], False, ttl, numbered=False)
-            self._rows.append(self.keep_side(f"input{place}", rows, ttl))
+            self._rows.append(self.keep_side(f"input{place}", rows, self._schemas[place], ttl))
 
     def open(self) -> None:
         """Open the state of each relation."""
-        self.open_sides()
+        self.open_kept()
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
         self._masks: list[tuple[Expressions, BlockSchema] | None] = []
         types: list[Any] = []

@@ -63,12 +63,12 @@ class TableIntervalJoin(JoinBase, TimedOperator):
         self._rows: list[TimedRows] = []
         for index, (name, schema) in enumerate(zip(_NAMES, self.inputs, strict=True)):
             rows = TimedRows(schema, self._keys[index], self._keep[index], partial(self._expect, index))
-            self._rows.append(self.keep_side(name, rows))
+            self._rows.append(self.keep_side(name, rows, schema))
 
     def open(self) -> None:
         """Open the state: lists of rows, each with whether it had a partner, by time."""
         super().open()
-        self.open_sides()
+        self.open_kept()
         for rows in self._rows:
             rows.expire(self.reached())
         if self.in_files:
