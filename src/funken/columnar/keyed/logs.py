@@ -97,12 +97,16 @@ class RecordLog:
 
 
 class FoundPlaces(NamedTuple):
-    """Places by the number of their slot, and the runs that have them: of each its number, and whose it is."""
+    """Places by the number of their slot, and the runs that have them: of each its number, and whose it is.
+
+    ``depth``: how many runs a slot has at most.
+    """
 
     owners: Array
     places: Array
     runs: Array
     owners_of_runs: Array
+    depth: int
 
 
 class SlotRuns:
@@ -178,7 +182,7 @@ class SlotRuns:
         ends = np.cumsum(lengths)
         total = int(ends[-1]) if len(ends) else 0
         places = np.arange(total) + np.repeat(self._starts.take(found) - ends + lengths, lengths)
-        return FoundPlaces(np.repeat(of, lengths), places, found, of)
+        return FoundPlaces(np.repeat(of, lengths), places, found, of, len(runs) - 1)
 
 
 # ---- Lists by slot, that grow: their items are columns in a log, in the order in which they came. Parts of the log are
@@ -412,22 +416,22 @@ class KeyedTimes:
 
     def find(self, numbers: Array, low: Array, high: Array, most: int) -> Iterator[FoundPairs]:
         """Return those of each key from ``low`` to ``high``, in the order of time, and of arrival; about ``most`` at a time."""
-        runs, parts = self._runs(), []
-        if not runs:
-            return
         if self._watermark is not None:
-            low = np.maximum(low, self._watermark - self._keep + (self._keep != 0))
-        # Hot: to look up in order takes less time.
-        order = np.argsort((numbers << _BITS) + np.clip(low - runs[0].base, 0, _SPAN), kind="stable")
-        codes, low, high = numbers.take(order) << _BITS, low.take(order), high.take(order)
-        for run in runs:
-            firsts, counts = np.empty((2, len(numbers)), np.int64)
+            low = np.maximum(low, self._watermark - self._keep + (self._keep > 0))
+        codes, order, parts = numbers << _BITS, None, []
+        for base, runs in self._epochs.items():
             # One that ends before it begins, finds nothing.
-            begins = np.searchsorted(run.codes, codes + np.clip(low - run.base, 0, _SPAN), "left")
-            ends = np.searchsorted(run.codes, codes + np.clip(high - run.base, -1, _SPAN - 1), "right")
-            firsts[order], counts[order] = begins, np.maximum(ends - begins, 0)
-            if counts.any():
-                parts.append((run, firsts, counts))
+            below, above = codes + np.clip(low - base, 0, _SPAN), codes + np.clip(high - base, -1, _SPAN - 1)
+            if order is None:  # hot: to look up in order takes less time
+                order = np.argsort(below, kind="stable")
+            below, above = below.take(order), above.take(order)
+            for run in runs:
+                firsts, counts = np.empty((2, len(numbers)), np.int64)
+                begins = np.searchsorted(run.codes, below, "left")
+                firsts[order] = begins
+                counts[order] = np.maximum(np.searchsorted(run.codes, above, "right") - begins, 0)
+                if counts.any():
+                    parts.append((run, firsts, counts))
         if parts:
             yield from self._pairs(parts, most)
 

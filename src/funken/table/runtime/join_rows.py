@@ -1,7 +1,7 @@
 """The rows of one side of a join in columns, found by key a block at a time.
 
-Rows stay in the order of arrival, in few batches; their places are found by key (``SlotRuns``), or by key and time
-(``KeyedTimes``). In snapshots rows are keyed state: of each key a dict of its rows by name, or of lists of them by time.
+Rows stay in the order of arrival, in few batches; their places are found by key (``SlotRuns``). In snapshots rows are keyed
+state: of each key a dict of its rows by name, or of lists of them by time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from funken.columnar.keyed.groups import Groups, running_sum
-from funken.columnar.keyed.logs import KeyedTimes, SlotRuns, grown
+from funken.columnar.keyed.groups import Groups, Partners, running_sum
+from funken.columnar.keyed.logs import SlotRuns, grown
 from funken.ids import MIN_TIMESTAMP
 from funken.state.backend import Table
 from funken.state.delta_tables import StateRow, TableSnapshot
@@ -76,15 +76,13 @@ class JoinRows(TableInColumns):
     the number was written; 0: for ever.
     """
 
-    _now = 0
-
     def __init__(
         self, schema: BlockSchema, keys: Sequence[int], unique: Sequence[int] | None, counts: bool, ttl: int = 0,
         numbered: bool = True,
     ) -> None:  # fmt: skip
         self._schema, self._columns, self._counts, self._numbered = schema, keys, counts, numbered
         self._lifetime, self._timed, self._renews = ttl, ttl > 0, ttl > 0
-        self._next_pass = 0
+        self._now = self._next_pass = 0
         self._name = RowNames(schema, unique)
         self._empty()
 
@@ -103,7 +101,10 @@ class JoinRows(TableInColumns):
         #: of each row: its slot, whether it is gone, how many partners it has, when it was written
         self._of_row, self._partners, self._times = (np.empty(0, np.int64) for _ in range(3))
         self._dead: Array = np.zeros(0, np.bool_)
-        self._begin_index()
+        self._runs = SlotRuns()
+        #: the rows of the runs
+        self._items: Array = np.empty(0, np.int64)
+        self._used = 0
         #: where rows are, by slot and name; ``None`` as long as nobody has asked
         self._named: dict[Any, Any] | None = None
 
@@ -111,16 +112,6 @@ class JoinRows(TableInColumns):
         return self._count - self._dead_count
 
     # ---- the index: the rows of a key are in runs
-
-    def _begin_index(self) -> None:
-        self._runs = SlotRuns()
-        #: the rows of the runs
-        self._items: Array = np.empty(0, np.int64)
-        self._used = 0
-
-    def _index(self, groups: Groups, slots: Array, first: int) -> None:
-        """Add rows from a place on, in groups by slot."""
-        self._extend(slots, groups.begins, groups.counts, groups.order + first)
 
     def _extend(self, slots: Array, begins: Array, lengths: Array, items: Array) -> None:
         """Add a run to each slot."""
@@ -141,11 +132,16 @@ class JoinRows(TableInColumns):
                 alive &= self._lives(places)
             places, owners = places[alive], owners[alive]
         counts = np.bincount(owners, minlength=len(slots))
-        if len(found.runs) > _DEEP:
+        if found.depth > _DEEP:
             which = np.flatnonzero(np.bincount(found.owners_of_runs, minlength=len(slots)) > _DEEP)
-            if len(which):
-                self._straighten(slots, which, counts, places)
+            self._straighten(slots, which, counts, places)
         return counts, places
+
+    def partners(self, rows: KeyedRows, most: int) -> Iterator[tuple[Array, Array]]:
+        """Yield which rows of a block meet which of these, in the order of the block; at most ``most`` at a time."""
+        counts, found = self.find(rows)
+        ends, of_rows = np.cumsum(counts), rows.groups.of_records()
+        yield from Partners(found, (ends - counts).take(of_rows), ends.take(of_rows)).pairs(most)
 
     def _straighten(self, slots: Array, which: Array, counts: Array, places: Array) -> None:
         """Make one run of all that some keys have."""
@@ -226,7 +222,7 @@ class JoinRows(TableInColumns):
             self._partners[places] = 0 if partners is None else partners
         if self._timed:
             self._times[places] = self._now if times is None else times
-        self._index(groups, slots, first)
+        self._extend(slots, groups.begins, groups.counts, groups.order + first)
         self._changed[slots] = True
         self._batches.add(batch)
 
@@ -377,7 +373,7 @@ class JoinRows(TableInColumns):
             self._times[: len(alive)] = written
         if len(alive):
             groups = Groups(self._of_row[: len(alive)], len(left))
-            self._index(groups, groups.slots, 0)
+            self._extend(groups.slots, groups.begins, groups.counts, groups.order)
             self._batches.add(batch)
         if named:
             self._names()
@@ -468,29 +464,28 @@ class TimedRows(JoinRows):
     def __init__(
         self, schema: BlockSchema, keys: Sequence[int], keep: int, expect: Callable[[Tuple, int], None] | None = None
     ) -> None:  # fmt: skip
-        self._keep, self._now, self._expect = keep, MIN_TIMESTAMP, expect
         super().__init__(schema, keys, None, True)
-        self._lifetime, self._timed = keep, True
+        self._lifetime, self._timed, self._now, self._expect = keep, True, MIN_TIMESTAMP, expect
 
-    def _clear(self) -> None:
-        super()._clear()
+    def _empty(self) -> None:
+        super()._empty()
         #: no row has an earlier time
         self.first = _NEVER
 
-    def _begin_index(self) -> None:
-        self._by_time = KeyedTimes(self._keep)
-        self._by_time.settle(self._now, _NEVER)
-
-    def _index(self, groups: Groups, slots: Array, first: int) -> None:
-        times = self._times[first : self._count]
-        self._by_time.add(self._of_row[first : self._count], times, first)
+    def add(
+        self, rows: KeyedRows, batch: pa.RecordBatch, partners: Array | None = None, times: Array | None = None
+    ) -> None:
+        """Add rows with times."""
+        assert times is not None
+        super().add(rows, batch, partners, times)
         self.first = min(self.first, int(times.min()))
 
     def near(self, rows: KeyedRows, low: Array, high: Array, most: int) -> Iterator[tuple[Array, Array]]:
-        """Yield which rows of a block meet which of these: those of its key with times from ``low`` to ``high``."""
-        slots = self._known_slots(rows).take(rows.groups.of_records())
-        for found in self._by_time.find(slots, low, high, most):
-            yield found.probed, found.places
+        """Yield the same of those with times from ``low`` to ``high``."""
+        for probed, places in self.partners(rows, most):
+            times = self._times.take(places)
+            fit = np.flatnonzero((low.take(probed) <= times) & (times <= high.take(probed)))
+            yield probed.take(fit), places.take(fit)
 
     def had_partners(self, places: Array) -> None:
         """Remember that rows had a partner."""
@@ -498,15 +493,9 @@ class TimedRows(JoinRows):
         self._partners[some] = 1
         self._changed[self._of_row.take(some)] = True
 
-    def expire(self, now: int) -> None:
-        """Let it be ``now`` (ms)."""
-        self._by_time.settle(now, _NEVER)
-        super().expire(now)
-
     def let_go(self, now: int) -> pa.RecordBatch:
         """Let it be ``now`` (ms), and remove what has expired; return the rows of these that had no partner, in order of time."""
         self._now = now
-        self._by_time.settle(now, _NEVER)
         expired = self._expired() if self.first + self._lifetime <= now else np.empty(0, np.int64)
         alone = expired[self._partners.take(expired) == 0]
         alone = alone.take(np.argsort(self._times.take(alone), kind="stable"))

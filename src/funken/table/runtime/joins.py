@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from funken.columnar.keyed.groups import Partners
 from funken.expr.ir import Node, input_refs
 from funken.operators.base import OperatorContext, Output
 from funken.table.logical import JoinType
@@ -90,12 +89,7 @@ class JoinBase(KeepsSides):
 
         ``times``: the least and the greatest time of the partners of each row.
         """
-        if times is None:
-            counts, found = others.find(rows)
-            ends, of_rows = np.cumsum(counts), rows.groups.of_records()
-            every = Partners(found, (ends - counts).take(of_rows), ends.take(of_rows)).pairs(_PAIRS)
-        else:
-            every = others.near(rows, *times, _PAIRS)
+        every = others.partners(rows, _PAIRS) if times is None else others.near(rows, *times, _PAIRS)
         for probed, places in every:
             pair = self.fitting(partial(columns_of, batch), others.columns, probed, places, index)
             if len(pair[0]):
