@@ -329,7 +329,8 @@ class JoinRows(TableInColumns):
     def _enter_names(self, places: Array) -> None:
         named: Any = self._named
         rows = self._schema.tuples(self._batches.batch(places))
-        for place, slot, row in zip(places.tolist(), self._of_row.take(places).tolist(), rows, strict=True):
+        slots: Any = self._of_row.take(places).tolist()
+        for place, slot, row in zip(places.tolist(), slots, rows, strict=True):
             known = slot, self._name(row)
             before = named.get(known)
             if before is None:

@@ -364,7 +364,7 @@ class KeepsRows(KeepsColumns):
         schema = self.inputs[0]
         self.kept = self.keep(name, RowPerKey(schema, len(keys), entry, parsed), StateKind.VALUE, len(schema))
 
-    def open_rows(self) -> KeyedRowState:
+    def open_rows(self) -> Any:
         """Open the state, in ``open``; return it as a value state."""
         self.open_kept()
         return KeyedRowState(self.store, self.kept)

@@ -74,7 +74,10 @@ class TableIntervalJoin(JoinBase, TimedOperator):
         if self.in_files:
             self._states = [self.map_state(name) for name in _NAMES]
             for index, state in enumerate(self._states):
-                self.expect_restored(state, lambda time, index=index: self._expect(index, self.store.current_key, time))
+                self.expect_restored(state, partial(self._expect_again, index))
+
+    def _expect_again(self, index: int, time: int) -> None:
+        self._expect(index, self.store.current_key, time)
 
     def _expect(self, index: int, key: Tuple, time: int) -> None:
         self.wait(key, (index, time), time + self._keep[index])
