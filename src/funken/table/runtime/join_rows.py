@@ -17,7 +17,6 @@ import pyarrow as pa
 from funken.columnar.keyed.groups import Groups, Partners, running_sum
 from funken.columnar.keyed.logs import SlotRuns, grown
 from funken.ids import MIN_TIMESTAMP
-from funken.state.backend import Table
 from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.state.descriptors import StateKind
 from funken.table.runtime.block import BlockSchema
@@ -101,6 +100,8 @@ class JoinRows(TableInColumns):
         #: of each row: its slot, whether it is gone, how many partners it has, when it was written
         self._of_row, self._partners, self._times = (np.empty(0, np.int64) for _ in range(3))
         self._dead: Array = np.zeros(0, np.bool_)
+        #: 1: the state has it; more: the state may have it, but not as it is
+        self._kept: Array = np.zeros(0, np.int8)
         self._runs = SlotRuns()
         #: the rows of the runs
         self._items: Array = np.empty(0, np.int64)
@@ -153,16 +154,31 @@ class JoinRows(TableInColumns):
 
     # ---- in front of state in files
 
-    def _write(self, table: Table, key: Tuple, entry: dict[Any, Any]) -> None:
-        stored = table.get(key)
-        stored = {} if stored is None else stored
-        for name in [name for name, _ in stored.items() if name not in entry]:
-            del stored[name]
-        for name, some in entry.items():
-            if stored.get(name) != some:
-                stored[name] = some
-                self._stored(key, name)
-        table[key] = stored
+    def store(self) -> None:
+        """Put the entries that have changed into the state."""
+        alive = ~self._dead[: self._count]
+        differs = np.flatnonzero(self._kept[: self._count] != alive)
+        slots: Any = self._of_row.take(differs).tolist()
+        changed: dict[Tuple, dict[Any, None]] = {}
+        for slot, name in zip(slots, self._names_at(differs), strict=True):
+            changed.setdefault(self._keys[slot], {})[name] = None
+        self._kept[: self._count] = alive
+        entries = {key: entry for key, _, entry in self.begin_snapshot(False, lambda row: None).rows}
+        table = self._state.table
+        for key, names in changed.items():
+            there, stored = entries.get(key, {}), table.get(key)
+            stored = {} if stored is None else stored
+            for name in names:
+                if name in there:
+                    stored[name] = there[name]
+                    self._stored(key, name)
+                else:
+                    stored.pop(name, None)
+            table[key] = stored
+
+    def _names_at(self, places: Array) -> list[Any]:
+        """Return the names of the entries of rows."""
+        return list(map(self._name, self._schema.tuples(self._batches.batch(places))))
 
     def _stored(self, key: Tuple, name: Any) -> None:
         """An entry of a key was put into the state."""
@@ -273,6 +289,7 @@ class JoinRows(TableInColumns):
         for known in renewed:  # equal rows live as long as the last of them
             if type(places := named.get(known)) is list:
                 self._times[places] = self._now
+                self._kept[places] |= 2
         self._remove(np.array(gone, np.int64))
         return unknown
 
@@ -294,6 +311,7 @@ class JoinRows(TableInColumns):
                 before[at] = starts.get(at, count)
                 count = after[at] = max(0, int(before[at]) + change)
         self._partners[groups.slots] = after.take(groups.ends)
+        self._kept[groups.slots] |= 2
         if self._renews:
             self._times[groups.slots] = self._now
         self._changed[self._of_row.take(groups.slots)] = True
@@ -314,7 +332,9 @@ class JoinRows(TableInColumns):
     def _reserve(self) -> None:
         if self._count > len(self._of_row):
             room = max(_FEWEST, 2 * self._count)
-            self._of_row, self._dead = grown(self._of_row, room), grown(self._dead, room)
+            self._of_row, self._dead, self._kept = (
+                grown(each, room) for each in (self._of_row, self._dead, self._kept)
+            )
             if self._counts:
                 self._partners = grown(self._partners, room)
             if self._timed:
@@ -351,11 +371,13 @@ class JoinRows(TableInColumns):
 
     def _compact(self) -> None:
         """Leave out the rows that are gone, and the keys that nothing has to be said of any more."""
+        if self._state is not None:
+            self.store()
         alive = np.flatnonzero(~self._dead[: self._count])
         of_row, partners = self._of_row.take(alive), self._partners.take(alive) if self._counts else None
         written = self._times.take(alive) if self._timed else None
         batch = self._batches.batch(alive)
-        named, count = self._named is not None, len(self._keys)
+        named, count, kept = self._named is not None, len(self._keys), self._kept.take(alive)
         marks = self._changed[:count], self._saved[:count]
         wanted = marks[0] & marks[1]
         wanted[of_row] = True
@@ -367,7 +389,7 @@ class JoinRows(TableInColumns):
         self._clear()
         self._count = len(alive)
         self._reserve()
-        self._of_row[: len(alive)] = numbers.take(of_row)
+        self._of_row[: len(alive)], self._kept[: len(alive)] = numbers.take(of_row), kept
         if partners is not None:
             self._partners[: len(alive)] = partners
         if written is not None:
@@ -450,8 +472,9 @@ class JoinRows(TableInColumns):
             whole = np.repeat(np.arange(len(found)), counts)
             partners, times = (np.array(each, np.int64).take(whole) for each in numbers)
             batch = self._schema.batch(several).take(pa.array(whole))
-            keyed = KeyedRows(batch, self._columns)
+            keyed, first = KeyedRows(batch, self._columns), self._count
             self.add(keyed, batch, partners, times)
+            self._kept[first : self._count] = 1
             slots = self._slots_of(keyed)
             self._changed[slots], self._saved[slots] = False, True
 
@@ -492,6 +515,7 @@ class TimedRows(JoinRows):
         """Remember that rows had a partner."""
         some = places[self._partners.take(places) == 0]
         self._partners[some] = 1
+        self._kept[some] |= 2
         self._changed[self._of_row.take(some)] = True
 
     def let_go(self, now: int) -> pa.RecordBatch:
@@ -506,6 +530,10 @@ class TimedRows(JoinRows):
             left = self._times[: self._count][~self._dead[: self._count]]
             self.first = int(left.min()) if len(left) else _NEVER
         return batch
+
+    def _names_at(self, places: Array) -> list[Any]:
+        found: list[Any] = self._times.take(places).tolist()
+        return found
 
     def _stored(self, key: Tuple, name: Any) -> None:
         if self._expect is not None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from funken.columnar.keyed.logs import grown
 from funken.operators.base import OperatorContext, Output
-from funken.state.backend import Table, entries_in_memory, is_full, whole
+from funken.state.backend import entries_in_memory, is_full, whole
 from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.state.descriptors import StateKind
 from funken.state.keyed import KeyedStateStore
@@ -135,12 +135,8 @@ class TableInColumns:
 
     def store(self) -> None:
         """Put what has changed into the state."""
-        table = self._state.table
-        snapshot = self.begin_snapshot(False, lambda row: None)
-        for key, _, entry in snapshot.rows:
-            self._write(table, key, entry)
-        for key, _ in snapshot.gone:
-            table.pop(key, None)
+        for key, _, entry in self.begin_snapshot(False, lambda row: None).rows:
+            self._state.table[key] = entry
 
     def bring(self) -> None:
         """Take over what the state has of new keys."""
@@ -148,10 +144,6 @@ class TableInColumns:
         if self._state is not None and begin < self._looked:
             new, get = [self._keys[number] for number in range(begin, self._looked)], self._state.table.get
             self.load((key, None, entry) for key in new if (entry := whole(get(key))))
-
-    def _write(self, table: Table, key: Tuple, entry: Any) -> None:
-        """Put the entry of a key into the state."""
-        table[key] = entry
 
     def _empty(self) -> None:
         """Forget everything."""
