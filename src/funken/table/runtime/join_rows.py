@@ -532,8 +532,8 @@ class TimedRows(JoinRows):
         return batch
 
     def _names_at(self, places: Array) -> list[Any]:
-        found: list[Any] = self._times.take(places).tolist()
-        return found
+        found: Any = self._times.take(places).tolist()
+        return list(found)
 
     def _stored(self, key: Tuple, name: Any) -> None:
         if self._expect is not None:
