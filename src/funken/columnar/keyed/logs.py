@@ -127,6 +127,10 @@ class SlotRuns:
         #: of each slot, its last run (-1: none)
         self._last: Array = np.empty(0, np.int64)
 
+    def __len__(self) -> int:
+        """Return the number of runs, with those of slots that were emptied."""
+        return self._count
+
     def reserve(self, slots: int) -> None:
         """Make room for so many slots."""
         known = len(self._last)
