@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from funken.columnar.vectorized.functions import VectorizedFunction
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
-from funken.operators.base import RuntimeContext, SideOutput
+from funken.operators.base import SideOutput
 from funken.operators.join import JoinContext
 from funken.operators.operator_state import FunctionSnapshotContext
 from funken.operators.process.keyed_operator import KeyedContext, ProcessContext
@@ -64,8 +64,11 @@ class Function:
     [('tea', 3), ('jam', 5)]
     """
 
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Prepare; runs in the worker before the first record of an attempt, when state can already be had."""
+    def open(self, runtime_context: Any) -> None:
+        """Prepare; runs in the worker before the first record of an attempt, when state can already be had.
+
+        The argument is a ``RuntimeContext``, in batch programs a ``DataSetRuntimeContext``.
+        """
 
     def close(self) -> None:
         """Release the resources of ``open``; runs after the last record, and after a failure, also one of ``open``."""

@@ -28,6 +28,7 @@ from funken.dataset.runtime.pipeline import BatchJob, Pipeline, Streams
 from funken.errors import InvalidProgram, StateTooLarge
 from funken.io.shapes import dumps
 from funken.timing.clock import SystemClock
+from funken.types.callables import Generic, IN_contra, OUT_co, T
 
 # ---- The coordinator of an iteration: counts the reports of a superstep, and decides whether there is another one.
 #
@@ -598,7 +599,7 @@ def _node(plan: PhysicalNode) -> Any:
 # ---- Aggregators of an iteration: values that functions add to in a superstep, global when it has ended.
 
 
-class Aggregator:
+class Aggregator(Generic[IN_contra, OUT_co]):
     """A value that begins anew with every superstep; an aggregator of one's own derives from this.
 
     The values of the tasks are put together with ``aggregate``.
@@ -618,11 +619,11 @@ class Aggregator:
     6
     """
 
-    def aggregate(self, value: Any) -> None:
+    def aggregate(self, value: IN_contra) -> None:
         """Add a value."""
         raise NotImplementedError
 
-    def get_aggregate(self) -> Any:
+    def get_aggregate(self) -> OUT_co:
         """Return the aggregate so far in this superstep."""
         raise NotImplementedError
 
@@ -631,7 +632,25 @@ class Aggregator:
         raise NotImplementedError
 
 
-class LongSumAggregator(Aggregator):
+class _Held(Aggregator[IN_contra, OUT_co], Generic[IN_contra, OUT_co]):
+    """An aggregator of one value, which begins with ``_start``."""
+
+    _start: Any = None
+
+    def __init__(self) -> None:
+        self._value: Any = self._start
+
+    def get_aggregate(self) -> OUT_co:
+        """Return the aggregate so far in this superstep."""
+        value: OUT_co = self._value
+        return value
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._value = self._start
+
+
+class LongSumAggregator(_Held[int, int]):
     """A sum of whole numbers.
 
     >>> total = LongSumAggregator()
@@ -644,25 +663,14 @@ class LongSumAggregator(Aggregator):
     0
     """
 
-    _start: Any = 0
+    _start = 0
 
-    def __init__(self) -> None:
-        self._value = self._start
-
-    def aggregate(self, value: Any) -> None:
+    def aggregate(self, value: int) -> None:
         """Add a number."""
         self._value += value
 
-    def get_aggregate(self) -> Any:
-        """Return the sum."""
-        return self._value
 
-    def reset(self) -> None:
-        """Begin with 0."""
-        self._value = self._start
-
-
-class DoubleSumAggregator(LongSumAggregator):
+class DoubleSumAggregator(_Held[float, float]):
     """A sum of fractional numbers.
 
     >>> DoubleSumAggregator().get_aggregate()
@@ -671,8 +679,12 @@ class DoubleSumAggregator(LongSumAggregator):
 
     _start = 0.0
 
+    def aggregate(self, value: float) -> None:
+        """Add a number."""
+        self._value += value
 
-class MaxAggregator(LongSumAggregator):
+
+class MaxAggregator(_Held[T | None, T | None], Generic[T]):
     """The greatest value; None of no value.
 
     >>> greatest = MaxAggregator()
@@ -682,15 +694,13 @@ class MaxAggregator(LongSumAggregator):
     2
     """
 
-    _start = None
-
-    def aggregate(self, value: Any) -> None:
+    def aggregate(self, value: T | None) -> None:
         """Take a value; None is none."""
         if value is not None and (self._value is None or value > self._value):
             self._value = value
 
 
-class MinAggregator(MaxAggregator):
+class MinAggregator(_Held[T | None, T | None], Generic[T]):
     """The least value; None of no value.
 
     >>> least = MinAggregator()
@@ -699,7 +709,7 @@ class MinAggregator(MaxAggregator):
     2
     """
 
-    def aggregate(self, value: Any) -> None:
+    def aggregate(self, value: T | None) -> None:
         """Take a value; None is none."""
         if value is not None and (self._value is None or value < self._value):
             self._value = value
