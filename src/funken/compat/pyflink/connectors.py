@@ -176,8 +176,8 @@ class OutputFileConfig(part_files.OutputFileConfig):
         """Start from the defaults."""
         return OutputFileConfig.OutputFileConfigBuilder()
 
-    get_part_prefix = gets("part_prefix", "Return the beginning of the names.")
-    get_part_suffix = gets("part_suffix", "Return the end of the names.")
+    get_part_prefix = gets[str]("part_prefix", "Return the beginning of the names.")
+    get_part_suffix = gets[str]("part_suffix", "Return the end of the names.")
 
 
 OutputFileConfig.OutputFileConfigBuilder = in_place(

@@ -194,7 +194,9 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         """Return False: such operators are not chained."""
         return False
 
-    enable_changelog_state_backend = sets("_remembered.changelog", "enabled", "Remember it; there is no changelog.")
+    enable_changelog_state_backend = sets[bool](
+        "_remembered.changelog", "enabled", "Remember it; there is no changelog."
+    )
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
         """Return the setting."""

@@ -118,7 +118,7 @@ class _Settings:
         self._ignore = False
         self._options: dict[str, Any] = {}
 
-    with_type_info = sets("_type_info", "type_info", "Set the type of the rows.")
+    with_type_info = sets["TypeInformation[Any]"]("_type_info", "type_info", "Set the type of the rows.")
 
     type_info = with_type_info
 
@@ -232,20 +232,22 @@ class CsvSettings(_Settings):
         self._options[name] = value
         return self
 
-    set_field_delimiter = sets("_options.delimiter", "delimiter", "Set the text between fields.")
-    set_array_element_delimiter = sets(
+    set_field_delimiter = sets[str]("_options.delimiter", "delimiter", "Set the text between fields.")
+    set_array_element_delimiter = sets[str](
         "_options.array_delimiter", "delimiter", "Set the text between the elements of a list."
     )
-    set_quote_character = sets("_options.quote", "c", "Set the quotes of fields.")
+    set_quote_character = sets[str]("_options.quote", "c", "Set the quotes of fields.")
     disable_quote_character = puts("_options.quote", None, "Give quotes no meaning.")
-    set_escape_character = sets("_options.escape", "c", "Set the letter that takes the meaning of the next character.")
-    set_null_literal = sets("_options.null_literal", "null_literal", "Set how ``None`` is written.")
+    set_escape_character = sets[str](
+        "_options.escape", "c", "Set the letter that takes the meaning of the next character."
+    )
+    set_null_literal = sets[str]("_options.null_literal", "null_literal", "Set how ``None`` is written.")
 
     def set_allow_comments(self, allow_comments: bool = True) -> Any:
         """Skip lines that begin with ``#``."""
         return self._set("comment", "#" if allow_comments else None)
 
-    set_ignore_parse_errors = sets("_ignore", "ignore_parse_errors=True", "Drop lines that cannot be parsed.")
+    set_ignore_parse_errors = sets[bool]("_ignore", "ignore_parse_errors=True", "Drop lines that cannot be parsed.")
 
     def csv_schema(self) -> csv_schema.CsvSchema:
         return csv_schema.CsvSchema(self._type_info, **self._options)
@@ -280,9 +282,9 @@ class CsvRowSerializationSchema(_Strict):
     class Builder(CsvSettings):
         """Describes one."""
 
-        set_field_delimiter = sets("_options.delimiter", "c", "Set the text between fields.")
-        set_null_literal = sets("_options.null_literal", "s", "Set how ``None`` is written.")
-        set_line_delimiter = sets("_line", "delimiter", "Set the end of messages.")
+        set_field_delimiter = sets[str]("_options.delimiter", "c", "Set the text between fields.")
+        set_null_literal = sets[str]("_options.null_literal", "s", "Set how ``None`` is written.")
+        set_line_delimiter = sets[str]("_line", "delimiter", "Set the end of messages.")
 
         def disable_line_delimiter(self) -> Any:
             """Let messages end with their last field."""

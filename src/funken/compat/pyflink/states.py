@@ -28,13 +28,13 @@ class StateTtlConfig(ttl_config.StateTtlConfig):
 class ReducingStateDescriptor(descriptors.ReducingStateDescriptor):
     """Describes one value per key that combines all values added."""
 
-    get_reduce_function = gets("reduce", "Return the function.")
+    get_reduce_function = gets[str]("reduce", "Return the function.")
 
 
 class AggregatingStateDescriptor(descriptors.AggregatingStateDescriptor):
     """Describes one accumulator per key."""
 
-    get_agg_function = gets("function", "Return the function.")
+    get_agg_function = gets[str]("function", "Return the function.")
 
 
 State = subscriptable(handles.State)

@@ -32,7 +32,7 @@ class Time:
     def __init__(self, milliseconds: int) -> None:
         object.__setattr__(self, "_milliseconds", milliseconds)
 
-    to_milliseconds = gets("_milliseconds", "Return the milliseconds.")
+    to_milliseconds = gets[str]("_milliseconds", "Return the milliseconds.")
 
     @staticmethod
     def milliseconds(milliseconds: int) -> Time:
