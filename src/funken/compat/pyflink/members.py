@@ -10,7 +10,7 @@ import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, overload
 
 from funken.compat.pyflink.adoption import refuse
 from funken.types.callables import Generic, IN_contra, OUT_co, R, S
@@ -168,31 +168,3 @@ def method(parameters: str, work: Callable[..., Any], doc: str) -> Any:
     call.__signature__ = signature  # type: ignore[attr-defined]
     call.__doc__ = doc
     return call
-
-
-class Remembered:
-    """Base of settings without effect: ``set_x`` remembers, ``get_x`` returns it; names and defaults in ``_settings``.
-
-    The parameter of ``set_x`` is ``x``, unless ``_parameters`` has another name for it.
-
-    >>> class Cooling(Remembered):
-    ...     _settings = {"fan_speed": 1}
-    ...     _parameters = {"fan_speed": "speed"}
-    >>> Cooling().set_fan_speed(speed=3).get_fan_speed(), Cooling().get_fan_speed()
-    (3, 1)
-    """
-
-    _settings: ClassVar[dict[str, Any]]
-    _parameters: ClassVar[dict[str, str]] = {}
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        for name, default in vars(cls).get("_settings", {}).items():
-            place, parameter = f"_set_{name}", cls._parameters.get(name, name)
-            setattr(cls, place, default)
-            setattr(cls, f"get_{name}", gets(place, f"Return the setting of ``set_{name}``."))
-            setattr(
-                cls,
-                f"set_{name}",
-                sets(place, parameter, f"Remember a value for ``get_{name}``; nothing else uses it."),
-            )
