@@ -36,9 +36,9 @@ from funken.types.callables import (
     K_co,
     K_contra,
     OUT_co,
-    S,
     T,
     T_contra,
+    V,
     W_contra,
     check_arguments,
     check_function,
@@ -294,8 +294,8 @@ class KeyedProcessFunction(Function, Generic[K_contra, IN_contra, OUT_co]):
     [('b', 13), ('a', 15)]
     """
 
-    Context = KeyedContext[S]
-    OnTimerContext = TimerContext[S]
+    Context = KeyedContext[V]
+    OnTimerContext = TimerContext[V]
 
     def process_element(self, value: IN_contra, ctx: KeyedContext[K_contra]) -> Iterable[OUT_co | SideOutput] | None:
         """Return or yield records; ``(OutputTag, record)`` goes to a side output."""
@@ -477,8 +477,8 @@ class KeyedCoProcessFunction(Function, Generic[K_contra, IN1_contra, IN2_contra,
     [(2, 15)]
     """
 
-    Context = KeyedContext[S]
-    OnTimerContext = TimerContext[S]
+    Context = KeyedContext[V]
+    OnTimerContext = TimerContext[V]
 
     def process_element1(self, value: IN1_contra, ctx: KeyedContext[K_contra]) -> Iterable[OUT_co | SideOutput] | None:
         """Handle a record of the first stream: return or yield records, ``(OutputTag, record)`` to a side output."""
@@ -552,8 +552,8 @@ class KeyedBroadcastProcessFunction(Function, Generic[K_contra, IN1_contra, IN2_
     """
 
     Context: TypeAlias = BroadcastContext
-    ReadOnlyContext = KeyedReadOnlyContext[S]
-    OnTimerContext = ReadOnlyOnTimerContext[S]
+    ReadOnlyContext = KeyedReadOnlyContext[V]
+    OnTimerContext = ReadOnlyOnTimerContext[V]
 
     def process_element(
         self, value: IN1_contra, ctx: KeyedReadOnlyContext[K_contra]
@@ -712,7 +712,7 @@ class ProcessWindowFunction(Function, Generic[IN_contra, OUT_co, K_contra, W_con
     [('a', 0, 2, 'firing 1'), ('b', 10, 1, 'firing 1')]
     """
 
-    Context = ProcessWindowContext[S]
+    Context = ProcessWindowContext[V]
 
     def process(
         self, key: K_contra, context: ProcessWindowContext[W_contra], elements: list[IN_contra]
@@ -744,7 +744,7 @@ class ProcessAllWindowFunction(Function, Generic[IN_contra, OUT_co, W_contra]):
     [(10, 7), (20, 12)]
     """
 
-    Context = ProcessWindowContext[S]
+    Context = ProcessWindowContext[V]
 
     def process(
         self, context: ProcessWindowContext[W_contra], elements: list[IN_contra]

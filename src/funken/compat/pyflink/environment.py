@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from funken import config
 from funken.api import environment as native
@@ -92,18 +92,20 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
             environment.set_parallelism(parallelism)
         return environment
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "_j_stream_execution_environment":
-            calls: dict[str, Callable[..., Any]] = {
-                "getConfiguration": lambda: self._configuration,
-                "getParallelism": self.get_parallelism,
-                "setParallelism": self.set_parallelism,
-                "socketTextStream": self._lines_of_a_socket,
-            }
-            return JavaObject(f"StreamExecutionEnvironment.{name}", calls, _INSTEAD)
-        if name.startswith("_j_"):
-            raise JavaAttribute(f"StreamExecutionEnvironment.{name} cannot work: {JVM}. {_INSTEAD}")
-        raise AttributeError(missing(type(self), name), name=name, obj=self)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "_j_stream_execution_environment":
+                calls: dict[str, Callable[..., Any]] = {
+                    "getConfiguration": lambda: self._configuration,
+                    "getParallelism": self.get_parallelism,
+                    "setParallelism": self.set_parallelism,
+                    "socketTextStream": self._lines_of_a_socket,
+                }
+                return JavaObject(f"StreamExecutionEnvironment.{name}", calls, _INSTEAD)
+            if name.startswith("_j_"):
+                raise JavaAttribute(f"StreamExecutionEnvironment.{name} cannot work: {JVM}. {_INSTEAD}")
+            raise AttributeError(missing(type(self), name), name=name, obj=self)
 
     def _lines_of_a_socket(self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream:
         without_java("socketTextStream()", "env.from_source(funken.SocketSource(host, port))")

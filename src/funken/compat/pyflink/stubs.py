@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from funken.compat.pyflink import variant_stubs
+from funken.compat.pyflink.adoption import variants
 from funken.compat.pyflink.finder import MODULES, passed_on, public_names
 
 
@@ -29,6 +31,9 @@ def write(folder: Path) -> int:
         place = place / "__init__.pyi" if is_package else place.with_suffix(".pyi")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("\n".join(["from typing import Any", "", *_lines(module), ""]), encoding="utf-8")
+    folder.joinpath(*variant_stubs.MODULE.split(".")).with_suffix(".pyi").write_text(
+        variant_stubs.text(), encoding="utf-8"
+    )
     return len(MODULES)
 
 
@@ -44,6 +49,8 @@ def _lines(module: str) -> Iterator[str]:
 
 def _line(source: str, name: str, value: Any) -> str:
     """Return the line of a name: an import from where a checker finds its definition."""
+    if isinstance(value, type) and value in variants().values():
+        return f"from {variant_stubs.MODULE} import {value.__name__} as {name}"
     if isinstance(value, type):
         # Some classes of the layer are made from Funken's class of the same name, which a checker can read.
         bases = sorted(value.__mro__[:-1], key=lambda each: each.__name__ != value.__name__)

@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from funken.api.streams.settings import typed
 from funken.compat.pyflink.adoption import JavaObject, adopt, adopting, removed
@@ -129,16 +129,20 @@ class TableEnvironment(native.TableEnvironment):
         settings = native._settings(environment_settings)
         return TableEnvironment(StreamExecutionEnvironment.get_execution_environment(), settings)
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "_j_tenv":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        instead = "Use the methods of the table environment, and env.set_parallelism(...)."
-        place = f"{type(self).__name__}.{name}"
-        exec_env = JavaObject(
-            f"{place}.getPlanner().getExecEnv()", {"setParallelism": self.stream_environment.set_parallelism}, instead
-        )
-        planner = JavaObject(f"{place}.getPlanner()", {"getExecEnv": lambda: exec_env}, instead)
-        return JavaObject(place, {"getPlanner": lambda: planner}, instead)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "_j_tenv":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            instead = "Use the methods of the table environment, and env.set_parallelism(...)."
+            place = f"{type(self).__name__}.{name}"
+            exec_env = JavaObject(
+                f"{place}.getPlanner().getExecEnv()",
+                {"setParallelism": self.stream_environment.set_parallelism},
+                instead,
+            )
+            planner = JavaObject(f"{place}.getPlanner()", {"getExecEnv": lambda: exec_env}, instead)
+            return JavaObject(place, {"getPlanner": lambda: planner}, instead)
 
     def get_catalog(self, catalog_name: str) -> Catalog | None:  # type: ignore[override]
         """Return a catalog by name; ``None`` if there is none."""
@@ -330,7 +334,8 @@ class _Pipeline(tables.TablePipeline):
 
     def taken(self) -> LogicalSink:
         """Return the sink, which is no longer submitted with the environment's others."""
-        kept = self._environment._kept()
+        environment: Any = self._environment
+        kept = environment._kept()
         kept[:] = [each for each in kept if each is not self.sink]
         return self.sink
 

@@ -100,8 +100,10 @@ class LongCounter(IntCounter):
 class DoubleCounter(_Folded[float, float]):
     """A sum of fractional numbers.
 
-    >>> DoubleCounter().get_local_value()
-    0.0
+    >>> counter = DoubleCounter()
+    >>> counter.add(0.5)
+    >>> counter.get_local_value()
+    0.5
     """
 
     _start = 0.0

@@ -632,8 +632,15 @@ class Aggregator(Generic[IN_contra, OUT_co]):
         raise NotImplementedError
 
 
-class _Held(Aggregator[IN_contra, OUT_co], Generic[IN_contra, OUT_co]):
-    """An aggregator of one value, which begins with ``_start``."""
+class _HeldAggregate(Aggregator[IN_contra, OUT_co], Generic[IN_contra, OUT_co]):
+    """An aggregator of one value, which begins with ``_start``.
+
+    >>> total = LongSumAggregator()
+    >>> total.aggregate(2)
+    >>> total.reset()
+    >>> total.get_aggregate()
+    0
+    """
 
     _start: Any = None
 
@@ -650,7 +657,7 @@ class _Held(Aggregator[IN_contra, OUT_co], Generic[IN_contra, OUT_co]):
         self._value = self._start
 
 
-class LongSumAggregator(_Held[int, int]):
+class LongSumAggregator(_HeldAggregate[int, int]):
     """A sum of whole numbers.
 
     >>> total = LongSumAggregator()
@@ -670,7 +677,7 @@ class LongSumAggregator(_Held[int, int]):
         self._value += value
 
 
-class DoubleSumAggregator(_Held[float, float]):
+class DoubleSumAggregator(_HeldAggregate[float, float]):
     """A sum of fractional numbers.
 
     >>> DoubleSumAggregator().get_aggregate()
@@ -684,7 +691,7 @@ class DoubleSumAggregator(_Held[float, float]):
         self._value += value
 
 
-class MaxAggregator(_Held[T | None, T | None], Generic[T]):
+class MaxAggregator(_HeldAggregate[T | None, T | None], Generic[T]):
     """The greatest value; None of no value.
 
     >>> greatest = MaxAggregator()
@@ -700,7 +707,7 @@ class MaxAggregator(_Held[T | None, T | None], Generic[T]):
             self._value = value
 
 
-class MinAggregator(_Held[T | None, T | None], Generic[T]):
+class MinAggregator(_HeldAggregate[T | None, T | None], Generic[T]):
     """The least value; None of no value.
 
     >>> least = MinAggregator()
