@@ -118,7 +118,7 @@ def udaf(
         )  # fmt: skip
     if func_type not in ("general", "pandas"):
         raise ValueError(f"func_type must be 'general' or 'pandas', but got {func_type!r}.")
-    source = func() if inspect.isclass(func) else func
+    source: Any = func() if inspect.isclass(func) else func
     if func_type == "general" and not isinstance(source, AggregateFunction):
         raise TypeError(f"{func!r} is no AggregateFunction. Derive a class from it, or pass func_type='pandas'.")
     called = source.get_value if isinstance(source, AggregateFunction) else _called(source, "__call__")

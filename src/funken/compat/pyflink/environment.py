@@ -48,7 +48,8 @@ from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike
 from funken.plan.physical import PhysicalPlan
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.info import Types
+from funken.types.callables import T
+from funken.types.info import TypeInformation, Types
 
 _MOST_KEY_GROUPS = 32_768
 _INSTEAD = "Use the environment's methods; lines of a socket come by funken.SocketSource(host, port)."
@@ -114,8 +115,12 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     # ---- sources
 
     def from_source(
-        self, source: Any, watermark_strategy: Any = None, source_name: str = "source", type_info: Any = None
-    ) -> DataStream:
+        self,
+        source: Source[T],
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
+        source_name: str = "source",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream[T]:
         """Read a source; without a type the records have that of the schema which reads them."""
         if type_info is None:
             type_info = produced_type(getattr(source, "deserializer", getattr(source, "deserialization_schema", None)))
@@ -131,7 +136,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
 
     def read_text_file(  # type: ignore[override]  # PyFlink 1.x calls the parameter so
         self, file_path: str, charset_name: str = "UTF-8"
-    ) -> DataStream:
+    ) -> DataStream[str]:
         """Read the lines of a file; gone since PyFlink 2."""
         removed("read_text_file()", "use from_source() with a FileSource.")
         source = FileSource.for_record_stream_format(StreamFormat.text_line_format(charset_name), file_path).build()

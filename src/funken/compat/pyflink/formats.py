@@ -185,7 +185,7 @@ class JsonRowDeserializationSchema(_Lenient):
     _names: Any = ()
 
     @staticmethod
-    def builder() -> Any:
+    def builder() -> JsonRowDeserializationSchema.Builder:
         """Start to describe one."""
         return JsonRowDeserializationSchema.Builder()
 
@@ -222,7 +222,7 @@ class JsonRowSerializationSchema(_Strict):
             return JsonRowSerializationSchema(JsonSchema(self._type_info))
 
     @staticmethod
-    def builder() -> Any:
+    def builder() -> JsonRowSerializationSchema.Builder:
         """Start to describe one."""
         return JsonRowSerializationSchema.Builder()
 

@@ -10,7 +10,7 @@ import enum
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit
 
 from funken.compat.pyflink.connectors import in_place
@@ -199,6 +199,8 @@ class JdbcConnectionOptions:
     ('jdbc:postgresql://db.example:5432/shop', 'ada', PostgresDatabase('host=db.example port=5432 dbname=shop user=ada'))
     """
 
+    JdbcConnectionOptionsBuilder: ClassVar[type[JdbcConnectionOptions]]
+
     url: str = ""
     driver_name: str | None = None
     user_name: str | None = None
@@ -243,7 +245,7 @@ class JdbcConnectionOptions:
 _DIALECTS = {"postgresql": "postgresql", "mysql": "mysql+pymysql", "mariadb": "mysql+pymysql"}
 
 
-JdbcConnectionOptions.JdbcConnectionOptionsBuilder = in_place(  # type: ignore[attr-defined]
+JdbcConnectionOptions.JdbcConnectionOptionsBuilder = in_place(
     JdbcConnectionOptions, "Describes how a database is reached."
 )
 
@@ -261,6 +263,7 @@ class JdbcExecutionOptions:
     batch_size: int = 5000
     batch_interval_ms: int = 0
     max_retries: int = 3
+    Builder: ClassVar[type[JdbcExecutionOptions]]
 
     @staticmethod
     def defaults() -> JdbcExecutionOptions:
@@ -268,9 +271,9 @@ class JdbcExecutionOptions:
         return JdbcExecutionOptions()
 
     @staticmethod
-    def builder() -> Any:
+    def builder() -> JdbcExecutionOptions:
         """Start to describe others."""
-        return JdbcExecutionOptions.Builder()  # type: ignore[attr-defined]
+        return JdbcExecutionOptions.Builder()
 
     with_batch_size = replaces[int]("batch_size", "size", "Write at most so many rows in a transaction.")
     with_batch_interval_ms = replaces[DurationLike](
@@ -285,7 +288,7 @@ class JdbcExecutionOptions:
     get_max_retries = gets[int]("max_retries", "Return the setting.")
 
 
-JdbcExecutionOptions.Builder = in_place(JdbcExecutionOptions, "Describes how rows are written.")  # type: ignore[attr-defined]
+JdbcExecutionOptions.Builder = in_place(JdbcExecutionOptions, "Describes how rows are written.")
 
 
 @dataclass(frozen=True)
