@@ -22,6 +22,14 @@ MODULES = {
     "dataset": ("funken.dataset",),
     "graph": ("funken.graph",),
     "ml": ("funken.ml",),
+    "pyflink": tuple(
+        f"funken.compat.pyflink.{name}"
+        for name in (
+            "backends catalogs connectors environment exceptions file_formats formats functions jobs kinesis "
+            "older_connectors older_tables pulsar resources search settings states streams table_environments tables "
+            "times types watermarks windows"
+        ).split()
+    ),
     "state": ("funken.state.descriptors", "funken.state.handles"),
     "table": ("funken.table",),
 }
@@ -95,11 +103,13 @@ def counted(*modules: str) -> dict[str, int]:
 
 def defined(module: ModuleType) -> Iterator[tuple[str, str]]:
     """Yield the modules and names of the classes and functions behind the public names of a module."""
-    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
-    for value in (getattr(module, name) for name in names):
+    names = getattr(module, "__all__", None)
+    public = [getattr(module, name) for name in names or vars(module) if not name.startswith("_")]
+    home = "funken." if names else module.__name__
+    for value in public:
         for each in value.__mro__ if isinstance(value, type) else (value,):
             owner = getattr(each, "__module__", None) or ""
-            if owner.startswith("funken.") and hasattr(each, "__name__"):
+            if owner.startswith(home) and hasattr(each, "__name__"):
                 yield owner, each.__name__
 
 

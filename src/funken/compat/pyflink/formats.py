@@ -11,10 +11,11 @@ from funken.connectors.files.part_files import Encoder
 from funken.connectors.formats import avro_schema, csv_schema
 from funken.connectors.formats.json_schema import JsonSchema
 from funken.errors import EnvironmentNotReady, JobExecutionError
+from funken.types.callables import Generic, IN_contra, OUT_co
 from funken.types.info import TypeInformation, Types
 
 
-class SerializationSchema(schemas.SerializationSchema):
+class SerializationSchema(schemas.SerializationSchema[IN_contra], Generic[IN_contra]):
     """Makes bytes of a record.
 
     >>> class Comma(SerializationSchema):
@@ -24,12 +25,12 @@ class SerializationSchema(schemas.SerializationSchema):
     b'to,2'
     """
 
-    def serialize(self, element: Any) -> bytes:
+    def serialize(self, element: IN_contra) -> bytes:
         """Return the bytes of a record."""
         raise NotImplementedError
 
 
-class DeserializationSchema(schemas.DeserializationSchema):
+class DeserializationSchema(schemas.DeserializationSchema[OUT_co], Generic[OUT_co]):
     """Makes a record of bytes.
 
     >>> import json
@@ -40,12 +41,12 @@ class DeserializationSchema(schemas.DeserializationSchema):
     {'word': 'to'}
     """
 
-    def deserialize(self, message: bytes) -> Any:
+    def deserialize(self, message: bytes) -> OUT_co:
         """Return the record of a message."""
         raise NotImplementedError
 
 
-class SimpleStringSchema(SerializationSchema, DeserializationSchema):
+class SimpleStringSchema(SerializationSchema[object], DeserializationSchema[str]):
     r"""Text.
 
     >>> SimpleStringSchema("UTF-8").serialize("ä"), SimpleStringSchema().deserialize(b"a")
@@ -64,7 +65,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return message.decode(self.charset)
 
 
-class ByteArraySchema(SerializationSchema, DeserializationSchema):
+class ByteArraySchema(SerializationSchema[bytes], DeserializationSchema[bytes]):
     """Bytes as they are.
 
     >>> ByteArraySchema().serialize(bytearray(b"to")), ByteArraySchema().deserialize(b"be")

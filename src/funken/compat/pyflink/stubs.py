@@ -13,6 +13,7 @@ from typing import Any
 from funken.compat.pyflink import variant_stubs
 from funken.compat.pyflink.adoption import variants
 from funken.compat.pyflink.finder import MODULES, passed_on, public_names
+from funken.compat.pyflink.functions import Subscriptable
 
 
 def write(folder: Path) -> int:
@@ -53,7 +54,7 @@ def _line(source: str, name: str, value: Any) -> str:
         return f"from {variant_stubs.MODULE} import {value.__name__} as {name}"
     if isinstance(value, type):
         # Some classes of the layer are made from Funken's class of the same name, which a checker can read.
-        bases = sorted(value.__mro__[:-1], key=lambda each: each.__name__ != value.__name__)
+        bases = sorted(value.__mro__[:-1], key=lambda each: (each.__name__ != value.__name__, _adds_nothing(each)))
         for each in bases:
             if each.__module__ == "builtins":
                 return f"class {name}({each.__name__}): ..."
@@ -64,6 +65,15 @@ def _line(source: str, name: str, value: Any) -> str:
     elif name in _values(source):
         return f"from {source} import {name} as {name}"
     return f"{name}: Any"
+
+
+def _adds_nothing(cls: type) -> bool:
+    """Return True if a class only lets programs write type parameters, as Funken's class of its name does by itself."""
+    named = [each for each in cls.__mro__[1:] if each.__name__ == cls.__name__]
+    if Subscriptable not in cls.__mro__ or not named:
+        return False
+    own = {name for each in cls.__mro__[: cls.__mro__.index(named[0])] for name in vars(each) if name[0] != "_"}
+    return own <= {"BaseContext", *dir(named[0])}
 
 
 @cache
