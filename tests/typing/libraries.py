@@ -76,6 +76,7 @@ from funken.dataset import (
     JoinDataSet,
     LongSumAggregator,
 )
+from funken.graph import Graph
 from funken.ml import LogisticRegression, StandardScaler, make_pipeline
 from funken.operators.stateless import Map
 from funken.operators.user_functions import UserFunction
@@ -294,6 +295,43 @@ def a_data_set_as_a_stream() -> None:
     stream = batch().from_elements(1, 2).to_data_stream(env)
     assert_type(stream, DataStream[int])
     assert_type(batch().from_data_stream(stream.map(str)), DataSet[str])
+
+
+# ---- Graphs
+
+
+def roads() -> Graph[str, int, float]:
+    return Graph.from_collection(batch(), [("a", "b", 1.5), ("b", "c", 2.0)], lambda name: len(name))
+
+
+@program
+def values_of_a_graph() -> None:
+    graph = roads()
+    assert_type(graph.get_vertices(), DataSet[tuple[str, int]])
+    assert_type(graph.get_edges(), DataSet[tuple[str, str, float]])
+    assert_type(graph.get_triplets().map(lambda each: each.edge_value * each.source_value), DataSet[float])
+    named = graph.map_vertices(lambda vertex: vertex.id * vertex.value)
+    assert_type(named, Graph[str, str, float])
+    assert_type(named.map_edges(lambda edge: edge.value > 1.5).get_edges().collect(), list[tuple[str, str, bool]])
+    assert sorted(named.get_vertices().collect()) == [("a", "a"), ("b", "b"), ("c", "c")]
+
+
+@program
+def parts_of_a_graph() -> None:
+    graph = roads().subgraph(lambda vertex: vertex.value > 0, lambda edge: edge.value > 1.5)
+    assert_type(graph, Graph[str, int, float])
+    assert_type(graph.out_degrees().collect(), list[tuple[str, int]])
+    bonus = batch().from_collection([("a", 5)])
+    assert_type(roads().join_with_vertices(bonus, lambda value, more: value + more), Graph[str, int, float])
+
+
+@program
+def an_algorithm_of_ones_own() -> None:
+    class Longest:
+        def run(self, graph: Graph[str, int, float]) -> DataSet[float]:
+            return graph.get_edges().map(lambda edge: edge[2]).reduce(max)
+
+    assert_type(roads().run(Longest()).collect(), list[float])
 
 
 # ---- Patterns

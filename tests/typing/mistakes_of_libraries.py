@@ -32,6 +32,7 @@ from funken.dataset import (
     LongSumAggregator,
     MapPartitionFunction,
 )
+from funken.graph import Graph
 from funken.ml import LogisticRegression, StandardScaler
 from funken.table import Over, StreamTableEnvironment, Table, TableEnvironment, Tumble, col
 from funken.table.udf import udf, udtf
@@ -113,6 +114,14 @@ class Count(MapFunction[str, int]):
 class Shortest(Accumulator[str, str]):
     def add(self, value: int) -> None:  # type: ignore[override]
         """Take a value of another type."""
+
+
+def graphs(graph: Graph[str, int, float]) -> None:
+    graph.map_vertices(lambda vertex: vertex.valeu)  # type: ignore[attr-defined]
+    graph.filter_on_edges(str.upper)  # type: ignore[arg-type]
+    graph.map_edges(lambda edge: str(edge.value)).get_edges().map(lambda edge: edge[2] + 1)  # type: ignore[operator]
+    graph.add_vertex("d")  # type: ignore[arg-type]
+    graph.run("pagerank")  # type: ignore[arg-type]
 
 
 # ---- Patterns
