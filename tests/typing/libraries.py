@@ -321,8 +321,8 @@ def parts_of_a_graph() -> None:
     graph = roads().subgraph(lambda vertex: vertex.value > 0, lambda edge: edge.value > 1.5)
     assert_type(graph, Graph[str, int, float])
     assert_type(graph.out_degrees().collect(), list[tuple[str, int]])
-    bonus = batch().from_collection([("a", 5)])
-    assert_type(roads().join_with_vertices(bonus, lambda value, more: value + more), Graph[str, int, float])
+    bonus = graph.get_context().from_collection([("a", 5)])
+    assert_type(graph.join_with_vertices(bonus, lambda value, more: value + more), Graph[str, int, float])
 
 
 @program
