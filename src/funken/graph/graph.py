@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-class Runs(Protocol[OUT_co]):
+class RunsOnGraph(Protocol[OUT_co]):
     """An algorithm."""
 
     def run(self, graph: Any, /) -> OUT_co:
@@ -283,7 +283,7 @@ class Graph(GraphBase[K, V, T], Generic[K, V, T]):
 
     # ---- what runs on it
 
-    def run(self, algorithm: Runs[R]) -> R:
+    def run(self, algorithm: RunsOnGraph[R]) -> R:
         """Return the result of ``algorithm.run(graph)``: a data set, a graph, or an analytic to be executed."""
         if not callable(getattr(algorithm, "run", None)) or isinstance(algorithm, type):
             raise InvalidProgram(f"run() needs an object with a method run(graph), but got {algorithm!r}.")

@@ -14,7 +14,7 @@ from funken.types.callables import Generic, R, S, T1_co, T2_co, T_co, T_contra
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from funken.dataset.runtime.iterations import Aggregator
+    from funken.dataset.runtime.context import Aggregator
 
 
 class _Aggregating:

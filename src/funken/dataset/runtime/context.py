@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from funken.dataset.memory.manager import MemoryManager, Share
 from funken.errors import InvalidProgram
 from funken.types.callables import Generic, IN_contra, OUT_co, R, T
-
-if TYPE_CHECKING:
-    from funken.dataset.runtime.iterations import Aggregator
 
 # ---- Accumulators: values that tasks add to, merged when the program has ended.
 
@@ -229,6 +226,39 @@ class ListAccumulator(Accumulator[T, list[T]], Generic[T]):
     def merge(self, other: Any) -> None:
         """Append the values of another task."""
         self._values += other._values
+
+
+class Aggregator(Generic[IN_contra, OUT_co]):
+    """A value that begins anew with every superstep; an aggregator of one's own derives from this.
+
+    The values of the tasks are put together with ``aggregate``.
+
+    >>> class Product(Aggregator):
+    ...     def __init__(self):
+    ...         self.reset()
+    ...     def aggregate(self, value):
+    ...         self.value *= value
+    ...     def get_aggregate(self):
+    ...         return self.value
+    ...     def reset(self):
+    ...         self.value = 1
+    >>> product = Product()
+    >>> product.aggregate(6)
+    >>> product.get_aggregate()
+    6
+    """
+
+    def aggregate(self, value: IN_contra) -> None:
+        """Add a value."""
+        raise NotImplementedError
+
+    def get_aggregate(self) -> OUT_co:
+        """Return the aggregate so far in this superstep."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """Begin anew."""
+        raise NotImplementedError
 
 
 def merged(parts: list[dict[str, Accumulator]]) -> dict[str, Accumulator]:

@@ -23,7 +23,7 @@ from funken.dataset.optimizer.physical import PhysicalNode, PlanChannel, walk
 from funken.dataset.plan import nodes
 from funken.dataset.plan.keys import KeyColumn
 from funken.dataset.plan.nodes import Aggregators
-from funken.dataset.runtime.context import Superstep, merged
+from funken.dataset.runtime.context import Aggregator, Superstep, merged
 from funken.dataset.runtime.pipeline import BatchJob, Pipeline, Streams
 from funken.errors import InvalidProgram, StateTooLarge
 from funken.io.shapes import dumps
@@ -597,39 +597,6 @@ def _node(plan: PhysicalNode) -> Any:
 
 
 # ---- Aggregators of an iteration: values that functions add to in a superstep, global when it has ended.
-
-
-class Aggregator(Generic[IN_contra, OUT_co]):
-    """A value that begins anew with every superstep; an aggregator of one's own derives from this.
-
-    The values of the tasks are put together with ``aggregate``.
-
-    >>> class Product(Aggregator):
-    ...     def __init__(self):
-    ...         self.reset()
-    ...     def aggregate(self, value):
-    ...         self.value *= value
-    ...     def get_aggregate(self):
-    ...         return self.value
-    ...     def reset(self):
-    ...         self.value = 1
-    >>> product = Product()
-    >>> product.aggregate(6)
-    >>> product.get_aggregate()
-    6
-    """
-
-    def aggregate(self, value: IN_contra) -> None:
-        """Add a value."""
-        raise NotImplementedError
-
-    def get_aggregate(self) -> OUT_co:
-        """Return the aggregate so far in this superstep."""
-        raise NotImplementedError
-
-    def reset(self) -> None:
-        """Begin anew."""
-        raise NotImplementedError
 
 
 class _HeldAggregate(Aggregator[IN_contra, OUT_co], Generic[IN_contra, OUT_co]):
