@@ -24,11 +24,32 @@ MODULES = {
     "ml": ("funken.ml",),
     "pyflink": tuple(
         f"funken.compat.pyflink.{name}"
-        for name in (
-            "backends catalogs connectors environment exceptions file_formats formats functions jobs kinesis "
-            "older_connectors older_tables pulsar resources search settings states streams table_environments tables "
-            "times types watermarks windows"
-        ).split()
+        for name in [
+            "backends",
+            "catalogs",
+            "connectors",
+            "environment",
+            "exceptions",
+            "file_formats",
+            "formats",
+            "functions",
+            "jobs",
+            "kinesis",
+            "older_connectors",
+            "older_tables",
+            "pulsar",
+            "resources",
+            "search",
+            "settings",
+            "states",
+            "streams",
+            "table_environments",
+            "tables",
+            "times",
+            "types",
+            "watermarks",
+            "windows",
+        ]
     ),
     "state": ("funken.state.descriptors", "funken.state.handles"),
     "table": ("funken.table",),

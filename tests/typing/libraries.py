@@ -301,7 +301,7 @@ def a_data_set_as_a_stream() -> None:
 
 
 def roads() -> Graph[str, int, float]:
-    return Graph.from_collection(batch(), [("a", "b", 1.5), ("b", "c", 2.0)], lambda name: len(name))
+    return Graph.from_collection(batch(), [("a", "b", 1.5), ("b", "c", 2.0)], len)
 
 
 @program
@@ -350,7 +350,9 @@ def process_matches() -> None:
         ) -> Iterator[tuple[OutputTag[str], str]]:
             yield late, match["cheap"][0].item
 
-    twice = Pattern[Sale].begin("cheap").where(lambda sale: sale.price < 5).next("dear").where(lambda sale: sale.price > 4)
+    twice = (
+        Pattern[Sale].begin("cheap").where(lambda sale: sale.price < 5).next("dear").where(lambda sale: sale.price > 4)
+    )
     assert_type(twice, Pattern[Sale])
     found = CEP.pattern(sales(), twice.within("1 min")).process(Report())
     assert_type(found, DataStream[tuple[str, int]])
@@ -420,9 +422,7 @@ def keyed_state_of_two_inputs() -> None:
         def open(self, runtime_context: RuntimeContext) -> None:
             self.names = runtime_context.get_state(ValueStateDescriptor[str | None]("name"))
 
-        def process_element1(
-            self, value: Sale, ctx: KeyedCoProcessFunction.Context[str]
-        ) -> Iterator[tuple[str, int]]:
+        def process_element1(self, value: Sale, ctx: KeyedCoProcessFunction.Context[str]) -> Iterator[tuple[str, int]]:
             yield self.names.value() or ctx.get_current_key(), value.price
 
         def process_element2(self, value: tuple[str, str], ctx: KeyedCoProcessFunction.Context[str]) -> None:
@@ -619,7 +619,7 @@ def a_stream_as_a_table() -> None:
     table = environment.from_data_stream(stream.map(lambda sale: (sale.item, sale.price)))
     assert_type(table, Table)
     assert_type(environment.to_data_stream(table), DataStream[Row])
-    assert_type(environment.to_changelog_stream(table).map(lambda row: len(row)), DataStream[int])
+    assert_type(environment.to_changelog_stream(table).map(len), DataStream[int])
 
 
 @program
@@ -635,6 +635,7 @@ def frames_of_records() -> None:
         return len(text)
 
     assert_type(frame.select(length(frame["item"]).alias("length")), frames.DataFrame)
+
     def first(given: frames.DataFrame, n: int) -> frames.DataFrame:
         return given.limit(n)
 

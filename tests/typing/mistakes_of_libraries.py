@@ -168,7 +168,9 @@ def connectors(words: DataStream[str]) -> None:
     KafkaSource.builder().set_bootstrap_server("localhost:9092")  # type: ignore[attr-defined]
     KafkaSource.builder().set_value_only_deserializer("UTF-8")  # type: ignore[arg-type]
     KafkaSource.builder().set_topics(["lines"])  # type: ignore[arg-type]
-    numbers = KafkaRecordSerializationSchema.builder().set_topic("n").set_value_serialization_schema(OfNumbers()).build()
+    numbers = (
+        KafkaRecordSerializationSchema.builder().set_topic("n").set_value_serialization_schema(OfNumbers()).build()
+    )
     words.sink_to(KafkaSink.builder().set_record_serializer(numbers).build())  # type: ignore[arg-type]
     words.sink_to(KafkaSink.builder())  # type: ignore[arg-type]
     FileSource.for_record_stream_format("in", StreamFormat.text_line_format())  # type: ignore[arg-type]

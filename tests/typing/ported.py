@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import assert_type
 
-import funken.compat.pyflink  # noqa: F401 - for programs that run
 from pyflink.common import Configuration, Duration, Encoder, Row, Time, Types, WatermarkStrategy
 from pyflink.common.serialization import SimpleStringSchema
 from pyflink.common.watermark_strategy import TimestampAssigner
@@ -47,6 +46,8 @@ from pyflink.datastream.window import TimeWindow, TumblingEventTimeWindows
 from pyflink.table import DataTypes, EnvironmentSettings, Schema, StreamTableEnvironment, Table, TableEnvironment
 from pyflink.table.expressions import col
 from pyflink.table.udf import udf, udtf
+
+import funken.compat.pyflink  # noqa: F401 - for programs that run
 
 PROGRAMS: list[Callable[[], None]] = []
 
@@ -154,7 +155,9 @@ def state_and_timers_of_pyflink() -> None:
             ctx.timer_service().register_event_time_timer(value[1] + 5)
             yield ctx.get_current_key(), self.total.value()
 
-        def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext[str]) -> Iterator[tuple[str, float]]:
+        def on_timer(
+            self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext[str]
+        ) -> Iterator[tuple[str, float]]:
             yield ctx.get_current_key(), float(timestamp)
 
     found = stamped().key_by(lambda pair: pair[0]).process(Remember(), Types.TUPLE([Types.STRING(), Types.FLOAT()]))
@@ -246,7 +249,7 @@ def tables_of_pyflink() -> None:
     assert_type(table.select(plus_one(col("n")).alias("m")).filter(col("m") > 1), Table)
     assert_type(table.flat_map(words(col("text")).alias("word")).group_by(col("word")).select(col("word")), Table)
     assert_type(tables.to_data_stream(table), DataStream[Row])
-    assert_type(tables.to_data_stream(table).map(lambda row: len(row)), DataStream[int])
+    assert_type(tables.to_data_stream(table).map(len), DataStream[int])
     schema = Schema.new_builder().column("a", DataTypes.INT()).build()
     assert_type(schema, Schema)
     batch = TableEnvironment.create(EnvironmentSettings.in_batch_mode())

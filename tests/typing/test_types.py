@@ -9,10 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import funken
-from funken.cli.main import main
 from tests.typing import any_in_signatures, libraries, ported, programs, typical
 
 HERE = Path(__file__).parent
@@ -41,14 +39,6 @@ CHECKED = (
 )
 MISTAKES = [name for name in CHECKED if name.startswith("mistakes")]
 STRICT = ("typical.py", "libraries.py")
-
-
-@pytest.fixture(scope="module")
-def stubs(tmp_path_factory):
-    """Return the folder of the stubs of pyflink."""
-    folder = tmp_path_factory.mktemp("types") / "typings"
-    assert CliRunner().invoke(main, ["stubs", str(folder)]).exit_code == 0
-    return folder
 
 
 def checked(*command, **variables):
