@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import assert_type
 
+import funken.compat.pyflink  # noqa: F401 - for programs that run
+
+# isort: split
+
 from pyflink.common import Configuration, Duration, Encoder, Row, Time, Types, WatermarkStrategy
 from pyflink.common.serialization import SimpleStringSchema
 from pyflink.common.watermark_strategy import TimestampAssigner
@@ -46,8 +50,6 @@ from pyflink.datastream.window import TimeWindow, TumblingEventTimeWindows
 from pyflink.table import DataTypes, EnvironmentSettings, Schema, StreamTableEnvironment, Table, TableEnvironment
 from pyflink.table.expressions import col
 from pyflink.table.udf import udf, udtf
-
-import funken.compat.pyflink  # noqa: F401 - for programs that run
 
 PROGRAMS: list[Callable[[], None]] = []
 
