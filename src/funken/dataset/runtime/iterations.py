@@ -647,8 +647,10 @@ class LongSumAggregator(_HeldAggregate[int, int]):
 class DoubleSumAggregator(_HeldAggregate[float, float]):
     """A sum of fractional numbers.
 
-    >>> DoubleSumAggregator().get_aggregate()
-    0.0
+    >>> total = DoubleSumAggregator()
+    >>> total.aggregate(0.5)
+    >>> total.get_aggregate()
+    0.5
     """
 
     _start = 0.0
