@@ -21,14 +21,22 @@ from funken.errors import InvalidProgram, ValueDoesNotFit
 from funken.expr.ir import Literal, Node
 from funken.lazy import LoadedLater
 from funken.table.catalog import InvalidTable
-from funken.table.data_views import ListView, MapView
 from funken.table.schema import as_type
 from funken.table.types import (
     ArrayType,
     LogicalType,
     RowType,
 )
-from funken.table.values import from_python, in_precision, internal_value, python_value, to_python, type_of_annotation
+from funken.table.values import (
+    ListView,
+    MapView,
+    from_python,
+    in_precision,
+    internal_value,
+    python_value,
+    to_python,
+    type_of_annotation,
+)
 from funken.types.row import Row
 
 if TYPE_CHECKING:
