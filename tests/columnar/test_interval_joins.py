@@ -20,7 +20,6 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.columnar.kernels.columns import columns_of
-from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.logs import KeyedTimes
 from funken.errors import InvalidProgram
 from funken.expr import watch
@@ -187,7 +186,7 @@ def test_a_timeline_finds_all_that_are_kept(keep, events, probes, most):
             times.settle(watermark, place)
             continue
         new = [(key, max(at, watermark)) for key, at in event]
-        times.add(times.sorted(np.array([key for key, _ in new]), np.array([at for _, at in new])), place)
+        times.add(np.array([key for key, _ in new]), np.array([at for _, at in new]), place)
         kept += [(key, at, place + number) for number, (key, at) in enumerate(new)]
         place += len(new)
 
@@ -203,21 +202,28 @@ def test_a_timeline_finds_all_that_are_kept(keep, events, probes, most):
         for of, at, place in sorted(kept, key=lambda each: each[1:])
         if of == key and low <= at <= high
     ]
-    numbers, stamps, places = (each.tolist() for each in times.since(3))
-    assert list(zip(numbers, stamps, places, strict=True)) == [each for each in kept if each[2] >= 3]
+    numbers, stamps, places = (each.tolist() for each in times.all())
+    assert list(zip(numbers, stamps, places, strict=True)) == kept
 
 
-def test_times_may_come_before_the_first_one_but_not_too_far_apart():
+def test_times_may_be_far_apart():
     times, far = KeyedTimes(keep=5), 1 << 38
-    for place, at in enumerate((far - 9, 3)):
-        times.add(times.sorted(np.array([1]), np.array([at])), place)
-    with pytest.raises(FallBackToRows, match="apart"):
-        times.sorted(np.array([0]), np.array([far + 3]))
-    assert [each.tolist() for each in times.since(0)] == [[1, 1], [far - 9, 3], [0, 1]]
-    times.settle(far - 10, 2)  # the second one is dropped
-    times.add(times.sorted(np.array([1]), np.array([2 * far - 10])), 2)
+    times.add(np.array([1, 1, 1]), np.array([far - 9, 3, -far]), 0)
+    assert [each.tolist() for each in times.all()] == [[1, 1, 1], [far - 9, 3, -far], [0, 1, 2]]
+    times.settle(far - 10, 3)  # the others are dropped
+    times.add(np.array([1]), np.array([2 * far - 10]), 3)
     [found] = times.find(np.array([1]), np.array([-far]), np.array([3 * far]), 10)
-    assert [each.tolist() for each in found] == [[0, 0], [0, 2], [far - 9, 2 * far - 10]]
+    assert [each.tolist() for each in found] == [[0, 0], [0, 3], [far - 9, 2 * far - 10]]
+
+
+def test_times_at_the_end_of_an_epoch_are_few_runs():
+    times, epoch, rest = KeyedTimes(keep=1 << 40), 1 << 32, np.arange(10)
+    for place in range(0, 10_000, 10):
+        times.add(rest, epoch - 5 + rest, place)
+    assert len(times._runs()) < 16
+    [found] = times.find(np.array([4, 5]), np.array([0, 0]), np.array([2 * epoch] * 2), 10_000)
+    assert found.stamps.tolist() == [epoch - 1] * 1000 + [epoch] * 1000
+    assert found.places.tolist() == [*range(4, 10_000, 10), *range(5, 10_000, 10)]
 
 
 def play(bounds, steps, pairs):
@@ -240,7 +246,7 @@ def play(bounds, steps, pairs):
             assert columns.given() == given
             found += given[0]
     assert kept(columns.harness.snapshot()) == kept(rows.harness.snapshot())
-    assert columns.harness.operator._in_arrays
+    assert columns.harness.operator._slots
     assert len(found) == pairs
 
 
@@ -347,7 +353,7 @@ def test_small_blocks_go_one_by_one_until_they_are_large_again_and_enough_have_c
     sizes = [40] * 10 + [2] * 30 + [40] * 40
     for number, size in enumerate(sizes):
         op.block(number % 2, [("a", number, 0.5)] * size, [number * 100] * size, True)
-        taken.append(operator._in_arrays)
+        taken.append(len(operator._slots) > 0)
     assert taken[:10] == [True] * 10
     assert not any(taken[30:40])
     # 440 records are kept from before; so many have to come before they are taken over again.
@@ -363,7 +369,7 @@ def test_a_state_that_columns_cannot_have_stays_in_the_tables():
     for _ in range(3):
         op.block(1, [("a", 1, 0.5)], [2], True)
     assert op.given()[0] == ["(7, 2)"] * 3
-    assert not op.harness.operator._in_arrays
+    assert not op.harness.operator._slots
 
 
 def tracked(spec):
@@ -418,7 +424,7 @@ def test_incremental_snapshots_come_to_the_same(monkeypatch):
                 else:
                     take_changes(op, state, timers)
             assert both[0][1:] == both[1][1:]
-        assert both[1][0].harness.operator._in_arrays
+        assert both[1][0].harness.operator._slots
 
 
 # ---- programs

@@ -1,4 +1,4 @@
-"""Windows on columns in front of keyed state give what rows on objects give, from any snapshot, and with bounded arrays."""
+"""Windows and joins on columns in front of keyed state give what rows on objects give, from any snapshot; arrays are bounded."""
 
 import random
 from collections.abc import Callable
@@ -24,11 +24,12 @@ from funken import (
 from funken.columnar.kernels.columns import columns_of
 from funken.expr.types import INT, Tuple
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.operators.columnar import stored
 from funken.operators.columnar.windows import ListedCounts
+from funken.operators.stateful.joins import ColumnarIntervalJoinLogic, JoinPanes
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import Reduced, WindowSpec
 from funken.operators.window.triggered import TriggeredWindows
+from funken.state import backend as state_backend
 from funken.state.backend import HashMapBackend
 from funken.state.keygroups import key_group_of, key_groups_of
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
@@ -64,6 +65,23 @@ def with_bounds(key, window, sums):
     return [(key, window.start, window.end, each[1]) for each in sums]
 
 
+def pairs(left, right, ctx):
+    yield left[0], left[1], right[1], ctx.get_left_timestamp(), ctx.get_right_timestamp()
+
+
+def pair(left, right):
+    return left[0], left[1], right[1]
+
+
+def both(lefts, rights):
+    return [(each[0], each[1], len(rights)) for each in lefts]
+
+
+def joined(keyed, method, assigner, function):
+    windows = getattr(keyed, method)(keyed).where(lambda pair: pair[0]).equal_to(lambda pair: pair[0]).window(assigner)
+    return windows.apply(function)
+
+
 def unread(key, window, sums):
     return [repr((key, window, each)) for each in sums]
 
@@ -96,6 +114,12 @@ KINDS: dict[str, Windowed] = {
     "count, numbered": lambda keyed: keyed.window(CountTumblingWindowAssigner.of(3)).reduce(added, numbered),
     "count, lists": lambda keyed: keyed.count_window(3).apply(counted),
     "count, sliding": lambda keyed: keyed.count_window(5, 2).reduce(added),
+    "interval join": lambda keyed: keyed.interval_join(keyed).between(-6, 9).process(pairs),
+    "interval join, one time": lambda keyed: keyed.interval_join(keyed).between(0, 0).process(pairs),
+    "interval join, before": lambda keyed: keyed.interval_join(keyed).between(-9, -3).process(pairs),
+    "join": lambda keyed: joined(keyed, "join", tumbling, pair),
+    "join, sliding": lambda keyed: joined(keyed, "join", sliding, pair),
+    "co-group": lambda keyed: joined(keyed, "co_group", tumbling, both),
     "clock": lambda keyed: keyed.window(TumblingProcessingTimeWindows.of(10)).reduce(added, with_bounds),
 }  # fmt: skip
 
@@ -137,6 +161,11 @@ FORMS = [("columns, rocksdb", "rocksdb"), ("rows, rocksdb", "rocksdb"), ("column
 """Specs, and the backends that they run on, after windows have been in keyed state once."""
 
 
+def arrays_of(operator: Any) -> Any:
+    """Return what has the arrays of an operator: of an interval join, itself."""
+    return getattr(operator, "arrays", operator)
+
+
 class Job:
     """Subtasks of one window operator, in one of its forms: a spec, and a backend."""
 
@@ -152,15 +181,17 @@ class Job:
         for subtask in range(parallelism):
             operator = self._specs[form[0]].build()
             operator.current_watermark = self._watermark
-            backend = self._opened(form[1], key_groups_of(subtask, 128, parallelism))
-            options = {"subtask": subtask, "parallelism": parallelism, "now": self._now, "backend": backend}
+            tables = self._opened(form[1], key_groups_of(subtask, 128, parallelism))
+            options = {"subtask": subtask, "parallelism": parallelism, "now": self._now, "backend": tables}
             harness = OperatorHarness(operator, keyed=True, snapshots=snapshots, **options)
             if form[0] == "columns, rocksdb":
-                assert isinstance(operator.windows, TriggeredWindows)
-                operator.arrays._most = self._most
+                assert (
+                    isinstance(getattr(operator, "windows", None), TriggeredWindows) or arrays_of(operator) is operator
+                )
+                arrays_of(operator)._most = self._most
             self.subtasks.append(harness)
 
-    def give(self, records: list[Any], stamps: list[int], columns: bool) -> None:
+    def give(self, records: list[Any], stamps: list[int], columns: bool, side: int = 0) -> None:
         for harness in self.subtasks:
             groups = harness.context.keyed.key_groups
             mine = [
@@ -170,14 +201,16 @@ class Job:
                 continue
             given, at = [each for each, _ in mine], [at for _, at in mine]
             if columns and self.form[0].startswith("columns"):
-                harness.operator.process_block(columns_of(given, SCHEMA, at))
-                self._check_bound(harness.operator.arrays, len(given))
+                operator = harness.operator
+                (operator.process_second_block if side else operator.process_block)(columns_of(given, SCHEMA, at))
+                self._check_bound(arrays_of(operator), len(given))
             else:
-                harness.feed_block(given, at)
+                (harness.feed_second_block if side else harness.feed_block)(given, at)
 
     def _check_bound(self, arrays: Any, records: int) -> None:
         """A block adds an entry for each of its records to each of its windows; lists that it adds to are in memory."""
-        holds_lists = arrays.spec.lists or isinstance(arrays, ListedCounts)
+        lists = (ListedCounts, JoinPanes, ColumnarIntervalJoinLogic)
+        holds_lists = isinstance(arrays, lists) or arrays.spec.lists
         if self.form[0] == "columns, rocksdb" and self._most is not None and not holds_lists:
             assert arrays.size() <= self._most + records * MOST_WINDOWS
 
@@ -211,11 +244,11 @@ class Job:
 
 @pytest.fixture(autouse=True)
 def few_keys_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "_FEW_KEYS", 0)
+    monkeypatch.setattr(state_backend, "_FEW_KEYS", 0)
 
 
 def test_long_lists_of_few_keys_stay_in_memory(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "_FEW_KEYS", 2)
+    monkeypatch.setattr(state_backend, "_FEW_KEYS", 2)
     job = Job(KINDS["lists"], opened, FORMS[0], most=5)
     arrays: Any = job.subtasks[0].operator.arrays
     for number in range(20):
@@ -241,9 +274,9 @@ def test_columns_in_state_give_what_rows_on_objects_give(kind: str, seed: int, o
         count = dice.randrange(1, 12)
         records = [(dice.randrange(keys), dice.randrange(-9, 9)) for _ in range(count)]
         stamps = [max(0, time + dice.randrange(-15, 15)) for _ in range(count)]
-        columns = dice.random() < 0.8
+        columns, side = dice.random() < 0.8, dice.randrange(2) if "join" in kind or "group" in kind else 0
         for job in (tested, oracle):
-            job.give(records, stamps, columns)
+            job.give(records, stamps, columns, side)
         if dice.random() < 0.2:
             tested.restore(dice.choice(FORMS), dice.choice([1, 2, 3]))
         if dice.random() < 0.6:

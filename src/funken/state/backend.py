@@ -77,6 +77,28 @@ class FileSnapshotBackend(Protocol):
         ...
 
 
+_BYTES_PER_ENTRY, _BYTES_PER_FIELD = 160, 8
+"""The memory of a key or record in arrays, and of each of its fields."""
+_FEW_KEYS = 64
+"""Arrays have so many keys, however many records these have: to store and read all of them for each block would take long."""
+
+
+def entries_in_memory(backend: Any, fields: int) -> int | None:
+    """Return how many keys and records may be in arrays in front of tables; ``None``: as many as there are, as in the tables."""
+    if not isinstance(backend, FileSnapshotBackend):
+        return None
+    return backend.cached_entries(_BYTES_PER_ENTRY + _BYTES_PER_FIELD * fields)
+
+
+def is_full(most: int | None, size: int, keys: int) -> bool:
+    """Return True if arrays have to be emptied: they have more than ``most`` keys and records.
+
+    >>> is_full(1000, 1001, keys=65), is_full(1000, 1001, keys=2), is_full(None, 1001, keys=65)
+    (True, False, False)
+    """
+    return most is not None and size > most and keys > _FEW_KEYS
+
+
 def slots_of(table: Table) -> Iterable[Slot]:
     """Return the slots of a table, which may be changed meanwhile.
 

@@ -10,7 +10,7 @@ be taken in slices (``begin_snapshot``): what has changed is noted with what bec
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from operator import itemgetter
@@ -96,6 +96,10 @@ class TimerQueue:
     def timestamps(self) -> Sequence[int]:
         """The timestamps that have timers, or had: a heap, always the same object."""
         return self._heap
+
+    def slots_at(self, timestamp: int) -> Collection[tuple[Any, Any]]:
+        """Return the keys and namespaces of the timers at a timestamp."""
+        return self._slots.get(timestamp, ())
 
     def next(self) -> int | None:
         """Return the earliest timestamp that has a timer."""
@@ -244,6 +248,10 @@ class InternalTimerService:
         One whose timers were deleted may still be there.
         """
         return self._processing.timestamps
+
+    def slots_at(self, timestamp: int, event_time: bool) -> Collection[tuple[Any, Any]]:
+        """Return the keys and namespaces of the timers at a timestamp, in event time or processing time."""
+        return (self._event if event_time else self._processing).slots_at(timestamp)
 
     def next_processing_time(self) -> int | None:
         """Return the time of the next processing-time timer."""

@@ -8,8 +8,9 @@ import pytest
 
 from funken.expr.ir import Call, InputRef
 from funken.expr.sql.types import BigIntType, BooleanType, DoubleType, TimestampType, VarCharType
+from funken.state import backend
 from funken.table.logical import JoinType
-from funken.table.runtime import join_rows, joins
+from funken.table.runtime import join_rows, joins, kept_rows
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.join_rows import JoinRows
 from funken.table.runtime.joins import RegularJoin
@@ -37,7 +38,8 @@ def small(monkeypatch):
     monkeypatch.setattr(join_rows, "_DEEP", 3)
     monkeypatch.setattr(join_rows, "_AT_ONCE", 7)
     monkeypatch.setattr(joins, "_PAIRS", 11)
-    monkeypatch.setattr(joins, "FROM_FILES", 7)
+    monkeypatch.setattr(backend, "_FEW_KEYS", 0)
+    monkeypatch.setattr(kept_rows, "entries_in_memory", lambda backend, fields: 9)
 
 
 def condition_of(name):

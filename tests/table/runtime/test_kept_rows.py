@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from funken.expr.sql.types import BigIntType, VarCharType
+from funken.state import backend
 from funken.table.logical import SortKey
 from funken.table.runtime import changes as changing
 from funken.table.runtime import kept_rows, rank
@@ -23,6 +24,8 @@ def small(monkeypatch):
     """Let batches be put together, and rows that are gone be left out, often."""
     monkeypatch.setattr(kept_rows, "_FEW_GONE", 5)
     monkeypatch.setattr(kept_rows, "_AT_ONCE", 7)
+    monkeypatch.setattr(kept_rows, "entries_in_memory", lambda backend, fields: 9)
+    monkeypatch.setattr(backend, "_FEW_KEYS", 0)
 
 
 def in_files(logic):

@@ -6,9 +6,10 @@ import pytest
 
 from funken.expr.ir import Call, InputRef
 from funken.expr.sql.types import BigIntType, BooleanType, TimestampType, VarCharType
+from funken.state import backend
 from funken.table.connectors.values import register_rows, results_of
 from funken.table.logical import JoinType
-from funken.table.runtime import joins, multi_join
+from funken.table.runtime import kept_rows, multi_join
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.multi_join import MultiJoin
 from funken.table.runtime.process import tagged_schema
@@ -125,7 +126,8 @@ def expected(kinds, rows, fits):
 @pytest.mark.parametrize("seed", range(8))
 def test_the_result_of_any_changelog(monkeypatch, seed, most, logic):
     monkeypatch.setattr(multi_join, "_PAIRS", 7)
-    monkeypatch.setattr(joins, "FROM_FILES", 7)
+    monkeypatch.setattr(backend, "_FEW_KEYS", 0)
+    monkeypatch.setattr(kept_rows, "entries_in_memory", lambda backend, fields: 9)
     rng = random.Random(seed)
     kinds = [rng.choice([INNER, LEFT]) for _ in range(rng.choice([2, 3]))]
     less = rng.randrange(len(kinds)) if seed % 2 else -1  # in one join the value of the first relation is less

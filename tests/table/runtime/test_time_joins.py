@@ -8,10 +8,11 @@ import pytest
 
 from funken.expr.ir import Call, InputRef, Literal
 from funken.expr.sql.types import BigIntType, BooleanType, TimestampType, VarCharType
+from funken.state import backend
 from funken.table.connectors.contract import LookupTable
 from funken.table.exec_nodes import LookupKey
 from funken.table.logical import JoinType
-from funken.table.runtime import join_rows, joins, time_joins
+from funken.table.runtime import join_rows, joins, kept_rows, time_joins
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.lookups import LookupJoin
 from funken.table.runtime.time_joins import TableIntervalJoin, TableWindowJoin, TemporalJoin
@@ -146,7 +147,8 @@ def rows_of_interval(kind, steps, bounds, condition, rowtime):
 @pytest.mark.parametrize("rowtime", [True, False])
 def test_blocks_meet_within_their_interval_as_rows_one_by_one(monkeypatch, logic, kind, bounds, condition, rowtime):
     monkeypatch.setattr(joins, "_PAIRS", 7)
-    monkeypatch.setattr(time_joins, "FROM_FILES", 7)
+    monkeypatch.setattr(backend, "_FEW_KEYS", 0)
+    monkeypatch.setattr(kept_rows, "entries_in_memory", lambda backend, fields: 9)
     monkeypatch.setattr(join_rows, "_FEW_GONE", 5)
     steps = steps_of(random.Random(f"{kind}{bounds}{condition}{rowtime}"))
     more = {}

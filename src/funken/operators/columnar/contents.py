@@ -133,7 +133,7 @@ class ArrayPane:
 
     def copied(self) -> Iterator[tuple[Any, Any]]:
         """Return what gives out the contents by key, as they are now, in that order."""
-        raise NotImplementedError
+        return self.entries(np.arange(len(self)))
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -285,10 +285,6 @@ class KeyedArrays(ArrayPane):
             self._check_records(stored.values())
             self._put(self.find(column_of_keys(list(stored)), len(stored)), list(stored.values()))
 
-    def copied(self) -> Iterator[tuple[Any, Any]]:
-        """Return what gives out the contents by key, as they are now, in the order of the keys' first records."""
-        return self.entries(np.arange(len(self)))
-
 
 def leaf_columns(leaves: Sequence[tuple[tuple[int, ...], Atomic]], arrays: Sequence[Array]) -> list[Column]:
     """Return leaves as they are kept as columns."""
@@ -354,14 +350,15 @@ def folded_leaf(before: Array, contribution: Contribution, numbers: Array, first
 
 @dataclass(frozen=True)
 class ListedRecords:
-    """The records of a block, and by what they compare (``None``: it does not matter)."""
+    """The records of a block, by what they compare (``None``: it does not matter), and the input that they come from."""
 
     records: Columns
     by: Column | None
+    side: int = 0
 
     def keep(self, mask: Array) -> ListedRecords:
         """Return those where a mask is true."""
-        return ListedRecords(self.records.keep(mask), None if self.by is None else self.by.keep(mask))
+        return ListedRecords(self.records.keep(mask), None if self.by is None else self.by.keep(mask), self.side)
 
 
 def listed_records(fold: ListFold, block: Columns) -> ListedRecords:
@@ -376,12 +373,12 @@ def listed_records(fold: ListFold, block: Columns) -> ListedRecords:
 
 
 class ListPane(ArrayPane):
-    """One window; ``schema`` is that of the records."""
+    """One window; ``schema`` is that of the records. Several panes may share their ``slots``."""
 
-    def __init__(self, fold: ListFold, schema: Type) -> None:
+    def __init__(self, fold: ListFold, schema: Type, slots: Slots | None = None) -> None:
         self.schema = schema
         self._fold = fold
-        self.slots = Slots()
+        self.slots = Slots() if slots is None else slots
         self._parts: list[tuple[Array, ListedRecords]] = []
         self._length = self._kept = 0
 
@@ -390,13 +387,16 @@ class ListPane(ArrayPane):
 
     def add(self, key: Column, contributions: list[ListedRecords], length: int) -> None:
         """Add the records of a block, in order."""
-        (some,) = contributions
         numbers = self.slots.find(key, length)
         self.touch(numbers)
+        self.put(numbers, contributions[0])
+
+    def put(self, numbers: Array, some: ListedRecords) -> None:
+        """Add records to the lists at some slots."""
         self._parts.append((numbers, some))
-        self._length += length
+        self._length += len(numbers)
         if self._length > _FEWEST_RECORDS and self._length > 2 * self._kept and self._fold.how != ALL:
-            self._prune()
+            self.records()
 
     def load(self, stored: Pane) -> None:
         """Take over contents of other keys; raise ``FallBackToRows``, and take none, if they or their keys do not fit."""
@@ -408,16 +408,9 @@ class ListPane(ArrayPane):
         ):
             raise FallBackToRows("a record of another type")
         slots = self.slots.find(column_of_keys(list(stored)), len(stored))
-        block = columns_of(records, self.schema)
-        if block.length:
+        if records:
             numbers = np.repeat(slots, np.array(list(map(len, stored.values()))))
-            self._parts.append((numbers, listed_records(self._fold, block)))
-        self._length += block.length
-
-    def copied(self) -> Iterator[tuple[Any, Any]]:
-        """Return what gives out the contents by key, as they are now, in the order of the keys' first records."""
-        contents = self.columns()
-        return zip(list(self.keys), contents.to_list(), strict=True)
+            self.put(numbers, listed_records(self._fold, columns_of(records, self.schema)))
 
     def entries(self, slots: Array) -> Iterator[tuple[Any, Any]]:
         """Return what gives out keys and lists at some slots, as they are now."""
@@ -430,7 +423,7 @@ class ListPane(ArrayPane):
 
     def columns(self) -> Columns:
         """Return the contents as columns, in that order."""
-        numbers, some = self._prune()
+        numbers, some = self.records()
         counts = np.bincount(numbers, minlength=len(self))
         return listed(self.schema, counts, some.records.take(np.argsort(numbers, kind="stable")))
 
@@ -439,8 +432,8 @@ class ListPane(ArrayPane):
         """The keys, in that order."""
         return self.slots.keys
 
-    def _prune(self) -> tuple[Array, ListedRecords]:
-        """Return the records that are kept, and of which key each is."""
+    def records(self) -> tuple[Array, ListedRecords]:
+        """Return the records that are kept, in the order of arrival, and of which key each is."""
         if not self._parts:
             return np.empty(0, np.int64), ListedRecords(columns_of([], self.schema), None)
         numbers, some = self._whole()

@@ -88,6 +88,11 @@ class WindowArrays:
         """Return when the next processing-time window ends that only the arrays have."""
         return None
 
+    @property
+    def fields(self) -> int:
+        """The number of fields that are kept per key or record."""
+        return len(atomic_fields(self.spec.schema if self.spec.lists else self.spec.contents_schema))
+
     def contributions(self, block: Columns) -> list[Contribution]:
         """Return what a block adds to the fields of the contents."""
         return contributions_of(self.spec.folds, block, self.spec.aggregate)
@@ -213,23 +218,30 @@ class ColumnPanes(WindowArrays):
         self.windows = driver.windows
         self.panes = driver.windows.panes
 
-    def _add(self, block: Columns) -> bool:
-        """File the records that are in time; the others go to the record path, where each counts as late."""
+    def _add(self, block: Columns, side: int = 0) -> bool:
+        """File the records of an input that are in time; the others go to the record path, where each counts as late."""
         stamps, windows = block.timestamps, self.windows
         if stamps is None or not windows.event_time or int(stamps.min()) >= windows.open_from:
-            self._file(block)
+            self._file(block, side)
             return True
         in_time = stamps >= windows.open_from
-        self._file(block.keep(in_time))
+        self._file(block.keep(in_time), side)
         windows.add(*block.keep(~in_time).rows())
         return True
 
-    def _file(self, block: Columns) -> None:
+    def key(self, block: Columns, side: int) -> Column:
+        """Return the keys of records of an input."""
+        return key_of(self.spec.traced_key.result, block)
+
+    def parts(self, block: Columns, side: int) -> list[Any]:
+        """Return what records of an input add to panes."""
+        lists = [] if self._listed is None else [listed_records(self._listed, block)]
+        return [*lists, *self.contributions(block)]
+
+    def _file(self, block: Columns, side: int) -> None:
         if not block.length:
             return
-        key = key_of(self.spec.traced_key.result, block)
-        contributions: list[Any] = [] if self._listed is None else [listed_records(self._listed, block)]
-        contributions += self.contributions(block)
+        key, contributions = self.key(block, side), self.parts(block, side)
         # Nothing is added before every pane has checked that it can take its part.
         steps = [(self.pane(start), mask) for start, mask in self.assign(block)]
         if len(steps) > 1 and any(mask is None for _, mask in steps):
@@ -294,15 +306,19 @@ class ColumnPanes(WindowArrays):
 
     def fire(self, start: int, window: TimeWindow) -> bool:
         """Fire a pane of arrays, and remove it; ``False``: its results have to be made one by one."""
-        pane: Any = self.panes[start]
+        if not self.emit_pane(self.panes[start], window):
+            return False
+        self.windows.table.pop(start)
+        return True
+
+    def emit_pane(self, pane: Any, window: TimeWindow) -> bool:
+        """Emit the results of a pane as columns; ``False``: they have to be made one by one."""
         if self._results is None or not len(pane):
             return False
         results = self._results(pane.columns(), pane.keys, window.start, window.end)
-        if results is None:
-            return False
-        self.windows.table.pop(start)
-        self.emit(results)
-        return True
+        if results is not None:
+            self.emit(results)
+        return results is not None
 
 
 def functions_of(spec: ColumnarWindow) -> list[TracedFunction]:

@@ -1,9 +1,9 @@
 """Interval joins of blocks: the partners of all records of a block are found at once, and the function is computed for all pairs.
 
 Each side's records are in a log (``columnar/keyed/logs.py``), and their places are kept by key and time (``KeyedTimes``
-there). The tables and timers of the record path have what the last snapshot had, less what has been dropped since, as they would
-there. What has come since is brought to them before a snapshot, and before records go to the record path: so both have the same
-snapshots.
+there): arrays in front of the tables of the record path, in RocksDB for example. A key that comes to the arrays is looked up in
+the tables once. New records are stored in them, with the timers that drop them, before a snapshot, before records go to the
+record path, and when the arrays are full: so both paths have the same snapshots.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ import numpy as np
 
 from funken.columnar.block import Block
 from funken.columnar.flat_maps import pair_schema
-from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined, lists_with
+from funken.columnar.kernels.columns import Array, Column, Columns, columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.keyed.groups import JoinIndex, each_once
-from funken.columnar.keyed.keys import Slots, coded, column_of_keys, key_of
-from funken.columnar.keyed.logs import FoundPairs, KeyedTimes, RecordLog
+from funken.columnar.keyed.keys import Slots, column_of_keys, key_of
+from funken.columnar.keyed.logs import FoundPairs, KeyedTimes, RecordLog, grown
 from funken.columnar.records import fits
 from funken.columnar.typed.inference import TracedFlatMap, paths_of
-from funken.expr.types import INT, ListOf, Tuple, Type, atomic_fields
-from funken.ids import MIN_TIMESTAMP
+from funken.columnar.typed.operations import ALL, ListFold
+from funken.expr.types import INT, Tuple, Type, atomic_fields
 from funken.operators.base import Timestamps, Values
-from funken.operators.columnar.contents import ArrayPane
+from funken.operators.columnar.contents import ArrayPane, ListedRecords, ListPane
 from funken.operators.columnar.path import BlockGate, ColumnPath, TracedFunction
 from funken.operators.columnar.specs import ColumnarJoin
 from funken.operators.columnar.stateless import given_of
+from funken.operators.columnar.stored import StoredPanes
 from funken.operators.columnar.windows import ColumnPanes
 from funken.operators.join import CoGroup, IntervalJoinLogic, JoinPairs, TaggedUnion, WindowJoin, WindowJoinLogic
 from funken.operators.window.contents import Pane
 from funken.operators.window.driver import WindowDriver
+from funken.state.backend import entries_in_memory, is_full, may_hold
 from funken.windowing.windows import TimeWindow
 
 _PAIRS = 1 << 14
@@ -58,21 +60,46 @@ class _Side:
         """Forget everything."""
         self.log = RecordLog(self.schema)
         self.times = KeyedTimes(self._keep)
-        #: the place of the first record that is not in the table
-        self.saved = 0
+        #: by place, whether the table has the record
+        self._saved: Array = np.empty(0, np.bool_)
 
-    def add(self, added: tuple[Array, Array], records: Columns) -> None:
-        """Keep the records of a block."""
+    def add(self, numbers: Array, stamps: Array, records: Columns, saved: bool = False) -> None:
+        """Keep records, with the numbers of their keys; ``saved``: the table has them."""
         if len(self.log) > _FEW and len(self.log) > 2 * len(self.times):
-            self.shrink()
-        self.times.add(added, self.log.append(records))
+            places = self.times.places()
+            self.log.keep(places)
+            self.times.moved(places)
+            self._saved = self._saved.take(places)
+        begin = self.log.append(records)
+        if len(self.log) > len(self._saved):
+            self._saved = grown(self._saved, 2 * len(self.log))
+        self._saved[begin : len(self.log)] = saved
+        self.times.add(numbers, stamps, begin)
 
-    def shrink(self) -> None:
-        """Let the log have no others than those that are kept."""
-        places = self.times.places()
-        self.log.keep(places)
-        self.times.moved(places)
-        self.saved = int(np.searchsorted(places, self.saved))
+    def load(self, table: Any, keys: list[Any], begin: int) -> None:
+        """Take over the records of keys from a number on; raise ``FallBackToRows``, and take none, if arrays cannot have them."""
+        if begin == len(keys) or not may_hold(table):
+            return
+        found = [
+            (number, at, bucket)
+            for number in range(begin, len(keys))
+            for at, bucket in (table.get(keys[number]) or {}).items()
+        ]
+        values = list(chain.from_iterable(bucket for _, _, bucket in found))
+        if not all(fits(at, INT) for _, at, _ in found) or not all(fits(value, self.schema) for value in values):
+            raise FallBackToRows("records of another type")
+        if found:
+            numbers, stamps = (np.array([each[place] for each in found], np.int64) for place in (0, 1))
+            counts = np.array([len(bucket) for _, _, bucket in found])
+            self.add(np.repeat(numbers, counts), np.repeat(stamps, counts), columns_of(values, self.schema), saved=True)
+
+    def take_new(self) -> Iterator[tuple[int, int, Any]]:
+        """Yield the key's number, the time and the value of records that the table has not; from now on it has them."""
+        numbers, stamps, places = self.times.all()
+        new = np.flatnonzero(~self._saved.take(places))
+        self._saved[: len(self.log)] = True
+        values = self.log.take(places.take(new)).to_list()
+        return zip(numbers.take(new).tolist(), stamps.take(new).tolist(), values, strict=True)
 
     def leaves(self, places: Array) -> list[Column]:
         """Return the leaves that the function uses of the records at some places."""
@@ -118,15 +145,15 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
             for number, key in enumerate((join.key1, join.key2))
         ]
         self._arrays = [_Side(spec, number, keep) for number, keep in enumerate(self._keep)]
-        self._slots = Slots()
-        self._few_keys = _FEW_KEYS
-        self._in_arrays = False
+        self._most: int | None = None
+        self._clear()
         self.gate = BlockGate(self)
 
     def open(self) -> None:
         """Open the user's function."""
         super().open()
-        self.context.before_snapshot.append(self._hand_over)
+        self._most = entries_in_memory(self._store.backend, max(len(side.used) for side in self._arrays))
+        self.context.before_snapshot.append(self._store_new)
 
     def process_block(self, block: Block) -> None:
         """Handle a block of left records."""
@@ -148,13 +175,19 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
 
     def _leave(self) -> None:
         """Go over to the record path."""
-        if self._in_arrays:
-            self.gate.leave(sum(len(side.times) for side in self._arrays))
-            self._hand_over()
+        if len(self._slots):
+            self.gate.leave(self.size())
+            self._store_new()
             self._clear()
 
+    def size(self) -> int:
+        """Return the number of records in the arrays."""
+        return sum(len(side.times) for side in self._arrays)
+
     def _clear(self) -> None:
-        self._in_arrays, self._slots, self._few_keys = False, Slots(), _FEW_KEYS
+        self._slots, self._few_keys = Slots(), _FEW_KEYS
+        #: keys with lower numbers were looked up in the tables
+        self._looked = 0
         for side in self._arrays:
             side.clear()
 
@@ -164,8 +197,9 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
         stamps = block.timestamps
         if stamps is None or int(stamps.min()) < -_LAST_TIME or int(stamps.max()) > _LAST_TIME:
             raise FallBackToRows("no timestamps, or times at the end of time")
-        if not self._in_arrays:
-            self._load()
+        if is_full(self._most, self.size(), len(self._slots)):
+            self._store_new()
+            self._clear()
         late = None
         if int(stamps.min()) < self.current_watermark:
             in_time = stamps >= self.current_watermark
@@ -181,12 +215,14 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
         side, others = self._arrays[number], self._arrays[1 - number]
         stamps: Any = block.timestamps
         numbers = self._slots.find(key_of(side.key, block), block.length)
+        for each, table in zip(self._arrays, self._tables, strict=True):
+            each.load(table, self._slots.keys, self._looked)
+        self._looked = len(self._slots)
         # Nothing has changed so far, and from here on nothing falls back.
-        added = side.times.sorted(numbers, stamps)
         low, high = self._reach[number]
         for found in others.times.find(numbers, stamps + low, stamps + high, _PAIRS):
             self._emit_pairs(number, block, found)
-        side.add(added, block)
+        side.add(numbers, stamps, block)
         if len(self._slots) > self._few_keys:
             self._shrink()
 
@@ -232,6 +268,7 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
         self._slots, self._few_keys = Slots(), _FEW_KEYS
         if len(live):
             self._slots.find(column_of_keys([keys[number] for number in live.tolist()]), len(live))
+        self._looked = len(self._slots)
         for side in self._arrays:
             side.times.renumbered(live)
 
@@ -239,149 +276,85 @@ class ColumnarIntervalJoinLogic(IntervalJoinLogic):
 
     def watermark(self, watermark: int) -> None:
         """Drop what no partner can come for any more, pass the watermark on."""
-        if self._in_arrays:
-            for side in self._arrays:
-                side.times.settle(watermark, len(side.log))
+        for side in self._arrays:
+            side.times.settle(watermark, len(side.log))
         super().watermark(watermark)
 
-    # ---- between arrays and tables
-
-    def _load(self) -> None:
-        """Take over all that is in the tables; raises ``FallBackToRows`` if arrays cannot have it."""
-        self._clear()
-        entries = 0
-        try:
-            for side, table in zip(self._arrays, self._tables, strict=True):
-                entries += len(table)
-                found = [(key, at, bucket) for key, buckets in table.items() for at, bucket in buckets.items()]
-                if found:
-                    self._load_side(side, *map(list, zip(*found, strict=True)))
-        except FallBackToRows:
-            self._clear()
-            self.gate.leave(entries)
-            raise
-        self._in_arrays = True
-
-    def _load_side(self, side: _Side, keys: list[Any], times: list[int], buckets: list[list[Any]]) -> None:
-        values = list(chain.from_iterable(buckets))
-        if not all(fits(at, INT) for at in times) or not all(fits(value, side.schema) for value in values):
-            raise FallBackToRows("records of another type")
-        counts = np.fromiter(map(len, buckets), np.int64, len(buckets))
-        numbers = np.repeat(self._slots.find(column_of_keys(keys), len(keys)), counts)
-        side.add(
-            side.times.sorted(numbers, np.repeat(np.array(times, np.int64), counts)), columns_of(values, side.schema)
-        )
-        side.saved = len(side.log)
-
-    def _hand_over(self) -> None:
-        """Bring what has come since the last time to the tables, with the timers that drop it."""
-        for number, side in enumerate(self._arrays if self._in_arrays else ()):
-            numbers, stamps, places = side.times.since(side.saved)
-            side.saved = len(side.log)
-            if not len(places):
-                continue
-            table, keep, keys = self._tables[number], self._keep[number], self._slots.keys
-            register = self._timers.register_event_time_timer
-            values = side.log.take(places).to_list()
-            for slot, at, value in zip(numbers.tolist(), stamps.tolist(), values, strict=True):
+    def _store_new(self) -> None:
+        """Put what has come since the last time into the tables, with the timers that drop it."""
+        keys, register = self._slots.keys, self._timers.register_event_time_timer
+        for number, (side, table, keep) in enumerate(zip(self._arrays, self._tables, self._keep, strict=True)):
+            for slot, at, value in side.take_new():
                 key = keys[slot]
                 buckets = table.get(key) or {}
                 bucket = buckets.get(at)
                 if bucket is None:
-                    buckets[at] = [value]
+                    bucket = [value]
                     register(key, number, at + keep)
                 else:
                     bucket.append(value)
+                buckets[at] = bucket
                 table[key] = buckets
 
 
 # ---- Joins and co-groups of windows over blocks: both sides of a window are columns, and its pairs or lists are
-# made at once.
-#
-# A pane is in columns while only columns come for it, and becomes the lists of the record path when rows come, and
-# in a snapshot: so a snapshot of one path is a snapshot of the other.
-
-
-_Part = tuple[Array, Array, Columns]
-"""Records of one side: the numbers of their keys, and which of all records of the pane they are, and they themselves."""
+# made at once. The windows are those of ``operators/columnar``, before objects or in front of keyed state.
 
 
 class JoinPane(ArrayPane):
-    """The records of both sides of a window, in the order of arrival."""
+    """The records of both sides of a window, each side in the order of arrival; the sides number their keys together."""
 
     def __init__(self, schemas: tuple[Type, Type]) -> None:
-        self._schemas = schemas
-        self._slots = Slots()
-        self._parts: tuple[list[_Part], list[_Part]] = ([], [])
-        self._count = 0
+        self.slots = Slots()
+        self.sides = [ListPane(ListFold(ALL), schema, self.slots) for schema in schemas]
 
-    def add_side(self, side: int, key: Column, records: Columns) -> None:
+    def check(self, contributions: list[ListedRecords], length: int) -> None:
+        """Nothing can fail."""
+
+    def add(self, key: Column, contributions: list[ListedRecords], length: int) -> None:
         """Add the records of a block of one side."""
-        numbers, places = self._slots.find(key, records.length), np.arange(self._count, self._count + records.length)
-        self._parts[side].append((numbers, places, records.stamped(None)))
-        self._count += records.length
-
-    def side(self, side: int) -> _Part:
-        """Return all records of a side."""
-        parts = self._parts[side]
-        if not parts:
-            nothing = np.empty(0, np.int64)
-            return nothing, nothing, columns_of([], self._schemas[side])
-        if len(parts) > 1:
-            numbers, places = (np.concatenate([part[number] for part in parts]) for number in (0, 1))
-            parts[:] = [(numbers, places, joined([records for _, _, records in parts]))]
-        return parts[0]
+        numbers = self.slots.find(key, length)
+        self.touch(numbers)
+        self.sides[contributions[0].side].put(numbers, contributions[0])
 
     @property
     def keys(self) -> list[Any]:
         """The keys, in the order of their first records."""
-        return self._slots.keys
+        return self.slots.keys
+
+    @property
+    def size(self) -> int:
+        """The number of keys and records that are kept."""
+        return len(self) + sum(len(side.records()[0]) for side in self.sides)
 
     def load(self, stored: Pane) -> None:
         """Take contents over; raise ``FallBackToRows`` if they are not of the shape, or keys are of other types."""
-        if not stored:
-            return
-        tagged = [each for records in stored.values() for each in records]
-        if any(type(each) is not TaggedUnion or not fits(each[1], self._schemas[each[0] - 1]) for each in tagged):
+        if any(type(each) is not TaggedUnion for records in stored.values() for each in records):
             raise FallBackToRows("a record of another type")
-        slots = self._slots.find(column_of_keys(list(stored)), len(stored))
-        numbers = np.repeat(slots, np.array(list(map(len, stored.values()))))
-        sides = np.array([each[0] for each in tagged], np.int64) - 1
-        for side, schema in enumerate(self._schemas):
-            places = np.flatnonzero(sides == side)
-            if len(places):
-                records = columns_of([tagged[place][1] for place in places.tolist()], schema)
-                self._parts[side].append((numbers.take(places), places, records))
-        self._count = len(tagged)
+        for number, side in enumerate(self.sides, 1):
+            side.load({key: [each[1] for each in records if each[0] == number] for key, records in stored.items()})
 
-    def copied(self) -> Iterator[tuple[Any, Any]]:
-        """Return what gives out the contents by key, as they are now, in that order."""
-        keys = self._slots.keys
-        numbers, places = (np.concatenate([self.side(side)[number] for side in (0, 1)]) for number in (0, 1))
-        firsts, seconds = (self.side(side)[2].to_list() for side in (0, 1))
-        values, sides = [*firsts, *seconds], [1] * len(firsts) + [2] * len(seconds)
-        found: Pane = {key: [] for key in keys}
-        order = np.argsort(places)
-        for at, number in zip(order.tolist(), numbers.take(order).tolist(), strict=True):
-            found[keys[number]].append(TaggedUnion(sides[at], values[at], keys[number]))
-        return iter(found.items())
+    def entries(self, slots: Array) -> Iterator[tuple[Any, Any]]:
+        """Return what gives out keys and records at some slots, as they are now: those of the first side first."""
+        keys, sides = [self.keys[slot] for slot in slots.tolist()], []
+        for number, side in enumerate(self.sides, 1):
+            lists = side.columns().take(slots).to_list()
+            sides.append(
+                [[TaggedUnion(number, each, key) for each in some] for key, some in zip(keys, lists, strict=True)]
+            )
+        return ((key, firsts + seconds) for key, firsts, seconds in zip(keys, *sides, strict=True))
 
     def pairs(self, most: int) -> Iterator[tuple[Array, Array]]:
         """Return the positions of all pairs, in the order in which the function would be called; at most ``most`` at a time."""
-        (lefts, _, _), (rights, _, _) = self.side(0), self.side(1)
+        (lefts, _), (rights, _) = (side.records() for side in self.sides)
         order = np.argsort(lefts, kind="stable")
         for probed, partners in JoinIndex(rights).find(lefts.take(order)).pairs(most):
             yield order.take(probed), partners
 
-    def groups(self) -> Columns:
+    def columns(self) -> Columns:
         """Return the lists of records of each key, in the order of the keys' first records."""
-        lists: list[Column] = []
-        for side, schema in enumerate(self._schemas):
-            numbers, _, records = self.side(side)
-            by_key = records.take(np.argsort(numbers, kind="stable"))
-            lists.append(lists_with(schema, np.bincount(numbers, minlength=len(self)), by_key))
-        left, right = self._schemas
-        return Columns(Tuple((ListOf(left), ListOf(right))), lists, len(self))
+        left, right = (side.columns() for side in self.sides)
+        return Columns(Tuple((left.schema, right.schema)), [*left.leaves, *right.leaves], len(self))
 
 
 class JoinPanes(ColumnPanes):
@@ -394,10 +367,10 @@ class JoinPanes(ColumnPanes):
         self.gate = BlockGate(driver, measured=False)
         join: Any = spec.spec
         self._pairs: CoGroup = join.window.function.call.target
-        self._function = TracedFunction(self._pairs.function, spec.given)
+        self._results: Any = TracedFunction(self._pairs.function, spec.given)
         self._paths = [
             ColumnPath(
-                partial(self._take_side, side), TracedFunction(key, spec.traced_keys[side]), changes=True, of=driver
+                partial(self._add, side=side), TracedFunction(key, spec.traced_keys[side]), changes=True, of=driver
             )
             for side, key in enumerate((join.key1, join.key2))
         ]
@@ -407,58 +380,39 @@ class JoinPanes(ColumnPanes):
         """File a block of one side away, or give it in rows."""
         self.gate.take(block, self._paths[side], in_rows)
 
-    def _take_side(self, side: int, block: Columns) -> bool:
-        stamps = block.timestamps
-        if stamps is None or int(stamps.min()) == MIN_TIMESTAMP:
-            raise FallBackToRows("no timestamps")  # the record path raises it
-        if int(stamps.min()) < self.windows.open_from:
-            in_time = stamps >= self.windows.open_from
-            late = stamps[~in_time]
-            block = block.keep(in_time)
-            self._file_side(side, block)
-            self.driver.count_late(int(np.count_nonzero(late <= self.driver.current_watermark)))
-        else:
-            self._file_side(side, block)
-        return True
+    def key(self, block: Columns, side: int) -> Column:
+        """Return the keys of records of an input."""
+        return key_of(self._joins.traced_keys[side].result, block)
 
-    def _file_side(self, side: int, block: Columns) -> None:
-        if not block.length:
-            return
-        key = key_of(self._joins.traced_keys[side].result, block)
-        # Nothing is added before all panes are there.
-        steps = [(cast("JoinPane", self.pane(start)), mask) for start, mask in self.assign(block)]
-        if len(steps) > 1:
-            key = coded(key, block.length)
-        for pane, mask in steps:
-            if mask is None:
-                pane.add_side(side, key, block)
-            else:
-                pane.add_side(side, key.keep(mask), block.keep(mask))
+    def parts(self, block: Columns, side: int) -> list[Any]:
+        """Return what records of an input add to panes."""
+        return [ListedRecords(block.stamped(None), None, side)]
+
+    @property
+    def fields(self) -> int:
+        """The number of fields of a record."""
+        return max(map(len, self._used))
 
     def _empty(self) -> Any:
         return JoinPane(self._joins.schemas)
 
     # ---- results
 
-    def fire(self, start: int, window: TimeWindow) -> bool:
-        """Fire a pane of columns, and remove it; ``False``: its results have to be made one by one."""
-        pane: Any = self.panes[start]
-        if not self._function.ready():
+    def emit_pane(self, pane: JoinPane, window: TimeWindow) -> bool:
+        """Emit the results of a pane as columns; ``False``: they have to be made one by one."""
+        if not self._results.ready():
             return False
         at = window.max_timestamp()
-        if not isinstance(self._pairs, JoinPairs):
-            try:
-                given = self._given(pane.groups(), at)
-            except FallBackToRows:
-                return False
-            self.windows.table.pop(start)
-            self.emit(given)
+        if isinstance(self._pairs, JoinPairs):
+            sides = [side.records()[1].records for side in pane.sides]
+            for positions in pane.pairs(_PAIRS):
+                self._emit_pairs(self._pairs, sides, positions, at)
             return True
-        self.windows.table.pop(start)
-        self.driver.emitter.flush()  # of windows before this one
-        sides = [pane.side(side)[2] for side in (0, 1)]
-        for positions in pane.pairs(_PAIRS):
-            self._emit_pairs(self._pairs, sides, positions, at)
+        try:
+            given = self._given(pane.columns(), at)
+        except FallBackToRows:
+            return False
+        self.emit(given)
         return True
 
     def _given(self, seen: Columns, at: int) -> Columns:
@@ -477,19 +431,20 @@ class JoinPanes(ColumnPanes):
             given = self._given(Columns(Tuple(self._joins.schemas), leaves, len(positions[0])), at)
         except FallBackToRows:
             pairs = [records.take(those).to_list() for records, those in zip(sides, positions, strict=True)]
-            self._call_with_pairs(join, pairs, at)
-            return
-        self.emit(given)
-
-    def _call_with_pairs(self, join: JoinPairs, pairs: list[list[Any]], at: int) -> None:
-        """Call the function itself for some pairs, which the kernels cannot compute."""
-        call, results = join.function.bind(), self.driver.emitter.results
-        if join.flat:
-            for one, two in zip(*pairs, strict=True):
-                results.take(call(one, two), at)
+            call, results = join.function.bind(), self.driver.emitter.results
+            self.driver.emitter.flush()  # of windows before this one
+            if join.flat:
+                for one, two in zip(*pairs, strict=True):
+                    results.take(call(one, two), at)
+            else:
+                results.take(map(call, *pairs), at)
+            self.driver.emitter.flush()
         else:
-            results.take(map(call, *pairs), at)
-        self.driver.emitter.flush()
+            self.emit(given)
+
+
+class StoredJoinPanes(StoredPanes, JoinPanes):
+    """The same panes in front of keyed state."""
 
 
 class ColumnarWindowJoinLogic(WindowJoinLogic):
@@ -497,7 +452,7 @@ class ColumnarWindowJoinLogic(WindowJoinLogic):
 
     def __init__(self, spec: ColumnarJoin) -> None:
         super().__init__(cast("WindowJoin", spec.spec))
-        self._panes = JoinPanes(self, spec)
+        self._panes = (StoredJoinPanes if self.spec.general else JoinPanes)(self, spec)
         self.use(self._panes)
 
     def process_block(self, block: Block) -> None:

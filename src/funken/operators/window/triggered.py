@@ -297,6 +297,11 @@ class TriggeredWindows(Windows):
         """The times at which windows end, and maybe some at which none does any more."""
         return self._timers.event_times if self._event_time else self._timers.processing_times
 
+    def may_have(self, key: Any, window: Any) -> bool:
+        """Return False if a window of a key has no contents: those that end have a timer."""
+        cleanup = self._cleanup_time(window)
+        return cleanup >= MAX_WATERMARK or (key, window) in self._timers.slots_at(cleanup, self._event_time)
+
     def close_all(self) -> None:
         """Fire all timers, key by key."""
         self._timers.drain(self._on_event_time, self._on_processing_time)

@@ -305,7 +305,7 @@ def columnar_window_join(
     window = spec.window
     assert window.function is not None
     groups: CoGroup = window.function.call.target
-    if window.strategy is not Strategy.ALIGNED or not window.assigner.is_event_time():
+    if window.layout is not Strategy.ALIGNED or not window.assigner.is_event_time():
         raise NotVectorizable("joins in other windows than tumbling and sliding ones of event time")
     assigner: Any = window.assigner
     if assigner.size > _FEW_COPIES * getattr(assigner, "slide", assigner.size):

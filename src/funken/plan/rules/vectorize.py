@@ -72,8 +72,6 @@ _JOINS = {IntervalJoinSpec: columnar_interval_join, WindowJoin: columnar_window_
 _OF_TWO = (KeyedCoProcess, CoMap, CoFlatMap, *_JOINS)
 _BLIND = (Forward, Global, Rebalance, Rescale)
 """Partitionings that look at no record."""
-_IN_MEMORY = tuple(_JOINS)
-"""Operators whose columns are not in front of tables of a state backend."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ class _Vectorizer:
 
     def __init__(self, plan: PhysicalPlan, context: RuleContext, refused: Mapping[OperatorId, str]) -> None:
         self._plan = plan
-        self._batch, self._in_files = context.batch, context.state_in_files
+        self._batch = context.batch
         self._refused = refused
         self._found: dict[OperatorId, _Found] = {}
         self._carriers: dict[int, Partitioning] = {}
@@ -255,8 +253,6 @@ class _Vectorizer:
         if isinstance(node.spec, VectorizedCall):
             return self._called_with_blocks(vertex, node, node.spec)
         spec: Any = node.spec
-        if self._in_files and type(spec) in _IN_MEMORY:
-            raise NotVectorizable("keeps its waiting records in arrays in memory, and state is in files")
         if type(spec) in _OF_TWO:
             return self._of_two(vertex, node, spec)
         schema = self._input(vertex, node)

@@ -159,7 +159,7 @@ class DeduplicateByTime(KeepsRows):
 
     def open(self) -> None:
         """Open the state."""
-        self._state = self.open_rows("row") if self._in_columns else self.value_state("row", self._ttl)
+        self._state = self.open_rows() if self._in_columns else self.value_state("row", self._ttl)
         self._late = self.context.metrics.counter("numLateRecordsDropped")
 
     def block(self, block: TableBlock) -> None:

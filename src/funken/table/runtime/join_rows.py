@@ -1,9 +1,7 @@
 """The rows of one side of a join in columns, found by key a block at a time.
 
-Rows stay in the order of arrival, in few batches. Those of a key in a block are a *run*, which knows the run of the key before
-it: to add a block costs a pass over it, and a key is found by going back from its last run. In snapshots rows are keyed state: of
-each key a dict of its rows by name, or of lists of them by time. State in files is just that, and what a block meets is made
-columns of.
+Rows stay in the order of arrival, in few batches; their places are found by key (``SlotRuns``). In snapshots rows are keyed
+state: of each key a dict of its rows by name, or of lists of them by time.
 """
 
 from __future__ import annotations
@@ -11,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from funken.columnar.keyed.groups import Groups, each_once, running_sum
-from funken.columnar.keyed.logs import grown
+from funken.columnar.keyed.groups import Groups, Partners, running_sum
+from funken.columnar.keyed.logs import SlotRuns, grown
 from funken.ids import MIN_TIMESTAMP
 from funken.state.delta_tables import StateRow, TableSnapshot
+from funken.state.descriptors import StateKind
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import hashable
-from funken.table.runtime.kept_rows import RowBatches
+from funken.table.runtime.kept_rows import KeepsColumns, RowBatches, TableInColumns
 from funken.table.runtime.keyed_blocks import KeyedRows, KeyNumbers
 
 Array = Any
@@ -43,6 +42,7 @@ _DEEP = 32
 """The runs of a key become one if a search went back through more."""
 _AT_ONCE = 1024
 _NEVER = 1 << 62
+_MOST_CLEANED = 1024
 
 
 class RowNames:
@@ -68,8 +68,8 @@ class RowNames:
         return name if self._plain else hashable(name)
 
 
-class JoinRows:
-    """An ``OperatorTable``. ``counts``: whether rows know with how many of the other side they are joined.
+class JoinRows(TableInColumns):
+    """The rows of a side. ``counts``: whether rows know with how many of the other side they are joined.
 
     ``numbered``: whether this number is stored. ``ttl``: how long (ms) a row lives after it, an equal one or
     the number was written; 0: for ever.
@@ -83,10 +83,14 @@ class JoinRows:
         self._lifetime, self._timed, self._renews = ttl, ttl > 0, ttl > 0
         self._now = self._next_pass = 0
         self._name = RowNames(schema, unique)
-        self._keys = KeyNumbers(len(keys))
-        #: of each slot: its last run (-1: none), whether it has changed since the last snapshot, and whether it is in one
-        self._last: Array = np.empty(0, np.int64)
+        self._empty()
+
+    def _empty(self) -> None:
+        """Forget rows and keys."""
+        self._keys = KeyNumbers(len(self._columns))
+        #: of each slot: whether it has changed since the last snapshot, and whether it is in one
         self._changed, self._saved = (np.zeros(0, np.bool_) for _ in range(2))
+        self._looked = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -96,20 +100,104 @@ class JoinRows:
         #: of each row: its slot, whether it is gone, how many partners it has, when it was written
         self._of_row, self._partners, self._times = (np.empty(0, np.int64) for _ in range(3))
         self._dead: Array = np.zeros(0, np.bool_)
-        #: the rows of the runs; of each run, where its rows begin there, how many there are, and the run before it
-        self._items, self._begins, self._lengths, self._before = (np.empty(0, np.int64) for _ in range(4))
-        self._used = self._runs = 0
+        #: 1: the state has it; more: the state may have it, but not as it is
+        self._kept: Array = np.zeros(0, np.int8)
+        self._runs = SlotRuns()
+        #: the rows of the runs
+        self._items: Array = np.empty(0, np.int64)
+        self._used = 0
         #: where rows are, by slot and name; ``None`` as long as nobody has asked
         self._named: dict[Any, Any] | None = None
 
     def __len__(self) -> int:
         return self._count - self._dead_count
 
+    # ---- the index: the rows of a key are in runs
+
+    def _extend(self, slots: Array, begins: Array, lengths: Array, items: Array) -> None:
+        """Add a run to each slot."""
+        begin, self._used = self._used, self._used + len(items)
+        if self._used > len(self._items):
+            self._items = grown(self._items, max(_FEWEST, 2 * self._used))
+        self._items[begin : self._used] = items
+        self._runs.add(slots, begins + begin, lengths)
+
+    def find(self, rows: KeyedRows) -> tuple[Array, Array]:
+        """Return how many rows each key has, and the places of all of them, of each key in the order of arrival."""
+        slots = self._known_slots(rows)
+        found = self._runs.find(slots)
+        places, owners = self._items.take(found.places), found.owners
+        if self._dead_count or self._timed:
+            alive = ~self._dead.take(places)
+            if self._timed:
+                alive &= self._lives(places)
+            places, owners = places[alive], owners[alive]
+        counts = np.bincount(owners, minlength=len(slots))
+        if found.depth > _DEEP:
+            which = np.flatnonzero(np.bincount(found.owners_of_runs, minlength=len(slots)) > _DEEP)
+            self._straighten(slots, which, counts, places)
+        return counts, places
+
+    def partners(self, rows: KeyedRows, most: int) -> Iterator[tuple[Array, Array]]:
+        """Yield which rows of a block meet which of these, in the order of the block; at most ``most`` at a time."""
+        counts, found = self.find(rows)
+        ends, of_rows = np.cumsum(counts), rows.groups.of_records()
+        yield from Partners(found, (ends - counts).take(of_rows), ends.take(of_rows)).pairs(most)
+
+    def _straighten(self, slots: Array, which: Array, counts: Array, places: Array) -> None:
+        """Make one run of all that some keys have."""
+        ends = np.cumsum(counts)
+        items = np.concatenate([places[ends[each] - counts[each] : ends[each]] for each in which.tolist()])
+        some = counts.take(which)
+        self._runs.empty(slots.take(which))
+        self._extend(slots.take(which), np.cumsum(some) - some, some, items)
+
+    # ---- in front of state in files
+
+    def store(self) -> None:
+        """Put the entries that have changed into the state."""
+        alive = ~self._dead[: self._count]
+        differs = np.flatnonzero(self._kept[: self._count] != alive)
+        slots: Any = self._of_row.take(differs).tolist()
+        changed: dict[Tuple, dict[Any, None]] = {}
+        for slot, name in zip(slots, self._names_at(differs), strict=True):
+            changed.setdefault(self._keys[slot], {})[name] = None
+        self._kept[: self._count] = alive
+        entries = {key: entry for key, _, entry in self.begin_snapshot(False, lambda row: None).rows}
+        table = self._state.table
+        for key, names in changed.items():
+            there, stored = entries.get(key, {}), table.get(key)
+            stored = {} if stored is None else stored
+            for name in names:
+                if name in there:
+                    stored[name] = there[name]
+                    self._stored(key, name)
+                else:
+                    stored.pop(name, None)
+            table[key] = stored
+
+    def _names_at(self, places: Array) -> list[Any]:
+        """Return the names of the entries of rows."""
+        return list(map(self._name, self._schema.tuples(self._batches.batch(places))))
+
+    def _stored(self, key: Tuple, name: Any) -> None:
+        """An entry of a key was put into the state."""
+
+    def knows(self, key: Tuple) -> bool:
+        """Return True if the rows of a key are in columns."""
+        return self._keys.number(key) >= 0
+
+    def _known_slots(self, rows: KeyedRows) -> Array:
+        """Return the slots of keys, -1 for those that have no rows."""
+        return self._keys.find(rows) if self._state is None else self._slots_of(rows)
+
     # ---- rows that come and go
 
     def expire(self, now: int) -> None:
         """Let it be ``now`` (ms): what has expired is not there any more, and goes at most twice per lifetime."""
         self._now = now
+        if self._renews and self._state is not None:
+            self._state.life.clean(now, _MOST_CLEANED)
         if self._timed and now >= self._next_pass:
             self._next_pass = now + max(self._lifetime // 2, 1)
             expired = self._expired()
@@ -125,7 +213,8 @@ class JoinRows:
 
     def held(self, rows: KeyedRows, batch: pa.RecordBatch) -> tuple[list[Any], dict[Any, Tuple | None]]:
         """Return names of rows that have a unique key, and the rows that there are under these names."""
-        named, slots = self._names(), self._keys.find(rows).tolist()
+        slots = self._known_slots(rows).tolist()
+        named = self._names()
         names = names_of(rows, batch, self._schema, self._name)
         places = {name: named.get((slots[name[0]], name[1]), -1) for name in names}
         there = {
@@ -155,6 +244,7 @@ class JoinRows:
 
     def change(self, rows: KeyedRows, batch: pa.RecordBatch, adds: Array | None, partners: Array | None) -> list[int]:
         """Add rows, and remove those that are taken back; return which of these are not there."""
+        self._known_slots(rows)
         if adds is None and self._named is None and self._name.unique is None and not self._renews:
             self.add(rows, batch, partners)
             return []
@@ -199,6 +289,7 @@ class JoinRows:
         for known in renewed:  # equal rows live as long as the last of them
             if type(places := named.get(known)) is list:
                 self._times[places] = self._now
+                self._kept[places] |= 2
         self._remove(np.array(gone, np.int64))
         return unknown
 
@@ -220,6 +311,7 @@ class JoinRows:
                 before[at] = starts.get(at, count)
                 count = after[at] = max(0, int(before[at]) + change)
         self._partners[groups.slots] = after.take(groups.ends)
+        self._kept[groups.slots] |= 2
         if self._renews:
             self._times[groups.slots] = self._now
         self._changed[self._of_row.take(groups.slots)] = True
@@ -228,55 +320,45 @@ class JoinRows:
     def _slots_of(self, rows: KeyedRows) -> Array:
         """Return the slots of keys; new keys get new ones."""
         found = self._keys.numbers(rows)
-        if len(self._keys) > len(self._last):
-            size, room = len(self._last), max(_FEWEST, 2 * len(self._keys))
-            self._last, self._changed, self._saved = (
-                grown(each, room) for each in (self._last, self._changed, self._saved)
-            )
-            self._last[size:] = -1
+        if len(self._keys) > len(self._changed):
+            room = max(_FEWEST, 2 * len(self._keys))
+            self._changed, self._saved = grown(self._changed, room), grown(self._saved, room)
+        first = self._count
+        self.bring()
+        if self._named is not None and first < self._count:
+            self._enter_names(np.arange(first, self._count))
         return found
 
     def _reserve(self) -> None:
         if self._count > len(self._of_row):
             room = max(_FEWEST, 2 * self._count)
-            self._of_row, self._dead = grown(self._of_row, room), grown(self._dead, room)
+            self._of_row, self._dead, self._kept = (
+                grown(each, room) for each in (self._of_row, self._dead, self._kept)
+            )
             if self._counts:
                 self._partners = grown(self._partners, room)
             if self._timed:
                 self._times = grown(self._times, room)
 
-    def _extend(self, slots: Array, begins: Array, lengths: Array, items: Array) -> None:
-        """Add a run to each slot."""
-        used, runs = self._used + len(items), self._runs + len(slots)
-        if used > len(self._items):
-            self._items = grown(self._items, max(_FEWEST, 2 * used))
-        if runs > len(self._begins):
-            self._begins, self._lengths, self._before = (
-                grown(each, max(_FEWEST, 2 * runs)) for each in (self._begins, self._lengths, self._before)
-            )
-        new = slice(self._runs, runs)
-        self._items[self._used : used] = items
-        self._begins[new] = begins + self._used
-        self._lengths[new] = lengths
-        self._before[new] = self._last.take(slots)
-        self._last[slots] = np.arange(self._runs, runs)
-        self._used, self._runs = used, runs
-
     def _names(self) -> dict[Any, Any]:
         if self._named is None:
             self._named = {}
-            alive = np.flatnonzero(~self._dead[: self._count])
-            rows = self._schema.tuples(self._batches.batch(alive))
-            for place, slot, row in zip(alive.tolist(), self._of_row.take(alive).tolist(), rows, strict=True):
-                known = slot, self._name(row)
-                before = self._named.get(known)
-                if before is None:
-                    self._named[known] = place
-                elif type(before) is list:
-                    before.append(place)
-                else:
-                    self._named[known] = [before, place]
+            self._enter_names(np.flatnonzero(~self._dead[: self._count]))
         return self._named
+
+    def _enter_names(self, places: Array) -> None:
+        named: Any = self._named
+        rows = self._schema.tuples(self._batches.batch(places))
+        slots: Any = self._of_row.take(places).tolist()
+        for place, slot, row in zip(places.tolist(), slots, rows, strict=True):
+            known = slot, self._name(row)
+            before = named.get(known)
+            if before is None:
+                named[known] = place
+            elif type(before) is list:
+                before.append(place)
+            else:
+                named[known] = [before, place]
 
     def _remove(self, places: Array) -> None:
         if not len(places):
@@ -289,24 +371,25 @@ class JoinRows:
 
     def _compact(self) -> None:
         """Leave out the rows that are gone, and the keys that nothing has to be said of any more."""
+        if self._state is not None:
+            self.store()
         alive = np.flatnonzero(~self._dead[: self._count])
         of_row, partners = self._of_row.take(alive), self._partners.take(alive) if self._counts else None
         written = self._times.take(alive) if self._timed else None
         batch = self._batches.batch(alive)
-        named, count = self._named is not None, len(self._keys)
+        named, count, kept = self._named is not None, len(self._keys), self._kept.take(alive)
         marks = self._changed[:count], self._saved[:count]
         wanted = marks[0] & marks[1]
         wanted[of_row] = True
         left = np.flatnonzero(wanted)
-        self._keys = self._keys.some(left)
+        self._keys, self._looked = self._keys.some(left), len(left)
         self._changed, self._saved = (each.take(left) for each in marks)
-        self._last = np.full(len(left), -1, np.int64)
         numbers = np.zeros(count, np.int64)
         numbers[left] = np.arange(len(left))
         self._clear()
         self._count = len(alive)
         self._reserve()
-        self._of_row[: len(alive)] = numbers.take(of_row)
+        self._of_row[: len(alive)], self._kept[: len(alive)] = numbers.take(of_row), kept
         if partners is not None:
             self._partners[: len(alive)] = partners
         if written is not None:
@@ -317,53 +400,6 @@ class JoinRows:
             self._batches.add(batch)
         if named:
             self._names()
-
-    # ---- looking up
-
-    def find(self, rows: KeyedRows) -> tuple[Array, Array]:
-        """Return how many rows each key has, and the places of all of them, of each key in the order of arrival."""
-        slots = self._keys.find(rows)
-        nothing = np.empty(0, np.int64)
-        owners, runs = [nothing], [nothing]
-        owner = np.flatnonzero(slots >= 0)
-        run = self._last.take(slots.take(owner))
-        while True:
-            there = run >= 0
-            if not there.all():
-                owner, run = owner[there], run[there]
-            if not len(owner):
-                break
-            owners.append(owner)
-            runs.append(run)
-            run = self._before.take(run)
-        of, found = (np.concatenate(each[::-1]) for each in (owners, runs))
-        if len(runs) > 2:
-            order = np.argsort(of, kind="stable")
-            of, found = of.take(order), found.take(order)
-        lengths = self._lengths.take(found)
-        ends = np.cumsum(lengths)
-        total = int(ends[-1]) if len(ends) else 0
-        places = self._items.take(np.arange(total) + np.repeat(self._begins.take(found) - ends + lengths, lengths))
-        of_places = np.repeat(of, lengths)
-        if self._dead_count or self._timed:
-            alive = ~self._dead.take(places)
-            if self._timed:
-                alive &= self._lives(places)
-            places, of_places = places[alive], of_places[alive]
-        counts = np.bincount(of_places, minlength=len(slots))
-        if len(runs) > _DEEP:
-            self._straighten(slots, np.flatnonzero(np.bincount(of, minlength=len(slots)) > _DEEP), counts, places)
-        return counts, places
-
-    def _straighten(self, slots: Array, which: Array, counts: Array, places: Array) -> None:
-        """Make one run of all that some keys have."""
-        if not len(which):
-            return
-        ends = np.cumsum(counts)
-        items = np.concatenate([places[ends[each] - counts[each] : ends[each]] for each in which.tolist()])
-        some = counts.take(which)
-        self._last[slots.take(which)] = -1
-        self._extend(slots.take(which), np.cumsum(some) - some, some, items)
 
     def columns(self, places: Array, read: Iterable[int] | None = None) -> list[pa.Array]:
         """Return columns of the rows at some places; those that are not read are NULL."""
@@ -436,8 +472,9 @@ class JoinRows:
             whole = np.repeat(np.arange(len(found)), counts)
             partners, times = (np.array(each, np.int64).take(whole) for each in numbers)
             batch = self._schema.batch(several).take(pa.array(whole))
-            keyed = KeyedRows(batch, self._columns)
+            keyed, first = KeyedRows(batch, self._columns), self._count
             self.add(keyed, batch, partners, times)
+            self._kept[first : self._count] = 1
             slots = self._slots_of(keyed)
             self._changed[slots], self._saved[slots] = False, True
 
@@ -445,12 +482,17 @@ class JoinRows:
 class TimedRows(JoinRows):
     """The rows of one side of an interval join: each is there until ``keep`` ms after its time, and knows if it had a partner.
 
-    In snapshots they are, of each key, lists by time.
+    In snapshots they are, of each key, lists by time. ``expect`` is called with key and time of rows that are stored in files.
     """
 
-    def __init__(self, schema: BlockSchema, keys: Sequence[int], keep: int) -> None:
+    def __init__(
+        self, schema: BlockSchema, keys: Sequence[int], keep: int, expect: Callable[[Tuple, int], None] | None = None
+    ) -> None:  # fmt: skip
         super().__init__(schema, keys, None, True)
-        self._lifetime, self._timed, self._now = keep, True, MIN_TIMESTAMP
+        self._lifetime, self._timed, self._now, self._expect = keep, True, MIN_TIMESTAMP, expect
+
+    def _empty(self) -> None:
+        super()._empty()
         #: no row has an earlier time
         self.first = _NEVER
 
@@ -462,15 +504,18 @@ class TimedRows(JoinRows):
         super().add(rows, batch, partners, times)
         self.first = min(self.first, int(times.min()))
 
-    def within(self, places: Array, low: Array, high: Array) -> Array:
-        """Return which rows have times from ``low`` to ``high``."""
-        times = self._times.take(places)
-        return (low <= times) & (times <= high)
+    def near(self, rows: KeyedRows, low: Array, high: Array, most: int) -> Iterator[tuple[Array, Array]]:
+        """Yield the same of those with times from ``low`` to ``high``."""
+        for probed, places in self.partners(rows, most):
+            times = self._times.take(places)
+            fit = np.flatnonzero((low.take(probed) <= times) & (times <= high.take(probed)))
+            yield probed.take(fit), places.take(fit)
 
     def had_partners(self, places: Array) -> None:
         """Remember that rows had a partner."""
         some = places[self._partners.take(places) == 0]
         self._partners[some] = 1
+        self._kept[some] |= 2
         self._changed[self._of_row.take(some)] = True
 
     def let_go(self, now: int) -> pa.RecordBatch:
@@ -486,6 +531,14 @@ class TimedRows(JoinRows):
             self.first = int(left.min()) if len(left) else _NEVER
         return batch
 
+    def _names_at(self, places: Array) -> list[Any]:
+        found: Any = self._times.take(places).tolist()
+        return list(found)
+
+    def _stored(self, key: Tuple, name: Any) -> None:
+        if self._expect is not None:
+            self._expect(key, name)
+
     def _enter(self, entries: dict[Any, Any], row: Tuple, partners: int, written: int) -> None:
         entries.setdefault(written, []).append([row, partners > 0])
 
@@ -494,118 +547,20 @@ class TimedRows(JoinRows):
             yield from ((row, 1, had, at) for row, had in rows)
 
 
-class StoredJoinRows:
-    """Rows in map state, of any backend: what a block meets is read for it, and what changes is written one by one."""
+class KeepsSides(KeepsColumns):
+    """Base of the operators that keep the rows of their inputs."""
 
-    def __init__(
-        self, schema: BlockSchema, keys: Sequence[int], unique: Sequence[int] | None, counts: bool, store: Any, state: Any,
-        numbered: bool = True,
-    ) -> None:  # fmt: skip
-        self._schema, self._columns, self._counts, self._numbered = schema, keys, counts, numbered
-        self._name = RowNames(schema, unique)
-        self._store, self._state = store, state
-        self._found = self._nothing()
-        self._entries: list[tuple[Tuple, Any, Entry]] = []
+    def keep_side(self, name: str, rows: Any, schema: BlockSchema, ttl: int = 0) -> Any:
+        """Declare the state of an input, in ``setup``; return its rows."""
+        rows.expire(self.now())
+        return self.keep(name, rows, StateKind.MAP, len(schema), ttl)
 
-    def _nothing(self) -> JoinRows:
-        return JoinRows(self._schema, self._columns, self._name.unique, self._counts, numbered=self._numbered)
-
-    def expire(self, now: int) -> None:
-        """The state sees to it."""
-
-    def held(self, rows: KeyedRows, batch: pa.RecordBatch) -> tuple[list[Any], dict[Any, Tuple | None]]:
-        """Return names of rows that have a unique key, and the rows that there are under these names."""
-        names, found = names_of(rows, batch, self._schema, self._name), dict[Any, Tuple | None]()
-        for name in dict.fromkeys(names):
-            self._store.current_key = rows.keys[name[0]]
-            entry = self._state.get(name[1])
-            if entry is not None:
-                found[name] = entry[ROW]
-        return names, found
-
-    def find(self, rows: KeyedRows) -> tuple[Array, Array]:
-        """Return how many rows each key has, and the places of all of them."""
-        self._found, self._entries = self._nothing(), []
-        for key in rows.keys:
-            self._store.current_key = key
-            self._entries += [(key, name, stored) for name, stored in self._state.items()]
-        self._found.load((None, None, {name: stored}) for _, name, stored in self._entries)
-        return self._found.find(rows)
-
-    def columns(self, places: Array, read: Iterable[int] | None = None) -> list[pa.Array]:
-        """Return columns of the rows at some places; those that are not read are NULL."""
-        return self._found.columns(places, read)
-
-    def count_partners(self, places: Array, changes: Array) -> Array:
-        """Change the numbers of partners of rows, which may be given several times; return each number before its change."""
-        before = self._found.count_partners(places, changes)
-        for name, entry, first in self._stored_at(places, [entry[COUNT] for _, _, entry in self._entries]):
-            self._state.put(name, [entry[ROW], entry[COUNT], int(self._found._partners[first])])
-        return before
-
-    def _stored_at(self, places: Array, sizes: list[int]) -> Iterator[tuple[Any, Any, int]]:
-        """Yield what is stored of rows at some places: its name, it, the place of its first row. Its key is the current one."""
-        counts = np.array(sizes, np.int64)
-        of_place, firsts = np.repeat(np.arange(len(counts)), counts), np.cumsum(counts) - counts
-        for at in each_once(of_place.take(places)).tolist():
-            self._store.current_key, name, stored = self._entries[at]
-            yield name, stored, int(firsts[at])
-
-    def change(self, rows: KeyedRows, batch: pa.RecordBatch, adds: Array | None, partners: Array | None) -> list[int]:
-        """Add rows, and remove those that are taken back; return which of these are not there."""
-        unknown, state, unique = list[int](), self._state, self._name.unique is not None
-        signs: Iterable[bool] = repeat(True, batch.num_rows) if adds is None else adds.tolist()
-        numbers: Iterable[int] = repeat(0, batch.num_rows) if partners is None else partners.tolist()
-        names = names_of(rows, batch, self._schema, self._name)
-        changes = zip(names, self._schema.tuples(batch), signs, numbers, strict=True)
-        for place, ((group, name), row, comes, number) in enumerate(changes):
-            self._store.current_key = rows.keys[group]
-            before = state.get(name)
-            if comes:
-                entry = [row, 1 if before is None or unique else before[COUNT] + 1]
-                state.put(name, [*entry, number] if self._numbered else entry)
-            elif before is None:
-                unknown.append(place)
-            elif before[COUNT] > 1:
-                state.put(name, [before[ROW], before[COUNT] - 1, *before[PARTNERS:]])
-            else:
-                state.remove(name)
-        return unknown
-
-
-class StoredTimedRows(StoredJoinRows):
-    """Lists of rows by time in map state; ``expect`` is called with the time of each row that comes, with its key current."""
-
-    def __init__(
-        self, schema: BlockSchema, keys: Sequence[int], keep: int, store: Any, state: Any, expect: Callable[[int], None]
-    ) -> None:
-        self._keep, self._expect = keep, expect
-        super().__init__(schema, keys, None, True, store, state)
-
-    def _nothing(self) -> JoinRows:
-        return TimedRows(self._schema, self._columns, self._keep)
-
-    def within(self, places: Array, low: Array, high: Array) -> Array:
-        """Return which rows have times from ``low`` to ``high``."""
-        return cast("TimedRows", self._found).within(places, low, high)
-
-    def had_partners(self, places: Array) -> None:
-        """Remember that rows had a partner."""
-        some = places[self._found._partners.take(places) == 0]
-        cast("TimedRows", self._found).had_partners(some)
-        for time, rows, first in self._stored_at(some, [len(rows) for _, _, rows in self._entries]):
-            had = self._found._partners[first : first + len(rows)] > 0
-            self._state.put(time, [[row, is_met] for (row, _), is_met in zip(rows, had.tolist(), strict=True)])
-
-    def add(self, rows: KeyedRows, batch: pa.RecordBatch, partners: Array, times: Array) -> None:
-        """Add rows with times."""
-        groups = rows.groups.of_records().tolist()
-        for group, row, had, time in zip(
-            groups, self._schema.tuples(batch), partners.tolist(), times.tolist(), strict=True
-        ):
-            self._store.current_key = rows.keys[group]
-            self._state.put(time, [*(self._state.get(time) or ()), [row, had > 0]])
-            self._expect(time)
+    def let_expire(self) -> None:
+        """Let expired rows go, before a block is handled."""
+        now = self.context.next_time()
+        for rows, *_ in self._declared:
+            rows.make_room()
+            rows.expire(now)
 
 
 def names_of(rows: KeyedRows, batch: pa.RecordBatch, schema: BlockSchema, name: RowNames) -> list[tuple[int, Any]]:

@@ -4,55 +4,36 @@ State per side and key: each row with how often it is there and, where the side 
 it is joined. A row of a side with a unique key is kept under that: a new one takes the place of the old one, also where the old
 one is not taken back before. NULL equals nothing, unless the comparison is null-safe.
 
-A block meets the other side at once, as columns (``join_rows.py``): of state in files, what the other side has of its keys.
+A block meets the other side at once, as columns (``join_rows.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from funken.columnar.keyed.groups import Partners
 from funken.expr.ir import Node, input_refs
 from funken.operators.base import OperatorContext, Output
-from funken.state.descriptors import StateKind
 from funken.table.logical import JoinType
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, BlockSchema, TableBlock
-from funken.table.runtime.join_rows import JoinRows, StoredJoinRows
+from funken.table.runtime.join_rows import JoinRows, KeepsSides
 from funken.table.runtime.keyed_blocks import KeyedRows
-from funken.table.runtime.operator import KeyedTableOperator, is_accumulate
+from funken.table.runtime.operator import is_accumulate
 from funken.table.runtime.stateless import Expressions
 
 Array = Any
 Tuple = tuple[Any, ...]
 _PAIRS = 1 << 14
 """About so many pairs are computed at a time."""
-FROM_FILES = 512
-"""So many rows meet state in files at a time."""
 _NAMES = ("left", "right")
 _NONE = np.empty(0, np.int64)
-Near = Callable[[Array, Array], Array]
-"""Says of pairs of a row of a block and one of the other side whether they may meet."""
 
 
-def pieces(operator: KeyedTableOperator, block: TableBlock, sides: Iterable[Any]) -> Iterator[TableBlock]:
-    """Yield a block in pieces, and let expired rows of the sides go before each.
-
-    With state in files a piece is short: the rows that it meets are in memory at a time.
-    """
-    size = FROM_FILES if operator.in_files else len(block)
-    for begin in range(0, len(block), size or 1):
-        now = operator.context.next_time()
-        for rows in sides:
-            rows.expire(now)
-        yield block[begin : begin + size]
-
-
-class JoinBase(KeyedTableOperator):
+class JoinBase(KeepsSides):
     """The base of joins by keys."""
 
     def __init__(
@@ -102,17 +83,14 @@ class JoinBase(KeyedTableOperator):
         return None if there is None else np.flatnonzero(there)
 
     def pairs(
-        self, others: Any, batch: pa.RecordBatch, rows: KeyedRows, index: int, near: Near | None = None
+        self, others: Any, batch: pa.RecordBatch, rows: KeyedRows, index: int, times: tuple[Array, Array] | None = None
     ) -> Iterator[tuple[Array, Array]]:
-        """Yield which rows of a block meet which of the other side, in the order of the block; ``near`` leaves pairs out."""
-        counts, found = others.find(rows)
-        if not len(found):
-            return
-        ends, of_rows = np.cumsum(counts), rows.groups.of_records()
-        for probed, places in Partners(found, (ends - counts).take(of_rows), ends.take(of_rows)).pairs(_PAIRS):
-            if near is not None:
-                fit = np.flatnonzero(near(probed, places))
-                probed, places = probed.take(fit), places.take(fit)  # noqa: PLW2901
+        """Yield which rows of a block meet which of the other side, in the order of the block.
+
+        ``times``: the least and the greatest time of the partners of each row.
+        """
+        every = others.partners(rows, _PAIRS) if times is None else others.near(rows, *times, _PAIRS)
+        for probed, places in every:
             pair = self.fitting(partial(columns_of, batch), others.columns, probed, places, index)
             if len(pair[0]):
                 yield pair
@@ -165,36 +143,26 @@ class RegularJoin(JoinBase):
         self._upserts = [each and key is not None for each, key in zip(upserts, unique, strict=True)]
 
     def setup(self, context: OperatorContext, output: Output) -> None:
-        """Keep the rows in columns, unless state is in files."""
+        """Declare the state of both sides."""
         super().setup(context, output)
         self._exists = self._kind in (JoinType.SEMI, JoinType.ANTI)
-        self._rows: list[JoinRows | StoredJoinRows] = []
-        if self.in_files:
-            return
-        for index, name in enumerate(_NAMES):
-            rows = JoinRows(*self._rows_of(index), self._ttl[index])
-            rows.expire(self.now())
-            self._rows.append(rows)
-            self.store.register(name, StateKind.MAP, rows, self._ttl[index] or None)
-
-    def _rows_of(self, index: int) -> tuple[BlockSchema, Sequence[int], Sequence[int] | None, bool]:
-        counts = self.is_outer(index) or (self._exists and index == 0)
-        return self.inputs[index], self._keys[index], self._unique[index], counts
+        self._rows: list[JoinRows] = []
+        for index, (name, schema, ttl) in enumerate(zip(_NAMES, self.inputs, self._ttl, strict=True)):
+            counts = self.is_outer(index) or (self._exists and index == 0)
+            rows = JoinRows(schema, self._keys[index], self._unique[index], counts, ttl)
+            self._rows.append(self.keep_side(name, rows, schema, ttl))
 
     def open(self) -> None:
         """Open the state."""
         super().open()
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
-        if self.in_files:
-            states = map(self.map_state, _NAMES, self._ttl)
-            self._rows = [StoredJoinRows(*self._rows_of(at), self.store, state) for at, state in enumerate(states)]
+        self.open_kept()
 
     def side(self, block: TableBlock, index: int) -> None:
         """Join the rows of a block."""
-        for some in pieces(self, block, self._rows):
-            self._whole(some, index)
-
-    def _whole(self, block: TableBlock, index: int) -> None:
+        if not len(block):
+            return
+        self.let_expire()
         there = self.joinable(block.batch, index)
         replaces = None
         if self._upserts[index]:

@@ -2,6 +2,9 @@
 
 A large block reads and replaces rows as columns. A row that a small block touches is kept as plain data from then on, until a
 large block needs it: so neither pays for the other. In snapshots it is a value per key.
+
+Columns may be a cache of state in files. A key that a block has is looked up there once. Changes are stored before a snapshot,
+and when there are too many rows: then the columns are emptied.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from funken.columnar.keyed.logs import grown
+from funken.operators.base import OperatorContext, Output
+from funken.state.backend import entries_in_memory, is_full, whole
 from funken.state.delta_tables import StateRow, TableSnapshot
 from funken.state.descriptors import StateKind
 from funken.state.keyed import KeyedStateStore
@@ -106,8 +111,78 @@ class RowBatches:
         return [pa.concat_arrays(arrays).take(to_back) for arrays in found]
 
 
-class RowPerKey:
-    """An ``OperatorTable`` of the one row of each key, and a number that goes with it.
+class TableInColumns:
+    """An ``OperatorTable`` in columns, by key: all there is, or a cache of state in files."""
+
+    _keys: KeyNumbers
+    #: keys with lower numbers were looked up in the state
+    _looked = 0
+    _state: Any = None
+    _most: int | None = None
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def put_before(self, backend: Any, state: Any, columns: int) -> None:
+        """Be a cache of a state."""
+        self._state, self._most = state, entries_in_memory(backend, columns)
+
+    def make_room(self) -> None:
+        """Empty the columns if they have too much."""
+        if is_full(self._most, len(self) + len(self._keys), len(self._keys)):
+            self.store()
+            self._empty()
+
+    def store(self) -> None:
+        """Put what has changed into the state."""
+        for key, _, entry in self.begin_snapshot(False, lambda row: None).rows:
+            self._state.table[key] = entry
+
+    def bring(self) -> None:
+        """Take over what the state has of new keys."""
+        begin, self._looked = self._looked, len(self._keys)
+        if self._state is not None and begin < self._looked:
+            new, get = [self._keys[number] for number in range(begin, self._looked)], self._state.table.get
+            self.load((key, None, entry) for key in new if (entry := whole(get(key))))
+
+    def _empty(self) -> None:
+        """Forget everything."""
+        raise NotImplementedError
+
+    def begin_snapshot(self, complete: bool, before_write: Callable[[StateRow], None]) -> TableSnapshot:
+        """Begin a snapshot of everything, or of the keys that have changed since the last one."""
+        raise NotImplementedError
+
+    def load(self, rows: Iterable[StateRow]) -> None:
+        """Add rows of a snapshot."""
+        raise NotImplementedError
+
+
+class KeepsColumns(KeyedTableOperator):
+    """Base of the operators that keep rows in columns: of state in files, as many as memory has room for."""
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Begin without rows."""
+        super().setup(context, output)
+        self._declared: list[tuple[Any, StateKind, str, int, int]] = []
+
+    def keep(self, name: str, table: Any, kind: StateKind, columns: int, ttl: int = 0) -> Any:
+        """Declare the state that a table is, in ``setup``; return the table."""
+        self._declared.append((table, kind, name, columns, ttl))
+        if not self.in_files:
+            self.store.register(name, kind, table, ttl or None)
+        return table
+
+    def open_kept(self) -> None:
+        """Open these states, in ``open``."""
+        for table, kind, name, columns, ttl in self._declared if self.in_files else ():
+            state = (self.map_state if kind is StateKind.MAP else self.value_state)(name, ttl)
+            table.put_before(self.store.backend, state, columns)
+            self.context.before_snapshot.append(table.store)
+
+
+class RowPerKey(TableInColumns):
+    """The one row of each key, and a number that goes with it.
 
     ``entry`` makes of row and number the value that is stored, ``parsed`` takes it apart.
     """
@@ -115,8 +190,11 @@ class RowPerKey:
     def __init__(
         self, schema: BlockSchema, width: int, entry: Callable[[Tuple, int], Any], parsed: Callable[[Any], tuple[Tuple, int]]
     ) -> None:  # fmt: skip
-        self._schema, self._entry, self._parsed = schema, entry, parsed
-        self._keys, self._batches = KeyNumbers(width), RowBatches(schema)
+        self._schema, self._width, self._entry, self._parsed = schema, width, entry, parsed
+        self._empty()
+
+    def _empty(self) -> None:
+        self._keys, self._batches, self._looked = KeyNumbers(self._width), RowBatches(self._schema), 0
         #: how many rows are in the batches, and how many of these are replaced
         self._count = self._gone = 0
         #: of each slot: where its row is (-1: in ``_plain``, if there is one), its number, whether it has changed
@@ -128,16 +206,14 @@ class RowPerKey:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def stored_in(self, store: KeyedStateStore, state: Any) -> StoredRowPerKey:
-        """Return the same for rows in value state."""
-        return StoredRowPerKey(self._schema, self._keys.width, self._entry, self._parsed, store, state)
-
     # ---- blocks
 
     def slots(self, rows: KeyedRows) -> Array:
         """Return the slots of keys, whose rows are in columns from now on; new keys get new ones."""
+        self.make_room()
         slots = self._keys.numbers(rows)
         self._reserve()
+        self.bring()
         if self._plain:
             self._to_columns([slot for slot in slots.tolist() if slot in self._plain])
         return slots
@@ -195,9 +271,17 @@ class RowPerKey:
 
     # ---- one key
 
+    def _slot(self, key: Tuple, new: bool) -> int:
+        slot = self._keys.number(key, new)
+        if new:
+            self._reserve()
+            self.bring()
+        return slot
+
     def get(self, key: Tuple) -> Any:
         """Return the entry of a key, ``None`` if there is none; it is plain data from now on."""
-        slot = self._keys.number(key)
+        self.make_room()
+        slot = self._slot(key, new=self._state is not None)
         found = self._plain.get(slot)
         if found is None and slot >= 0 and self._places[slot] >= 0:
             (row,) = self._schema.tuples(self.batch(self._places[slot : slot + 1]))
@@ -208,8 +292,7 @@ class RowPerKey:
 
     def set(self, key: Tuple, entry: Any) -> None:
         """Keep the entry of a key."""
-        slot = self._keys.number(key, new=True)
-        self._reserve()
+        slot = self._slot(key, new=True)
         if self._places[slot] >= 0:
             self._places[slot] = -1
             self._gone += 1
@@ -263,49 +346,17 @@ class KeyedRowState:
         self._rows.set(self._store.current_key, entry)
 
 
-class StoredRowPerKey(RowPerKey):
-    """Rows in value state, of any backend: a block reads those of its keys, and what it changes is written one by one."""
-
-    def __init__(
-        self, schema: BlockSchema, width: int, entry: Callable[[Tuple, int], Any], parsed: Callable[[Any], tuple[Tuple, int]],
-        store: KeyedStateStore, state: Any,
-    ) -> None:  # fmt: skip
-        super().__init__(schema, width, entry, parsed)
-        self._store, self._state = store, state
-
-    def slots(self, rows: KeyedRows) -> Array:
-        """Return the slots of keys of a block, and forget the block before."""
-        super().__init__(self._schema, self._keys.width, self._entry, self._parsed)
-        for key in rows.keys:
-            self._store.current_key = key
-            stored = self._state.value()
-            if stored is not None:
-                self.set(key, stored)
-        return super().slots(rows)
-
-    def put(self, slots: Array, batch: pa.RecordBatch, numbers: Any = 0) -> None:
-        """Write rows."""
-        of_slots = np.broadcast_to(numbers, len(slots)).tolist()
-        for slot, row, number in zip(slots.tolist(), self._schema.tuples(batch), of_slots, strict=True):
-            self._store.current_key = self._keys[slot]
-            self._state.update(self._entry(row, number))
-
-
-class KeepsRows(KeyedTableOperator):
+class KeepsRows(KeepsColumns):
     """Base of the operators that keep one row per key."""
 
     def keep_rows(
         self, name: str, keys: Sequence[int], entry: Callable[[Tuple, int], Any], parsed: Callable[[Any], tuple[Tuple, int]]
     ) -> None:  # fmt: skip
-        """Declare the state, in ``setup``: in columns, unless it is in files."""
-        self.kept = RowPerKey(self.inputs[0], len(keys), entry, parsed)
-        if not self.in_files:
-            self.store.register(name, StateKind.VALUE, self.kept)
+        """Declare the state, in ``setup``."""
+        schema = self.inputs[0]
+        self.kept = self.keep(name, RowPerKey(schema, len(keys), entry, parsed), StateKind.VALUE, len(schema))
 
-    def open_rows(self, name: str) -> Any:
+    def open_rows(self) -> Any:
         """Open the state, in ``open``; return it as a value state."""
-        if not self.in_files:
-            return KeyedRowState(self.store, self.kept)
-        state = self.value_state(name)
-        self.kept = self.kept.stored_in(self.store, state)
-        return state
+        self.open_kept()
+        return KeyedRowState(self.store, self.kept)

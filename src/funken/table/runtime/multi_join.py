@@ -18,14 +18,12 @@ import pyarrow as pa
 from funken.columnar.keyed.groups import Groups, JoinIndex, Partners, running_sum
 from funken.expr.ir import Node
 from funken.operators.base import OperatorContext, Output
-from funken.state.descriptors import StateKind
 from funken.table.logical import JoinType
 from funken.table.runtime.block import DELETE, INSERT, BlockSchema, TableBlock, plain_values
 from funken.table.runtime.exchange import hashable
-from funken.table.runtime.join_rows import JoinRows, StoredJoinRows
-from funken.table.runtime.joins import additions, columns_of, padded_columns, pieces
+from funken.table.runtime.join_rows import JoinRows, KeepsSides
+from funken.table.runtime.joins import additions, columns_of, padded_columns
 from funken.table.runtime.keyed_blocks import KeyedRows, codes_of
-from funken.table.runtime.operator import KeyedTableOperator
 from funken.table.runtime.stateless import Expressions
 
 Array = Any
@@ -36,7 +34,7 @@ _PAIRS = 1 << 14
 """About so many pairs are computed at a time."""
 
 
-class MultiJoin(KeyedTableOperator):
+class MultiJoin(KeepsSides):
     """Combinations of the rows of several relations with an equal key.
 
     ``schemas``, ``keys``, ``unique`` (a unique key or ``None``) and ``ttls`` are those of the relations; ``kinds``, ``pairs`` and
@@ -60,21 +58,17 @@ class MultiJoin(KeyedTableOperator):
         self._count = len(schemas)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
-        """Keep the rows in columns, unless state is in files; blocks of all relations come by one input."""
+        """Declare the state of each relation; blocks of all relations come by one input."""
         super().setup(context, output)
         self.inputs = tuple(self._schemas)
-        self._rows: list[JoinRows | StoredJoinRows] = []
-        for place, ttl in enumerate(() if self.in_files else self._ttls):
+        self._rows: list[JoinRows] = []
+        for place, ttl in enumerate(self._ttls):
             rows = JoinRows(self._schemas[place], self._keys[place], self._unique[place], False, ttl, numbered=False)
-            rows.expire(self.now())
-            self._rows.append(rows)
-            self.store.register(f"input{place}", StateKind.MAP, rows, ttl or None)
+            self._rows.append(self.keep_side(f"input{place}", rows, self._schemas[place], ttl))
 
     def open(self) -> None:
         """Open the state of each relation."""
-        for place, ttl in enumerate(self._ttls if self.in_files else ()):
-            state, sides = self.map_state(f"input{place}", ttl), (self._schemas[place], self._keys[place])
-            self._rows.append(StoredJoinRows(*sides, self._unique[place], False, self.store, state, numbered=False))
+        self.open_kept()
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
         self._masks: list[tuple[Expressions, BlockSchema] | None] = []
         types: list[Any] = []
@@ -90,8 +84,9 @@ class MultiJoin(KeyedTableOperator):
         index = int(name.partition(":")[0])
         if not isinstance(block, TableBlock):
             block = self._schemas[index].of_rows(block.rows()[0])
-        for some in pieces(self, block, self._rows):
-            self._whole(some, index)
+        if len(block):
+            self.let_expire()
+            self._whole(block, index)
         self.flush()
 
     def _whole(self, block: TableBlock, index: int) -> None:

@@ -158,7 +158,7 @@ class Rank(KeepsRows):
 
     def open(self) -> None:
         """Open the state."""
-        self._state = self.open_rows("rows") if self._bests else self.value_state("rows", self._ttl)
+        self._state = self.open_rows() if self._bests else self.value_state("rows", self._ttl)
         self._key_of = typed_sort_key(self._order, self.inputs[0].types)
         self._unknown = self.context.metrics.counter("numRetractionsOfUnknownRows")
         #: the sort keys of rows as they were stored last, so that they need not be made again

@@ -16,8 +16,8 @@ from funken.operators.base import OperatorContext, Output
 from funken.state.descriptors import StateKind
 from funken.table.logical import JoinType
 from funken.table.runtime.block import INSERT, UPDATE_AFTER, TableBlock
-from funken.table.runtime.join_rows import StoredTimedRows, TimedRows
-from funken.table.runtime.joins import FROM_FILES, JoinBase, columns_of, padded_columns
+from funken.table.runtime.join_rows import TimedRows
+from funken.table.runtime.joins import JoinBase, columns_of, padded_columns
 from funken.table.runtime.keyed_blocks import KeyedRows, codes_of, joint_codes
 from funken.table.runtime.operator import checked_rowtime, is_accumulate, millis_array, rowtimes
 from funken.table.runtime.stateless import NANOS
@@ -56,32 +56,31 @@ class TableIntervalJoin(JoinBase, TimedOperator):
         self._reach = ((-upper, -lower), (lower, upper))
 
     def setup(self, context: OperatorContext, output: Output) -> None:
-        """Keep the rows in columns, unless state is in files."""
+        """Declare the state of both sides."""
         super().setup(context, output)
         #: how long after its time a row of a side is kept
         self._keep = [high + 1 for _, high in self._reach]
-        self._rows: list[TimedRows | StoredTimedRows] = []
-        if not self.in_files:
-            for name, schema, keys, keep in zip(_NAMES, self.inputs, self._keys, self._keep, strict=True):
-                rows = TimedRows(schema, keys, keep)
-                self._rows.append(rows)
-                self.store.register(name, StateKind.MAP, rows)
+        self._rows: list[TimedRows] = []
+        for index, (name, schema) in enumerate(zip(_NAMES, self.inputs, strict=True)):
+            rows = TimedRows(schema, self._keys[index], self._keep[index], partial(self._expect, index))
+            self._rows.append(self.keep_side(name, rows, schema))
 
     def open(self) -> None:
         """Open the state: lists of rows, each with whether it had a partner, by time."""
         super().open()
-        if not self.in_files:
-            for rows in self._rows:
-                rows.expire(self.reached())
-            return
-        self._states = [self.map_state(name) for name in _NAMES]
-        for index, state in enumerate(self._states):
-            expect, sides = partial(self._expect, index), (self.inputs[index], self._keys[index], self._keep[index])
-            self._rows.append(StoredTimedRows(*sides, self.store, state, expect))
-            self.expect_restored(state, expect)
+        self.open_kept()
+        for rows in self._rows:
+            rows.expire(self.reached())
+        if self.in_files:
+            self._states = [self.map_state(name) for name in _NAMES]
+            for index, state in enumerate(self._states):
+                self.expect_restored(state, partial(self._expect_again, index))
 
-    def _expect(self, index: int, time: int) -> None:
-        self.wait(self.store.current_key, (index, time), time + self._keep[index])
+    def _expect_again(self, index: int, time: int) -> None:
+        self._expect(index, self.store.current_key, time)
+
+    def _expect(self, index: int, key: Tuple, time: int) -> None:
+        self.wait(key, (index, time), time + self._keep[index])
 
     def side(self, block: TableBlock, index: int) -> None:
         """Join the rows of a block with those of the other side."""
@@ -92,10 +91,9 @@ class TableIntervalJoin(JoinBase, TimedOperator):
         if block.kinds is not None:
             adds = np.flatnonzero((block.kinds == INSERT) | (block.kinds == UPDATE_AFTER))
             block, times = block.take(adds), times.take(adds)
-        size = FROM_FILES if self.in_files else len(block)
-        for begin in range(0, len(block), size or 1):
-            some = slice(begin, begin + size)
-            self._join(block[some].batch, times[some], self.current_watermark if self.rowtime else now, index)
+        for rows in self._rows:
+            rows.make_room()
+        self._join(block.batch, times, self.current_watermark if self.rowtime else now, index)
 
     def _join(self, batch: pa.RecordBatch, times: Array, reached: int, index: int) -> None:
         there = self.joinable(batch, index)
@@ -109,12 +107,8 @@ class TableIntervalJoin(JoinBase, TimedOperator):
             return
         others, rows = self._rows[1 - index], KeyedRows(batch, self._keys[index])
         low, high = (times + each for each in self._reach[index])
-
-        def near(probed: Array, places: Array) -> Array:
-            return others.within(places, low.take(probed), high.take(probed))
-
         met = np.zeros(len(times), np.bool_)
-        for probed, places in self.pairs(others, batch, rows, index, near):
+        for probed, places in self.pairs(others, batch, rows, index, (low, high)):
             met[probed] = True
             self.send(columns_of(batch, probed), others.columns(places), None, index)
             if self.is_outer(1 - index):
@@ -140,11 +134,11 @@ class TableIntervalJoin(JoinBase, TimedOperator):
 
     def next_tick(self) -> int | None:
         """Return when the next row goes in processing time."""
-        if self.rowtime or self.in_files:
-            return super().next_tick()
-        sides = zip(self._rows, self._keep, strict=True)
-        due = [rows.first + keep for rows, keep in sides if isinstance(rows, TimedRows) and len(rows)]
-        return min(due, default=None)
+        waits = super().next_tick()
+        if self.rowtime:
+            return waits
+        due = [rows.first + keep for rows, keep in zip(self._rows, self._keep, strict=True) if len(rows)]
+        return min(due if waits is None else [*due, waits], default=None)
 
     def tick(self, now: int) -> None:
         """Let the rows go that no partner can come for any more."""
@@ -154,8 +148,6 @@ class TableIntervalJoin(JoinBase, TimedOperator):
 
     def _let_go(self, now: int) -> None:
         for index, rows in enumerate(self._rows):
-            if isinstance(rows, StoredTimedRows):
-                continue  # they have timers
             if self.is_outer(index) or not self.rowtime:
                 alone = rows.let_go(now)
                 if self.is_outer(index):
@@ -164,11 +156,11 @@ class TableIntervalJoin(JoinBase, TimedOperator):
                 rows.expire(now)
 
     def on_event_time(self, timestamp: int, key: Tuple, namespace: Any) -> None:
-        """Let the rows of a time go."""
+        """Let the rows of a time go that only the state in files has."""
         if not self.in_files:
             return  # a timer of a savepoint in which rows were objects
         index, time = namespace
-        if self.is_outer(index):
+        if self.is_outer(index) and not self._rows[index].knows(key):
             pads = (None,) * len(self.inputs[1 - index])
             alone = [row for row, met in self._states[index].get(time) or () if not met]
             self.collect_rows([(*row, *pads) if index == 0 else (*pads, *row) for row in alone])
