@@ -27,7 +27,7 @@ class Rule(NamedTuple):
     second: int  # it is in force from here on, until there is another of its name
     name: str
     at_least: int  # of payments of this amount
-    count: int  # so many
+    times: int  # so many
     within: int  # in so many seconds are reported; 0 seconds: the rule is off
 
 
@@ -72,7 +72,7 @@ class Judge(KeyedBroadcastProcessFunction):
             if rule is None:
                 continue
             counted = [p for p in before if now - rule.within < p.second and p.amount >= rule.at_least]
-            if len(counted) >= rule.count and counted[-1].second == now:
+            if len(counted) >= rule.times and counted[-1].second == now:
                 total = sum(payment.amount for payment in counted)
                 yield f"second {now}, {ctx.get_current_key()}: rule '{rule.name}', {len(counted)} payments, {total} in all"
         self.payments.update([p for p in self.payments.get() if p.second > now - longest])

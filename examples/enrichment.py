@@ -18,7 +18,7 @@ ORDERS = [(1, "ada"), (2, "bob"), (3, "ada"), (4, "eve"), (5, "bob"), (6, "zoe")
 CUSTOMERS = {"ada": "GB", "bob": "FI", "zoe": "GR"}
 
 
-ASKED = set()
+ASKED: set[str] = set()
 
 
 class Service(BaseHTTPRequestHandler):
@@ -76,11 +76,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--url", help="a service that answers GET /customers/NAME; without it, the script starts one")
     given = parser.parse_args()
-    server = None
-    if given.url is None:
+    url, server = given.url, None
+    if url is None:
         server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = given.url or f"http://127.0.0.1:{server.server_port}"
+        url = f"http://127.0.0.1:{server.server_port}"
 
     env = StreamExecutionEnvironment.get_execution_environment()
     program(env, url).map(lambda order: "order {}: {}, {}".format(*order)).print().set_parallelism(1)

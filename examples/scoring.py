@@ -10,7 +10,7 @@ from funken.dataset import ExecutionEnvironment
 Flower = namedtuple("Flower", "sepal_length sepal_width petal_length petal_width kind")
 X, y = load_iris(return_X_y=True)
 names = ["setosa", "versicolor", "virginica"]
-flowers = [Flower(*map(float, row), names[label]) for row, label in zip(X, y, strict=True)]
+flowers = [Flower._make([*map(float, row), names[label]]) for row, label in zip(X, y, strict=True)]
 known, new = flowers[::2], flowers[1::2]
 
 batch = ExecutionEnvironment.get_execution_environment()

@@ -200,6 +200,8 @@ def libraries_use_the_public_surface(module: Module) -> Iterator[str]:
                 continue  # the public surface of data sets
             if name.startswith("funken.io.durations."):
                 continue  # all that takes a duration takes the same
+            if re.fullmatch(r"funken\.types\.callables\.[A-Z]\w*", name):
+                continue  # the parameters of generic classes
             if name.split(".")[0] == "funken" and part_of(name) in RANK.keys() - {
                 module.part,
                 "config",

@@ -30,7 +30,16 @@ also one of a version whose classes were in other modules.
 
 from funken.api.functions import check_result
 from funken.io.shapes import load_state
-from funken.operators.base import Operator, OperatorCall, OperatorContext, OperatorSpec, Output, Timestamps, Values
+from funken.operators.base import (
+    Operator,
+    OperatorCall,
+    OperatorContext,
+    OperatorSpec,
+    Output,
+    SideOutput,
+    Timestamps,
+    Values,
+)
 from funken.operators.coordinators import OperatorCoordinator, OperatorCoordinatorContext
 from funken.operators.masks import BlockPredicates
 from funken.operators.process.keyed_operator import KeyedOperator
@@ -50,6 +59,7 @@ __all__ = [
     "OperatorCoordinatorContext",
     "OperatorSpec",
     "Output",
+    "SideOutput",
     "Timestamps",
     "UserFunction",
     "Values",

@@ -191,7 +191,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
     def from_source(
         self,
         source: Source[S],
-        watermark_strategy: WatermarkStrategy[S] | None = None,
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
         source_name: str = "source",
         type_info: TypeInformation | None = None,
     ) -> DataStream[S]:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from funken.columnar.vectorized.functions import VectorizedFunction
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
-from funken.operators.base import RuntimeContext, SideOutput
+from funken.operators.base import SideOutput
 from funken.operators.join import JoinContext
 from funken.operators.operator_state import FunctionSnapshotContext
 from funken.operators.process.keyed_operator import KeyedContext, ProcessContext
@@ -36,9 +36,9 @@ from funken.types.callables import (
     K_co,
     K_contra,
     OUT_co,
-    S,
     T,
     T_contra,
+    V,
     W_contra,
     check_arguments,
     check_function,
@@ -64,8 +64,11 @@ class Function:
     [('tea', 3), ('jam', 5)]
     """
 
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Prepare; runs in the worker before the first record of an attempt, when state can already be had."""
+    def open(self, runtime_context: Any) -> None:
+        """Prepare; runs in the worker before the first record of an attempt, when state can already be had.
+
+        The argument is a ``RuntimeContext``, in batch programs a ``DataSetRuntimeContext``.
+        """
 
     def close(self) -> None:
         """Release the resources of ``open``; runs after the last record, and after a failure, also one of ``open``."""
@@ -291,8 +294,8 @@ class KeyedProcessFunction(Function, Generic[K_contra, IN_contra, OUT_co]):
     [('b', 13), ('a', 15)]
     """
 
-    Context = KeyedContext[S]
-    OnTimerContext = TimerContext[S]
+    Context = KeyedContext[V]
+    OnTimerContext = TimerContext[V]
 
     def process_element(self, value: IN_contra, ctx: KeyedContext[K_contra]) -> Iterable[OUT_co | SideOutput] | None:
         """Return or yield records; ``(OutputTag, record)`` goes to a side output."""
@@ -474,8 +477,8 @@ class KeyedCoProcessFunction(Function, Generic[K_contra, IN1_contra, IN2_contra,
     [(2, 15)]
     """
 
-    Context = KeyedContext[S]
-    OnTimerContext = TimerContext[S]
+    Context = KeyedContext[V]
+    OnTimerContext = TimerContext[V]
 
     def process_element1(self, value: IN1_contra, ctx: KeyedContext[K_contra]) -> Iterable[OUT_co | SideOutput] | None:
         """Handle a record of the first stream: return or yield records, ``(OutputTag, record)`` to a side output."""
@@ -549,8 +552,8 @@ class KeyedBroadcastProcessFunction(Function, Generic[K_contra, IN1_contra, IN2_
     """
 
     Context: TypeAlias = BroadcastContext
-    ReadOnlyContext = KeyedReadOnlyContext[S]
-    OnTimerContext = ReadOnlyOnTimerContext[S]
+    ReadOnlyContext = KeyedReadOnlyContext[V]
+    OnTimerContext = ReadOnlyOnTimerContext[V]
 
     def process_element(
         self, value: IN1_contra, ctx: KeyedReadOnlyContext[K_contra]
@@ -709,7 +712,7 @@ class ProcessWindowFunction(Function, Generic[IN_contra, OUT_co, K_contra, W_con
     [('a', 0, 2, 'firing 1'), ('b', 10, 1, 'firing 1')]
     """
 
-    Context = ProcessWindowContext[S]
+    Context = ProcessWindowContext[V]
 
     def process(
         self, key: K_contra, context: ProcessWindowContext[W_contra], elements: list[IN_contra]
@@ -741,7 +744,7 @@ class ProcessAllWindowFunction(Function, Generic[IN_contra, OUT_co, W_contra]):
     [(10, 7), (20, 12)]
     """
 
-    Context = ProcessWindowContext[S]
+    Context = ProcessWindowContext[V]
 
     def process(
         self, context: ProcessWindowContext[W_contra], elements: list[IN_contra]

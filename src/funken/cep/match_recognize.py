@@ -45,7 +45,7 @@ def match_recognize(
     columns: Sequence[str] | None = None,
     processing_time: bool = False,
     functions: Mapping[str, Callable[..., Any]] | None = None,
-) -> DataStream:
+) -> DataStream[Row]:
     """Return the matches of a MATCH_RECOGNIZE clause in a stream, as ``Row``s of the partition's columns and the measures.
 
     ``query`` is the clause, alone or behind ``SELECT * FROM name``. Records are mappings, ``Row``s or objects with attributes; or

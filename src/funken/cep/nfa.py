@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from funken.cep.pattern import (
     ALWAYS,
@@ -39,6 +39,7 @@ from funken.cep.pattern import (
 from funken.errors import CheckpointIncompatible
 from funken.ids import MAX_WATERMARK
 from funken.sdk import BlockPredicates, immutable
+from funken.types.callables import T
 
 # ---- From a pattern to its automaton: one state per occurrence of a pattern, and edges TAKE, IGNORE and PROCEED.
 #
@@ -547,7 +548,7 @@ def _reaches_final(state: State, view: Any) -> bool:
     return False
 
 
-Match = dict[str, list[Any]]
+Match: TypeAlias = dict[str, list[T]]
 NEVER: int = MAX_WATERMARK + 1
 _MOST_LEAVES = 4096
 """Number of masks of a state that are looked up."""
@@ -838,7 +839,9 @@ def _positions(path: list[Node]) -> list[int]:
     return [node.event.position for node in path]
 
 
-def matches_of(pattern: Pattern, events: Iterable[Any], timestamps: Iterable[int] | None = None) -> list[Match]:
+def matches_of(
+    pattern: Pattern[T, Any], events: Iterable[T], timestamps: Iterable[int] | None = None
+) -> list[Match[T]]:
     """Return all matches of a pattern in a sequence of events, without a stream; to try a pattern and to test it.
 
     Timestamps are 0, 1, 2 ... if none are given. At the end, time advances for ever. Conditions are opened without a runtime

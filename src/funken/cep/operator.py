@@ -33,6 +33,7 @@ from funken.sdk import (
     Operator,
     OperatorContext,
     Output,
+    SideOutput,
     Timestamps,
     UserFunction,
     Values,
@@ -43,6 +44,7 @@ from funken.sdk import (
     normal_key,
     normal_keys,
 )
+from funken.types.callables import Generic, IN_contra, OUT_co, S
 
 # ---- What a program does with matches: the functions of a pattern stream, and their context.
 
@@ -85,12 +87,12 @@ class PatternContext:
         """Return the id of the rule whose pattern it is, with ``CEP.dynamic_patterns``; else ``None``."""
         return self._rule
 
-    def output(self, output_tag: OutputTag, value: Any) -> None:
+    def output(self, output_tag: OutputTag[S], value: S) -> None:
         """Send a value to a side output, as ``yield output_tag, value`` does."""
         self._output(output_tag, value)
 
 
-class PatternProcessFunction:
+class PatternProcessFunction(Generic[IN_contra, OUT_co]):
     """Handles matches; override ``process_match``. A match is a dictionary from pattern names to lists of events.
 
     >>> from funken.cep import CEP, Pattern
@@ -105,18 +107,18 @@ class PatternProcessFunction:
     [('up', 2), ('down', 1)]
     """
 
-    def open(self, runtime_context: Any) -> None:
+    def open(self, runtime_context: RuntimeContext) -> None:
         """Prepare, before the first match."""
 
     def close(self) -> None:
         """Release the resources of ``open``."""
 
-    def process_match(self, match: Match, ctx: PatternContext) -> Iterable[Any] | None:
+    def process_match(self, match: Match[IN_contra], ctx: PatternContext) -> Iterable[OUT_co | SideOutput] | None:
         """Return or yield records; ``(OutputTag, record)`` goes to a side output."""
         raise NotImplementedError
 
 
-class TimedOutPartialMatchHandler:
+class TimedOutPartialMatchHandler(Generic[IN_contra]):
     """Added to a ``PatternProcessFunction``, it handles partial matches that timed out; for side outputs only.
 
     >>> from funken import OutputTag, WatermarkStrategy
@@ -136,12 +138,12 @@ class TimedOutPartialMatchHandler:
     [(('order', 5), 15)]
     """
 
-    def process_timed_out_match(self, match: Match, ctx: PatternContext) -> Iterable[Any] | None:
+    def process_timed_out_match(self, match: Match[IN_contra], ctx: PatternContext) -> Iterable[SideOutput] | None:
         """Send to side outputs with ``ctx.output``, or yield ``(OutputTag, record)``."""
         raise NotImplementedError
 
 
-class Selecting(PatternProcessFunction):
+class Selecting(PatternProcessFunction[Any, Any]):
     """``select`` and ``flat_select``: the match goes to a function, whose results are emitted."""
 
     def __init__(self, function: Callable[[Match], Any], flat: bool) -> None:
@@ -156,7 +158,7 @@ class Selecting(PatternProcessFunction):
         return (found if found is not None else ()) if self.flat else (found,)
 
 
-class SelectingTimeouts(Selecting, TimedOutPartialMatchHandler):
+class SelectingTimeouts(Selecting, TimedOutPartialMatchHandler[Any]):
     """The same, and another function's results for time-outs go to a side output."""
 
     def __init__(self, function: Callable[[Match], Any], flat: bool, tag: OutputTag, timeout: Any) -> None:

@@ -13,11 +13,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import ModuleType
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from funken.errors import InvalidProgram, MalformedPattern
 from funken.io.durations import DurationLike, duration_ms
 from funken.sdk import check_result
+from funken.types.callables import F_contra, Generic, S, T, T_co, T_contra
+
+if TYPE_CHECKING:
+    from funken import RuntimeContext
 
 # ---- The events that partial matches have taken, as linked lists with shared prefixes.
 #
@@ -109,7 +113,7 @@ def unpack(packed: Packed, kind: type[Node] = Node) -> list[Node]:
 # once per event and partial match.
 
 
-class SimpleCondition:
+class SimpleCondition(Generic[T_contra]):
     """A condition that looks at the event only; it is evaluated once per event, however many partial matches there are.
 
     A plain callable of one argument is the same, and so is a subclass that overrides ``filter``.
@@ -130,27 +134,27 @@ class SimpleCondition:
     [{'low': [9]}]
     """
 
-    def __init__(self, function: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, function: Callable[[T_contra], object] | None = None) -> None:
         if function is not None:
             self._function = function
 
-    def open(self, runtime_context: Any) -> None:
+    def open(self, runtime_context: RuntimeContext) -> None:
         """Prepare; runs in the worker before the first event."""
 
-    def filter(self, event: Any) -> Any:
+    def filter(self, event: T_contra) -> object:
         """Return True if the condition holds for the event."""
         return self._function(event)
 
     def close(self) -> None:
         """Release the resources of ``open``."""
 
-    @staticmethod
-    def of(function: Callable[[Any], Any]) -> SimpleCondition:
+    @classmethod
+    def of(cls, function: Callable[[T_contra], object]) -> SimpleCondition[T_contra]:
         """Return the condition that holds where the function is true."""
         return SimpleCondition(function)
 
 
-class IterativeCondition:
+class IterativeCondition(Generic[T]):
     """A condition that also sees the events that the partial match has taken; override ``filter``.
 
     A plain callable of two arguments is the same.
@@ -163,10 +167,10 @@ class IterativeCondition:
     [{'up': [1, 2, 4]}]
     """
 
-    def open(self, runtime_context: Any) -> None:
+    def open(self, runtime_context: RuntimeContext) -> None:
         """Prepare; runs in the worker before the first event."""
 
-    def filter(self, event: Any, ctx: ConditionContext) -> Any:
+    def filter(self, event: T, ctx: ConditionContext[T]) -> object:
         """Return True if the pattern takes the event."""
         raise NotImplementedError
 
@@ -174,7 +178,7 @@ class IterativeCondition:
         """Release the resources of ``open``."""
 
 
-class RichIterativeCondition(IterativeCondition):
+class RichIterativeCondition(IterativeCondition[T], Generic[T]):
     """An iterative condition that can ask for its runtime context, as in Flink: for metrics and the place of the subtask.
 
     >>> from funken.cep import CEP, Pattern
@@ -187,9 +191,9 @@ class RichIterativeCondition(IterativeCondition):
     [1, 2]
     """
 
-    _runtime_context: Any = None
+    _runtime_context: RuntimeContext | None = None
 
-    def get_runtime_context(self) -> Any:
+    def get_runtime_context(self) -> RuntimeContext:
         """Return the context of the subtask; raise ``InvalidProgram`` where there is none, as in ``matches_of``."""
         if self._runtime_context is None:
             raise InvalidProgram(
@@ -199,7 +203,7 @@ class RichIterativeCondition(IterativeCondition):
         return self._runtime_context
 
 
-class ConditionContext:
+class ConditionContext(Generic[T_co]):
     """The context of an iterative condition: the partial match that the event would extend, and times.
 
     >>> from funken.cep import Pattern, matches_of
@@ -217,9 +221,9 @@ class ConditionContext:
         self._timestamp = timestamp
         self._now = now
 
-    def get_events_for_pattern(self, name: str) -> list[Any]:
+    def get_events_for_pattern(self, name: str) -> list[T_co]:
         """Return the events that the pattern of that name has taken in this match, without the event under test."""
-        found = []
+        found: list[T_co] = []
         node = self._tail
         while node is not None:
             if node.name == name:
@@ -362,19 +366,14 @@ def both(left: Condition, right: Condition) -> Condition:
     return right if left == ALWAYS else left if right == ALWAYS else And(left, right)
 
 
-class _Filter(Protocol):
-    def filter(self, event: Any, /) -> Any: ...
+class _Filter(Protocol[T_contra]):
+    def filter(self, event: T_contra, /) -> object: ...
 
 
-GivenCondition: TypeAlias = (
-    Callable[[Any], Any]
-    | Callable[[Any, ConditionContext], Any]
-    | _Filter
-    | SimpleCondition
-    | IterativeCondition
-    | Condition
-)
-"""Anything that a program gives as a condition."""
+OfEvent: TypeAlias = Callable[[T], object] | SimpleCondition[T] | _Filter[T] | Condition
+"""A condition of the event, as a program gives it."""
+OfMatch: TypeAlias = Callable[[T, ConditionContext[T]], object] | IterativeCondition[T]
+"""A condition of the event and the partial match."""
 
 
 def as_condition(given: Any, pattern: str) -> Condition:
@@ -591,7 +590,7 @@ class Part:
             yield self
 
 
-class Pattern:
+class Pattern(Generic[T_contra, F_contra]):
     """A sequence of events to look for; begin with ``Pattern.begin``.
 
     >>> from funken.cep import matches_of
@@ -622,50 +621,62 @@ class Pattern:
 
     # -- the sequence -------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def begin(what: str | Pattern, skip: AfterMatchSkipStrategy | None = None) -> Pattern:
+    @classmethod
+    def begin(
+        cls, what: str | Pattern[T_contra, Any], skip: AfterMatchSkipStrategy | None = None
+    ) -> Pattern[T_contra, T_contra]:
         """Return a pattern that begins with a named pattern or a group; ``skip`` holds for the whole sequence."""
         return Pattern((_part(what, Contiguity.STRICT),), skip or AfterMatchSkipStrategy.no_skip())
 
-    def next(self, what: str | Pattern) -> Pattern:
+    def next(self, what: str | Pattern[T_contra, Any]) -> Pattern[T_contra, T_contra]:
         """Append a pattern or a group whose first event is the very next one."""
         return self._append(what, Contiguity.STRICT)
 
-    def followed_by(self, what: str | Pattern) -> Pattern:
+    def followed_by(self, what: str | Pattern[T_contra, Any]) -> Pattern[T_contra, T_contra]:
         """Append a pattern or a group; events that do not match it are skipped."""
         return self._append(what, Contiguity.RELAXED)
 
-    def followed_by_any(self, what: str | Pattern) -> Pattern:
+    def followed_by_any(self, what: str | Pattern[T_contra, Any]) -> Pattern[T_contra, T_contra]:
         """Append a pattern or a group; events that match it may be skipped too."""
         return self._append(what, Contiguity.ANY)
 
-    def not_next(self, name: str) -> Pattern:
+    def not_next(self, name: str) -> Pattern[T_contra, T_contra]:
         """Forbid that the very next event matches."""
         return self._forbid(name, Contiguity.NOT_NEXT)
 
-    def not_followed_by(self, name: str) -> Pattern:
+    def not_followed_by(self, name: str) -> Pattern[T_contra, T_contra]:
         """Forbid such an event until the following pattern has taken its event; at the end, until the window ends."""
         return self._forbid(name, Contiguity.NOT_FOLLOW)
 
     # -- conditions ---------------------------------------------------------------------------------------------------
 
-    def where(self, condition: GivenCondition) -> Pattern:
+    @overload
+    def where(self, condition: OfEvent[F_contra]) -> Pattern[T_contra, F_contra]: ...
+    @overload
+    def where(self, condition: OfMatch[F_contra]) -> Pattern[T_contra, F_contra]: ...
+    def where(self, condition: object) -> Pattern[T_contra, F_contra]:
         """Take only events for which this holds, as well as the conditions before."""
-        part = self._no_group("where()")
-        added = as_condition(condition, part.name)
-        return self._last(condition=both(part.condition, added) if part.condition else added)
+        return self._and(condition)
 
-    def or_(self, condition: GivenCondition) -> Pattern:
+    @overload
+    def or_(self, condition: OfEvent[F_contra]) -> Pattern[T_contra, F_contra]: ...
+    @overload
+    def or_(self, condition: OfMatch[F_contra]) -> Pattern[T_contra, F_contra]: ...
+    def or_(self, condition: object) -> Pattern[T_contra, F_contra]:
         """Take also events for which this holds, instead of all conditions before."""
         part = self._no_group("or_()")
         added = as_condition(condition, part.name)
         return self._last(condition=Or(part.condition, added) if part.condition else added)
 
-    def subtype(self, cls: type) -> Pattern:
+    def subtype(self, cls: type[S]) -> Pattern[T_contra, S]:
         """Take only events of this class, as well as the conditions before."""
-        return self.where(Test(_InstanceOf(cls), iterative=False))
+        return self._and(Test(_InstanceOf(cls), iterative=False))
 
-    def until(self, condition: GivenCondition) -> Pattern:
+    @overload
+    def until(self, condition: OfEvent[F_contra]) -> Pattern[T_contra, F_contra]: ...
+    @overload
+    def until(self, condition: OfMatch[F_contra]) -> Pattern[T_contra, F_contra]: ...
+    def until(self, condition: object) -> Pattern[T_contra, F_contra]:
         """End the loop before the first event for which this holds."""
         part = self.parts[-1]
         self._check(part.loop, "until() is only applicable to looping states: after one_or_more() or times_or_more()")
@@ -674,7 +685,9 @@ class Pattern:
 
     # -- quantifiers --------------------------------------------------------------------------------------------------
 
-    def times(self, from_times: int, to_times: int | None = None, within: DurationLike | None = None) -> Pattern:
+    def times(
+        self, from_times: int, to_times: int | None = None, within: DurationLike | None = None
+    ) -> Pattern[T_contra, F_contra]:
         """Take this number of events, or between two numbers; 0 as the lower one makes the pattern optional.
 
         ``within`` (a duration: ``"10 s"``, ms or ``timedelta``) bounds the time from the event before to the first one, and to
@@ -686,17 +699,17 @@ class Pattern:
         found = self._quantify(max(from_times, 1), upper, within)
         return found.optional() if from_times == 0 else found
 
-    def one_or_more(self, within: DurationLike | None = None) -> Pattern:
+    def one_or_more(self, within: DurationLike | None = None) -> Pattern[T_contra, F_contra]:
         """Take one event or more; ``within`` as in ``times``."""
         return self._quantify(1, None, within)
 
-    def times_or_more(self, times: int, within: DurationLike | None = None) -> Pattern:
+    def times_or_more(self, times: int, within: DurationLike | None = None) -> Pattern[T_contra, F_contra]:
         """Take this number of events or more; ``within`` as in ``times``."""
         if times <= 0:
             raise InvalidProgram(f"pattern {self.parts[-1].name!r}: times_or_more({times}) needs a number above 0.")
         return self._quantify(times, None, within)
 
-    def optional(self) -> Pattern:
+    def optional(self) -> Pattern[T_contra, F_contra]:
         """Allow that it is absent; with a quantifier: none at all, or that many."""
         part = self.parts[-1]
         self._check(not part.contiguity.negative, "a NOT pattern cannot be optional")
@@ -705,7 +718,7 @@ class Pattern:
         self._check(not (before and before.greedy), "an optional pattern cannot be preceded by a greedy pattern")
         return self._last(optional=True)
 
-    def greedy(self) -> Pattern:
+    def greedy(self) -> Pattern[T_contra, F_contra]:
         """Take as many events as possible before the next pattern takes one."""
         part = self.parts[-1]
         self._check(not part.contiguity.negative, "greedy() is not applicable to a NOT pattern")
@@ -714,16 +727,18 @@ class Pattern:
         self._check(part.inner is not Contiguity.ANY, "greedy() contradicts allow_combinations()")
         return self._last(greedy=True)
 
-    def consecutive(self) -> Pattern:
+    def consecutive(self) -> Pattern[T_contra, F_contra]:
         """Let no other event lie between those of the quantifier."""
         return self._set_inner(Contiguity.STRICT, "consecutive()")
 
-    def allow_combinations(self) -> Pattern:
+    def allow_combinations(self) -> Pattern[T_contra, F_contra]:
         """Let matching events between those of the quantifier be skipped too."""
         self._check(not self.parts[-1].greedy, "allow_combinations() contradicts greedy()")
         return self._set_inner(Contiguity.ANY, "allow_combinations()")
 
-    def within(self, duration: DurationLike, within_type: WithinType = WithinType.FIRST_AND_LAST) -> Pattern:
+    def within(
+        self, duration: DurationLike, within_type: WithinType = WithinType.FIRST_AND_LAST
+    ) -> Pattern[T_contra, F_contra]:
         """Bound the time of a whole match, or between the event before and that of this pattern.
 
         It is a duration: ``"10 s"``, ms or ``timedelta``. An event at exactly the bound is out. Of several bounds on the whole
@@ -801,13 +816,18 @@ class Pattern:
         self._check(not self.parts[-1].group, f"a group has no {method}; put it on the patterns in the group")
         return self.parts[-1]
 
-    def _last(self, **changes: Any) -> Pattern:
+    def _and(self, condition: Any) -> Pattern[Any, Any]:
+        part = self._no_group("where()")
+        added = as_condition(condition, part.name)
+        return self._last(condition=both(part.condition, added) if part.condition else added)
+
+    def _last(self, **changes: Any) -> Pattern[Any, Any]:
         return Pattern((*self.parts[:-1], replace(self.parts[-1], **changes)), self.skip)
 
-    def _append(self, what: str | Pattern, contiguity: Contiguity) -> Pattern:
+    def _append(self, what: str | Pattern, contiguity: Contiguity) -> Pattern[Any, Any]:
         return Pattern((*self.parts, _part(what, contiguity)), self.skip)
 
-    def _forbid(self, name: str, contiguity: Contiguity) -> Pattern:
+    def _forbid(self, name: str, contiguity: Contiguity) -> Pattern[Any, Any]:
         if not isinstance(name, str):
             raise InvalidProgram(
                 f"{contiguity.value} needs the name of a pattern; a group cannot be forbidden: {name!r}."
@@ -815,7 +835,7 @@ class Pattern:
         self._check(not self.parts[-1].optional, f"an optional pattern cannot be followed by {contiguity.value!r}")
         return self._append(name, contiguity)
 
-    def _quantify(self, minimum: int, maximum: int | None, within: DurationLike | None) -> Pattern:
+    def _quantify(self, minimum: int, maximum: int | None, within: DurationLike | None) -> Pattern[Any, Any]:
         part = self.parts[-1]
         self._check(not part.contiguity.negative, "a quantifier is not applicable to a NOT pattern")
         self._check(not part.quantified, "Already applied quantifier to this Pattern")
@@ -823,7 +843,7 @@ class Pattern:
         self._check(not (bound and part.group), "the time between the rounds of a group cannot be bounded")
         return self._last(quantified=True, minimum=minimum, maximum=maximum, inner_window=bound)
 
-    def _set_inner(self, inner: Contiguity, method: str) -> Pattern:
+    def _set_inner(self, inner: Contiguity, method: str) -> Pattern[Any, Any]:
         part = self.parts[-1]
         self._check(part.quantified, f"{method} is not applicable without a quantifier")
         self._check(not part.inner_given, "You can apply either combinations or consecutive, not both!")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeAlias, overload
 
 from funken import DataStream, InvalidProgram, KeyedBroadcastProcessFunction, KeyedStream, MapStateDescriptor, OutputTag
 from funken.cep.nfa import NEVER, Match, Nfa, NfaState, compile_pattern
@@ -28,40 +28,56 @@ from funken.cep.pattern import OpenedConditions, Pattern
 from funken.config import MAX_PARTIAL_MATCHES
 from funken.ids import MAX_WATERMARK
 from funken.sdk import OperatorSpec, check_methods, check_several, copied_block
-
-R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
+from funken.types.callables import Generic, IN_contra, OUT_co, R, S, T, T_co, T_contra, V
 
 
-class _Select(Protocol[R_co]):
-    def select(self, match: Match, /) -> R_co: ...
+class _Select(Protocol[T, OUT_co]):
+    def select(self, match: Match[T], /) -> OUT_co: ...
 
 
-class _FlatSelect(Protocol[R_co]):
-    def flat_select(self, match: Match, /) -> Iterable[R_co]: ...
+class _FlatSelect(Protocol[T, OUT_co]):
+    def flat_select(self, match: Match[T], /) -> Iterable[OUT_co]: ...
 
 
-class PatternStream:
+class _Timeout(Protocol[T, OUT_co]):
+    def timeout(self, match: Match[T], timestamp: int, /) -> OUT_co: ...
+
+
+class _Compare(Protocol[T_contra]):
+    def compare(self, one: T_contra, other: T_contra, /) -> int: ...
+
+
+class _Build(Protocol[IN_contra, OUT_co]):
+    def build(self, definition: IN_contra, /) -> OUT_co: ...
+
+
+Selects: TypeAlias = Callable[[Match[T]], V] | _Select[T, V]
+SelectsSeveral: TypeAlias = Callable[[Match[T]], Iterable[V]] | _FlatSelect[T, V]
+TimesOut: TypeAlias = Callable[[Match[T], int], V] | _Timeout[T, V]
+Compares: TypeAlias = Callable[[T, T], int] | _Compare[T]
+
+
+class PatternStream(Generic[T_co]):
     """A stream in which a pattern is looked for; made by ``CEP.pattern``, immutable."""
 
-    def __init__(self, stream: DataStream, pattern: Pattern, settings: Settings) -> None:
+    def __init__(self, stream: DataStream[T_co], pattern: Pattern[T_co, Any], settings: Settings) -> None:
         self._stream = stream
         self._pattern = pattern
         self._settings = settings
 
-    def in_event_time(self) -> PatternStream:
+    def in_event_time(self) -> PatternStream[T_co]:
         """Handle events in the order of their timestamps, once the watermark has passed them (the default)."""
         return self._with(event_time=True)
 
-    def in_processing_time(self) -> PatternStream:
+    def in_processing_time(self) -> PatternStream[T_co]:
         """Handle events as they come; windows are of processing time."""
         return self._with(event_time=False)
 
-    def side_output_late_data(self, late_data_output_tag: OutputTag) -> PatternStream:
+    def side_output_late_data(self, late_data_output_tag: OutputTag[T_co]) -> PatternStream[T_co]:
         """Send events that came behind the watermark to a side output; without it they are counted and dropped."""
         return self._with(late=late_data_output_tag)
 
-    def process(self, pattern_process_function: PatternProcessFunction) -> DataStream:
+    def process(self, pattern_process_function: PatternProcessFunction[T_co, R]) -> DataStream[R]:
         """Handle matches, and with a ``TimedOutPartialMatchHandler`` also time-outs."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
             raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
@@ -77,10 +93,10 @@ class PatternStream:
         return MatchPattern(function, self._pattern, settings)
 
     @overload
-    def select(self, function: Callable[[Match], R] | _Select[R], /) -> DataStream[R]: ...
+    def select(self, function: Selects[T_co, R], /) -> DataStream[R]: ...
     @overload
-    def select(self, tag: OutputTag, timeout: Any, select: Callable[[Match], R] | _Select[R], /) -> DataStream[R]: ...
-    def select(self, *functions: Any) -> DataStream:
+    def select(self, tag: OutputTag[S], timeout: TimesOut[T_co, S], select: Selects[T_co, R], /) -> DataStream[R]: ...
+    def select(self, *functions: object) -> DataStream[Any]:
         """Emit one record per match: ``select(select)``, or ``select(tag, timeout, select)``.
 
         ``select(match)`` returns the record; ``timeout(match, timestamp)`` that of a partial match that timed out,
@@ -89,12 +105,12 @@ class PatternStream:
         return self.process(_selecting("select", functions))
 
     @overload
-    def flat_select(self, function: Callable[[Match], Iterable[R]] | _FlatSelect[R], /) -> DataStream[R]: ...
+    def flat_select(self, function: SelectsSeveral[T_co, R], /) -> DataStream[R]: ...
     @overload
     def flat_select(
-        self, tag: OutputTag, timeout: Any, flat_select: Callable[[Match], Iterable[R]] | _FlatSelect[R], /
+        self, tag: OutputTag[S], timeout: TimesOut[T_co, Iterable[S]], flat_select: SelectsSeveral[T_co, R], /
     ) -> DataStream[R]: ...
-    def flat_select(self, *functions: Any) -> DataStream:
+    def flat_select(self, *functions: object) -> DataStream[Any]:
         """Emit any number of records per match; as ``select``, but the functions return iterables."""
         return self.process(_selecting("flat_select", functions))
 
@@ -128,11 +144,11 @@ class PatternStream:
         ]
         return "\n".join([*notes, compile_pattern(self._pattern).explain()])
 
-    def _with(self, **changes: Any) -> PatternStream:
+    def _with(self, **changes: Any) -> PatternStream[T_co]:
         return PatternStream(self._stream, self._pattern, replace(self._settings, **changes))
 
 
-def _selecting(method: str, functions: tuple[Any, ...]) -> PatternProcessFunction:
+def _selecting(method: str, functions: tuple[Any, ...]) -> PatternProcessFunction[Any, Any]:
     flat = method == "flat_select"
     if len(functions) == 1:
         return Selecting(callable_of(functions[0], method, f"{method}()"), flat)
@@ -159,7 +175,7 @@ RULES = MapStateDescriptor("cep-rules")
 
 
 @dataclass(frozen=True)
-class PatternRule:
+class PatternRule(Generic[V]):
     """An element of a stream of rules; without ``definition`` the rule is withdrawn.
 
     >>> PatternRule("large", 2, {"above": 500})
@@ -168,20 +184,20 @@ class PatternRule:
 
     id: str
     version: int
-    definition: Any = None
+    definition: V | None = None
 
 
-class DynamicPatternStream(PatternStream):
+class DynamicPatternStream(PatternStream[T_co], Generic[T_co]):
     """A stream in which the patterns of a stream of rules are looked for; made by ``CEP.dynamic_patterns``, immutable."""
 
     def __init__(
-        self, stream: DataStream, rules: DataStream, build: Callable[[Any], Pattern], settings: Settings
+        self, stream: DataStream[T_co], rules: DataStream, build: Callable[[Any], Pattern], settings: Settings
     ) -> None:
         super().__init__(stream, Pattern.begin("rules"), settings)
         self._rules = rules
         self._build = build
 
-    def process(self, pattern_process_function: PatternProcessFunction) -> DataStream:
+    def process(self, pattern_process_function: PatternProcessFunction[T_co, R]) -> DataStream[R]:
         """Handle matches; ``ctx.rule_id()`` tells of which rule. As with one pattern, time-outs can be handled, too."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
             raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
@@ -198,7 +214,7 @@ class DynamicPatternStream(PatternStream):
         notes = [] if isinstance(self._stream, KeyedStream) else ["not keyed: one task handles all events"]
         return "\n".join([*notes, "patterns of rules"])
 
-    def _with(self, **changes: Any) -> PatternStream:
+    def _with(self, **changes: Any) -> PatternStream[T_co]:
         return DynamicPatternStream(self._stream, self._rules, self._build, replace(self._settings, **changes))
 
 
@@ -359,7 +375,7 @@ def _own(match: Match) -> Match:
     return {name: copied_block(events) for name, events in match.items()}
 
 
-def dynamic_patterns(stream: DataStream, rules: DataStream, build: Any, comparator: Any) -> DynamicPatternStream:
+def dynamic_patterns(stream: DataStream[T], rules: DataStream, build: Any, comparator: Any) -> DynamicPatternStream[T]:
     """Return the pattern stream; see ``CEP.dynamic_patterns``."""
     compare = None if comparator is None else callable_of(comparator, "compare", "CEP.dynamic_patterns")
     make = callable_of(build, "build", "CEP.dynamic_patterns")
@@ -386,7 +402,9 @@ class CEP:
     """
 
     @staticmethod
-    def pattern(stream: DataStream, pattern: Pattern, comparator: Any = None) -> PatternStream:
+    def pattern(
+        stream: DataStream[T], pattern: Pattern[Any, Any], comparator: Compares[T] | None = None
+    ) -> PatternStream[T]:
         """Return the pattern stream: per key of a keyed stream, else in one task for all events.
 
         ``comparator(a, b)`` below, equal to or above 0 orders events of one timestamp, as does an object with a method
@@ -399,7 +417,12 @@ class CEP:
         return PatternStream(stream, pattern, Settings(comparator=compare))
 
     @staticmethod
-    def dynamic_patterns(stream: DataStream, rules: DataStream, build: Any, comparator: Any = None) -> PatternStream:
+    def dynamic_patterns(
+        stream: DataStream[T],
+        rules: DataStream[PatternRule[V]],
+        build: Callable[[V], Pattern[Any, Any]] | _Build[V, Pattern[Any, Any]],
+        comparator: Compares[T] | None = None,
+    ) -> PatternStream[T]:
         """Return a pattern stream whose patterns come in the stream ``rules``, and change while the job runs.
 
         ``rules`` consists of ``PatternRule(id, version, definition)``; ``build(definition)`` makes a pattern of plain data.

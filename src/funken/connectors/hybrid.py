@@ -31,7 +31,7 @@ from funken.connectors.dataframe import RowsSource
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.io.shapes import dumps_by_value
-from funken.types.callables import Generic, T_co
+from funken.types.callables import Generic, S, T_co
 
 _SWITCH_MILLIS = 10
 """The delay (ms) between the end of a source and the next one."""
@@ -116,7 +116,7 @@ class HybridSource(Source[T_co]):
         object.__setattr__(self, "max_parallelism", min(limits, default=None))
 
     @staticmethod
-    def builder(first_source: Source[T_co]) -> HybridSourceBuilder[T_co]:
+    def builder(first_source: Source[S]) -> HybridSourceBuilder[S]:
         """Start with a source; it has to end, if another one follows.
 
         >>> from funken import CollectionSource

@@ -17,7 +17,7 @@ from funken.columnar.expressions import NotVectorizable
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, ValueDoesNotFit
 from funken.expr.types import Type
-from funken.types.callables import Generic, OUT_co
+from funken.types.callables import Generic, IN_contra, OUT_co
 from funken.types.row import Row
 
 _TEXTS = "funken.connectors.formats.texts"  # is built upon this module
@@ -148,7 +148,7 @@ class DeserializationSchema(Generic[OUT_co]):
         raise NotImplementedError
 
 
-class SerializationSchema:
+class SerializationSchema(Generic[IN_contra]):
     """A schema that makes messages of records; subclass it and define ``serialize``.
 
     >>> class Lengths(SerializationSchema):
@@ -158,11 +158,11 @@ class SerializationSchema:
     [b'2', b'3']
     """
 
-    def serialize(self, value: Any) -> bytes:
+    def serialize(self, value: IN_contra) -> bytes:
         """Return the message of a record."""
         raise NotImplementedError
 
-    def serialize_block(self, values: Sequence[Any]) -> list[bytes]:
+    def serialize_block(self, values: Sequence[IN_contra]) -> list[bytes]:
         """Return the messages of records; override it where a block costs less than its records one by one."""
         return [self.serialize(value) for value in values]
 
@@ -204,7 +204,7 @@ def check_schema(schema: Any, base: type[S], user: str) -> S:
 
 
 @dataclass(frozen=True)
-class SimpleStringSchema(SerializationSchema, DeserializationSchema[str]):
+class SimpleStringSchema(SerializationSchema[object], DeserializationSchema[str]):
     r"""Text in a charset, both ways (PyFlink's ``SimpleStringSchema``); bytes that are no text become U+FFFD.
 
     >>> schema = SimpleStringSchema("ISO-8859-1")
@@ -245,7 +245,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema[str]):
         found: Callable[[Sequence[bytes]], Block | None] = importlib.import_module(_TEXTS).messages_of_text
         return found
 
-    def serialize(self, value: Any) -> bytes:
+    def serialize(self, value: object) -> bytes:
         """Encode a record, as ``str`` shows it."""
         return str(value).encode(self.charset)
 

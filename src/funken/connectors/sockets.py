@@ -29,7 +29,7 @@ class SocketSplit:
 
 
 @dataclass(frozen=True)
-class SocketSource(Source):
+class SocketSource(Source[str]):
     r"""The text of a server, cut at a delimiter; UTF-8, with U+FFFD for other bytes.
 
     Connecting is tried again ``max_retries`` times (-1: without end), every 500 ms, also after the peer closed;

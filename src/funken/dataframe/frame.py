@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import keyword
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, overload
 
 from funken.dataframe import arguments as given
 from funken.dataframe.arguments import Flags
@@ -25,11 +25,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from funken.dataframe.iteration import ResultIterator
+    from funken.table.descriptors import ExplainDetail
     from funken.table.rendering import Rendering
     from funken.table.schema import ResolvedSchema
     from funken.table.statement_set import StatementSet
 
 T = TypeVar("T")
+P = ParamSpec("P")
+Column: TypeAlias = str | Expression
+"""A column by its name, or as an expression."""
+Interval: TypeAlias = datetime.timedelta | Expression
+"""A length of time."""
 
 
 def col(name: str) -> Expression:
@@ -41,7 +47,7 @@ def col(name: str) -> Expression:
     return table_col(name)
 
 
-def lit(value: Any, data_type: DataType | None = None) -> Expression:
+def lit(value: object, data_type: DataType | None = None) -> Expression:
     """Return a constant, of a type if one is named.
 
     >>> str(lit("active"))
@@ -83,7 +89,7 @@ class DataFrame:
     def __getitem__(self, key: str) -> Expression: ...
 
     @overload
-    def __getitem__(self, key: list[Any] | tuple[Any, ...] | Expression) -> DataFrame: ...
+    def __getitem__(self, key: list[str] | tuple[str, ...] | Expression) -> DataFrame: ...
 
     def __getitem__(self, key: object) -> Expression | DataFrame:
         """Return a column by its name, a frame of some columns by a list, or one of some rows by a condition."""
@@ -100,7 +106,7 @@ class DataFrame:
             return table_col(name)
         raise AttributeError(missing_name(type(self), name, self._table.names), name=name, obj=None)
 
-    def select(self, *columns: Any, **projections: Expression) -> DataFrame:
+    def select(self, *columns: Column | Sequence[Column], **projections: Expression) -> DataFrame:
         """Choose columns, by name or as expressions, alone or in lists; named expressions come last.
 
         >>> from funken.dataframe import range
@@ -110,7 +116,7 @@ class DataFrame:
         chosen = [given.column(one, "columns") for each in columns for one in given.listed(each)]
         return DataFrame(self._table.select(*chosen, *given.named(projections, "projections")))
 
-    def with_column(self, name: str, expr: Any) -> DataFrame:
+    def with_column(self, name: str, expr: Expression | Callable[[DataFrame], Expression]) -> DataFrame:
         """Add a column, or replace the one of that name; ``expr`` is an expression, or a function of the frame."""
         if not isinstance(name, str):
             raise TypeError(f"the name of a column is a string, but with_column() got {name!r}.")
@@ -136,7 +142,9 @@ class DataFrame:
 
     drop = drop_columns
 
-    def rename_columns(self, *args: Any, mapping: Any = None) -> DataFrame:
+    def rename_columns(
+        self, *args: str | Mapping[str, str] | Callable[[str], str], mapping: Mapping[str, str] | None = None
+    ) -> DataFrame:
         """Rename columns: by a dict, by a function of names, or by old and new names in turns; unknown names are ignored.
 
         >>> from funken.dataframe import from_dict
@@ -152,7 +160,7 @@ class DataFrame:
 
     # ---- rows
 
-    def filter(self, *predicates: Any, **constraints: Any) -> DataFrame:
+    def filter(self, *predicates: Column | Callable[[DataFrame], Expression], **constraints: object) -> DataFrame:
         """Keep the rows for which all conditions hold.
 
         A predicate is an expression, SQL, or a function of the frame; a keyword is the value of a column, ``None`` for NULL.
@@ -241,7 +249,7 @@ class DataFrame:
 
         return DataFrame(self._table._query(build))
 
-    def sort(self, by: Any, *, descending: Flags = False, nulls_first: Flags = None) -> DataFrame:
+    def sort(self, by: Column | Sequence[Column], *, descending: Flags = False, nulls_first: Flags = None) -> DataFrame:
         """Sort rows; on a stream the first key is an ascending time attribute, or ``limit`` follows.
 
         NULL is the smallest value, unless ``nulls_first`` says where it stands.
@@ -265,12 +273,12 @@ class DataFrame:
         """Leave out the first ``n`` rows."""
         return DataFrame(self._table.offset(given.count(n)))
 
-    def drop_null(self, subset: Any = None) -> DataFrame:
+    def drop_null(self, subset: Column | Sequence[Column] | None = None) -> DataFrame:
         """Keep the rows without NULL, in all columns or in those of ``subset``."""
         columns = self.columns if subset is None else given.known(given.names(subset, "subset"), self.columns, "subset")
         return self.filter(*(table_col(name).is_not_null for name in columns))
 
-    def fill_null(self, value: Any, subset: Any = None) -> DataFrame:
+    def fill_null(self, value: object, subset: Column | Sequence[Column] | None = None) -> DataFrame:
         """Replace NULL by a value, in the columns of ``subset``; or by the values of a dict, by column."""
         values = value if isinstance(value, Mapping) else dict.fromkeys(
             self.columns if subset is None else given.names(subset, "subset"), value
@@ -279,7 +287,9 @@ class DataFrame:
         filled: list[Any] = [table_col(name).if_null(table_lit(one)).alias(name) for name, one in values.items()]
         return DataFrame(self._table.add_or_replace_columns(*filled))
 
-    def explode(self, column: str, output_column: Any = None, ignore_empty_and_null: bool = False) -> DataFrame:
+    def explode(
+        self, column: str, output_column: str | Sequence[str] | None = None, ignore_empty_and_null: bool = False
+    ) -> DataFrame:
         """Make a row of each element of an ARRAY, MAP or MULTISET, in the column's place.
 
         A MAP gives two columns, ``(key, value)`` unless ``output_column`` names them. NULL and an empty collection give a row
@@ -382,22 +392,22 @@ class DataFrame:
         """Aggregate all rows into one."""
         return DataFrame(self._table.select(*given.aggregates(aggs, named_aggs)))
 
-    def tumble(self, *, on: Any, size: Any) -> DataFrame:
+    def tumble(self, *, on: Column, size: Interval) -> DataFrame:
         """Assign rows to windows that follow one another; adds ``window_start``, ``window_end`` and ``window_time``.
 
         ``on`` is a time attribute, ``size`` a ``timedelta`` or an interval (``lit(10).minutes``). ``group_by`` names the window.
         """
         return self._windowed("TUMBLE", on, (size,))
 
-    def hop(self, *, on: Any, slide: Any, size: Any) -> DataFrame:
+    def hop(self, *, on: Column, slide: Interval, size: Interval) -> DataFrame:
         """Assign rows to windows of a size, one of which begins every ``slide``; a row may be in several."""
         return self._windowed("HOP", on, (slide, size))
 
-    def cumulate(self, *, on: Any, step: Any, size: Any) -> DataFrame:
+    def cumulate(self, *, on: Column, step: Interval, size: Interval) -> DataFrame:
         """Assign rows to windows that begin together and grow by ``step`` up to ``size``."""
         return self._windowed("CUMULATE", on, (step, size))
 
-    def session(self, *, on: Any, gap: Any, partition_by: Any = None) -> DataFrame:
+    def session(self, *, on: Column, gap: Interval, partition_by: Column | Sequence[Column] | None = None) -> DataFrame:
         """Assign rows to windows that end when nothing came for ``gap``: over all rows, or in each partition."""
         keys = [] if partition_by is None else given.listed(partition_by)
         return self._windowed("SESSION", on, (gap,), [given.column_name(one, "partition_by") for one in keys])
@@ -418,7 +428,7 @@ class DataFrame:
 
     # ---- functions of records
 
-    def map(self, func: Any, *, return_dtype: Any = None) -> DataFrame:
+    def map(self, func: Callable[[dict[str, Any]], object], *, return_dtype: object = None) -> DataFrame:
         """Compute a row of each row: ``func`` gets a dict, and returns a dict, a tuple, or a value of the column ``f0``.
 
         >>> from funken.dataframe import range
@@ -431,7 +441,9 @@ class DataFrame:
         called = function(*map(table_col, self.columns))
         return DataFrame(self._table.map(called).alias(*given.field_names(type_)))
 
-    def map_batches(self, func: Any, *, return_dtype: Any, batch_format: str = "pandas") -> DataFrame:
+    def map_batches(
+        self, func: Callable[..., object], *, return_dtype: object, batch_format: str = "pandas"
+    ) -> DataFrame:
         """Compute rows of batches: ``func`` gets a DataFrame of pandas (or ``pyarrow.Table``), and returns one as long."""
         from funken.dataframe.functions import batch_function  # noqa: PLC0415 - only for functions of the program
 
@@ -439,7 +451,7 @@ class DataFrame:
         called = function(*map(table_col, self.columns))
         return DataFrame(self._table.map(called).alias(*given.field_names(function.result_type([]))))
 
-    def flat_map(self, func: Any, *, return_dtype: Any = None) -> DataFrame:
+    def flat_map(self, func: Callable[[dict[str, Any]], Iterable[object]], *, return_dtype: object = None) -> DataFrame:
         """Compute any number of rows of each row: ``func`` gets a dict, and yields or returns dicts, tuples or values.
 
         >>> from funken.dataframe import from_dict
@@ -453,7 +465,7 @@ class DataFrame:
         rows = self._table.flat_map(function(*map(table_col, self.columns)).alias(*names))
         return DataFrame(rows.alias(*given.field_names(type_)))
 
-    def pipe(self, func: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    def pipe(self, func: Callable[Concatenate[DataFrame, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return ``func(frame, *args, **kwargs)``."""
         return func(self, *args, **kwargs)
 
@@ -555,7 +567,7 @@ class DataFrame:
     def _bounded(self) -> bool:
         return not self._table._environment.is_streaming
 
-    def explain(self, *extra_details: Any) -> str:
+    def explain(self, *extra_details: ExplainDetail | str) -> str:
         """Return the plans of the query as text."""
         return self._table.explain(*extra_details)
 

@@ -9,13 +9,14 @@ import json
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 from funken.dataframe.types import DataType, type_of_hint
 from funken.table.types import DataTypes, LogicalType, RowType
 from funken.table.udf import (
     AggregateFunction,
     AsyncScalarFunction,
+    Called,
     FunctionDefinition,
     ScalarFunction,
     TableFunction,
@@ -29,14 +30,21 @@ from funken.types.row import Row
 _EMITS = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator, list)
 
 
+@overload
 def udf(
-    func: Any = None,
-    *,
-    return_dtype: Any = None,
-    deterministic: bool = True,
+    func: Called | ScalarFunction | AsyncScalarFunction, *, return_dtype: object = None, deterministic: bool = True,
     name: str | None = None,
     func_type: str | None = None,
-) -> Any:
+) -> FunctionDefinition: ...  # fmt: skip
+@overload
+def udf(
+    func: None = None, *, return_dtype: object = None, deterministic: bool = True, name: str | None = None,
+    func_type: str | None = None,
+) -> Callable[[Called | ScalarFunction | AsyncScalarFunction], FunctionDefinition]: ...  # fmt: skip
+def udf(
+    func: Any = None, *, return_dtype: object = None, deterministic: bool = True, name: str | None = None,
+    func_type: str | None = None,
+) -> Any:  # fmt: skip
     """Make a scalar function for expressions and for ``sql()``; also as a decorator.
 
     ``func`` is a function, ``async`` or not, an object or class with ``__call__``, or one of the function classes. A class
@@ -72,7 +80,17 @@ def udf(
     return _declared(made, type_)
 
 
-def udtf(func: Any = None, *, return_dtype: Any = None, deterministic: bool = True, name: str | None = None) -> Any:
+@overload
+def udtf(
+    func: Called | TableFunction, *, return_dtype: object = None, deterministic: bool = True, name: str | None = None,
+) -> FunctionDefinition: ...  # fmt: skip
+@overload
+def udtf(
+    func: None = None, *, return_dtype: object = None, deterministic: bool = True, name: str | None = None,
+) -> Callable[[Called | TableFunction], FunctionDefinition]: ...  # fmt: skip
+def udtf(
+    func: Any = None, *, return_dtype: object = None, deterministic: bool = True, name: str | None = None,
+) -> Any:  # fmt: skip
     """Make a table function, which returns any number of rows for its arguments; also as a decorator.
 
     It yields or returns values, tuples or dicts. The type of a row is ``return_dtype``, or what the annotation iterates over.
@@ -96,15 +114,20 @@ def udtf(func: Any = None, *, return_dtype: Any = None, deterministic: bool = Tr
     return _declared(made, type_)
 
 
+@overload
 def udaf(
-    func: Any = None,
-    *,
-    return_dtype: Any = None,
-    accumulator_type: Any = None,
-    func_type: str = "general",
-    deterministic: bool = True,
-    name: str | None = None,
-) -> Any:
+    func: Called | AggregateFunction, *, return_dtype: object = None, accumulator_type: object = None, func_type: str = "general",
+    deterministic: bool = True, name: str | None = None,
+) -> FunctionDefinition: ...  # fmt: skip
+@overload
+def udaf(
+    func: None = None, *, return_dtype: object = None, accumulator_type: object = None, func_type: str = "general",
+    deterministic: bool = True, name: str | None = None,
+) -> Callable[[Called | AggregateFunction], FunctionDefinition]: ...  # fmt: skip
+def udaf(
+    func: Any = None, *, return_dtype: object = None, accumulator_type: object = None, func_type: str = "general",
+    deterministic: bool = True, name: str | None = None,
+) -> Any:  # fmt: skip
     """Make an aggregate function of an ``AggregateFunction``, its class, or of a function of Series; also as a decorator.
 
     >>> mean = udaf(lambda values: values.mean(), return_dtype=float, func_type="pandas", name="mean")
@@ -118,7 +141,7 @@ def udaf(
         )  # fmt: skip
     if func_type not in ("general", "pandas"):
         raise ValueError(f"func_type must be 'general' or 'pandas', but got {func_type!r}.")
-    source = func() if inspect.isclass(func) else func
+    source: Any = func() if inspect.isclass(func) else func
     if func_type == "general" and not isinstance(source, AggregateFunction):
         raise TypeError(f"{func!r} is no AggregateFunction. Derive a class from it, or pass func_type='pandas'.")
     called = source.get_value if isinstance(source, AggregateFunction) else _called(source, "__call__")

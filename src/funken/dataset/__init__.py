@@ -35,6 +35,7 @@ from funken.dataset.plan.functions import (
 from funken.dataset.plan.nodes import CombineHint, JoinHint
 from funken.dataset.runtime.context import (
     Accumulator,
+    Aggregator,
     AverageAccumulator,
     DataSetRuntimeContext,
     DoubleCounter,
@@ -46,7 +47,6 @@ from funken.dataset.runtime.context import (
     MinAccumulator,
 )
 from funken.dataset.runtime.iterations import (
-    Aggregator,
     DoubleSumAggregator,
     LongSumAggregator,
     MaxAggregator,

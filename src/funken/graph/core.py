@@ -7,12 +7,14 @@ edges of a vertex with itself are allowed. Nothing runs before a result is colle
 from __future__ import annotations
 
 import enum
+import typing
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from funken.dataset import DataSet, ExecutionEnvironment
 from funken.errors import InvalidProgram
+from funken.types.callables import Generic, K, T, V
 
 if TYPE_CHECKING:
     from typing import Self
@@ -23,41 +25,41 @@ if TYPE_CHECKING:
 # In data sets, vertices are ``(id, value)`` and edges ``(source, target, value)``: any tuple will do.
 
 
-class GraphVertex(NamedTuple):
+class GraphVertex(NamedTuple, typing.Generic[K, V]):
     """A vertex: its id and its value.
 
     >>> GraphVertex(1, "a").value
     'a'
     """
 
-    id: Any
-    value: Any
+    id: K
+    value: V
 
 
-class GraphEdge(NamedTuple):
+class GraphEdge(NamedTuple, typing.Generic[K, T]):
     """A directed edge and its value.
 
     >>> GraphEdge(1, 2, 0.5).target
     2
     """
 
-    source: Any
-    target: Any
-    value: Any
+    source: K
+    target: K
+    value: T
 
 
-class Triplet(NamedTuple):
+class Triplet(NamedTuple, typing.Generic[K, V, T]):
     """An edge with the values of both its vertices.
 
     >>> Triplet(1, 2, "a", "b", 0.5).source_value
     'a'
     """
 
-    source: Any
-    target: Any
-    source_value: Any
-    target_value: Any
-    edge_value: Any
+    source: K
+    target: K
+    source_value: V
+    target_value: V
+    edge_value: T
 
 
 class EdgeDirection(enum.Enum):
@@ -72,7 +74,7 @@ class EdgeDirection(enum.Enum):
     ALL = "all"
 
 
-class GraphBase:
+class GraphBase(Generic[K, V, T]):
     """The data sets of a graph; ``Graph`` has everything else.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -141,19 +143,19 @@ class GraphBase:
 
     # ---- properties
 
-    def get_vertices(self) -> DataSet:
+    def get_vertices(self) -> DataSet[tuple[K, V]]:
         """Return ``(id, value)`` of every vertex."""
         return self._vertices
 
-    def get_edges(self) -> DataSet:
+    def get_edges(self) -> DataSet[tuple[K, K, T]]:
         """Return ``(source, target, value)`` of every edge."""
         return self._edges
 
-    def get_vertex_ids(self) -> DataSet:
+    def get_vertex_ids(self) -> DataSet[K]:
         """Return the ids of the vertices."""
         return self._vertices.map(_first)
 
-    def get_edge_ids(self) -> DataSet:
+    def get_edge_ids(self) -> DataSet[tuple[K, K]]:
         """Return ``(source, target)`` of every edge."""
         return self._edges.map(_pair)
 
@@ -165,15 +167,15 @@ class GraphBase:
         """Count the edges; runs the program."""
         return self._edges.count()
 
-    def in_degrees(self) -> DataSet:
+    def in_degrees(self) -> DataSet[tuple[K, int]]:
         """Return ``(id, number of edges that end there)``."""
         return self._degrees(lambda edge: [(edge[1], 1)])
 
-    def out_degrees(self) -> DataSet:
+    def out_degrees(self) -> DataSet[tuple[K, int]]:
         """Return ``(id, number of edges that begin there)``."""
         return self._degrees(lambda edge: [(edge[0], 1)])
 
-    def get_degrees(self) -> DataSet:
+    def get_degrees(self) -> DataSet[tuple[K, int]]:
         """Return ``(id, number of edges)``; an edge of a vertex with itself counts twice."""
         return self._degrees(lambda edge: [(edge[0], 1), (edge[1], 1)])
 
@@ -182,7 +184,7 @@ class GraphBase:
         degrees: DataSet = self._edges.flat_map(ends).union(none).group_by(0).sum(1)
         return degrees
 
-    def get_triplets(self) -> DataSet:
+    def get_triplets(self) -> DataSet[Triplet[K, V, T]]:
         """Return every edge with the values of its vertices, as ``Triplet``."""
         with_source = (
             self._edges.join(self._vertices).where(0).equal_to(0).using(lambda edge, vertex: (edge, vertex[1]))

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from funken.dataset import DataSet, ExecutionEnvironment
 from funken.errors import InvalidProgram
 from funken.graph.core import EdgeDirection, GraphBase, GraphEdge, GraphVertex
 from funken.graph.iterations import IterationConfiguration, gather_sum_apply, scatter_gather, vertex_centric
+from funken.types.callables import Generic, K, OUT_co, R, S, T, V
 
 if TYPE_CHECKING:
     from typing import Self
 
 
-class Graph(GraphBase):
+class RunsOnGraph(Protocol[OUT_co]):
+    """An algorithm."""
+
+    def run(self, graph: Any, /) -> OUT_co:
+        """Return the result for a graph."""
+        ...
+
+
+class Graph(GraphBase[K, V, T], Generic[K, V, T]):
     """A directed graph of a batch program: vertices ``(id, value)`` and edges ``(source, target, value)``.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -114,7 +123,9 @@ class Graph(GraphBase):
     # ---- how it is made
 
     @classmethod
-    def from_data_set(cls, edges: DataSet, vertices: Any = None) -> Graph:
+    def from_data_set(
+        cls, edges: DataSet[tuple[K, K, T]], vertices: DataSet[tuple[K, V]] | Callable[[K], V] | None = None
+    ) -> Graph[K, V, T]:
         """Make a graph of edges, and of vertices or a function from an id to the vertex's value.
 
         >>> from funken.dataset import ExecutionEnvironment
@@ -131,7 +142,9 @@ class Graph(GraphBase):
         return cls(vertices, edges)
 
     @classmethod
-    def from_tuple2_data_set(cls, edges: DataSet, vertices: Any = None) -> Graph:
+    def from_tuple2_data_set(
+        cls, edges: DataSet[tuple[K, K]], vertices: DataSet[tuple[K, V]] | Callable[[K], V] | None = None
+    ) -> Graph[K, V, None]:
         """Make a graph of ``(source, target)`` pairs; edges have the value None.
 
         >>> from funken.dataset import ExecutionEnvironment
@@ -139,15 +152,23 @@ class Graph(GraphBase):
         >>> Graph.from_tuple2_data_set(env.from_elements((1, 2))).get_edges().collect()
         [(1, 2, None)]
         """
-        return cls.from_data_set(edges.map(lambda pair: (pair[0], pair[1], None)), vertices)
+        anything: Any = cls
+        made: Graph[K, V, None] = anything.from_data_set(edges.map(lambda pair: (pair[0], pair[1], None)), vertices)
+        return made
 
     @classmethod
-    def from_collection(cls, env: ExecutionEnvironment, edges: Iterable[Any], vertices: Any = None) -> Graph:
+    def from_collection(
+        cls,
+        env: ExecutionEnvironment,
+        edges: Iterable[tuple[K, K, T]],
+        vertices: Iterable[tuple[K, V]] | Callable[[K], V] | None = None,
+    ) -> Graph[K, V, T]:
         """Make a graph of lists of tuples; ``vertices`` may be a function from an id to a value."""
         found = _widths(edges, 3, "edge", "(source, target, value)")
+        given: Any = vertices
         if vertices is not None and not callable(vertices):
-            vertices = env.from_collection(_widths(vertices, 2, "vertex", "(id, value)"))
-        return cls.from_data_set(env.from_collection(found), vertices)
+            given = env.from_collection(_widths(vertices, 2, "vertex", "(id, value)"))
+        return cls.from_data_set(env.from_collection(found), given)
 
     @classmethod
     def from_csv(
@@ -179,7 +200,7 @@ class Graph(GraphBase):
     @classmethod
     def from_spark(cls, env: ExecutionEnvironment, edges: Any, vertices: Any = None) -> Graph:
         """Make a graph of Spark DataFrames: the columns are source, target and value (or none), and id and value."""
-        found = env.from_spark(edges).map(lambda row: (row[0], row[1], row[2] if len(row) > 2 else None))
+        found: DataSet[Any] = env.from_spark(edges).map(lambda row: (row[0], row[1], row[2] if len(row) > 2 else None))
         if vertices is not None and not callable(vertices):
             vertices = env.from_spark(vertices).map(lambda row: (row[0], row[1] if len(row) > 1 else None))
         return cls.from_data_set(found, vertices)
@@ -199,7 +220,8 @@ class Graph(GraphBase):
         edges = [(source, target, data.get(weight)) for source, target, data in graph.edges(data=True)]
         if not graph.is_directed():
             edges += [(target, source, value) for source, target, value in edges if source != target]
-        return cls.from_collection(env, edges, [(node, dict(data)) for node, data in graph.nodes(data=True)])
+        vertices: Any = [(node, dict(data)) for node, data in graph.nodes(data=True)]
+        return cls.from_collection(env, edges, vertices)
 
     @classmethod
     def from_arrays(
@@ -261,7 +283,7 @@ class Graph(GraphBase):
 
     # ---- what runs on it
 
-    def run(self, algorithm: Any) -> Any:
+    def run(self, algorithm: RunsOnGraph[R]) -> R:
         """Return the result of ``algorithm.run(graph)``: a data set, a graph, or an analytic to be executed."""
         if not callable(getattr(algorithm, "run", None)) or isinstance(algorithm, type):
             raise InvalidProgram(f"run() needs an object with a method run(graph), but got {algorithm!r}.")
@@ -293,22 +315,31 @@ class Graph(GraphBase):
 
     # ---- values
 
-    def map_vertices(self, function: Any) -> Self:
+    def _changed(self, vertices: DataSet, edges: DataSet) -> Any:
+        """Return a graph of records of other types."""
+        return self._new(vertices, edges)
+
+    def map_vertices(self, function: Callable[[GraphVertex[K, V]], R]) -> Graph[K, R, T]:
         """Replace each vertex's value by ``function(vertex)``."""
         mapped = self._vertices.map(lambda vertex: (vertex[0], function(GraphVertex(vertex[0], vertex[1]))))
-        return self._new(mapped.with_forwarded_fields("f0"), self._edges)
+        made: Graph[K, R, T] = self._changed(mapped.with_forwarded_fields("f0"), self._edges)
+        return made
 
-    def map_edges(self, function: Any) -> Self:
+    def map_edges(self, function: Callable[[GraphEdge[K, T]], R]) -> Graph[K, V, R]:
         """Replace each edge's value by ``function(edge)``."""
         mapped = self._edges.map(lambda edge: (edge[0], edge[1], function(GraphEdge(edge[0], edge[1], edge[2]))))
-        return self._new(self._vertices, mapped.with_forwarded_fields("f0; f1"))
+        made: Graph[K, V, R] = self._changed(self._vertices, mapped.with_forwarded_fields("f0; f1"))
+        return made
 
-    def translate_graph_ids(self, function: Any) -> Self:
+    def translate_graph_ids(self, function: Callable[[K], R]) -> Graph[R, V, T]:
         """Replace each id by ``function(id)``, which must return different ids for different ones."""
         vertices = self._vertices.map(lambda vertex: (function(vertex[0]), vertex[1]))
-        return self._new(vertices, self._edges.map(lambda edge: (function(edge[0]), function(edge[1]), edge[2])))
+        made: Graph[R, V, T] = self._changed(
+            vertices, self._edges.map(lambda edge: (function(edge[0]), function(edge[1]), edge[2]))
+        )
+        return made
 
-    def join_with_vertices(self, values: DataSet, function: Any) -> Self:
+    def join_with_vertices(self, values: DataSet[tuple[K, S]], function: Callable[[V, S], V]) -> Self:
         """Replace a vertex's value by ``function(vertex value, value)``, where ``values`` has ``(id, value)``.
 
         A vertex without one keeps its value; of several with the same id, one is taken.
@@ -319,15 +350,15 @@ class Graph(GraphBase):
             self._edges,
         )
 
-    def join_with_edges(self, values: DataSet, function: Any) -> Self:
+    def join_with_edges(self, values: DataSet[tuple[K, K, S]], function: Callable[[T, S], T]) -> Self:
         """As ``join_with_vertices``, for edges: ``values`` has ``(source, target, value)``."""
         return self._join_edges(values, (0, 1), function)
 
-    def join_with_edges_on_source(self, values: DataSet, function: Any) -> Self:
+    def join_with_edges_on_source(self, values: DataSet[tuple[K, S]], function: Callable[[T, S], T]) -> Self:
         """As ``join_with_edges``, where ``values`` has ``(source, value)``."""
         return self._join_edges(values, (0,), function)
 
-    def join_with_edges_on_target(self, values: DataSet, function: Any) -> Self:
+    def join_with_edges_on_target(self, values: DataSet[tuple[K, S]], function: Callable[[T, S], T]) -> Self:
         """As ``join_with_edges``, where ``values`` has ``(target, value)``."""
         return self._join_edges(values, (1,), function)
 
@@ -342,17 +373,21 @@ class Graph(GraphBase):
 
     # ---- parts
 
-    def filter_on_vertices(self, function: Any) -> Self:
+    def filter_on_vertices(self, function: Callable[[GraphVertex[K, V]], object]) -> Self:
         """Keep the vertices for which ``function(vertex)`` is true, and the edges between them."""
         kept = self._vertices.filter(lambda vertex: function(GraphVertex(vertex[0], vertex[1])))
         return self._new(kept, self._among(self._edges, kept))
 
-    def filter_on_edges(self, function: Any) -> Self:
+    def filter_on_edges(self, function: Callable[[GraphEdge[K, T]], object]) -> Self:
         """Keep the edges for which ``function(edge)`` is true, and all vertices."""
         kept = self._edges.filter(lambda edge: function(GraphEdge(edge[0], edge[1], edge[2])))
         return self._new(self._vertices, kept)
 
-    def subgraph(self, vertex_filter: Any, edge_filter: Any) -> Self:
+    def subgraph(
+        self,
+        vertex_filter: Callable[[GraphVertex[K, V]], object],
+        edge_filter: Callable[[GraphEdge[K, T]], object],
+    ) -> Self:
         """Keep vertices and edges for which the filters are true; an edge needs both its vertices."""
         return self.filter_on_vertices(vertex_filter).filter_on_edges(edge_filter)
 
@@ -382,11 +417,11 @@ class Graph(GraphBase):
 
     # ---- mutations
 
-    def add_vertex(self, vertex: Any) -> Self:
+    def add_vertex(self, vertex: tuple[K, V]) -> Self:
         """Add a vertex; one with that id stays as it is."""
         return self.add_vertices([vertex])
 
-    def add_vertices(self, vertices: Iterable[Any]) -> Self:
+    def add_vertices(self, vertices: Iterable[tuple[K, V]]) -> Self:
         """Add vertices; those with known ids stay as they are."""
         more = self._collection(vertices, 2, "add_vertices")
         return self._new(self._vertices.co_group(more).where(0).equal_to(0).using(_first_of_either), self._edges)
@@ -396,22 +431,22 @@ class Graph(GraphBase):
         edge = self._collection([(source[0], target[0], value)], 3, "add_edge")
         return type(self)(self.add_vertices([source, target])._vertices, self._edges.union(edge))
 
-    def add_edges(self, edges: Iterable[Any]) -> Self:
+    def add_edges(self, edges: Iterable[tuple[K, K, T]]) -> Self:
         """Add the edges whose two ends are vertices of the graph; ignore others."""
         more = self._among(self._collection(edges, 3, "add_edges"), self._vertices)
         return self._new(self._vertices, self._edges.union(more))
 
-    def remove_vertex(self, vertex_id: Any) -> Self:
+    def remove_vertex(self, vertex_id: K) -> Self:
         """Remove a vertex and its edges."""
         return self.remove_vertices([vertex_id])
 
-    def remove_vertices(self, ids: Iterable[Any]) -> Self:
+    def remove_vertices(self, ids: Iterable[K]) -> Self:
         """Remove vertices and their edges."""
         gone = frozenset(ids)
         kept = self._vertices.filter(lambda vertex: vertex[0] not in gone)
         return self._new(kept, self._edges.filter(lambda edge: edge[0] not in gone and edge[1] not in gone))
 
-    def remove_edge(self, source: Any, target: Any) -> Self:
+    def remove_edge(self, source: K, target: K) -> Self:
         """Remove all edges from one vertex to another."""
         return self.remove_edges([(source, target)])
 

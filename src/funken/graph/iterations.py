@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from funken.dataset import DataSet, DataSetRuntimeContext, JoinHint
 from funken.errors import InvalidProgram
@@ -180,6 +180,11 @@ class SuperstepCall:
     def __init__(self, function: Any, call: Callable[..., Any]) -> None:
         self.function = function
         self.join = self.co_group = self.reduce = partial(call, function)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *records: Any) -> Any:
+            """Stand for any of the three methods."""
 
     def open(self, context: DataSetRuntimeContext) -> None:
         """Set the context of the user's function; begin a superstep."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from funken import FilterFunction
 from funken.dataset import DataSet, DataSetRuntimeContext
 from funken.errors import InvalidProgram
 from funken.graph.core import GraphBase
@@ -712,7 +713,7 @@ class AdamicAdar:
         return kept.filter(_AboveAverage(self._ratio)).with_broadcast_set(total, "total")
 
 
-class _AboveAverage:
+class _AboveAverage(FilterFunction[Any]):
     def __init__(self, ratio: float) -> None:
         self._ratio = ratio
 
@@ -720,9 +721,6 @@ class _AboveAverage:
         """Learn the average."""
         total = context.get_broadcast_variable("total")
         self._least = self._ratio * total[0][0] / total[0][1] if total else 0.0
-
-    def close(self) -> None:
-        """Have nothing to close."""
 
     def filter(self, pair: Any) -> bool:
         """Return True if the score is high enough; sums in another order differ in the last digits."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -31,6 +31,7 @@ from funken.ml.data import (
     demands_of,
     is_distributed,
     is_frame,
+    spreads,
     with_column,
 )
 
@@ -84,7 +85,7 @@ class DistributedEstimator:
     fields_: tuple[str | int, ...] | None = None
     _fit_blocks: Callable[[BlockSet], None]
 
-    def fit(self, X: Any, y: Any = None, *, features: Iterable[str | int] | None = None, **given: Any) -> Any:
+    def fit(self, X: object, y: Any = None, *, features: Iterable[str | int] | None = None, **given: Any) -> Self:
         """Fit to arrays, or to distributed data."""
         if not is_distributed(X):
             if features is not None:
@@ -92,7 +93,8 @@ class DistributedEstimator:
                     "fit(): features name fields of distributed data; choose the columns of an array yourself."
                 )
             self.fields_ = None
-            return super().fit(X, y, **given)  # type: ignore[misc]
+            fitted: Self = super().fit(X, y, **given)  # type: ignore[misc]
+            return fitted
         unknown = given.keys() - {"sample_weight"}
         if unknown:
             raise InvalidProgram(f"fit() of distributed data has no parameter {sorted(unknown)[0]!r}.")
@@ -119,7 +121,7 @@ class DistributedEstimator:
         parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
         return {name: value for name, value in vars(self).items() if name not in parameters}
 
-    def set_model_data(self, data: Mapping[str, Any]) -> Any:
+    def set_model_data(self, data: Mapping[str, Any]) -> Self:
         """Make this the fitted estimator with these attributes, as another one's ``get_model_data`` returned them."""
         parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
         before = dict(vars(self))
@@ -156,12 +158,14 @@ class DistributedEstimator:
 class DistributedTransformer(DistributedEstimator):
     """An estimator with ``transform``."""
 
+    @spreads
     def transform(self, X: Any, *args: Any, **given: Any) -> Any:
         """Transform arrays; or pair the records of distributed data with their vectors."""
         if is_distributed(X):
             return self._spread(X, "transform", "features_out", lambda: "array<double>")
         return super().transform(X, *args, **given)  # type: ignore[misc]
 
+    @spreads
     def fit_transform(self, X: Any, y: Any = None, **given: Any) -> Any:
         """Fit, then transform."""
         if is_distributed(X):
@@ -189,7 +193,7 @@ class OwnTransformer(DistributedTransformer, TransformerMixin, BaseEstimator):
     def _fit_blocks(self, blocks: BlockSet) -> None:
         self._begin(width_of(blocks))
 
-    def fit(self, X: Any, y: Any = None, *, features: Iterable[str | int] | None = None, **given: Any) -> Any:
+    def fit(self, X: object, y: Any = None, *, features: Iterable[str | int] | None = None, **given: Any) -> Self:
         """Fit to arrays, or to distributed data."""
         if is_distributed(X) or features is not None:
             return super().fit(X, y, features=features, **given)
@@ -197,6 +201,7 @@ class OwnTransformer(DistributedTransformer, TransformerMixin, BaseEstimator):
         self._fit_array(X)
         return self
 
+    @spreads
     def transform(self, X: Any, **given: Any) -> Any:
         """Transform arrays; or pair the records of distributed data with their vectors."""
         if is_distributed(X):
@@ -213,6 +218,7 @@ def width_of(blocks: BlockSet) -> int:
 class DistributedPredictor(DistributedEstimator):
     """An estimator with ``predict``."""
 
+    @spreads
     def predict(self, X: Any, **given: Any) -> Any:
         """Predict for arrays; or pair the records of distributed data with their predictions."""
         if is_distributed(X):
@@ -231,7 +237,7 @@ class DistributedRegressor(DistributedPredictor):
 
     _needs_labels = True
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return R squared."""
         if not is_distributed(X):
             return float(super().score(X, y, sample_weight))  # type: ignore[misc]
@@ -250,7 +256,7 @@ class DistributedClassifier(DistributedPredictor):
 
     _needs_labels = True
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy."""
         if not is_distributed(X):
             return float(super().score(X, y, sample_weight))  # type: ignore[misc]
@@ -262,6 +268,7 @@ class DistributedClassifier(DistributedPredictor):
 class Probabilities:
     """A classifier that knows probabilities."""
 
+    @spreads
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of every class, in the order of ``classes_``."""
         if is_distributed(X):
@@ -292,7 +299,7 @@ class EstimatorPipeline(DistributedEstimator, pipeline.Pipeline):
             "Pipeline.get_model_data(): a pipeline has no fitted attributes. Ask its steps, or use save()."
         )
 
-    def fit(self, X: Any, y: Any = None, *, features: Iterable[str | int] | None = None, **given: Any) -> Any:
+    def fit(self, X: object, y: Any = None, *, features: Iterable[str | int] | None = None, **given: Any) -> Self:
         """Fit all steps."""
         return super().fit(X, y, features=features, **given)
 
@@ -316,29 +323,33 @@ class EstimatorPipeline(DistributedEstimator, pipeline.Pipeline):
     def _kind(self) -> str:
         return str(self.steps[-1][1]._kind())
 
+    @spreads
     def predict(self, X: Any, **given: Any) -> Any:
         """Predict for arrays, or for distributed data as the last step does."""
         if is_distributed(X):
             return self._spread(X, "predict", "prediction", self._kind)
         return pipeline.Pipeline.predict(self, X, **given)
 
+    @spreads
     def predict_proba(self, X: Any, **given: Any) -> Any:
         """Return probabilities."""
         if is_distributed(X):
             return self._spread(X, "predict_proba", "probability", lambda: "array<double>")
         return pipeline.Pipeline.predict_proba(self, X, **given)
 
+    @spreads
     def transform(self, X: Any, **given: Any) -> Any:
         """Transform with all steps."""
         if is_distributed(X):
             return self._spread(X, "transform", "features_out", lambda: "array<double>")
         return pipeline.Pipeline.transform(self, X, **given)
 
+    @spreads
     def fit_transform(self, X: Any, y: Any = None, **given: Any) -> Any:
         """Fit, then transform."""
         return self.fit(X, y, **given).transform(X)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None, **given: Any) -> float:
+    def score(self, X: object, y: object = None, sample_weight: object = None, **given: Any) -> float:
         """Return the score of the last step: accuracy, or R squared."""
         if not is_distributed(X):
             return float(pipeline.Pipeline.score(self, X, y, sample_weight, **given))

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial, reduce
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, overload
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -40,6 +40,26 @@ from funken.errors import InvalidProgram
 
 
 FieldName = str | int
+
+
+class Spreads(Protocol):
+    """A method of an estimator: it pairs records of distributed data with results, and takes arrays as scikit-learn does."""
+
+    @overload
+    def __call__(self, X: DataSet[S], **given: Any) -> DataSet[tuple[S, Any]]: ...
+    @overload
+    def __call__(self, X: DataStream[S], **given: Any) -> DataStream[tuple[S, Any]]: ...
+    @overload
+    def __call__(self, X: Any, *arguments: Any, **given: Any) -> Any: ...
+
+
+def spreads(method: Callable[..., Any]) -> Spreads:
+    """Return the method, which a checker takes for ``Spreads``."""
+    spreading: Any = method
+    found: Spreads = spreading
+    return found
+
+
 _REMEDY_TEXT = "Encode it before (OneHotEncoder, OrdinalEncoder, HashingVectorizer), or name other features."
 
 

@@ -540,10 +540,14 @@ class TableEnvironment:
         """Return a catalog by name; ``None`` if there is none."""
         return self.catalogs.catalogs.get(catalog_name)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _GONE:
-            raise AttributeError(f"TableEnvironment.{name}() is gone since Flink 1.15 or earlier. Use {_GONE[name]}.")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in _GONE:
+                raise AttributeError(
+                    f"TableEnvironment.{name}() is gone since Flink 1.15 or earlier. Use {_GONE[name]}."
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ---- jobs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from funken.errors import InvalidProgram
 from funken.plan.advice import missing_name
@@ -22,8 +22,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from funken.table.compiled_plan import CompiledPlan
+    from funken.table.descriptors import ExplainDetail, TableDescriptor
     from funken.table.environment import TableEnvironment
     from funken.table.result import TableResult
+    from funken.table.udf import UserDefinedFunction
+
+Field: TypeAlias = Expression | str
+"""A column or an expression; a text is a column's name."""
+Applied: TypeAlias = "Expression | FunctionDefinition | UserDefinedFunction | Callable[..., object]"
+"""A function, or its call."""
 
 
 class TablePipeline:
@@ -51,13 +58,13 @@ class TablePipeline:
         """Return the path of the table that is written."""
         return str(self.sink.table.path) if self.sink.table is not None else ""
 
-    def explain(self, *extra_details: Any) -> str:
+    def explain(self, *extra_details: ExplainDetail | str) -> str:
         """Return the plans as text."""
         from funken.table.execution import explained  # noqa: PLC0415 - loads the parser
 
         return explained(self._environment, [self.sink], extra_details)
 
-    def print_explain(self, *extra_details: Any) -> TablePipeline:
+    def print_explain(self, *extra_details: ExplainDetail | str) -> TablePipeline:
         """Print the plans."""
         print(self.explain(*extra_details))  # noqa: T201 - that is what it is for
         return self
@@ -115,7 +122,7 @@ class Table:
         self._environment.unused = True
         return table
 
-    def select(self, *fields: Any) -> Table:
+    def select(self, *fields: Field) -> Table:
         """Compute columns; aggregates are over all rows."""
         return self._selected(fields, "", {})
 
@@ -164,7 +171,7 @@ class Table:
         names += self.names[len(names) :]
         return self.select(*(col(old).alias(new) for old, new in zip(self.names, names, strict=True)))
 
-    def add_columns(self, *fields: Any) -> Table:
+    def add_columns(self, *fields: Field) -> Table:
         """Add columns; a name that exists is an error."""
         added = self._expanded(fields)
         for one in added:
@@ -174,13 +181,13 @@ class Table:
                 )
         return self.select(*map(col, self.names), *added)
 
-    def add_or_replace_columns(self, *fields: Any) -> Table:
+    def add_or_replace_columns(self, *fields: Field) -> Table:
         """Add columns, or replace those of the same name."""
         added = {(one._names or (one._column or "",))[0]: one for one in self._expanded(fields)}
         kept = [added.pop(name, col(name)) for name in self.names]
         return self.select(*kept, *added.values())
 
-    def rename_columns(self, *fields: Any) -> Table:
+    def rename_columns(self, *fields: Expression) -> Table:
         """Rename columns, which keep their places: ``rename_columns(col("a").alias("b"))``."""
         renamed = {one._column or str(one): one for one in map(lit_or_expression, fields)}
         for name, one in renamed.items():
@@ -191,7 +198,7 @@ class Table:
                 )
         return self.select(*(renamed.get(name, col(name)) for name in self.names))
 
-    def drop_columns(self, *fields: Any) -> Table:
+    def drop_columns(self, *fields: Field) -> Table:
         """Drop columns."""
         dropped = {one._column for one in self._expanded(fields)}
         for name in dropped:
@@ -204,7 +211,7 @@ class Table:
 
     # ---- rows
 
-    def filter(self, predicate: Any) -> Table:
+    def filter(self, predicate: Expression | bool) -> Table:
         """Keep the rows for which a condition is TRUE."""
         if predicate is None:
             raise InvalidProgram("a filter is a condition such as col('a') > 1, but it is None.")
@@ -217,7 +224,7 @@ class Table:
         """Keep one of equal rows."""
         return self._query(lambda r, name: f"SELECT DISTINCT * FROM {name}")
 
-    def order_by(self, *fields: Any) -> Table:
+    def order_by(self, *fields: Expression) -> Table:
         """Sort; a stream by a time attribute, or followed by ``fetch``."""
         keys = [lit_or_expression(field) for field in fields]
         return self._query(lambda r, name: f"SELECT * FROM {name} ORDER BY {', '.join(key.sql(r) for key in keys)}")
@@ -264,27 +271,29 @@ class Table:
 
         return self._query(build)
 
-    def join(self, right: Table, join_predicate: Any = None) -> Table:
+    def join(self, right: Table, join_predicate: Expression | bool | None = None) -> Table:
         """Join with another table; without a condition every row with every row."""
         return self._join(right, "JOIN", join_predicate)
 
-    def left_outer_join(self, right: Table, join_predicate: Any = True) -> Table:
+    def left_outer_join(self, right: Table, join_predicate: Expression | bool = True) -> Table:
         """Join with another table, and keep rows of this one without a partner."""
         return self._join(right, "LEFT JOIN", join_predicate)
 
-    def right_outer_join(self, right: Table, join_predicate: Any) -> Table:
+    def right_outer_join(self, right: Table, join_predicate: Expression | bool) -> Table:
         """Join with another table, and keep its rows without a partner."""
         return self._join(right, "RIGHT JOIN", join_predicate)
 
-    def full_outer_join(self, right: Table, join_predicate: Any) -> Table:
+    def full_outer_join(self, right: Table, join_predicate: Expression | bool) -> Table:
         """Join with another table, and keep rows of both without a partner."""
         return self._join(right, "FULL JOIN", join_predicate)
 
-    def join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
+    def join_lateral(self, table_function_call: Applied, join_predicate: Expression | bool | None = None) -> Table:
         """Join each row with a table function's rows for it."""
         return self._lateral("JOIN", table_function_call, join_predicate)
 
-    def left_outer_join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
+    def left_outer_join_lateral(
+        self, table_function_call: Applied, join_predicate: Expression | bool | None = None
+    ) -> Table:
         """Join each row with a table function's rows for it; keep rows for which there are none."""
         return self._lateral("LEFT JOIN", table_function_call, join_predicate)
 
@@ -328,7 +337,7 @@ class Table:
 
     # ---- groups and windows
 
-    def group_by(self, *fields: Any) -> GroupedTable:
+    def group_by(self, *fields: Field) -> GroupedTable:
         """Group rows by columns."""
         return GroupedTable(self, self._expanded(fields))
 
@@ -344,7 +353,7 @@ class Table:
 
     # ---- functions of the program
 
-    def map(self, func: Any) -> Table:
+    def map(self, func: Applied) -> Table:
         """Compute a row of each row by a function; the fields of its result are the columns.
 
         A function without arguments is given each row as one ``Row``; a function of pandas, all rows as a DataFrame.
@@ -353,7 +362,7 @@ class Table:
         table = self._fields(self.select(call.alias("$row")))
         return table.alias(*call._names) if call._names else table
 
-    def _applied(self, func: Any) -> Expression:
+    def _applied(self, func: Applied) -> Expression:
         """Return the call of a function; a function without arguments gets whole rows."""
         from funken.table.udf import definition_of  # noqa: PLC0415 - few programs have functions
 
@@ -373,25 +382,25 @@ class Table:
         ]
         return table.select(*(col(column.name) for column in kept), *fields)
 
-    def flat_map(self, func: Any) -> Table:
+    def flat_map(self, func: Applied) -> Table:
         """Compute any number of rows of each row by a table function."""
         call = self._applied(func)
         joined = self.join_lateral(call)
         return joined.select(*map(col, call._names or joined.names[len(self.names) :]))
 
-    def partition_by(self, *fields: Any) -> PartitionedTable:
+    def partition_by(self, *fields: Field) -> PartitionedTable:
         """Partition rows by columns, for a process table function."""
         return PartitionedTable(self, self._expanded(fields))
 
-    def process(self, func: Any, *args: Any) -> Table:
+    def process(self, func: Applied, *args: object) -> Table:
         """Compute rows by a process table function, whose further arguments follow."""
         return PartitionedTable(self, []).process(func, *args)
 
-    def to_changelog(self, *args: Any) -> Table:
+    def to_changelog(self, *args: object) -> Table:
         """Return the changes as rows: the row kind of each in a column ``op``."""
         return self._changelog("TO_CHANGELOG", args)
 
-    def from_changelog(self, *args: Any) -> Table:
+    def from_changelog(self, *args: object) -> Table:
         """Return the table that changes make: the column ``op`` has the row kind of each."""
         return self._changelog("FROM_CHANGELOG", args)
 
@@ -403,11 +412,11 @@ class Table:
             )
         )
 
-    def aggregate(self, func: Any) -> AggregatedTable:
+    def aggregate(self, func: Applied) -> AggregatedTable:
         """Compute one row of all rows by an aggregate function."""
         return GroupedTable(self, []).aggregate(func)
 
-    def flat_aggregate(self, func: Any) -> FlatAggregateTable:
+    def flat_aggregate(self, func: Applied) -> FlatAggregateTable:
         """Compute any number of rows of all rows by a table aggregate function."""
         return GroupedTable(self, []).flat_aggregate(func)
 
@@ -418,7 +427,7 @@ class Table:
         return self._environment.collect(self._plan)
 
     def insert_into(
-        self, table_path_or_descriptor: Any, overwrite: bool = False, conflict: str | None = None
+        self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False, conflict: str | None = None
     ) -> TablePipeline:
         """Return the table on its way into another, by path or descriptor."""
         from funken.table.execution import binder  # noqa: PLC0415 - loads the parser
@@ -442,7 +451,7 @@ class Table:
         row_type = self._plan.row_type
         return Schema.new_builder().from_fields(list(row_type.names), list(row_type.types)).build()
 
-    def execute_insert(self, table_path_or_descriptor: Any, overwrite: bool = False) -> TableResult:
+    def execute_insert(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> TableResult:
         """Submit the job that writes the table into another."""
         return self.insert_into(table_path_or_descriptor, overwrite).execute()
 
@@ -464,13 +473,13 @@ class Table:
         with self._environment.collect(self._plan, whole=True).collect() as rows:
             return arrow_of(rows, self._plan.row_type)
 
-    def explain(self, *extra_details: Any) -> str:
+    def explain(self, *extra_details: ExplainDetail | str) -> str:
         """Return the plans of the query as text."""
         from funken.table.execution import explained  # noqa: PLC0415 - loads the parser
 
         return explained(self._environment, [LogicalSink(self._plan, None, collect="explain")], extra_details)
 
-    def print_explain(self, *extra_details: Any) -> Table:
+    def print_explain(self, *extra_details: ExplainDetail | str) -> Table:
         """Print the plans of the query."""
         print(self.explain(*extra_details))  # noqa: T201 - that is what it is for
         return self
@@ -529,19 +538,19 @@ class GroupedTable:
                 parts.append(key.sql(rendering))
         return ", ".join(parts) or "()"
 
-    def select(self, *fields: Any) -> Table:
+    def select(self, *fields: Field) -> Table:
         """Compute columns of each group."""
         group = self._group if self._keys else None
         return self._table._selected(fields, "", self._windows, group)
 
-    def aggregate(self, func: Any) -> AggregatedTable:
+    def aggregate(self, func: Applied) -> AggregatedTable:
         """Compute one row of each group by an aggregate function."""
         call = self._table._applied(func)
         if isinstance(call._function, FunctionDefinition) and call._function.kind != "aggregate":
             raise InvalidProgram(f"aggregate() takes an aggregate function, of udaf() for example, but {call} is none.")
         return AggregatedTable(self, call)
 
-    def flat_aggregate(self, func: Any) -> FlatAggregateTable:
+    def flat_aggregate(self, func: Applied) -> FlatAggregateTable:
         """Compute any number of rows of each group by a table aggregate function."""
         call = self._table._applied(func)
         if not isinstance(call._function, TableAggregateDefinition):
@@ -572,7 +581,7 @@ class PartitionedTable:
         self._table = table
         self._keys = keys
 
-    def process(self, func: Any, *args: Any) -> Table:
+    def process(self, func: Applied, *args: object) -> Table:
         """Compute rows by a process table function, whose further arguments follow."""
         values = [lit_or_expression(arg) for arg in args]
         named = any(str(value).startswith("ASSIGNMENT(") for value in values)
@@ -588,7 +597,7 @@ class PartitionedTable:
         return self._table._query(build)
 
 
-def _table_argument(func: Any) -> str:
+def _table_argument(func: Applied) -> str:
     """Return the name of the table argument of a process table function."""
     from funken.table.udf import definition_of  # noqa: PLC0415 - they refer to one another
 
@@ -605,7 +614,7 @@ class AggregatedTable:
         self._grouped = grouped
         self._call = call
 
-    def select(self, *fields: Any) -> Table:
+    def select(self, *fields: Field) -> Table:
         """Choose columns of the groups and of the results."""
         call = Expression(self._call._render, str(self._call)).alias("$row")
         rows, _, hidden, windows = self._grouped._rows(call, fields)
@@ -633,7 +642,7 @@ class FlatAggregateTable:
         self._grouped = grouped
         self._call = call
 
-    def select(self, *fields: Any) -> Table:
+    def select(self, *fields: Field) -> Table:
         """Choose columns of the groups and of the rows."""
         rows, names, hidden, windows = self._grouped._rows(self._call.alias("$rows"), fields)
         *before, last = rows._plan.row_type
@@ -656,7 +665,7 @@ class GroupWindowedTable:
         self._table = table
         self._window = window
 
-    def group_by(self, *fields: Any) -> WindowGroupedTable:
+    def group_by(self, *fields: Field) -> WindowGroupedTable:
         """Group rows by the window, and by columns."""
         keys = self._table._expanded(fields)
         if all(key._column != self._window.name for key in keys):
@@ -675,6 +684,6 @@ class OverWindowedTable:
         self._table = table
         self._windows: dict[str, Any] = dict(windows)
 
-    def select(self, *fields: Any) -> Table:
+    def select(self, *fields: Field) -> Table:
         """Compute columns."""
         return self._table._selected(fields, "", self._windows)

@@ -14,9 +14,8 @@ import inspect
 import math
 import typing
 from abc import ABC, abstractmethod
-from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 from funken.errors import InvalidProgram, ValueDoesNotFit
 from funken.expr.ir import Literal, Node
@@ -28,8 +27,20 @@ from funken.table.types import (
     LogicalType,
     RowType,
 )
-from funken.table.values import from_python, in_precision, internal_value, python_value, to_python, type_of_annotation
+from funken.table.values import (
+    ListView,
+    MapView,
+    from_python,
+    in_precision,
+    internal_value,
+    python_value,
+    to_python,
+    type_of_annotation,
+)
 from funken.types.row import Row
+
+if TYPE_CHECKING:
+    from funken.table.expression import Expression
 
 asyncio: Any = LoadedLater("asyncio")  # 45 ms, and few jobs need it
 
@@ -166,99 +177,6 @@ class TableAggregateFunction(ImperativeAggregateFunction):
     def emit_value(self, accumulator: Any) -> Iterable[Any]:
         """Yield the rows of an accumulator."""
         raise NotImplementedError
-
-
-class ListView(list):  # type: ignore[type-arg]
-    """A list as part of an accumulator.
-
-    >>> view = ListView()
-    >>> view.add(1)
-    >>> view.get()
-    [1]
-    """
-
-    def add(self, value: Any) -> None:
-        """Append a value."""
-        self.append(value)
-
-    def add_all(self, values: Iterable[Any]) -> None:
-        """Append values."""
-        self.extend(values)
-
-    def get(self) -> list[Any]:
-        """Return the values."""
-        return list(self)
-
-    def clear(self) -> None:
-        """Remove all values."""
-        del self[:]
-
-
-class _Removable(Iterator[Any]):
-    """Goes over a map as it was at first; what it gave last may be removed from the map."""
-
-    def __init__(self, data: dict[Any, Any], given: Iterable[Any]) -> None:
-        self._data = data
-        self._pairs = iter(list(zip(data, given, strict=True)))
-        self._key: Any = None
-
-    def __next__(self) -> Any:
-        self._key, found = next(self._pairs)
-        return found
-
-    def remove(self) -> None:
-        """Remove what was given last."""
-        self._data.pop(self._key, None)
-
-
-class MapView(UserDict[Any, Any]):
-    """A map as part of an accumulator.
-
-    >>> view = MapView()
-    >>> view.put("a", 1)
-    >>> view.contains("a"), view.is_empty()
-    (True, False)
-    """
-
-    def put(self, key: Any, value: Any) -> None:
-        """Set the value of a key."""
-        self[key] = value
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        """Return the value of a key."""
-        return self.data.get(key, default)
-
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        """Set several values."""
-        self.update(dict_value)
-
-    def items(self) -> Any:
-        """Return the keys with their values."""
-        return _Removable(self.data, self.data.items())
-
-    def keys(self) -> Any:
-        """Return the keys; ``remove()`` of their iterator removes the last one that it gave."""
-        return _Removable(self.data, self.data)
-
-    def values(self) -> Any:
-        """Return the values."""
-        return _Removable(self.data, self.data.values())
-
-    def clear(self) -> None:
-        """Remove all keys."""
-        self.data.clear()
-
-    def remove(self, key: Any) -> None:
-        """Remove a key."""
-        self.pop(key, None)
-
-    def contains(self, key: Any) -> bool:
-        """Return True if a key is there."""
-        return key in self
-
-    def is_empty(self) -> bool:
-        """Return True if there is no key."""
-        return not self
 
 
 # ---- definitions
@@ -417,14 +335,14 @@ class FunctionDefinition:
 
     # -- for the Table API
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Expression:
         """Return the call as an expression of the Table API."""
         from funken.table.expressions import call  # noqa: PLC0415 - they refer to one another
 
         called = call(self, *args)
         return called.alias(*self.alias_names) if self.alias_names else called
 
-    def alias(self, *names: str) -> Any:
+    def alias(self, *names: str) -> Self:
         """Return the function with names for the columns of its results.
 
         >>> udtf(lambda row: [row.a], result_types=["INT"], name="f").alias("n").alias_names
@@ -434,7 +352,7 @@ class FunctionDefinition:
         named.alias_names = names
         return named
 
-    def of_rows(self, names: Sequence[str]) -> Any:
+    def of_rows(self, names: Sequence[str]) -> Self:
         """Return the function as one whose only argument is a whole row with these columns."""
         found = copy.copy(self)
         found.row_names = tuple(names)
@@ -860,6 +778,9 @@ class _RowsAccumulation(_Accumulation):
 
 # ---- decorators
 
+Called: TypeAlias = Callable[..., object]
+"""A function, or a class whose objects are functions."""
+
 
 def _listed(given: Any) -> list[Any]:
     return list(given) if isinstance(given, list | tuple) else [given]
@@ -875,15 +796,21 @@ def _made(kind: type[FunctionDefinition], f: Any, **options: Any) -> Any:
     return kind(f, options.pop("result_type", None), **options)
 
 
+@overload
 def udf(
-    f: Any = None,
-    input_types: Any = None,
-    result_type: Any = None,
+    f: Called | ScalarFunction | AsyncScalarFunction, input_types: object = None, result_type: object = None,
     deterministic: bool | None = None,
-    name: str | None = None,
-    func_type: str = "general",
-    udf_type: str | None = None,
-) -> Any:
+    name: str | None = None, func_type: str = "general", udf_type: str | None = None,
+) -> FunctionDefinition: ...  # fmt: skip
+@overload
+def udf(
+    f: None = None, input_types: object = None, result_type: object = None, deterministic: bool | None = None,
+    name: str | None = None, func_type: str = "general", udf_type: str | None = None,
+) -> Callable[[Called | ScalarFunction | AsyncScalarFunction], FunctionDefinition]: ...  # fmt: skip
+def udf(
+    f: Any = None, input_types: object = None, result_type: object = None, deterministic: bool | None = None,
+    name: str | None = None, func_type: str = "general", udf_type: str | None = None,
+) -> Any:  # fmt: skip
     """Make a scalar function of a callable, or an object of ``ScalarFunction``; also as a decorator.
 
     ``func_type`` is ``general`` (values of a row), ``pandas`` (Series) or ``arrow`` (arrays).
@@ -911,8 +838,18 @@ def udf(
     )  # fmt: skip
 
 
+@overload
 def udtf(
-    f: Any = None, input_types: Any = None, result_types: Any = None, deterministic: bool | None = None,
+    f: Called | TableFunction, input_types: object = None, result_types: object = None, deterministic: bool | None = None,
+    name: str | None = None,
+) -> FunctionDefinition: ...  # fmt: skip
+@overload
+def udtf(
+    f: None = None, input_types: object = None, result_types: object = None, deterministic: bool | None = None,
+    name: str | None = None,
+) -> Callable[[Called | TableFunction], FunctionDefinition]: ...  # fmt: skip
+def udtf(
+    f: Any = None, input_types: object = None, result_types: object = None, deterministic: bool | None = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
     """Make a table function; ``result_types`` are those of the columns f0, f1 and so on, or a ROW of these types.
@@ -928,8 +865,18 @@ def udtf(
     return _made(TableDefinition, f, result_type=types, input_types=input_types, deterministic=deterministic, name=name)
 
 
+@overload
 def udaf(
-    f: Any = None, input_types: Any = None, result_type: Any = None, accumulator_type: Any = None,
+    f: Called | AggregateFunction, input_types: object = None, result_type: object = None, accumulator_type: object = None,
+    deterministic: bool | None = None, name: str | None = None, func_type: str = "general",
+) -> FunctionDefinition: ...  # fmt: skip
+@overload
+def udaf(
+    f: None = None, input_types: object = None, result_type: object = None, accumulator_type: object = None,
+    deterministic: bool | None = None, name: str | None = None, func_type: str = "general",
+) -> Callable[[Called | AggregateFunction], FunctionDefinition]: ...  # fmt: skip
+def udaf(
+    f: Any = None, input_types: object = None, result_type: object = None, accumulator_type: object = None,
     deterministic: bool | None = None, name: str | None = None, func_type: str = "general",
 ) -> Any:  # fmt: skip
     """Make an aggregate function of an object of ``AggregateFunction``, or of a function of Series.
@@ -943,8 +890,18 @@ def udaf(
     )  # fmt: skip
 
 
+@overload
 def udtaf(
-    f: Any = None, input_types: Any = None, result_type: Any = None, accumulator_type: Any = None,
+    f: Called | TableAggregateFunction, input_types: object = None, result_type: object = None, accumulator_type: object = None,
+    deterministic: bool | None = None, name: str | None = None, func_type: str = "general",
+) -> FunctionDefinition: ...  # fmt: skip
+@overload
+def udtaf(
+    f: None = None, input_types: object = None, result_type: object = None, accumulator_type: object = None,
+    deterministic: bool | None = None, name: str | None = None, func_type: str = "general",
+) -> Callable[[Called | TableAggregateFunction], FunctionDefinition]: ...  # fmt: skip
+def udtaf(
+    f: Any = None, input_types: object = None, result_type: object = None, accumulator_type: object = None,
     deterministic: bool | None = None, name: str | None = None, func_type: str = "general",
 ) -> Any:  # fmt: skip
     """Make a table aggregate function of an object of ``TableAggregateFunction``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
@@ -22,11 +22,11 @@ class GroupWindow:
     time: Expression | None = None
     name: str = ""
 
-    def on(self, time_field: Any) -> GroupWindow:
+    def on(self, time_field: Expression) -> GroupWindow:
         """Name the time attribute."""
         return GroupWindow(self.kind, self.sizes, lit_or_expression(time_field), self.name)
 
-    def alias(self, alias: Any) -> GroupWindow:
+    def alias(self, alias: str | Expression) -> GroupWindow:
         """Name the window."""
         name = (alias._column or str(alias)) if isinstance(alias, Expression) else str(alias)
         return GroupWindow(self.kind, self.sizes, self.time, name)
@@ -70,7 +70,7 @@ class Tumble:
     """Windows that follow one another: ``Tumble.over(lit(10).minutes).on(col("ts")).alias("w")``."""
 
     @staticmethod
-    def over(size: Any) -> GroupWindow:
+    def over(size: Expression) -> GroupWindow:
         """Set the size."""
         return GroupWindow("TUMBLE", (lit_or_expression(size),))
 
@@ -81,7 +81,7 @@ class SlideWithSize:
 
     size: Expression
 
-    def every(self, slide: Any) -> GroupWindow:
+    def every(self, slide: Expression) -> GroupWindow:
         """Set the slide."""
         return GroupWindow("HOP", (lit_or_expression(slide), self.size))
 
@@ -90,7 +90,7 @@ class Slide:
     """Windows that overlap: ``Slide.over(lit(10).minutes).every(lit(5).minutes).on(col("ts")).alias("w")``."""
 
     @staticmethod
-    def over(size: Any) -> SlideWithSize:
+    def over(size: Expression) -> SlideWithSize:
         """Set the size."""
         return SlideWithSize(lit_or_expression(size))
 
@@ -99,7 +99,7 @@ class Session:
     """Windows that end after a gap: ``Session.with_gap(lit(10).minutes).on(col("ts")).alias("w")``."""
 
     @staticmethod
-    def with_gap(gap: Any) -> GroupWindow:
+    def with_gap(gap: Expression) -> GroupWindow:
         """Set the gap."""
         return GroupWindow("SESSION", (lit_or_expression(gap),))
 
@@ -114,19 +114,19 @@ class OverWindow:
     upper: Expression | None = None
     name: str = ""
 
-    def order_by(self, order_by: Any) -> OverWindow:
+    def order_by(self, order_by: Expression) -> OverWindow:
         """Name the column that orders the rows."""
         return OverWindow(self.partition, lit_or_expression(order_by), self.lower, self.upper, self.name)
 
-    def preceding(self, preceding: Any) -> OverWindow:
+    def preceding(self, preceding: Expression) -> OverWindow:
         """Set where frames begin: an interval, a number of rows, or without a bound."""
         return OverWindow(self.partition, self.order, lit_or_expression(preceding), self.upper, self.name)
 
-    def following(self, following: Any) -> OverWindow:
+    def following(self, following: Expression) -> OverWindow:
         """Set where frames end."""
         return OverWindow(self.partition, self.order, self.lower, lit_or_expression(following), self.name)
 
-    def alias(self, alias: Any) -> OverWindow:
+    def alias(self, alias: str | Expression) -> OverWindow:
         """Name the window."""
         name = (alias._column or str(alias)) if isinstance(alias, Expression) else str(alias)
         return OverWindow(self.partition, self.order, self.lower, self.upper, name)
@@ -160,11 +160,11 @@ class Over:
     """Frames of rows: ``Over.partition_by(col("a")).order_by(col("ts")).preceding(UNBOUNDED_RANGE).alias("w")``."""
 
     @staticmethod
-    def order_by(order_by: Any) -> OverWindow:
+    def order_by(order_by: Expression) -> OverWindow:
         """Name the column that orders the rows."""
         return OverWindow(order=lit_or_expression(order_by))
 
     @staticmethod
-    def partition_by(*partition_by: Any) -> OverWindow:
+    def partition_by(*partition_by: Expression) -> OverWindow:
         """Name the columns whose rows belong together."""
         return OverWindow(tuple(map(lit_or_expression, partition_by)))

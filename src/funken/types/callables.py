@@ -450,6 +450,7 @@ else:
 T = TypeVar("T", default=Any)  # a record, a value
 T_co = TypeVar("T_co", covariant=True, default=Any)
 T_contra = TypeVar("T_contra", contravariant=True, default=Any)
+F_contra = TypeVar("F_contra", contravariant=True, default=T_contra)  # a subtype of it
 T1_co = TypeVar("T1_co", covariant=True, default=Any)  # records of the first of two streams
 T2_co = TypeVar("T2_co", covariant=True, default=Any)
 T1 = TypeVar("T1", default=Any)
@@ -461,6 +462,8 @@ V = TypeVar("V", default=Any)  # a value of a map
 W = TypeVar("W", default=Any)  # a window
 W_co = TypeVar("W_co", covariant=True, default=Any)
 W_contra = TypeVar("W_contra", contravariant=True, default=Any)
+O1_co = TypeVar("O1_co", covariant=True, default=Any)  # of the first of two data sets in an outer join, or None
+O2_co = TypeVar("O2_co", covariant=True, default=Any)
 NAME_co = TypeVar("NAME_co", covariant=True, default=Any)  # how two streams are put together
 ACC = TypeVar("ACC", default=Any)  # an accumulator
 IN_contra = TypeVar("IN_contra", contravariant=True, default=Any)  # what a function takes

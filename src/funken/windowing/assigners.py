@@ -9,7 +9,7 @@ milliseconds, or any duration (``io/durations.py``); windows are aligned to the 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
@@ -47,6 +47,10 @@ class MergeCallback(Protocol):
         ...
 
 
+_WindowAssignerContext: TypeAlias = WindowAssignerContext
+_MergeCallback: TypeAlias = MergeCallback
+
+
 class WindowAssigner(Generic[T_contra, W_co]):
     """Assigns zero or more windows to each record; subclass it for windows of your own.
 
@@ -59,9 +63,9 @@ class WindowAssigner(Generic[T_contra, W_co]):
     ([TimeWindow(start=0, end=28800000)], EventTimeTrigger())
     """
 
-    WindowAssignerContext: ClassVar[type] = WindowAssignerContext
+    WindowAssignerContext: TypeAlias = _WindowAssignerContext
 
-    def assign_windows(self, element: T_contra, timestamp: int, context: Any) -> Collection[W_co]:
+    def assign_windows(self, element: T_contra, timestamp: int, context: _WindowAssignerContext) -> Collection[W_co]:
         """Return the windows that the record belongs to, in any number; of ``[]``, the record goes to no window."""
         raise NotImplementedError
 
@@ -104,9 +108,9 @@ class MergingWindowAssigner(WindowAssigner[T_contra, W_co]):
     [(80, 95), (110,)]
     """
 
-    MergeCallback: ClassVar[type] = MergeCallback
+    MergeCallback: TypeAlias = _MergeCallback
 
-    def merge_windows(self, windows: Iterable[Any], callback: Any) -> None:
+    def merge_windows(self, windows: Iterable[Any], callback: _MergeCallback) -> None:
         """Call ``callback.merge(windows, result)`` for each group of windows that become one."""
         raise NotImplementedError
 
@@ -168,7 +172,7 @@ class TumblingEventTimeWindows(_Tumbling):
     ([TimeWindow(start=-2700000, end=900000)], True)
     """
 
-    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+    def assign_windows(self, element: object, timestamp: int, context: _WindowAssignerContext) -> list[TimeWindow]:
         """Return the one window around the timestamp; raises ``InvalidProgram`` for a record that has none."""
         if timestamp <= MIN_TIMESTAMP:
             raise no_timestamp(self)
@@ -188,7 +192,7 @@ class TumblingProcessingTimeWindows(_Tumbling):
     ([TimeWindow(start=5000, end=10000)], False)
     """
 
-    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+    def assign_windows(self, element: object, timestamp: int, context: _WindowAssignerContext) -> list[TimeWindow]:
         """Return the window around the present moment."""
         now = context.get_current_processing_time()
         return [_window(now - (now - self.offset) % self.size, self.size)]
@@ -242,7 +246,7 @@ class SlidingEventTimeWindows(_Sliding):
     ([], True)
     """
 
-    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+    def assign_windows(self, element: object, timestamp: int, context: _WindowAssignerContext) -> list[TimeWindow]:
         """Return all windows around the timestamp; raises ``InvalidProgram`` for a record that has none."""
         if timestamp <= MIN_TIMESTAMP:
             raise no_timestamp(self)
@@ -262,7 +266,7 @@ class SlidingProcessingTimeWindows(_Sliding):
     ([TimeWindow(start=5000, end=15000), TimeWindow(start=0, end=10000)], False)
     """
 
-    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+    def assign_windows(self, element: object, timestamp: int, context: _WindowAssignerContext) -> list[TimeWindow]:
         """Return all windows around the present moment."""
         return self._assign(context.get_current_processing_time())
 
@@ -289,7 +293,7 @@ class GlobalWindows(WindowAssigner[object, GlobalWindow]):
         """Return the assigner."""
         return GlobalWindows()
 
-    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[GlobalWindow]:
+    def assign_windows(self, element: object, timestamp: int, context: _WindowAssignerContext) -> list[GlobalWindow]:
         """Return the one window."""
         return [GlobalWindow.get()]
 
@@ -341,7 +345,7 @@ class CountTumblingWindowAssigner(WindowAssigner[object, CountWindow]):
         """Return windows of so many records."""
         return CountTumblingWindowAssigner(window_size)
 
-    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[CountWindow]:
+    def assign_windows(self, element: object, timestamp: int, context: _WindowAssignerContext) -> list[CountWindow]:
         """Count the record and return its group."""
         return [CountWindow(_next_count(context, TUMBLING_COUNT) // self.size)]
 
@@ -386,7 +390,7 @@ class CountSlidingWindowAssigner(WindowAssigner[object, CountWindow]):
         """Return windows of ``window_size`` records, one beginning every ``window_slide`` records."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 
-    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[CountWindow]:
+    def assign_windows(self, element: object, timestamp: int, context: _WindowAssignerContext) -> list[CountWindow]:
         """Count the record and return the groups it is in, newest first."""
         count = _next_count(context, _SLIDING_COUNT)
         newest = count // self.slide
@@ -427,7 +431,7 @@ class SessionWindowTimeGapExtractor(Generic[T_contra]):
 class _Sessions(MergingWindowAssigner[T_contra, TimeWindow]):
     """The base of all session assigners."""
 
-    def merge_windows(self, windows: Iterable[TimeWindow], callback: Any) -> None:
+    def merge_windows(self, windows: Iterable[TimeWindow], callback: _MergeCallback) -> None:
         """Merge the windows that overlap or touch.
 
         >>> from types import SimpleNamespace
@@ -446,7 +450,7 @@ class _Sessions(MergingWindowAssigner[T_contra, TimeWindow]):
         """
         raise NotImplementedError
 
-    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+    def assign_windows(self, element: object, timestamp: int, context: _WindowAssignerContext) -> list[TimeWindow]:
         """Return the session that this record alone would make.
 
         >>> EventTimeSessionWindows.with_gap(5).assign_windows("record", 8, context=None)

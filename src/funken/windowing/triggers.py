@@ -82,7 +82,7 @@ class ContinuousEventTimeTrigger(_Continuous):
         """Return the trigger for an interval."""
         return ContinuousEventTimeTrigger(interval)
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Fire if the end has passed, else wait for the next multiple and for the end."""
         end = window.max_timestamp()
         if end <= ctx.get_current_watermark():
@@ -95,7 +95,7 @@ class ContinuousEventTimeTrigger(_Continuous):
             ctx.register_event_time_timer(at)
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Fire, and wait for the next multiple."""
         if time == window.max_timestamp():
             return TriggerResult.FIRE
@@ -110,14 +110,14 @@ class ContinuousEventTimeTrigger(_Continuous):
         ctx.register_event_time_timer(at)
         return TriggerResult.FIRE
 
-    def on_merge(self, window: Any, ctx: Any) -> None:
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
         """Keep the earliest of the times that the merged windows waited for."""
         ctx.merge_partitioned_state(_FIRE_TIME)
         at = ctx.get_partitioned_state(_FIRE_TIME).get()
         if at is not None:
             ctx.register_event_time_timer(at)
 
-    def clear(self, window: Any, ctx: Any) -> None:
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
         """Stop waiting."""
         ctx.delete_event_time_timer(window.max_timestamp())
         fire_time = ctx.get_partitioned_state(_FIRE_TIME)
@@ -158,7 +158,7 @@ class ContinuousProcessingTimeTrigger(_Continuous):
         """Return the trigger for an interval."""
         return ContinuousProcessingTimeTrigger(interval)
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Wait for the next multiple of the interval."""
         fire_time = ctx.get_partitioned_state(_FIRE_TIME)
         if fire_time.get() is None:
@@ -168,7 +168,7 @@ class ContinuousProcessingTimeTrigger(_Continuous):
             ctx.register_processing_time_timer(at)
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Fire, and wait for the next multiple."""
         fire_time = ctx.get_partitioned_state(_FIRE_TIME)
         if fire_time.get() != time:
@@ -179,14 +179,14 @@ class ContinuousProcessingTimeTrigger(_Continuous):
         ctx.register_processing_time_timer(at)
         return TriggerResult.FIRE
 
-    def on_merge(self, window: Any, ctx: Any) -> None:
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
         """Keep the earliest of the times that the merged windows waited for."""
         ctx.merge_partitioned_state(_FIRE_TIME)
         at = ctx.get_partitioned_state(_FIRE_TIME).get()
         if at is not None:
             ctx.register_processing_time_timer(at)
 
-    def clear(self, window: Any, ctx: Any) -> None:
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
         """Stop waiting."""
         fire_time = ctx.get_partitioned_state(_FIRE_TIME)
         at = fire_time.get()
@@ -224,7 +224,7 @@ class EventTimeTrigger(Trigger):
         """Return the trigger."""
         return EventTimeTrigger()
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Fire if the end has passed, else wait for it."""
         end = window.max_timestamp()
         if end <= ctx.get_current_watermark():
@@ -232,7 +232,7 @@ class EventTimeTrigger(Trigger):
         ctx.register_event_time_timer(end)
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Fire at the end."""
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
@@ -240,13 +240,13 @@ class EventTimeTrigger(Trigger):
         """Return True."""
         return True
 
-    def on_merge(self, window: Any, ctx: Any) -> None:
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
         """Wait for the end of the merged window."""
         end = window.max_timestamp()
         if end > ctx.get_current_watermark():
             ctx.register_event_time_timer(end)
 
-    def clear(self, window: Any, ctx: Any) -> None:
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
         """Stop waiting."""
         ctx.delete_event_time_timer(window.max_timestamp())
 
@@ -280,12 +280,12 @@ class ProcessingTimeTrigger(Trigger):
         """Return the trigger."""
         return ProcessingTimeTrigger()
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Wait for the end."""
         ctx.register_processing_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Fire."""
         return TriggerResult.FIRE
 
@@ -293,13 +293,13 @@ class ProcessingTimeTrigger(Trigger):
         """Return True."""
         return True
 
-    def on_merge(self, window: Any, ctx: Any) -> None:
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
         """Wait for the end of the merged window."""
         end = window.max_timestamp()
         if end > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(end)
 
-    def clear(self, window: Any, ctx: Any) -> None:
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
         """Stop waiting."""
         ctx.delete_processing_time_timer(window.max_timestamp())
 
@@ -345,7 +345,7 @@ class CountTrigger(Trigger):
         """Return the trigger for a count."""
         return CountTrigger(window_size)
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Count, and fire if it is the one."""
         count = ctx.get_partitioned_state(COUNT)
         count.add(1)
@@ -358,11 +358,11 @@ class CountTrigger(Trigger):
         """Return True."""
         return True
 
-    def on_merge(self, window: Any, ctx: Any) -> None:
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
         """Add the counts."""
         ctx.merge_partitioned_state(COUNT)
 
-    def clear(self, window: Any, ctx: Any) -> None:
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
         """Forget the count."""
         ctx.get_partitioned_state(COUNT).clear()
 
@@ -397,7 +397,7 @@ class DeltaTrigger(Trigger):
         """Return the trigger for a threshold."""
         return DeltaTrigger(threshold, delta_function)
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Measure, and fire if it is far enough."""
         last = ctx.get_partitioned_state(_LAST)
         held = last.value()
@@ -409,7 +409,7 @@ class DeltaTrigger(Trigger):
         last.update((element,))
         return TriggerResult.FIRE
 
-    def clear(self, window: Any, ctx: Any) -> None:
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
         """Forget the element."""
         ctx.get_partitioned_state(_LAST).clear()
 
@@ -454,15 +454,15 @@ class PurgingTrigger(Trigger):
         """Return the purging variant of a trigger."""
         return PurgingTrigger(nested_trigger)
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Ask the nested trigger."""
         return _PURGING[self.nested_trigger.on_element(element, timestamp, window, ctx)]
 
-    def on_processing_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Ask the nested trigger."""
         return _PURGING[self.nested_trigger.on_processing_time(time, window, ctx)]
 
-    def on_event_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Ask the nested trigger."""
         return _PURGING[self.nested_trigger.on_event_time(time, window, ctx)]
 
@@ -470,11 +470,11 @@ class PurgingTrigger(Trigger):
         """Ask the nested trigger."""
         return self.nested_trigger.can_merge()
 
-    def on_merge(self, window: Any, ctx: Any) -> None:
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
         """Tell the nested trigger."""
         self.nested_trigger.on_merge(window, ctx)
 
-    def clear(self, window: Any, ctx: Any) -> None:
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
         """Tell the nested trigger."""
         self.nested_trigger.clear(window, ctx)
 
@@ -495,7 +495,7 @@ class NeverTrigger(Trigger):
     ('CONTINUE', True, None)
     """
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Go on."""
         return TriggerResult.CONTINUE
 
@@ -503,7 +503,7 @@ class NeverTrigger(Trigger):
         """Return True: there is nothing to merge."""
         return True
 
-    def on_merge(self, window: Any, ctx: Any) -> None:
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
         """Do nothing."""
 
 

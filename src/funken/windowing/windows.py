@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK
@@ -249,6 +249,10 @@ class OnMergeContext(TriggerContext, Protocol):
         ...
 
 
+_TriggerContext: TypeAlias = TriggerContext
+_OnMergeContext: TypeAlias = OnMergeContext
+
+
 class Trigger(Generic[T_contra, W_contra]):
     """Decides when a window fires; subclass it for a rule of your own, most simply from ``on_element`` alone.
 
@@ -284,14 +288,14 @@ class Trigger(Generic[T_contra, W_contra]):
     (['FIRE', 'CONTINUE'], [9])
     """
 
-    TriggerContext: ClassVar[type] = TriggerContext
-    OnMergeContext: ClassVar[type] = OnMergeContext
+    TriggerContext: TypeAlias = _TriggerContext
+    OnMergeContext: TypeAlias = _OnMergeContext
 
-    def on_element(self, element: T_contra, timestamp: int, window: W_contra, ctx: Any) -> TriggerResult:
+    def on_element(self, element: T_contra, timestamp: int, window: W_contra, ctx: _TriggerContext) -> TriggerResult:
         """Decide after a record was added to the window."""
         raise NotImplementedError
 
-    def on_processing_time(self, time: int, window: W_contra, ctx: Any) -> TriggerResult:
+    def on_processing_time(self, time: int, window: W_contra, ctx: _TriggerContext) -> TriggerResult:
         """Decide when a processing-time timer of this window is due; goes on unless overridden.
 
         >>> from funken.testing import WindowContext
@@ -309,7 +313,7 @@ class Trigger(Generic[T_contra, W_contra]):
         """
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: W_contra, ctx: Any) -> TriggerResult:
+    def on_event_time(self, time: int, window: W_contra, ctx: _TriggerContext) -> TriggerResult:
         """Decide when an event-time timer of this window is due; goes on unless overridden."""
         return TriggerResult.CONTINUE
 
@@ -317,11 +321,11 @@ class Trigger(Generic[T_contra, W_contra]):
         """Return True if ``on_merge`` is implemented, which merging windows (sessions) need."""
         return False
 
-    def on_merge(self, window: W_contra, ctx: Any) -> None:
+    def on_merge(self, window: W_contra, ctx: _OnMergeContext) -> None:
         """Carry state and timers over to ``window``, into which others were merged."""
         raise InvalidProgram(f"{self!r} cannot be used with merging windows: implement on_merge and can_merge.")
 
-    def clear(self, window: W_contra, ctx: Any) -> None:
+    def clear(self, window: W_contra, ctx: _TriggerContext) -> None:
         """Drop this window's trigger state and timers."""
 
     def __repr__(self) -> str:

@@ -21,6 +21,11 @@ C = TypeVar("C", bound=type)
 _VARIANTS: dict[type, type] = {}
 
 
+def variants() -> dict[type, type]:
+    """Return the variants of Funken's classes."""
+    return _VARIANTS
+
+
 def adopt(value: Any) -> Any:
     """Turn an object into its variant, if its class has one."""
     variant = _VARIANTS.get(type(value))

@@ -41,7 +41,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._options: str | None = None
         self._threads = 4
 
-    is_incremental_checkpoints_enabled = gets("_incremental", "Return the setting.")
+    is_incremental_checkpoints_enabled = gets[bool]("_incremental", "Return the setting.")
 
     def options(self) -> dict[str, Any]:
         """Return the options that say the same."""
@@ -56,25 +56,25 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         """Keep the files below these folders."""
         self._paths = list(paths)
 
-    get_db_storage_paths = gets("_paths", "Return the setting.")
+    get_db_storage_paths = gets[list[str]]("_paths", "Return the setting.")
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
         """Remember options; Funken chooses its own."""
         self._predefined = options
 
-    get_predefined_options = gets("_predefined", "Return the setting.")
+    get_predefined_options = gets[PredefinedOptions]("_predefined", "Return the setting.")
 
     def set_options(self, options_factory_class_name: str) -> None:
         """Remember a Java class; it is not used."""
         self._options = options_factory_class_name
 
-    get_options = gets("_options", "Return the setting.")
+    get_options = gets[str | None]("_options", "Return the setting.")
 
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
         """Remember a number of threads."""
         self._threads = number_of_transfering_threads
 
-    get_number_of_transfer_threads = gets("_threads", "Return the setting.")
+    get_number_of_transfer_threads = gets[int]("_threads", "Return the setting.")
 
 
 class CustomStateBackend(StateBackend):
@@ -101,8 +101,8 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self._path = checkpoint_path
         self._max = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
 
-    get_checkpoint_path = gets("_path", "Return the setting.")
-    get_max_state_size = gets("_max", "Return the setting.")
+    get_checkpoint_path = gets[str | None]("_path", "Return the setting.")
+    get_max_state_size = gets[int]("_max", "Return the setting.")
 
     def get_savepoint_path(self) -> str | None:
         """Return nothing."""
@@ -128,11 +128,11 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._threshold = 20 << 10 if file_state_size_threshold is None else file_state_size_threshold
         self._buffer = 4096 if write_buffer_size is None else write_buffer_size
 
-    get_min_file_size_threshold = gets(
+    get_min_file_size_threshold = gets[int](
         "_threshold", "Return the setting; ``execution.checkpointing.data-inline-threshold`` decides."
     )
-    get_write_buffer_size = gets("_buffer", "Return the setting; nothing uses it.")
-    get_checkpoint_path = gets("_path", "Return the path.")
+    get_write_buffer_size = gets[int]("_buffer", "Return the setting; nothing uses it.")
+    get_checkpoint_path = gets[str]("_path", "Return the path.")
 
     def get_savepoint_path(self) -> str | None:
         """Return nothing."""
@@ -172,8 +172,8 @@ class MemoryStateBackend(HashMapStateBackend):
         """Return the options that say the same."""
         return {**super().options(), **self._folders}
 
-    get_max_state_size = gets("_max", "Return the setting; nothing uses it.")
-    is_using_asynchronous_snapshots = gets("_asynchronous", "Return the setting; snapshots are asynchronous.")
+    get_max_state_size = gets[int]("_max", "Return the setting; nothing uses it.")
+    is_using_asynchronous_snapshots = gets[bool]("_asynchronous", "Return the setting; snapshots are asynchronous.")
 
 
 class FsStateBackend(HashMapStateBackend):
@@ -201,13 +201,13 @@ class FsStateBackend(HashMapStateBackend):
         """Return the options that say the same."""
         return {**super().options(), **_folders(self.checkpoint_directory_uri, self._savepoints)}
 
-    get_checkpoint_path = gets("checkpoint_directory_uri", "Return the folder of the checkpoints.")
+    get_checkpoint_path = gets[str]("checkpoint_directory_uri", "Return the folder of the checkpoints.")
 
-    get_min_file_size_threshold = gets(
+    get_min_file_size_threshold = gets[int](
         "_threshold", "Return the setting; ``execution.checkpointing.data-inline-threshold`` decides."
     )
-    get_write_buffer_size = gets("_buffer", "Return the setting; nothing uses it.")
-    is_using_asynchronous_snapshots = gets("_asynchronous", "Return the setting; snapshots are asynchronous.")
+    get_write_buffer_size = gets[int]("_buffer", "Return the setting; nothing uses it.")
+    is_using_asynchronous_snapshots = gets[bool]("_asynchronous", "Return the setting; snapshots are asynchronous.")
 
 
 class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
@@ -233,7 +233,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
         of_checkpoints = self._checkpoints.options() if isinstance(self._checkpoints, FsStateBackend) else {}
         return {**of_checkpoints, **super().options()}
 
-    get_checkpoint_backend = gets("_checkpoints", "Return the place of checkpoints.")
+    get_checkpoint_backend = gets[StateBackend | None]("_checkpoints", "Return the place of checkpoints.")
 
     get_number_of_transfering_threads = EmbeddedRocksDBStateBackend.get_number_of_transfer_threads
     set_number_of_transfering_threads = EmbeddedRocksDBStateBackend.set_number_of_transfer_threads

@@ -58,8 +58,8 @@ class ObjectPath:
             raise ValueError(f"{full_name!r} is no path of an object; write 'database.name'.")
         return ObjectPath(database, name)
 
-    get_database_name = gets("_database", "Return the database.")
-    get_object_name = gets("_name", "Return the name of the object.")
+    get_database_name = gets[str]("_database", "Return the database.")
+    get_object_name = gets[str]("_name", "Return the name of the object.")
 
     def get_full_name(self) -> str:
         """Return ``database.name``."""
@@ -96,7 +96,7 @@ class ObjectIdentifier(ObjectPath):
         """Return an identifier."""
         return ObjectIdentifier(catalog_name, database_name, object_name)
 
-    get_catalog_name = gets("_catalog", "Return the catalog.")
+    get_catalog_name = gets[str]("_catalog", "Return the catalog.")
 
     def to_object_path(self) -> ObjectPath:
         """Return the path in the catalog."""
@@ -136,14 +136,14 @@ class _Kept:
     comment: str | None
     properties: dict[str, str]
 
-    get_comment = gets("comment", "Return the comment.")
+    get_comment = gets[str | None]("comment", "Return the comment.")
 
     def copy(self) -> Any:
         """Return a copy."""
         return copy.deepcopy(self)
 
-    get_description = gets("comment", "Return the comment.")
-    get_detailed_description = gets("comment", "Return the comment.")
+    get_description = gets[str | None]("comment", "Return the comment.")
+    get_detailed_description = gets[str | None]("comment", "Return the comment.")
 
 
 class CatalogDatabase(_Kept):
@@ -161,7 +161,7 @@ class CatalogDatabase(_Kept):
         """Return a database."""
         return CatalogDatabase(properties, comment)
 
-    get_properties = gets("properties", "Return the properties.", dict)
+    get_properties = gets[dict[str, str]]("properties", "Return the properties.", dict)
 
 
 class CatalogBaseTable(_Kept):
@@ -190,13 +190,13 @@ class CatalogBaseTable(_Kept):
         """Return a view."""
         return CatalogBaseTable(_schema(schema), properties, comment, (), expanded_query or original_query)
 
-    get_options = gets("properties", "Return the options.", dict)
+    get_options = gets[dict[str, str]]("properties", "Return the options.", dict)
 
     def get_unresolved_schema(self) -> Schema:
         """Return the columns."""
         return _schema(self.schema)
 
-    is_partitioned = gets("partition_keys", "Return True if there are partition keys.", bool)
+    is_partitioned = gets[bool]("partition_keys", "Return True if there are partition keys.", bool)
 
 
 class CatalogFunction(_Kept):
@@ -213,8 +213,8 @@ class CatalogFunction(_Kept):
             raise ValueError("function_language must be one of 'Python', 'Java' or 'Scala'")
         return CatalogFunction(class_name, function_language.upper())
 
-    get_class_name = gets("class_name", "Return the name of the class or function with the code.")
-    get_function_language = gets("language", "Return the language.")
+    get_class_name = gets[str]("class_name", "Return the name of the class or function with the code.")
+    get_function_language = gets[str]("language", "Return the language.")
 
     def get_options(self) -> dict[str, str]:
         """Return no options."""
@@ -238,7 +238,7 @@ class CatalogModel(_Kept):
         """Return a model."""
         return CatalogModel(input_schema, output_schema, options or {}, comment)
 
-    get_options = gets("properties", "Return the options.", dict)
+    get_options = gets[dict[str, str]]("properties", "Return the options.", dict)
 
 
 class CatalogPartition(_Kept):
@@ -252,7 +252,7 @@ class CatalogPartition(_Kept):
         """Return a partition."""
         return CatalogPartition(properties, comment)
 
-    get_properties = gets("properties", "Return the properties.", dict)
+    get_properties = gets[dict[str, str]]("properties", "Return the properties.", dict)
 
 
 class CatalogPartitionSpec:
@@ -261,7 +261,7 @@ class CatalogPartitionSpec:
     def __init__(self, partition_spec: Mapping[str, str]) -> None:
         self._spec = dict(partition_spec)
 
-    get_partition_spec = gets("_spec", "Return the values by key.", dict)
+    get_partition_spec = gets[dict[str, str]]("_spec", "Return the values by key.", dict)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CatalogPartitionSpec) and self._spec == other._spec
@@ -299,7 +299,7 @@ class CatalogTableStatistics:
         """Return the size in bytes without compression."""
         return self._numbers[3]
 
-    get_properties = gets("_properties", "Return the properties.", dict)
+    get_properties = gets[dict[str, str]]("_properties", "Return the properties.", dict)
 
     def copy(self) -> CatalogTableStatistics:
         """Return a copy."""

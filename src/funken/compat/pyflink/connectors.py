@@ -21,6 +21,7 @@ from funken.connectors.kafka import source as kafka_source
 from funken.connectors.rabbitmq import server as rabbitmq
 from funken.connectors.rabbitmq import sink as rabbitmq_sink
 from funken.connectors.rabbitmq import source as rabbitmq_source
+from funken.types.callables import S
 
 
 class InPlace:
@@ -49,9 +50,11 @@ class InPlace:
                 setattr(cls, name, _step(name, method))
 
 
-def in_place(of: type, doc: str, start: Callable[[], Any] | None = None) -> Any:
+def in_place(of: type[S], doc: str, start: Callable[[], Any] | None = None) -> type[S]:
     """Return a class of builders that change in place; without an argument they begin with the result of ``start``."""
-    return type(of.__name__, (InPlace,), {"__doc__": doc, "__module__": __name__}, of=of, start=start)
+    made: Any = type(of.__name__, (InPlace,), {"__doc__": doc, "__module__": __name__}, of=of, start=start)
+    builder: type[S] = made
+    return builder
 
 
 def described(native: type, doc: str, **members: Any) -> Any:
@@ -169,15 +172,15 @@ class OutputFileConfig(part_files.OutputFileConfig):
     'sales'
     """
 
-    OutputFileConfigBuilder: ClassVar[Any]
+    OutputFileConfigBuilder: ClassVar[type[part_files.OutputFileConfig]]
 
     @staticmethod
-    def builder() -> Any:
+    def builder() -> part_files.OutputFileConfig:
         """Start from the defaults."""
         return OutputFileConfig.OutputFileConfigBuilder()
 
-    get_part_prefix = gets("part_prefix", "Return the beginning of the names.")
-    get_part_suffix = gets("part_suffix", "Return the end of the names.")
+    get_part_prefix = gets[str]("part_prefix", "Return the beginning of the names.")
+    get_part_suffix = gets[str]("part_suffix", "Return the end of the names.")
 
 
 OutputFileConfig.OutputFileConfigBuilder = in_place(

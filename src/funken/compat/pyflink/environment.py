@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from funken import config
 from funken.api import environment as native
@@ -48,7 +48,8 @@ from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike
 from funken.plan.physical import PhysicalPlan
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.info import Types
+from funken.types.callables import T
+from funken.types.info import TypeInformation, Types
 
 _MOST_KEY_GROUPS = 32_768
 _INSTEAD = "Use the environment's methods; lines of a socket come by funken.SocketSource(host, port)."
@@ -92,18 +93,20 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
             environment.set_parallelism(parallelism)
         return environment
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "_j_stream_execution_environment":
-            calls: dict[str, Callable[..., Any]] = {
-                "getConfiguration": lambda: self._configuration,
-                "getParallelism": self.get_parallelism,
-                "setParallelism": self.set_parallelism,
-                "socketTextStream": self._lines_of_a_socket,
-            }
-            return JavaObject(f"StreamExecutionEnvironment.{name}", calls, _INSTEAD)
-        if name.startswith("_j_"):
-            raise JavaAttribute(f"StreamExecutionEnvironment.{name} cannot work: {JVM}. {_INSTEAD}")
-        raise AttributeError(missing(type(self), name), name=name, obj=self)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "_j_stream_execution_environment":
+                calls: dict[str, Callable[..., Any]] = {
+                    "getConfiguration": lambda: self._configuration,
+                    "getParallelism": self.get_parallelism,
+                    "setParallelism": self.set_parallelism,
+                    "socketTextStream": self._lines_of_a_socket,
+                }
+                return JavaObject(f"StreamExecutionEnvironment.{name}", calls, _INSTEAD)
+            if name.startswith("_j_"):
+                raise JavaAttribute(f"StreamExecutionEnvironment.{name} cannot work: {JVM}. {_INSTEAD}")
+            raise AttributeError(missing(type(self), name), name=name, obj=self)
 
     def _lines_of_a_socket(self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream:
         without_java("socketTextStream()", "env.from_source(funken.SocketSource(host, port))")
@@ -112,8 +115,12 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     # ---- sources
 
     def from_source(
-        self, source: Any, watermark_strategy: Any = None, source_name: str = "source", type_info: Any = None
-    ) -> DataStream:
+        self,
+        source: Source[T],
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
+        source_name: str = "source",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream[T]:
         """Read a source; without a type the records have that of the schema which reads them."""
         if type_info is None:
             type_info = produced_type(getattr(source, "deserializer", getattr(source, "deserialization_schema", None)))
@@ -129,7 +136,7 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
 
     def read_text_file(  # type: ignore[override]  # PyFlink 1.x calls the parameter so
         self, file_path: str, charset_name: str = "UTF-8"
-    ) -> DataStream:
+    ) -> DataStream[str]:
         """Read the lines of a file; gone since PyFlink 2."""
         removed("read_text_file()", "use from_source() with a FileSource.")
         source = FileSource.for_record_stream_format(StreamFormat.text_line_format(charset_name), file_path).build()
@@ -194,7 +201,9 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
         """Return False: such operators are not chained."""
         return False
 
-    enable_changelog_state_backend = sets("_remembered.changelog", "enabled", "Remember it; there is no changelog.")
+    enable_changelog_state_backend = sets[bool](
+        "_remembered.changelog", "enabled", "Remember it; there is no changelog."
+    )
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
         """Return the setting."""

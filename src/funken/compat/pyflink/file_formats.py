@@ -76,21 +76,23 @@ class CsvSchemaBuilder(CsvSettings):
         self._columns.append((name, kind))
         return self
 
-    set_column_separator = sets("_options.delimiter", "char", "Set the text between columns.")
-    set_quote_char = sets("_options.quote", "char", "Set the quotes of fields.")
+    set_column_separator = sets[str]("_options.delimiter", "char", "Set the text between columns.")
+    set_quote_char = sets[str]("_options.quote", "char", "Set the quotes of fields.")
     disable_quote_char = puts("_options.quote", None, "Give quotes no meaning.")
-    set_escape_char = sets("_options.escape", "char", "Set the letter that takes the meaning of the next character.")
+    set_escape_char = sets[str](
+        "_options.escape", "char", "Set the letter that takes the meaning of the next character."
+    )
     disable_escape_char = puts("_options.escape", None, "Give escapes no meaning.")
-    set_null_value = sets("_options.null_literal", "null_value", "Set how ``None`` is written.")
-    set_use_header = sets(
+    set_null_value = sets[str]("_options.null_literal", "null_value", "Set how ``None`` is written.")
+    set_use_header = sets[bool](
         "_header",
         "use=True",
         "Write the names of columns in the first line, and read none in it: columns are in the order of the schema.",
     )
-    set_skip_first_data_row = sets(
+    set_skip_first_data_row = sets[bool](
         "_skip_first", "skip=True", "Leave out the first row of every file, after its header."
     )
-    set_strict_headers = sets(
+    set_strict_headers = sets[bool](
         "_strict", "strict=True", "Let files fail whose header has not the names of the schema, in its order."
     )
 

@@ -11,10 +11,11 @@ from funken.connectors.files.part_files import Encoder
 from funken.connectors.formats import avro_schema, csv_schema
 from funken.connectors.formats.json_schema import JsonSchema
 from funken.errors import EnvironmentNotReady, JobExecutionError
+from funken.types.callables import Generic, IN_contra, OUT_co
 from funken.types.info import TypeInformation, Types
 
 
-class SerializationSchema(schemas.SerializationSchema):
+class SerializationSchema(schemas.SerializationSchema[IN_contra], Generic[IN_contra]):
     """Makes bytes of a record.
 
     >>> class Comma(SerializationSchema):
@@ -24,12 +25,12 @@ class SerializationSchema(schemas.SerializationSchema):
     b'to,2'
     """
 
-    def serialize(self, element: Any) -> bytes:
+    def serialize(self, element: IN_contra) -> bytes:
         """Return the bytes of a record."""
         raise NotImplementedError
 
 
-class DeserializationSchema(schemas.DeserializationSchema):
+class DeserializationSchema(schemas.DeserializationSchema[OUT_co], Generic[OUT_co]):
     """Makes a record of bytes.
 
     >>> import json
@@ -40,12 +41,12 @@ class DeserializationSchema(schemas.DeserializationSchema):
     {'word': 'to'}
     """
 
-    def deserialize(self, message: bytes) -> Any:
+    def deserialize(self, message: bytes) -> OUT_co:
         """Return the record of a message."""
         raise NotImplementedError
 
 
-class SimpleStringSchema(SerializationSchema, DeserializationSchema):
+class SimpleStringSchema(SerializationSchema[object], DeserializationSchema[str]):
     r"""Text.
 
     >>> SimpleStringSchema("UTF-8").serialize("ä"), SimpleStringSchema().deserialize(b"a")
@@ -64,7 +65,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return message.decode(self.charset)
 
 
-class ByteArraySchema(SerializationSchema, DeserializationSchema):
+class ByteArraySchema(SerializationSchema[bytes], DeserializationSchema[bytes]):
     """Bytes as they are.
 
     >>> ByteArraySchema().serialize(bytearray(b"to")), ByteArraySchema().deserialize(b"be")
@@ -118,7 +119,7 @@ class _Settings:
         self._ignore = False
         self._options: dict[str, Any] = {}
 
-    with_type_info = sets("_type_info", "type_info", "Set the type of the rows.")
+    with_type_info = sets["TypeInformation[Any]"]("_type_info", "type_info", "Set the type of the rows.")
 
     type_info = with_type_info
 
@@ -185,7 +186,7 @@ class JsonRowDeserializationSchema(_Lenient):
     _names: Any = ()
 
     @staticmethod
-    def builder() -> Any:
+    def builder() -> JsonRowDeserializationSchema.Builder:
         """Start to describe one."""
         return JsonRowDeserializationSchema.Builder()
 
@@ -222,7 +223,7 @@ class JsonRowSerializationSchema(_Strict):
             return JsonRowSerializationSchema(JsonSchema(self._type_info))
 
     @staticmethod
-    def builder() -> Any:
+    def builder() -> JsonRowSerializationSchema.Builder:
         """Start to describe one."""
         return JsonRowSerializationSchema.Builder()
 
@@ -232,20 +233,22 @@ class CsvSettings(_Settings):
         self._options[name] = value
         return self
 
-    set_field_delimiter = sets("_options.delimiter", "delimiter", "Set the text between fields.")
-    set_array_element_delimiter = sets(
+    set_field_delimiter = sets[str]("_options.delimiter", "delimiter", "Set the text between fields.")
+    set_array_element_delimiter = sets[str](
         "_options.array_delimiter", "delimiter", "Set the text between the elements of a list."
     )
-    set_quote_character = sets("_options.quote", "c", "Set the quotes of fields.")
+    set_quote_character = sets[str]("_options.quote", "c", "Set the quotes of fields.")
     disable_quote_character = puts("_options.quote", None, "Give quotes no meaning.")
-    set_escape_character = sets("_options.escape", "c", "Set the letter that takes the meaning of the next character.")
-    set_null_literal = sets("_options.null_literal", "null_literal", "Set how ``None`` is written.")
+    set_escape_character = sets[str](
+        "_options.escape", "c", "Set the letter that takes the meaning of the next character."
+    )
+    set_null_literal = sets[str]("_options.null_literal", "null_literal", "Set how ``None`` is written.")
 
     def set_allow_comments(self, allow_comments: bool = True) -> Any:
         """Skip lines that begin with ``#``."""
         return self._set("comment", "#" if allow_comments else None)
 
-    set_ignore_parse_errors = sets("_ignore", "ignore_parse_errors=True", "Drop lines that cannot be parsed.")
+    set_ignore_parse_errors = sets[bool]("_ignore", "ignore_parse_errors=True", "Drop lines that cannot be parsed.")
 
     def csv_schema(self) -> csv_schema.CsvSchema:
         return csv_schema.CsvSchema(self._type_info, **self._options)
@@ -280,9 +283,9 @@ class CsvRowSerializationSchema(_Strict):
     class Builder(CsvSettings):
         """Describes one."""
 
-        set_field_delimiter = sets("_options.delimiter", "c", "Set the text between fields.")
-        set_null_literal = sets("_options.null_literal", "s", "Set how ``None`` is written.")
-        set_line_delimiter = sets("_line", "delimiter", "Set the end of messages.")
+        set_field_delimiter = sets[str]("_options.delimiter", "c", "Set the text between fields.")
+        set_null_literal = sets[str]("_options.null_literal", "s", "Set how ``None`` is written.")
+        set_line_delimiter = sets[str]("_line", "delimiter", "Set the end of messages.")
 
         def disable_line_delimiter(self) -> Any:
             """Let messages end with their last field."""

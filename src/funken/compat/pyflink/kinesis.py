@@ -124,7 +124,9 @@ class _SinkBuilder:
         self._properties: Mapping[str, Any] = {}
         self._more: dict[str, Any] = {}
 
-    set_serialization_schema = sets("_schema", "serialization_schema", "Set the schema that makes bytes of records.")
+    set_serialization_schema = sets[SerializationSchema](
+        "_schema", "serialization_schema", "Set the schema that makes bytes of records."
+    )
     set_fail_on_error = ignores(
         "fail_on_error", "Accept and ignore: throttled records are sent again, and any other error fails the job."
     )
@@ -152,13 +154,15 @@ class _SinkBuilder:
 class KinesisStreamsSinkBuilder(_SinkBuilder):
     """Describes a sink of a data stream."""
 
-    set_stream_name = sets("_stream", "stream_name", "Set the stream.")
-    set_partition_key_generator = sets(
+    set_stream_name = sets[str]("_stream", "stream_name", "Set the stream.")
+    set_partition_key_generator = sets[object](
         "_more.partition_key",
         "partition_key_generator",
         "Set the maker of keys of records: a ``PartitionKeyGenerator`` or a function.",
     )
-    set_kinesis_client_properties = sets("_properties", "kinesis_client_properties", "Set region, endpoint and keys.")
+    set_kinesis_client_properties = sets[dict[str, str]](
+        "_properties", "kinesis_client_properties", "Set region, endpoint and keys."
+    )
 
 
 class KinesisFirehoseSinkBuilder(_SinkBuilder):
@@ -166,8 +170,10 @@ class KinesisFirehoseSinkBuilder(_SinkBuilder):
 
     _kind = FirehoseSink
 
-    set_delivery_stream_name = sets("_stream", "delivery_stream_name", "Set the delivery stream.")
-    set_firehose_client_properties = sets("_properties", "firehose_client_properties", "Set region, endpoint and keys.")
+    set_delivery_stream_name = sets[str]("_stream", "delivery_stream_name", "Set the delivery stream.")
+    set_firehose_client_properties = sets[dict[str, str]](
+        "_properties", "firehose_client_properties", "Set region, endpoint and keys."
+    )
 
 
 class KinesisStreamsSink(KinesisSink):

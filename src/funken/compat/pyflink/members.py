@@ -10,30 +10,48 @@ import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, overload
 
 from funken.compat.pyflink.adoption import refuse
+from funken.types.callables import Generic, IN_contra, OUT_co, R, S
 
 
-def sets(place: str, parameter: str, doc: str, make: Callable[[Any], Any] | None = None) -> Any:
-    """Return a method that sets a place to its argument, or to the object that ``make`` makes of it.
+class Setter(Protocol[IN_contra, OUT_co]):
+    """A method of one parameter, by position or by name."""
+
+    @overload
+    def __call__(self, value: IN_contra, /) -> OUT_co: ...
+    @overload
+    def __call__(self, **named: IN_contra) -> OUT_co: ...
+
+
+class sets(Generic[R]):
+    """A method that sets a place to its argument, or to the object that ``make`` makes of it; ``R`` is the argument's type.
 
     >>> class Cooling:
-    ...     set_fan_speed = sets("_speed", "fan_speed", "Set the speed.", float)
-    ...     get_fan_speed = gets("_speed", "Return the speed.")
+    ...     set_fan_speed = sets[float]("_speed", "fan_speed", "Set the speed.", float)
+    ...     get_fan_speed = gets[float]("_speed", "Return the speed.")
     >>> Cooling().set_fan_speed(fan_speed=3).get_fan_speed()
     3.0
     """
 
-    def put(self: Any, value: Any) -> Any:
-        _put(self, place, value if make is None else make(value))
-        return self
+    def __new__(cls, place: str, parameter: str, doc: str, make: Callable[[R], object] | None = None) -> Self:
+        """Return the function; a checker sees a descriptor."""
 
-    return method(parameter, put, doc)
+        def put(owner: Any, value: Any) -> Any:
+            _put(owner, place, value if make is None else make(value))
+            return owner
+
+        made: Self = method(parameter, put, doc)
+        return made
+
+    if TYPE_CHECKING:
+
+        def __get__(self, owner: S, kind: type | None = None, /) -> Setter[R, S]: ...
 
 
-def puts(place: str, value: Any, doc: str) -> Any:
-    """Return a method without parameters that sets a place to a value.
+class puts:
+    """A method without parameters that sets a place to a value.
 
     >>> class Cooling:
     ...     _options = {}
@@ -42,25 +60,41 @@ def puts(place: str, value: Any, doc: str) -> Any:
     {'fan-speed': 0}
     """
 
-    def put(self: Any) -> Any:
-        _put(self, place, value)
-        return self
+    def __new__(cls, place: str, value: object, doc: str) -> Self:
+        """Return the function; a checker sees a descriptor."""
 
-    return method("", put, doc)
+        def put(owner: Any) -> Any:
+            _put(owner, place, value)
+            return owner
 
+        made: Self = method("", put, doc)
+        return made
 
-def gets(attribute: str, doc: str, make: Callable[[Any], Any] | None = None) -> Any:
-    """Return a method without parameters that returns an attribute, or the object that ``make`` makes of it."""
+    if TYPE_CHECKING:
 
-    def get(self: Any) -> Any:
-        value = getattr(self, attribute)
-        return value if make is None else make(value)
-
-    return method("", get, doc)
+        def __get__(self, owner: S, kind: type | None = None, /) -> Callable[[], S]: ...
 
 
-def ignores(parameters: str, doc: str) -> Any:
-    """Return a method that takes arguments and returns its object.
+class gets(Generic[R]):
+    """A method without parameters that returns an attribute, or the object that ``make`` makes of it; ``R`` is its type."""
+
+    def __new__(cls, attribute: str, doc: str, make: Callable[[Any], R] | None = None) -> Self:
+        """Return the function; a checker sees a descriptor."""
+
+        def get(owner: Any) -> Any:
+            value = getattr(owner, attribute)
+            return value if make is None else make(value)
+
+        made: Self = method("", get, doc)
+        return made
+
+    if TYPE_CHECKING:
+
+        def __get__(self, owner: object, kind: type | None = None, /) -> Callable[[], R]: ...
+
+
+class ignores:
+    """A method that takes arguments and returns its object.
 
     >>> class Cooling:
     ...     set_fan_speed = ignores("fan_speed, unit='rpm'", "Accept and ignore: there is no fan.")
@@ -70,21 +104,38 @@ def ignores(parameters: str, doc: str) -> Any:
     ...
     TypeError: missing a required argument: 'fan_speed'
     """
-    return method(parameters, lambda self, *_: self, doc)
+
+    def __new__(cls, parameters: str, doc: str) -> Self:
+        """Return the function; a checker sees a descriptor."""
+        made: Self = method(parameters, lambda owner, *_: owner, doc)
+        return made
+
+    if TYPE_CHECKING:
+
+        def __get__(self, owner: S, kind: type | None = None, /) -> Callable[..., S]: ...
 
 
-def replaces(field: str, parameter: str, doc: str, make: Callable[[Any], Any] | None = None) -> Any:
-    """Return a method of a data class that returns its object with another value of a field."""
+class replaces(Generic[R]):
+    """A method of a data class that returns its object with another value of a field; ``R`` is the type of the value."""
 
-    def put(self: Any, value: Any) -> Any:
-        return replace(self, **{field: value if make is None else make(value)})
+    def __new__(cls, field: str, parameter: str, doc: str, make: Callable[[R], object] | None = None) -> Self:
+        """Return the function; a checker sees a descriptor."""
 
-    return method(parameter, put, doc)
+        def put(owner: Any, value: Any) -> Any:
+            return replace(owner, **{field: value if make is None else make(value)})
+
+        made: Self = method(parameter, put, doc)
+        return made
+
+    if TYPE_CHECKING:
+
+        def __get__(self, owner: S, kind: type | None = None, /) -> Setter[R, S]: ...
 
 
-def refuses(parameters: str, what: str, instead: str, doc: str) -> Any:
+def refuses(parameters: str, what: str, instead: str, doc: str) -> Callable[..., NoReturn]:
     """Return a method that raises ``NotInFunken`` with the replacement."""
-    return method(parameters, lambda self, *_: refuse(what, instead), doc)
+    refusal: Callable[..., NoReturn] = method(parameters, lambda owner, *_: refuse(what, instead), doc)
+    return refusal
 
 
 def _put(owner: Any, place: str, value: Any) -> None:
@@ -117,31 +168,3 @@ def method(parameters: str, work: Callable[..., Any], doc: str) -> Any:
     call.__signature__ = signature  # type: ignore[attr-defined]
     call.__doc__ = doc
     return call
-
-
-class Remembered:
-    """Base of settings without effect: ``set_x`` remembers, ``get_x`` returns it; names and defaults in ``_settings``.
-
-    The parameter of ``set_x`` is ``x``, unless ``_parameters`` has another name for it.
-
-    >>> class Cooling(Remembered):
-    ...     _settings = {"fan_speed": 1}
-    ...     _parameters = {"fan_speed": "speed"}
-    >>> Cooling().set_fan_speed(speed=3).get_fan_speed(), Cooling().get_fan_speed()
-    (3, 1)
-    """
-
-    _settings: ClassVar[dict[str, Any]]
-    _parameters: ClassVar[dict[str, str]] = {}
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        for name, default in vars(cls).get("_settings", {}).items():
-            place, parameter = f"_set_{name}", cls._parameters.get(name, name)
-            setattr(cls, place, default)
-            setattr(cls, f"get_{name}", gets(place, f"Return the setting of ``set_{name}``."))
-            setattr(
-                cls,
-                f"set_{name}",
-                sets(place, parameter, f"Remember a value for ``get_{name}``; nothing else uses it."),
-            )

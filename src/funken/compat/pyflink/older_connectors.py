@@ -10,7 +10,7 @@ import enum
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit
 
 from funken.compat.pyflink.connectors import in_place
@@ -24,7 +24,7 @@ from funken.connectors.sink import DeliveryGuarantee
 from funken.connectors.sql import EngineDatabase, SqlDatabase, SqliteDatabase, SqlSink
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
-from funken.io.durations import duration_ms
+from funken.io.durations import DurationLike, duration_ms
 
 # ---- Kafka
 
@@ -199,25 +199,27 @@ class JdbcConnectionOptions:
     ('jdbc:postgresql://db.example:5432/shop', 'ada', PostgresDatabase('host=db.example port=5432 dbname=shop user=ada'))
     """
 
+    JdbcConnectionOptionsBuilder: ClassVar[type[JdbcConnectionOptions]]
+
     url: str = ""
     driver_name: str | None = None
     user_name: str | None = None
     password: str | None = None
 
-    with_url = replaces("url", "url", "Set the JDBC URL.")
-    with_driver_name = replaces("driver_name", "driver_name", "Remember the driver's class; nothing uses it.")
-    with_user_name = replaces("user_name", "user_name", "Set the user.")
-    with_password = replaces("password", "password", "Set the password.")
+    with_url = replaces[str]("url", "url", "Set the JDBC URL.")
+    with_driver_name = replaces[str]("driver_name", "driver_name", "Remember the driver's class; nothing uses it.")
+    with_user_name = replaces[str]("user_name", "user_name", "Set the user.")
+    with_password = replaces[str]("password", "password", "Set the password.")
 
     def build(self) -> JdbcConnectionOptions:
         """Return the options; raises ``InvalidConfiguration`` for a URL of no database that is known."""
         self.database()
         return self
 
-    get_db_url = gets("url", "Return the URL.")
-    get_driver_name = gets("driver_name", "Return the driver's class.")
-    get_user_name = gets("user_name", "Return the user.")
-    get_password = gets("password", "Return the password.")
+    get_db_url = gets[str]("url", "Return the URL.")
+    get_driver_name = gets[str | None]("driver_name", "Return the driver's class.")
+    get_user_name = gets[str | None]("user_name", "Return the user.")
+    get_password = gets[str | None]("password", "Return the password.")
 
     def __repr__(self) -> str:
         return f"JdbcConnectionOptions({self.url.partition('?')[0]!r})"
@@ -243,7 +245,7 @@ class JdbcConnectionOptions:
 _DIALECTS = {"postgresql": "postgresql", "mysql": "mysql+pymysql", "mariadb": "mysql+pymysql"}
 
 
-JdbcConnectionOptions.JdbcConnectionOptionsBuilder = in_place(  # type: ignore[attr-defined]
+JdbcConnectionOptions.JdbcConnectionOptionsBuilder = in_place(
     JdbcConnectionOptions, "Describes how a database is reached."
 )
 
@@ -261,6 +263,7 @@ class JdbcExecutionOptions:
     batch_size: int = 5000
     batch_interval_ms: int = 0
     max_retries: int = 3
+    Builder: ClassVar[type[JdbcExecutionOptions]]
 
     @staticmethod
     def defaults() -> JdbcExecutionOptions:
@@ -268,24 +271,24 @@ class JdbcExecutionOptions:
         return JdbcExecutionOptions()
 
     @staticmethod
-    def builder() -> Any:
+    def builder() -> JdbcExecutionOptions:
         """Start to describe others."""
-        return JdbcExecutionOptions.Builder()  # type: ignore[attr-defined]
+        return JdbcExecutionOptions.Builder()
 
-    with_batch_size = replaces("batch_size", "size", "Write at most so many rows in a transaction.")
-    with_batch_interval_ms = replaces(
+    with_batch_size = replaces[int]("batch_size", "size", "Write at most so many rows in a transaction.")
+    with_batch_interval_ms = replaces[DurationLike](
         "batch_interval_ms", "interval_ms", "Remember a time; rows do not wait.", duration_ms
     )
-    with_max_retries = replaces(
+    with_max_retries = replaces[int](
         "max_retries", "max_retries", "Remember a number; transient errors are retried three times."
     )
     build = ignores("", "Return the options.")
-    get_batch_size = gets("batch_size", "Return the highest number of rows in a transaction.")
-    get_batch_interval_ms = gets("batch_interval_ms", "Return the setting.")
-    get_max_retries = gets("max_retries", "Return the setting.")
+    get_batch_size = gets[int]("batch_size", "Return the highest number of rows in a transaction.")
+    get_batch_interval_ms = gets[int]("batch_interval_ms", "Return the setting.")
+    get_max_retries = gets[int]("max_retries", "Return the setting.")
 
 
-JdbcExecutionOptions.Builder = in_place(JdbcExecutionOptions, "Describes how rows are written.")  # type: ignore[attr-defined]
+JdbcExecutionOptions.Builder = in_place(JdbcExecutionOptions, "Describes how rows are written.")
 
 
 @dataclass(frozen=True)

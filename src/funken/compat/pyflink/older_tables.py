@@ -209,7 +209,7 @@ class FileSystem(_Options):
         if path is not None:
             self.path(path)
 
-    path = sets("_properties.path", "path_str", "Set the path.")
+    path = sets[str]("_properties.path", "path_str", "Set the path.")
 
 
 class Kafka(_Named):
@@ -237,7 +237,7 @@ class Kafka(_Named):
             self.start_from_timestamp(start_from_timestamp)
 
     version = ignores("version", "Accept and ignore: there is one client.")
-    topic = sets("_properties.topic", "topic", "Set the topic.")
+    topic = sets[str]("_properties.topic", "topic", "Set the topic.")
 
     def property(self, key: str, value: str) -> Kafka:
         """Set a property of the client."""
@@ -329,18 +329,18 @@ class Csv(_Options):
             if value not in (None, False):
                 getattr(self, name)(*(() if value is True else (value,)))
 
-    field_delimiter = sets("_properties.field-delimiter", "delimiter", "Set the text between values.")
+    field_delimiter = sets[str]("_properties.field-delimiter", "delimiter", "Set the text between values.")
     line_delimiter = ignores("delimiter", "Accept and ignore: lines end as lines do.")
-    quote_character = sets("_properties.quote-character", "quoteCharacter", "Set the quotes of values.")
+    quote_character = sets[str]("_properties.quote-character", "quoteCharacter", "Set the quotes of values.")
     allow_comments = puts("_properties.allow-comments", "true", "Leave out lines that begin with ``#``.")
     ignore_parse_errors = puts("_properties.ignore-parse-errors", "true", "Leave out lines that cannot be read.")
-    array_element_delimiter = sets(
+    array_element_delimiter = sets[str](
         "_properties.array-element-delimiter", "delimiter", "Set the text between the elements of arrays."
     )
-    escape_character = sets(
+    escape_character = sets[str](
         "_properties.escape-character", "escape_character", "Set the letter that quotes a character."
     )
-    null_literal = sets("_properties.null-literal", "null_literal", "Set the text of NULL.")
+    null_literal = sets[str]("_properties.null-literal", "null_literal", "Set the text of NULL.")
     schema = ignores("schema", "Accept and ignore: the columns are those of the table.")
     derive_schema = ignores("", "Accept and ignore: the columns are those of the table.")
     field = ignores("field_name, field_type", "Accept and ignore: the columns are those of the table.")
@@ -417,8 +417,8 @@ class ConnectTableDescriptor:
         self._format: _Options | None = None
         self._schema: Schema | None = None
 
-    with_format = sets("_format", "format_descriptor", "Set the format.")
-    with_schema = sets("_schema", "schema", "Set the columns.")
+    with_format = sets[_Options]("_format", "format_descriptor", "Set the format.")
+    with_schema = sets[Schema]("_schema", "schema", "Set the columns.")
     in_append_mode = ignores("", "Accept: the planner knows which changes a query makes.")
 
     in_retract_mode = in_upsert_mode = in_append_mode
@@ -480,9 +480,9 @@ class TableSchema:
         found._lines = self._lines
         return found
 
-    get_field_names = gets("_names", "Return the names of the columns.", list)
-    get_field_data_types = gets("_types", "Return the types of the columns.", list)
-    get_field_count = gets("_names", "Return the number of columns.", len)
+    get_field_names = gets[list[str]]("_names", "Return the names of the columns.", list)
+    get_field_data_types = gets[list[LogicalType]]("_types", "Return the types of the columns.", list)
+    get_field_count = gets[int]("_names", "Return the number of columns.", len)
 
     def get_field_name(self, field_index: int) -> str | None:
         """Return the name of a column; ``None`` if there is none."""
@@ -584,7 +584,7 @@ class CsvTableSource(TableSource):
         options = _old_csv({key: value for key, value in given.items() if value is not None})
         self._descriptor = _csv(source_path, field_names, field_types, options)
 
-    descriptor = gets("_descriptor", "Return the descriptor of the table.")
+    descriptor = gets[TableDescriptor]("_descriptor", "Return the descriptor of the table.")
 
 
 class CsvTableSink(TableSink):
@@ -596,4 +596,4 @@ class CsvTableSink(TableSink):
     ) -> None:  # fmt: skip
         self._descriptor = _csv(path, field_names, field_types, _old_csv({"field-delimiter": field_delimiter}))
 
-    descriptor = gets("_descriptor", "Return the descriptor of the table.")
+    descriptor = gets[TableDescriptor]("_descriptor", "Return the descriptor of the table.")

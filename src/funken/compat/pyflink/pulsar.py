@@ -10,7 +10,8 @@ from funken.compat.pyflink.adoption import NotInFunken
 from funken.compat.pyflink.members import ignores, sets
 from funken.connectors import pulsar
 from funken.connectors.pulsar import PulsarConnection, StartCursor, StopCursor, TopicRoutingMode
-from funken.connectors.schemas import SimpleStringSchema
+from funken.connectors.schemas import DeserializationSchema, SerializationSchema, SimpleStringSchema
+from funken.connectors.sink import DeliveryGuarantee
 from funken.errors import InvalidConfiguration
 
 _PLUGIN, _PARAMETERS = "pulsar.client.authPluginClassName", "pulsar.client.authParams"
@@ -29,10 +30,10 @@ class _Builder:
         self._schema: Any = SimpleStringSchema()
         self._config: dict[str, str] = {}
 
-    set_admin_url = sets(
+    set_admin_url = sets[str](
         "_admin_url", "admin_url", "Set the address of the REST API, which is asked for the topics of a pattern."
     )
-    set_service_url = sets("_service_url", "service_url", "Set the address of the brokers.")
+    set_service_url = sets[str]("_service_url", "service_url", "Set the address of the brokers.")
 
     def set_topics(self, topics: str | list[str]) -> Any:
         """Set the topics."""
@@ -104,10 +105,10 @@ class PulsarSourceBuilder(_Builder):
         self._start, self._stop = StartCursor.default_start_cursor(), StopCursor.never()
         self._bounded = False
 
-    set_subscription_name = sets(
+    set_subscription_name = sets[str](
         "_subscription", "subscription_name", "Set the subscription, which belongs to this job alone."
     )
-    set_topic_pattern = sets("_pattern", "topic_pattern", "Read the topics of a namespace whose names match.")
+    set_topic_pattern = sets[str]("_pattern", "topic_pattern", "Read the topics of a namespace whose names match.")
 
     def set_consumer_name(self, consumer_name: str) -> PulsarSourceBuilder:
         """Set the name of the consumers; ``%s`` in it is left out."""
@@ -115,7 +116,7 @@ class PulsarSourceBuilder(_Builder):
         return self
 
     set_range_generator = ignores("range_generator", "Accept ``RangeGenerator.full()``.")
-    set_start_cursor = sets("_start", "start_cursor", "Set where a new subscription begins.")
+    set_start_cursor = sets[StartCursor]("_start", "start_cursor", "Set where a new subscription begins.")
 
     def set_unbounded_stop_cursor(self, stop_cursor: StopCursor) -> PulsarSourceBuilder:
         """Set where partitions end, in a job that counts as unbounded."""
@@ -127,7 +128,7 @@ class PulsarSourceBuilder(_Builder):
         self._stop, self._bounded = stop_cursor, True
         return self
 
-    set_deserialization_schema = sets(
+    set_deserialization_schema = sets[DeserializationSchema](
         "_schema", "deserialization_schema", "Set the schema that makes records of messages."
     )
 
@@ -190,7 +191,9 @@ class PulsarSinkBuilder(_Builder):
         self._more["producer_name"] = re.sub(r"[-_ ]*%s", "", producer_name)
         return self
 
-    set_delivery_guarantee = sets("_more.guarantee", "delivery_guarantee", "Set the delivery guarantee.")
+    set_delivery_guarantee = sets[DeliveryGuarantee](
+        "_more.guarantee", "delivery_guarantee", "Set the delivery guarantee."
+    )
     set_topic_routing_mode = ignores(
         "topic_routing_mode",
         "Accept going round; records of PyFlink have no key, so ``MESSAGE_KEY_HASH`` goes round as well.",
@@ -203,7 +206,9 @@ class PulsarSinkBuilder(_Builder):
             "funken.connectors.pulsar.PulsarSink(router=...), a function of Python."
         )
 
-    set_serialization_schema = sets("_schema", "serialization_schema", "Set the schema that makes messages of records.")
+    set_serialization_schema = sets[SerializationSchema](
+        "_schema", "serialization_schema", "Set the schema that makes messages of records."
+    )
 
     def delay_sending_message(self, message_delayer: MessageDelayer) -> PulsarSinkBuilder:
         """Let brokers deliver messages later."""

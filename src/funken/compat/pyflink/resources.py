@@ -27,12 +27,12 @@ class MemorySize:
         """Make a number of MiB."""
         return MemorySize(mebi_bytes << 20)
 
-    get_bytes = gets("bytes_size", "Return the bytes.")
+    get_bytes = gets[int]("bytes_size", "Return the bytes.")
 
-    get_kibi_bytes = gets("bytes_size", "Return the KiB.", lambda size: size >> 10)
-    get_mebi_bytes = gets("bytes_size", "Return the MiB.", lambda size: size >> 20)
-    get_gibi_bytes = gets("bytes_size", "Return the GiB.", lambda size: size >> 30)
-    get_tebi_bytes = gets("bytes_size", "Return the TiB.", lambda size: size >> 40)
+    get_kibi_bytes = gets[int]("bytes_size", "Return the KiB.", lambda size: size >> 10)
+    get_mebi_bytes = gets[int]("bytes_size", "Return the MiB.", lambda size: size >> 20)
+    get_gibi_bytes = gets[int]("bytes_size", "Return the GiB.", lambda size: size >> 30)
+    get_tebi_bytes = gets[int]("bytes_size", "Return the TiB.", lambda size: size >> 40)
 
     def __str__(self) -> str:
         return f"{self.bytes_size} bytes"
@@ -60,8 +60,8 @@ class SlotSharingGroup:
         """Begin a group."""
         return Builder(name)
 
-    get_name = gets("name", "Return the name.")
-    get_cpu_cores = gets("cpu_cores", "Return the cores.")
+    get_name = gets[str]("name", "Return the name.")
+    get_cpu_cores = gets[float | None]("cpu_cores", "Return the cores.")
 
     def get_task_heap_memory(self) -> MemorySize | None:
         """Return the memory on the heap."""
@@ -75,7 +75,7 @@ class SlotSharingGroup:
         """Return the managed memory."""
         return self.memory.get("managed")
 
-    get_external_resources = gets("external", "Return the other resources.", dict)
+    get_external_resources = gets[dict[str, float]]("external", "Return the other resources.", dict)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -93,20 +93,22 @@ class Builder:
         self._memory: dict[str, MemorySize] = {}
         self._external: dict[str, float] = {}
 
-    set_cpu_cores = sets("_cores", "cpu_cores", "Set the cores.")
-    set_task_heap_memory = sets("_memory.task_heap", "task_heap_memory", "Set the memory on the heap.")
-    set_task_heap_memory_mb = sets(
+    set_cpu_cores = sets[float]("_cores", "cpu_cores", "Set the cores.")
+    set_task_heap_memory = sets[MemorySize]("_memory.task_heap", "task_heap_memory", "Set the memory on the heap.")
+    set_task_heap_memory_mb = sets[int](
         "_memory.task_heap", "task_heap_memory_mb", "Set the memory on the heap (MiB).", MemorySize.of_mebi_bytes
     )
-    set_task_off_heap_memory = sets("_memory.task_off_heap", "task_off_heap_memory", "Set the memory off the heap.")
-    set_task_off_heap_memory_mb = sets(
+    set_task_off_heap_memory = sets[MemorySize](
+        "_memory.task_off_heap", "task_off_heap_memory", "Set the memory off the heap."
+    )
+    set_task_off_heap_memory_mb = sets[int](
         "_memory.task_off_heap",
         "task_off_heap_memory_mb",
         "Set the memory off the heap (MiB).",
         MemorySize.of_mebi_bytes,
     )
-    set_managed_memory = sets("_memory.managed", "managed_memory", "Set the managed memory.")
-    set_managed_memory_mb = sets(
+    set_managed_memory = sets[MemorySize]("_memory.managed", "managed_memory", "Set the managed memory.")
+    set_managed_memory_mb = sets[int](
         "_memory.managed", "managed_memory_mb", "Set the managed memory (MiB).", MemorySize.of_mebi_bytes
     )
 
@@ -178,8 +180,8 @@ class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
     def __init__(self, restart_attempts: int, delay_between_attempts_interval: DurationLike) -> None:
         super().__init__("fixed-delay", restart_attempts, _time(delay_between_attempts_interval))
 
-    get_restart_attempts = gets("attempts", "Return the number of attempts.")
-    get_delay_between_attempts_interval = gets("delay", "Return the delay between attempts.")
+    get_restart_attempts = gets[int]("attempts", "Return the number of attempts.")
+    get_delay_between_attempts_interval = gets[timedelta]("delay", "Return the delay between attempts.")
 
 
 class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
@@ -191,9 +193,9 @@ class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
         delay, interval = _time(delay_between_attempts_interval), _time(failure_interval)
         super().__init__("failure-rate", max_failure_rate, delay, interval)
 
-    get_max_failure_rate = gets("attempts", "Return the number of failures that is too high.")
-    get_failure_interval = gets("interval", "Return the interval.")
-    get_delay_between_attempts_interval = gets("delay", "Return the delay between attempts.")
+    get_max_failure_rate = gets[int]("attempts", "Return the number of failures that is too high.")
+    get_failure_interval = gets[timedelta]("interval", "Return the interval.")
+    get_delay_between_attempts_interval = gets[timedelta]("delay", "Return the delay between attempts.")
 
 
 def _time(given: DurationLike) -> timedelta:

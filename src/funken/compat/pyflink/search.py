@@ -7,6 +7,7 @@ from typing import Any
 
 from funken.compat.pyflink.members import ignores, sets
 from funken.connectors.elasticsearch import ElasticsearchEmitter, ElasticsearchServer, ElasticsearchSink
+from funken.connectors.sink import DeliveryGuarantee
 from funken.errors import InvalidConfiguration
 
 _MEGABYTE = 2**20
@@ -39,13 +40,13 @@ class ElasticsearchSinkBuilderBase:
     def get_http_host_class(self) -> None:
         """Return nothing: hosts are texts here, and no class of Java."""
 
-    set_emitter = sets(
+    set_emitter = sets[str](
         "_emitter",
         "emitter",
         "Set the maker of actions of records: an ``ElasticsearchEmitter``, or a function to ``BulkAction``.",
     )
-    set_hosts = sets("_hosts", "hosts", "Set the addresses of the cluster.", list)
-    set_delivery_guarantee = sets(
+    set_hosts = sets[str]("_hosts", "hosts", "Set the addresses of the cluster.", list)
+    set_delivery_guarantee = sets[DeliveryGuarantee](
         "_sink.guarantee", "delivery_guarantee", "Set at least once or none; there is no exactly-once, as in Flink."
     )
 
@@ -75,9 +76,9 @@ class ElasticsearchSinkBuilderBase:
         self._server |= {"retries": max_retries, "delay": delay_millis / _MS, "exponential": exponential}
         return self
 
-    set_connection_username = sets("_server.username", "username", "Set the user.")
-    set_connection_password = sets("_server.password", "password", "Set the password.")
-    set_connection_path_prefix = sets("_server.path_prefix", "prefix", "Set the beginning of each path.")
+    set_connection_username = sets[str]("_server.username", "username", "Set the user.")
+    set_connection_password = sets[str]("_server.password", "password", "Set the password.")
+    set_connection_path_prefix = sets[str]("_server.path_prefix", "prefix", "Set the beginning of each path.")
     set_connection_request_timeout = ignores(
         "timeout", "Set the longest wait for a connection, in ms: there is one for each subtask, which never waits."
     )

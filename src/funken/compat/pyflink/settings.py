@@ -13,7 +13,7 @@ from funken.api import options as native
 from funken.api.options import CheckpointingMode, ExternalizedCheckpointRetention
 from funken.compat.pyflink.adoption import refuse, removed, without_effect
 from funken.compat.pyflink.backends import CheckpointStorage, FileSystemCheckpointStorage
-from funken.compat.pyflink.members import Remembered, ignores
+from funken.compat.pyflink.members import gets, ignores, puts, sets
 from funken.compat.pyflink.resources import ExecutionMode, InputDependencyConstraint, RestartStrategies
 from funken.compat.pyflink.times import Duration
 from funken.config import Configuration as NativeConfiguration
@@ -22,6 +22,7 @@ from funken.config.configuration import is_option, namespaces, nearest
 from funken.config.values import items_of
 from funken.errors import InvalidConfiguration
 from funken.io.durations import DurationLike, duration_ms
+from funken.types.callables import R
 
 T = TypeVar("T")
 
@@ -222,7 +223,21 @@ class ConfigOptions:
         return ConfigOption(self._key, None)
 
 
-class ExecutionConfig(native.ExecutionConfig, Remembered):
+def _remembered(name: str, default: R) -> gets[R]:
+    """Return the method that asks for a setting without effect."""
+    return gets[R]("_kept", "Return the setting.", lambda kept: kept.get(f"{_REMEMBERED}{name}", default))
+
+
+def _place(name: str) -> str:
+    """Return the place of a setting without effect, for ``sets`` and ``puts``."""
+    return f"_kept.{_REMEMBERED}{name}"
+
+
+_NOTHING_ELSE = "Remember it; nothing else uses it."
+_NO_JAVA = "records are Python's, and no Java class is serialized"
+
+
+class ExecutionConfig(native.ExecutionConfig):
     """The settings of a job's execution. Settings of Flink's own runtime are remembered and have no effect."""
 
     PARALLELISM_DEFAULT = -1
@@ -230,18 +245,38 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
     PARALLELISM_UNKNOWN = -2
     """Stands for the parallelism that is as before."""
 
-    _settings: ClassVar[dict[str, Any]] = {
-        "latency_tracking_interval": 0,
-        "task_cancellation_interval": 30_000,
-        "use_snapshot_compression": False,
-        "execution_mode": ExecutionMode.PIPELINED,
-        "default_input_dependency_constraint": InputDependencyConstraint.ANY,
-    }
-    _parameters: ClassVar[dict[str, str]] = {
-        "latency_tracking_interval": "interval",
-        "task_cancellation_interval": "interval",
-        "default_input_dependency_constraint": "input_dependency_constraint",
-    }
+    @property
+    def _kept(self) -> dict[str, Any]:
+        return self._configuration._values
+
+    set_latency_tracking_interval = sets[int](_place("latency"), "interval", _NOTHING_ELSE)
+    get_latency_tracking_interval = _remembered("latency", 0)
+    set_task_cancellation_interval = sets[int](_place("cancellation"), "interval", _NOTHING_ELSE)
+    get_task_cancellation_interval = _remembered("cancellation", 30_000)
+    set_use_snapshot_compression = sets[bool](_place("compression"), "use_snapshot_compression", _NOTHING_ELSE)
+    get_use_snapshot_compression = is_use_snapshot_compression = _remembered("compression", False)
+    set_execution_mode = sets[ExecutionMode](_place("mode"), "execution_mode", _NOTHING_ELSE)
+    get_execution_mode = _remembered("mode", ExecutionMode.PIPELINED)
+    set_default_input_dependency_constraint = sets[InputDependencyConstraint](
+        _place("constraint"), "input_dependency_constraint", _NOTHING_ELSE
+    )
+    get_default_input_dependency_constraint = _remembered("constraint", InputDependencyConstraint.ANY)
+
+    enable_auto_generated_uids = puts(_place("uids"), True, _NOTHING_ELSE)
+    disable_auto_generated_uids = puts(_place("uids"), False, _NOTHING_ELSE)
+    has_auto_generated_uids_enabled = _remembered("uids", True)
+    enable_force_kryo = puts(_place("kryo"), True, _NOTHING_ELSE)
+    disable_force_kryo = puts(_place("kryo"), False, _NOTHING_ELSE)
+    is_force_kryo_enabled = _remembered("kryo", False)
+    enable_force_avro = puts(_place("avro"), True, _NOTHING_ELSE)
+    disable_force_avro = puts(_place("avro"), False, _NOTHING_ELSE)
+    is_force_avro_enabled = _remembered("avro", False)
+    enable_closure_cleaner = puts(_place("cleaner"), True, _NOTHING_ELSE)
+    disable_closure_cleaner = puts(_place("cleaner"), False, _NOTHING_ELSE)
+    is_closure_cleaner_enabled = _remembered("cleaner", True)
+    enable_auto_type_registration = puts(_place("no registration"), False, _NOTHING_ELSE)
+    disable_auto_type_registration = puts(_place("no registration"), True, _NOTHING_ELSE)
+    is_auto_type_registration_disabled = _remembered("no registration", False)
 
     def set_task_cancellation_timeout(self, timeout: Any) -> ExecutionConfig:
         """Set the time that a cancelled worker may run on (ms)."""
@@ -264,11 +299,6 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
         """Return the setting."""
         return self._configuration._values.get(f"{_REMEMBERED}restart-strategy", RestartStrategies.fall_back_restart())
 
-    def register_pojo_type(self, type_class_name: str) -> ExecutionConfig:
-        """Accept and ignore: records are pickled; gone since PyFlink 2."""
-        removed("register_pojo_type()", "records are pickled, leave it out.")
-        return self
-
     enable_generic_types = ignores("", "Allow records without a declared type (always so).")
     disable_generic_types = ignores("", "Accept and ignore: Funken is made for records without a declared type.")
 
@@ -276,66 +306,25 @@ class ExecutionConfig(native.ExecutionConfig, Remembered):
         """Return False."""
         return False
 
-    def is_use_snapshot_compression(self) -> bool:
-        """Return the setting."""
-        return bool(vars(self).get("_set_use_snapshot_compression", False))
-
-
-def _switch(name: str, default: bool, question: str) -> None:
-    """Give ``ExecutionConfig`` a pair of methods without effect, and the one that asks for them."""
-    key = f"{_REMEMBERED}{name}"
-
-    def put(value: bool) -> Any:
-        def switch(self: ExecutionConfig) -> ExecutionConfig:
-            self._configuration._values[key] = value
-            return self
-
-        switch.__doc__ = f"Remember it for ``{question}``; nothing else uses it."
-        return switch
-
-    def ask(self: ExecutionConfig) -> bool:
-        return bool(self._configuration._values.get(key, default))
-
-    ask.__doc__ = "Return what was set."
-    setattr(ExecutionConfig, f"enable_{name}", put(True))
-    setattr(ExecutionConfig, f"disable_{name}", put(False))
-    setattr(ExecutionConfig, question, ask)
-
-
-for _name, _default, _question in (
-    ("auto_generated_uids", True, "has_auto_generated_uids_enabled"),
-    ("force_kryo", False, "is_force_kryo_enabled"),
-    ("force_avro", False, "is_force_avro_enabled"),
-    ("closure_cleaner", True, "is_closure_cleaner_enabled"),
-    ("auto_type_registration", True, "_has_auto_type_registration"),
-):
-    _switch(_name, _default, _question)
-
-
-def _is_auto_type_registration_disabled(self: ExecutionConfig) -> bool:
-    """Return the setting."""
-    return not self._has_auto_type_registration()  # type: ignore[attr-defined]
-
-
-setattr(ExecutionConfig, "is_auto_type_registration_disabled", _is_auto_type_registration_disabled)  # noqa: B010
-
-
-def _serializer(name: str) -> None:
-    def register(self: ExecutionConfig, type_class_name: str, serializer_class_name: str = "") -> ExecutionConfig:
-        without_effect(f"{name}()", "records are Python's, and no Java class is serialized")
+    def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str = "") -> ExecutionConfig:
+        """Do nothing: no Java class is serialized."""
+        without_effect("add_default_kryo_serializer()", _NO_JAVA)
         return self
 
-    register.__doc__ = "Do nothing: no Java class is serialized."
-    setattr(ExecutionConfig, name, register)
+    def register_kryo_type(self, type_class_name: str) -> ExecutionConfig:
+        """Do nothing: no Java class is serialized."""
+        without_effect("register_kryo_type()", _NO_JAVA)
+        return self
 
+    def register_pojo_type(self, type_class_name: str) -> ExecutionConfig:
+        """Do nothing: no Java class is serialized."""
+        without_effect("register_pojo_type()", _NO_JAVA)
+        return self
 
-for _name in (
-    "add_default_kryo_serializer",
-    "register_kryo_type",
-    "register_pojo_type",
-    "register_type_with_kryo_serializer",
-):
-    _serializer(_name)
+    def register_type_with_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> ExecutionConfig:
+        """Do nothing: no Java class is serialized."""
+        without_effect("register_type_with_kryo_serializer()", _NO_JAVA)
+        return self
 
 
 class CheckpointConfig(native.CheckpointConfig):

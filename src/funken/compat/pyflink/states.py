@@ -16,6 +16,7 @@ from funken.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from funken.types.callables import ACC, Generic, IN_contra, OUT_co, T
 
 
 class StateTtlConfig(ttl_config.StateTtlConfig):
@@ -25,16 +26,18 @@ class StateTtlConfig(ttl_config.StateTtlConfig):
     CleanupStrategies = ttl_config.CleanupStrategies
 
 
-class ReducingStateDescriptor(descriptors.ReducingStateDescriptor):
+class ReducingStateDescriptor(descriptors.ReducingStateDescriptor[T], Generic[T]):
     """Describes one value per key that combines all values added."""
 
-    get_reduce_function = gets("reduce", "Return the function.")
+    get_reduce_function = gets[Any]("reduce", "Return the function.")
 
 
-class AggregatingStateDescriptor(descriptors.AggregatingStateDescriptor):
+class AggregatingStateDescriptor(
+    descriptors.AggregatingStateDescriptor[IN_contra, ACC, OUT_co], Generic[IN_contra, ACC, OUT_co]
+):
     """Describes one accumulator per key."""
 
-    get_agg_function = gets("function", "Return the function.")
+    get_agg_function = gets[Any]("function", "Return the function.")
 
 
 State = subscriptable(handles.State)

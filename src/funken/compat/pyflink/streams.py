@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn, overload
 
-from funken.api.functions import as_user_function
+from funken.api.functions import KeySelector, as_user_function
 from funken.api.streams import async_io, connected, joins, keyed, sinks, stream, windowed
 from funken.api.streams import connected as iteration
 from funken.api.streams import windowed as window_settings
@@ -19,11 +19,14 @@ from funken.api.streams.settings import type_of, typed
 from funken.compat.pyflink.adoption import adopt, adopting, removed
 from funken.compat.pyflink.resources import TimeCharacteristic
 from funken.compat.pyflink.settings import ExecutionConfig
+from funken.connectors.sink import Sink
 from funken.io.durations import DurationLike
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.stateless import Map
 from funken.operators.user_functions import OperatorTraits, UserFunction
 from funken.plan.nodes import Node, NodeInput
+from funken.state.descriptors import MapStateDescriptor
+from funken.types.callables import Generic, K_co, R, S, T_co, W
 from funken.types.convert import converter
 from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation, Types, declared
 from funken.types.row import Row
@@ -36,6 +39,7 @@ from funken.windowing.assigners import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
+from funken.windowing.windows import CountWindow, TimeWindow
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ def _time_windows(of: stream.DataStream, size: DurationLike, slide: DurationLike
 
 
 @adopting(stream.DataStream)
-class DataStream(stream.DataStream):
+class DataStream(stream.DataStream[T_co], Generic[T_co]):
     """A stream of records."""
 
     def __init__(self, environment: Any, inputs: Any = ()) -> None:
@@ -84,32 +88,50 @@ class DataStream(stream.DataStream):
             self._inputs = (NodeInput(self._apply("pass on", PassOn()).id),)
         return super()._node(what)
 
+    @overload
+    def iterate(self) -> IterativeStream[T_co]: ...
+    @overload
+    def iterate(self, step: iteration.LoopStep[T_co, R]) -> DataStream[R]: ...
     def iterate(self, step: Any = None) -> Any:
         """Begin a loop; a step gets a stream with PyFlink's methods."""
         return adopt(super().iterate((lambda loop: step(adopt(loop))) if callable(step) else step))
 
-    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
+    def key_by(
+        self, key_selector: Callable[[T_co], S] | KeySelector[T_co, S], key_type: TypeInformation | None = None
+    ) -> KeyedStream[T_co, S]:
         """Partition by key; a list is a key as good as a tuple."""
         key = as_user_function(key_selector, "get_key", "key_by()")
         made = KeyedStream(self, UserFunction(KeyAsFlink(key, declared(key_type)), "get_key", key.rich))
         made.key_type = declared(key_type)
         return made
 
+    @overload
+    def broadcast(self) -> stream.DataStream[T_co]: ...
+    @overload
+    def broadcast(self, *map_state_descriptors: MapStateDescriptor[Any, Any]) -> connected.BroadcastStream[T_co]: ...
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor[Any, Any],
+        *other_broadcast_state_descriptors: MapStateDescriptor[Any, Any],
+    ) -> connected.BroadcastStream[T_co]: ...
     def broadcast(self, broadcast_state_descriptor: Any = None, *other_broadcast_state_descriptors: Any) -> Any:
         """Send every record to every subtask of the next operator; with descriptors: fill broadcast state with them."""
         given = (broadcast_state_descriptor, *other_broadcast_state_descriptors)
         return adopt(super().broadcast(*(each for each in given if each is not None)))
 
-    def add_sink(self, sink_func: Any) -> Any:
+    def add_sink(self, sink_func: Any) -> sinks.DataStreamSink:
         """Write to a sink: the same as ``sink_to``; one of PyFlink 1.x stands for one of Funken's."""
         return self.sink_to(getattr(sink_func, "as_sink", lambda: sink_func)())
 
-    def time_window_all(self, size: DurationLike, slide: DurationLike | None = None) -> Any:
+    def time_window_all(
+        self, size: DurationLike, slide: DurationLike | None = None
+    ) -> windowed.AllWindowedStream[T_co, TimeWindow]:
         """Window the whole stream by the time that the environment goes by; gone since PyFlink 2."""
         removed("time_window_all()", "use window_all() with an assigner.")
         return self.window_all(_time_windows(self, size, slide))
 
-    def set_uid_hash(self, uid_hash: str) -> DataStream:
+    def set_uid_hash(self, uid_hash: str) -> DataStream[T_co]:
         """Set the id of the operator's state."""
         self.uid(uid_hash)
         return self
@@ -118,7 +140,7 @@ class DataStream(stream.DataStream):
         """Return the part of the configuration that Flink keeps in an ``ExecutionConfig``."""
         return ExecutionConfig(self._environment.get_configuration())
 
-    def cache(self) -> CachedDataStream:
+    def cache(self) -> CachedDataStream[T_co]:
         """Return the stream; it is computed again where it is used again.
 
         >>> from funken.compat.pyflink.environment import StreamExecutionEnvironment
@@ -133,11 +155,11 @@ class DataStream(stream.DataStream):
 
 
 @adopting(iteration.IterativeStream)
-class IterativeStream(iteration.IterativeStream, DataStream):
+class IterativeStream(iteration.IterativeStream[T_co], DataStream[T_co], Generic[T_co]):
     """The stream of a loop, which PyFlink never had."""
 
 
-class CachedDataStream(DataStream):
+class CachedDataStream(DataStream[T_co], Generic[T_co]):
     """A stream that PyFlink would keep; Funken computes it anew, with the same result."""
 
     def invalidate(self) -> None:
@@ -197,7 +219,7 @@ class KeyAndValue:
 
 
 @adopting(keyed.KeyedStream)
-class KeyedStream(keyed.KeyedStream, DataStream):
+class KeyedStream(keyed.KeyedStream[T_co, K_co], DataStream[T_co], Generic[T_co, K_co]):
     """A stream partitioned by key; collected as it is, it returns rows of key and value, as PyFlink's does.
 
     >>> from funken.compat.pyflink.environment import StreamExecutionEnvironment
@@ -211,11 +233,15 @@ class KeyedStream(keyed.KeyedStream, DataStream):
 
     key_type: TypeInformation | None = None
 
-    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
+    def key_by(
+        self, key_selector: Callable[[T_co], S] | KeySelector[T_co, S], key_type: TypeInformation | None = None
+    ) -> KeyedStream[T_co, S]:
         """Key the original records anew."""
         return DataStream.key_by(self._origin, key_selector, key_type)  # type: ignore[arg-type]
 
-    def count_window(self, size: int, slide: int = 0) -> Any:
+    def count_window(  # type: ignore[override]  # PyFlink's count windows have numbers
+        self, size: int, slide: int = 0
+    ) -> windowed.WindowedStream[T_co, K_co, CountWindow]:
         """Group the records of each key; with ``slide``, a window opens every ``slide`` records and fires when full.
 
         Funken's own ``count_window(size, slide)`` fires every ``slide`` records instead, as Flink's Java API does.
@@ -230,7 +256,9 @@ class KeyedStream(keyed.KeyedStream, DataStream):
             return self.window(CountSlidingWindowAssigner.of(size, slide))
         return self.window(CountTumblingWindowAssigner.of(size))
 
-    def time_window(self, size: DurationLike, slide: DurationLike | None = None) -> Any:
+    def time_window(
+        self, size: DurationLike, slide: DurationLike | None = None
+    ) -> windowed.WindowedStream[T_co, K_co, TimeWindow]:
         """Group the records of each key by the time that the environment goes by; gone since PyFlink 2."""
         removed("time_window()", "use window() with an assigner.")
         return self.window(_time_windows(self, size, slide))
@@ -253,19 +281,19 @@ class KeyedStream(keyed.KeyedStream, DataStream):
         """Run the program and return a table of keys and values."""
         return self._pairs().to_arrow(limit, job_execution_name)
 
-    def sink_to(self, sink: Any) -> Any:
+    def sink_to(self, sink: Sink[Any]) -> sinks.DataStreamSink:
         """Write rows of key and value."""
         return self._pairs().sink_to(sink)
 
-    def add_sink(self, sink_func: Any) -> Any:
+    def add_sink(self, sink_func: Any) -> sinks.DataStreamSink:
         """Write the values."""
         return DataStream.sink_to(self, sink_func)
 
-    def set_uid_hash(self, uid_hash: str) -> Any:
+    def set_uid_hash(self, uid_hash: str) -> NoReturn:
         """Raise: a keyed stream is no operator."""
         self._refuse("set_uid_hash()")
 
-    def cache(self) -> Any:
+    def cache(self) -> NoReturn:
         """Raise: a keyed stream is no operator."""
         self._refuse("cache()")
 
@@ -287,12 +315,12 @@ class _ChangedInPlace(window_settings.WindowSettings):
 
 
 @adopting(windowed.WindowedStream)
-class WindowedStream(_ChangedInPlace, windowed.WindowedStream):
+class WindowedStream(_ChangedInPlace, windowed.WindowedStream[T_co, K_co, W], Generic[T_co, K_co, W]):
     """The windows of a keyed stream."""
 
 
 @adopting(windowed.AllWindowedStream)
-class AllWindowedStream(_ChangedInPlace, windowed.AllWindowedStream):
+class AllWindowedStream(_ChangedInPlace, windowed.AllWindowedStream[T_co, W], Generic[T_co, W]):
     """The windows of a stream that has no key."""
 
 

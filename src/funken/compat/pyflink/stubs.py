@@ -10,7 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from funken.compat.pyflink import variant_stubs
+from funken.compat.pyflink.adoption import variants
 from funken.compat.pyflink.finder import MODULES, passed_on, public_names
+from funken.compat.pyflink.functions import Subscriptable
 
 
 def write(folder: Path) -> int:
@@ -29,6 +32,9 @@ def write(folder: Path) -> int:
         place = place / "__init__.pyi" if is_package else place.with_suffix(".pyi")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("\n".join(["from typing import Any", "", *_lines(module), ""]), encoding="utf-8")
+    folder.joinpath(*variant_stubs.MODULE.split(".")).with_suffix(".pyi").write_text(
+        variant_stubs.text(), encoding="utf-8"
+    )
     return len(MODULES)
 
 
@@ -44,9 +50,11 @@ def _lines(module: str) -> Iterator[str]:
 
 def _line(source: str, name: str, value: Any) -> str:
     """Return the line of a name: an import from where a checker finds its definition."""
+    if isinstance(value, type) and value in variants().values():
+        return f"from {variant_stubs.MODULE} import {value.__name__} as {name}"
     if isinstance(value, type):
         # Some classes of the layer are made from Funken's class of the same name, which a checker can read.
-        bases = sorted(value.__mro__[:-1], key=lambda each: each.__name__ != value.__name__)
+        bases = sorted(value.__mro__[:-1], key=lambda each: (each.__name__ != value.__name__, _adds_nothing(each)))
         for each in bases:
             if each.__module__ == "builtins":
                 return f"class {name}({each.__name__}): ..."
@@ -57,6 +65,15 @@ def _line(source: str, name: str, value: Any) -> str:
     elif name in _values(source):
         return f"from {source} import {name} as {name}"
     return f"{name}: Any"
+
+
+def _adds_nothing(cls: type) -> bool:
+    """Return True if a class only lets programs write type parameters, as Funken's class of its name does by itself."""
+    named = [each for each in cls.__mro__[1:] if each.__name__ == cls.__name__]
+    if Subscriptable not in cls.__mro__ or not named:
+        return False
+    own = {name for each in cls.__mro__[: cls.__mro__.index(named[0])] for name in vars(each) if name[0] != "_"}
+    return own <= {"BaseContext", *dir(named[0])}
 
 
 @cache

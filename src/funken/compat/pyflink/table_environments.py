@@ -6,9 +6,10 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from funken.api.streams.settings import typed
+from funken.api.streams.stream import DataStream
 from funken.compat.pyflink.adoption import JavaObject, adopt, adopting, removed
 from funken.compat.pyflink.catalogs import Catalog, ObjectIdentifier
 from funken.compat.pyflink.dependencies import Dependencies
@@ -129,16 +130,20 @@ class TableEnvironment(native.TableEnvironment):
         settings = native._settings(environment_settings)
         return TableEnvironment(StreamExecutionEnvironment.get_execution_environment(), settings)
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "_j_tenv":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        instead = "Use the methods of the table environment, and env.set_parallelism(...)."
-        place = f"{type(self).__name__}.{name}"
-        exec_env = JavaObject(
-            f"{place}.getPlanner().getExecEnv()", {"setParallelism": self.stream_environment.set_parallelism}, instead
-        )
-        planner = JavaObject(f"{place}.getPlanner()", {"getExecEnv": lambda: exec_env}, instead)
-        return JavaObject(place, {"getPlanner": lambda: planner}, instead)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "_j_tenv":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            instead = "Use the methods of the table environment, and env.set_parallelism(...)."
+            place = f"{type(self).__name__}.{name}"
+            exec_env = JavaObject(
+                f"{place}.getPlanner().getExecEnv()",
+                {"setParallelism": self.stream_environment.set_parallelism},
+                instead,
+            )
+            planner = JavaObject(f"{place}.getPlanner()", {"getExecEnv": lambda: exec_env}, instead)
+            return JavaObject(place, {"getPlanner": lambda: planner}, instead)
 
     def get_catalog(self, catalog_name: str) -> Catalog | None:  # type: ignore[override]
         """Return a catalog by name; ``None`` if there is none."""
@@ -330,7 +335,8 @@ class _Pipeline(tables.TablePipeline):
 
     def taken(self) -> LogicalSink:
         """Return the sink, which is no longer submitted with the environment's others."""
-        kept = self._environment._kept()
+        environment: Any = self._environment
+        kept = environment._kept()
         kept[:] = [each for each in kept if each is not self.sink]
         return self.sink
 
@@ -367,26 +373,33 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
         """Return a stream of rows with row kinds as a table."""
         return _table(super().from_changelog_stream(data_stream, schema, changelog_mode))
 
-    def to_data_stream(self, table: Any, target_data_type: Any = None) -> Any:
+    def to_data_stream(self, table: tables.Table, target_data_type: Any = None) -> DataStream[Row]:
         """Return the rows of a table that only grows as a stream; a TIMESTAMP_LTZ is an ``Instant``."""
-        return _with_instants(table, adopt(super().to_data_stream(table, target_data_type)))
+        rows: DataStream[Row] = _with_instants(table, adopt(super().to_data_stream(table, target_data_type)))
+        return rows
 
-    def to_changelog_stream(self, table: Any, target_schema: Any = None, changelog_mode: Any = None) -> Any:
+    def to_changelog_stream(
+        self, table: tables.Table, target_schema: Any = None, changelog_mode: Any = None
+    ) -> DataStream[Row]:
         """Return the changes of a table as a stream of rows with row kinds; a TIMESTAMP_LTZ is an ``Instant``."""
-        return _with_instants(table, adopt(super().to_changelog_stream(table, target_schema, changelog_mode)))
+        changes = adopt(super().to_changelog_stream(table, target_schema, changelog_mode))
+        rows: DataStream[Row] = _with_instants(table, changes)
+        return rows
 
-    def to_append_stream(self, table: Any, type_info: Any = None) -> Any:
+    def to_append_stream(self, table: tables.Table, type_info: Any = None) -> DataStream[Row]:
         """Return the rows of a table that only grows as a stream (until 1.14)."""
-        made = _with_instants(table, adopt(super().to_append_stream(table, type_info)))
+        made: DataStream[Any] = _with_instants(table, adopt(super().to_append_stream(table, type_info)))
         if type_info is None:
             return made
         names = getattr(type_info, "field_names", None) or [f"f{place}" for place in range(len(table.names))]
         return typed(each_change(made, WithNames(tuple(names)), "names"), type_info)
 
-    def to_retract_stream(self, table: Any, type_info: Any = None) -> Any:
+    def to_retract_stream(self, table: tables.Table, type_info: Any = None) -> DataStream[tuple[bool, Row]]:
         """Return the changes of a table as pairs: whether the row is added, and the row with the names of ``type_info``."""
         names = getattr(type_info, "field_names", None) or [f"f{place}" for place in range(len(table.names))]
-        return each_change(adopt(super().to_retract_stream(table, type_info)), ToNamedPairs(tuple(names)), "pairs")
+        rows = adopt(super().to_retract_stream(table, type_info))
+        pairs: DataStream[tuple[bool, Row]] = each_change(rows, ToNamedPairs(tuple(names)), "pairs")
+        return pairs
 
 
 def _with_instants(table: Any, stream: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from funken.compat.pyflink.members import gets
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.types.row import Instant
 
@@ -32,7 +31,9 @@ class Time:
     def __init__(self, milliseconds: int) -> None:
         object.__setattr__(self, "_milliseconds", milliseconds)
 
-    to_milliseconds = gets("_milliseconds", "Return the milliseconds.")
+    def to_milliseconds(self) -> int:
+        """Return the milliseconds."""
+        return self._milliseconds
 
     @staticmethod
     def milliseconds(milliseconds: int) -> Time:

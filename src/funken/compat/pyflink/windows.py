@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from funken.compat.pyflink.functions import ReduceFunction, Subscriptable, subscriptable
 from funken.operators.window.triggered import OperatorAssignerContext, OperatorTriggerContext
+from funken.types.callables import Generic, T_contra, W_co, W_contra
 from funken.windowing import assigners
 from funken.windowing import windows as firing
 
 
-class Trigger(Subscriptable, firing.Trigger):
+class Trigger(Subscriptable, firing.Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
     """Decides when a window fires; subclass it for a rule of your own."""
 
-    TriggerContext: ClassVar[type] = subscriptable(OperatorTriggerContext)
-    OnMergeContext: ClassVar[type] = subscriptable(OperatorTriggerContext)
+    TriggerContext = subscriptable(OperatorTriggerContext)
+    OnMergeContext = subscriptable(OperatorTriggerContext)
 
 
-class WindowAssigner(Subscriptable, assigners.WindowAssigner):
+class WindowAssigner(Subscriptable, assigners.WindowAssigner[T_contra, W_co], Generic[T_contra, W_co]):
     """Assigns windows to records; subclass it for windows of your own."""
 
-    WindowAssignerContext: ClassVar[type] = subscriptable(OperatorAssignerContext)
+    WindowAssignerContext = subscriptable(OperatorAssignerContext)
 
 
-class MergeCallback(Subscriptable):
+class MergeCallback(Subscriptable, assigners.MergeCallback):
     """A receiver of the merges of a merging assigner."""
 
 
-class MergingWindowAssigner(Subscriptable, assigners.MergingWindowAssigner):
+class MergingWindowAssigner(Subscriptable, assigners.MergingWindowAssigner[T_contra, W_co], Generic[T_contra, W_co]):
     """An assigner whose windows may grow together."""
 
-    WindowAssignerContext: ClassVar[type] = WindowAssigner.WindowAssignerContext
-    MergeCallback: ClassVar[type] = MergeCallback
+    WindowAssignerContext = WindowAssigner.WindowAssignerContext
+    MergeCallback = MergeCallback
 
 
 class Min(ReduceFunction):

@@ -32,6 +32,7 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram
 from funken.expr.types import Type
 from funken.io.filesystem import FileStatus
+from funken.types.callables import Generic, T_co
 from funken.types.info import BasicType, BasicTypeInfo, SqlTimeTypeInfo, TimeType, TypeInformation
 from funken.types.row import Row, make_row
 from funken.types.text import date_of, decimal_number, real_number, single_number, whole_number
@@ -377,7 +378,7 @@ class RecordReader(Protocol):
         ...
 
 
-class FileFormat:
+class FileFormat(Generic[T_co]):
     r"""A format that reads records of files; subclass it and define ``reader``.
 
     A splittable format takes ranges of bytes: a record belongs to the range that its first byte is in. ``container``: the file

@@ -34,6 +34,7 @@ from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.expr.types import STR, Type
+from funken.types.callables import Generic, T_co
 from funken.types.info import TypeInformation
 
 # ---- Lines out of byte streams, with positions from which reading can go on.
@@ -277,7 +278,7 @@ def _split(text: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class StreamFormat(Charset, FileFormat):
+class StreamFormat(Charset, FileFormat[str]):
     """A format that reads the lines of a file as ``str``, without their ends.
 
     Raises ``InvalidConfiguration`` for a charset or a way with errors that Python does not know.
@@ -394,7 +395,7 @@ _COLLECTION = "read the file with json.load() and pass the list to from_collecti
 
 
 @dataclass(frozen=True)
-class LineFormat(FileFormat):
+class LineFormat(FileFormat[T_co], Generic[T_co]):
     r"""A message per line, read by a schema; empty lines are no records, and neither is a byte order mark of UTF-8.
 
     >>> import tempfile
@@ -409,7 +410,7 @@ class LineFormat(FileFormat):
     [{'n': 1}, {'n': 3}]
     """
 
-    schema: DeserializationSchema
+    schema: DeserializationSchema[T_co]
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
     keeps_empty_lines: bool = False
     """True if empty lines are messages."""

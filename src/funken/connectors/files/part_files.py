@@ -13,11 +13,12 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.ids import Millis
 from funken.io.durations import DurationLike, duration_ms
+from funken.types.callables import Generic, T_contra
 from funken.types.info import TypeInformation
 from funken.types.text import written
 
 
-class Encoder:
+class Encoder(Generic[T_contra]):
     r"""An encoder of records; subclass it and define ``encode``.
 
     >>> import json
@@ -31,7 +32,7 @@ class Encoder:
     takes_columns: bool = False
     """True if ``encode`` takes blocks of columns, too."""
 
-    def encode(self, values: list[Any]) -> bytes:
+    def encode(self, values: list[T_contra]) -> bytes:
         """Return the bytes of a block of records; blocks are written one after the other."""
         raise NotImplementedError
 
@@ -63,7 +64,7 @@ class Encoder:
             while chunk := source.read(1 << 20):
                 target.write(chunk)
 
-    def of_type(self, type_info: TypeInformation | None) -> Encoder:
+    def of_type(self, type_info: TypeInformation | None) -> Encoder[T_contra]:
         r"""Return the encoder for records of a declared type (``None``: any).
 
         >>> from funken import Types
@@ -74,7 +75,7 @@ class Encoder:
         return self
 
     @staticmethod
-    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
+    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder[object]:
         r"""Write a line per record: ``str(record)``, or as Flink writes records of the declared type.
 
         Raises ``InvalidConfiguration`` for a charset that Python does not know.
@@ -86,7 +87,7 @@ class Encoder:
 
 
 @dataclass(frozen=True)
-class SimpleStringEncoder(Encoder):
+class SimpleStringEncoder(Encoder[object]):
     r"""A line per record.
 
     >>> SimpleStringEncoder().encode(["a", ("b", 2), None])

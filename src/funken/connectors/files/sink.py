@@ -43,6 +43,7 @@ from funken.errors import InvalidConfiguration, InvalidProgram, SinkNotWritable
 from funken.ids import MIN_TIMESTAMP, Millis
 from funken.io.durations import DurationLike, duration_ms
 from funken.io.filesystem import absolute, locate
+from funken.types.callables import Generic, S, T_contra
 from funken.types.info import TypeInformation
 
 # ---- Which folder below a file sink's base path a record goes to.
@@ -249,7 +250,7 @@ _MINUTE = Millis(60_000)
 
 
 @dataclass(frozen=True)
-class FileSink(Sink):
+class FileSink(Sink[T_contra], Generic[T_contra]):
     r"""Part files in folders below ``base_path``, a local path or URI; made by ``for_row_format`` or ``for_bulk_format``.
 
     >>> import tempfile
@@ -284,7 +285,7 @@ class FileSink(Sink):
     """
 
     base_path: str
-    encoder: Encoder | BulkFormat
+    encoder: Encoder[T_contra] | BulkFormat
     bucket_assigner: BucketAssigner = field(default_factory=DateTimeBucketAssigner)
     rolling_policy: RollingPolicy = field(default_factory=RollingPolicy.default_rolling_policy)
     output_file_config: OutputFileConfig = field(default_factory=OutputFileConfig)
@@ -310,7 +311,7 @@ class FileSink(Sink):
             raise InvalidProgram(str(error)) from None
 
     @staticmethod
-    def for_row_format(base_path: str | os.PathLike[str], encoder: Encoder) -> RowFormatBuilder:
+    def for_row_format(base_path: str | os.PathLike[str], encoder: Encoder[S]) -> RowFormatBuilder[S]:
         """Start to describe a sink that writes record by record.
 
         >>> sink = FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).build()
@@ -320,7 +321,7 @@ class FileSink(Sink):
         return RowFormatBuilder(FileSink(os.fspath(base_path), encoder))
 
     @staticmethod
-    def for_bulk_format(base_path: str | os.PathLike[str], writer_factory: BulkFormat) -> RowFormatBuilder:
+    def for_bulk_format(base_path: str | os.PathLike[str], writer_factory: BulkFormat) -> RowFormatBuilder[Any]:
         """Start to describe a sink of files that are more than one record after the other: Parquet, ORC, Avro, compressed rows.
 
         >>> from funken.connectors.files.arrow_files import ParquetFormat
@@ -390,7 +391,7 @@ class FileSink(Sink):
 
 
 @dataclass(frozen=True)
-class RowFormatBuilder:
+class RowFormatBuilder(Generic[T_contra]):
     """PyFlink's way to describe a file sink; each call returns a new builder.
 
     >>> builder = FileSink.for_row_format("/data/out", Encoder.simple_string_encoder())
@@ -402,25 +403,27 @@ class RowFormatBuilder:
     ('words', 1048576, 1000)
     """
 
-    sink: FileSink
+    sink: FileSink[T_contra]
 
-    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> RowFormatBuilder:
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> RowFormatBuilder[T_contra]:
         """Decide the folders; by default one per hour."""
         return RowFormatBuilder(replace(self.sink, bucket_assigner=bucket_assigner))
 
-    def with_output_file_config(self, output_file_config: OutputFileConfig) -> RowFormatBuilder:
+    def with_output_file_config(self, output_file_config: OutputFileConfig) -> RowFormatBuilder[T_contra]:
         """Decide the names; by default ``part-<uuid>-<n>``."""
         return RowFormatBuilder(replace(self.sink, output_file_config=output_file_config))
 
-    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> RowFormatBuilder:
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> RowFormatBuilder[T_contra]:
         """Decide when files are closed between checkpoints; by default at 128 MiB or after a minute."""
         return RowFormatBuilder(replace(self.sink, rolling_policy=rolling_policy))
 
-    def with_bucket_check_interval(self, interval: DurationLike) -> RowFormatBuilder:
+    def with_bucket_check_interval(self, interval: DurationLike) -> RowFormatBuilder[T_contra]:
         """Set the interval of checks of the age of files; by default every minute."""
         return RowFormatBuilder(replace(self.sink, bucket_check_interval=duration_ms(interval)))
 
-    def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor | None = None) -> RowFormatBuilder:
+    def enable_compact(
+        self, strategy: FileCompactStrategy, compactor: FileCompactor | None = None
+    ) -> RowFormatBuilder[T_contra]:
         """Put small files together before they become visible; by default as their format does it.
 
         Raises ``InvalidProgram`` if the format cannot, and there is no ``compactor``.
@@ -436,14 +439,14 @@ class RowFormatBuilder:
             )
         return RowFormatBuilder(replace(self.sink, compact_strategy=strategy, compactor=compactor))
 
-    def disable_compact(self) -> RowFormatBuilder:
+    def disable_compact(self) -> RowFormatBuilder[T_contra]:
         """Put no files together, the default; files that wait in the job's snapshot are committed as they are.
 
         >>> FileSink.for_row_format("/data/out", Encoder.simple_string_encoder()).disable_compact().build().compact_strategy
         """
         return RowFormatBuilder(replace(self.sink, compact_strategy=None, compactor=None))
 
-    def build(self) -> FileSink:
+    def build(self) -> FileSink[T_contra]:
         """Return the sink."""
         return self.sink
 

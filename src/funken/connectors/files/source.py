@@ -57,6 +57,7 @@ from funken.expr.types import Type
 from funken.ids import Millis
 from funken.io.durations import DurationLike, duration_ms
 from funken.io.filesystem import FileStatus, absolute, locate
+from funken.types.callables import Generic, S, T_co
 
 _NOT_THE_FILE = (FunkenError, NotVectorizable)
 """Errors that name their cause themselves."""
@@ -65,7 +66,7 @@ LEAST_SPLIT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class FileSource(Source):
+class FileSource(Source[T_co], Generic[T_co]):
     r"""The records of files; made by ``for_format``, or by PyFlink's names for it.
 
     Paths are local, ``file:`` URIs, or URIs that ``pyarrow.fs`` or ``fsspec`` knows, and may have patterns in them
@@ -101,7 +102,7 @@ class FileSource(Source):
     """
 
     paths: tuple[str, ...]
-    format: FileFormat = field(default_factory=StreamFormat)
+    format: FileFormat[Any] = field(default_factory=StreamFormat)
     discovery_interval: Millis | None = None
     split_bytes: int | None = None
     partition_fields: tuple[tuple[str, Any], ...] = ()
@@ -133,7 +134,7 @@ class FileSource(Source):
         return self.paths
 
     @staticmethod
-    def for_format(format: FileFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
+    def for_format(format: FileFormat[S], *paths: str | os.PathLike[str]) -> FileSourceBuilder[S]:
         """Start to describe a source of these files and folders, read by any format.
 
         >>> from funken.connectors.files.arrow_files import ParquetFormat
@@ -143,7 +144,7 @@ class FileSource(Source):
         return FileSourceBuilder(FileSource(tuple(os.fspath(path) for path in paths), format))
 
     @staticmethod
-    def for_bulk_file_format(bulk_format: FileFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
+    def for_bulk_file_format(bulk_format: FileFormat[S], *paths: str | os.PathLike[str]) -> FileSourceBuilder[S]:
         """Start to describe a source of files of columns (PyFlink's name for it).
 
         >>> from funken.connectors.files.arrow_files import OrcFormat
@@ -153,7 +154,7 @@ class FileSource(Source):
         return FileSource.for_format(bulk_format, *paths)
 
     @staticmethod
-    def for_record_stream_format(stream_format: FileFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
+    def for_record_stream_format(stream_format: FileFormat[S], *paths: str | os.PathLike[str]) -> FileSourceBuilder[S]:
         """Start to describe a source of files of records (PyFlink's name for it).
 
         >>> lines = StreamFormat.text_line_format()
@@ -244,7 +245,7 @@ class FileSource(Source):
 
 
 @dataclass(frozen=True)
-class FileSourceBuilder:
+class FileSourceBuilder(Generic[T_co]):
     """PyFlink's way to describe a file source; each call returns a new builder.
 
     >>> lines = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in")
@@ -254,26 +255,26 @@ class FileSourceBuilder:
     'BOUNDED'
     """
 
-    source: FileSource
+    source: FileSource[T_co]
 
-    def process_static_file_set(self) -> FileSourceBuilder:
+    def process_static_file_set(self) -> FileSourceBuilder[T_co]:
         """Read the files that are there when the job starts, then end; the default."""
         return FileSourceBuilder(replace(self.source, discovery_interval=None))
 
-    def monitor_continuously(self, discovery_interval: DurationLike) -> FileSourceBuilder:
+    def monitor_continuously(self, discovery_interval: DurationLike) -> FileSourceBuilder[T_co]:
         """Look for new files this often, without end."""
         interval = duration_ms(discovery_interval)
         if interval <= 0:
             raise InvalidConfiguration(f"files cannot be looked for every {interval} ms; pass a positive interval.")
         return FileSourceBuilder(replace(self.source, discovery_interval=interval))
 
-    def set_split_bytes(self, size: int) -> FileSourceBuilder:
+    def set_split_bytes(self, size: int) -> FileSourceBuilder[T_co]:
         """Cut files into ranges of this size; by default 1 to 16 MiB, so that every subtask gets some."""
         if size <= 0:
             raise InvalidConfiguration(f"a split cannot have {size} bytes; pass a positive size.")
         return FileSourceBuilder(replace(self.source, split_bytes=size))
 
-    def set_partition_fields(self, fields: Mapping[str, Any]) -> FileSourceBuilder:
+    def set_partition_fields(self, fields: Mapping[str, Any]) -> FileSourceBuilder[T_co]:
         """Add fields that are in the names of folders (``dt=2026-11-22``) to records; the values are types, such as ``str``.
 
         Dicts and rows get the fields; dataclasses and named tuples have to have them, with a default.
@@ -284,7 +285,7 @@ class FileSourceBuilder:
         """
         return FileSourceBuilder(replace(self.source, partition_fields=tuple(fields.items())))
 
-    def build(self) -> FileSource:
+    def build(self) -> FileSource[T_co]:
         """Return the source."""
         return self.source
 

@@ -24,6 +24,7 @@ from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.expr.types import Type
+from funken.types.callables import Generic, OUT_co, R, S, T
 
 # ---- Between Kafka's records and those of the stream: schemas that see key, headers, timestamp and topic, not only
 # the value.
@@ -48,7 +49,7 @@ class ConsumerRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-class KafkaRecordDeserializationSchema(DeserializationSchema):
+class KafkaRecordDeserializationSchema(DeserializationSchema[OUT_co], Generic[OUT_co]):
     """A schema that makes the stream's records of Kafka's; subclass it, or use ``of``. ``None`` drops a record.
 
     >>> schema = KafkaRecordDeserializationSchema.of(lambda record: (record.key.decode(), len(record.value or b"")))
@@ -56,21 +57,21 @@ class KafkaRecordDeserializationSchema(DeserializationSchema):
     ('tea', 5)
     """
 
-    def deserialize(self, record: ConsumerRecord) -> Any:  # type: ignore[override]
+    def deserialize(self, record: ConsumerRecord) -> OUT_co:  # type: ignore[override]
         """Return the record of the stream."""
         raise NotImplementedError
 
     @staticmethod
-    def of(function: Callable[[ConsumerRecord], Any]) -> KafkaRecordDeserializationSchema:
+    def of(function: Callable[[ConsumerRecord], R]) -> KafkaRecordDeserializationSchema[R]:
         """Make a schema of a function."""
         return _Function(function)
 
 
 @dataclass(frozen=True)
-class _Function(KafkaRecordDeserializationSchema):
-    function: Callable[[ConsumerRecord], Any]
+class _Function(KafkaRecordDeserializationSchema[OUT_co], Generic[OUT_co]):
+    function: Callable[[ConsumerRecord], OUT_co]
 
-    def deserialize(self, record: ConsumerRecord) -> Any:  # type: ignore[override]
+    def deserialize(self, record: ConsumerRecord) -> OUT_co:  # type: ignore[override]
         return self.function(record)
 
 
@@ -98,7 +99,7 @@ class KafkaTopicSelector:
 
 
 @dataclass(frozen=True)
-class KafkaRecordSerializationSchema:
+class KafkaRecordSerializationSchema(Generic[T]):
     """A schema that makes Kafka's records of the stream's; made by ``builder()``, or by a subclass with ``serialize``.
 
     >>> from funken.connectors import SimpleStringSchema
@@ -113,18 +114,18 @@ class KafkaRecordSerializationSchema:
     2
     """
 
-    topic: str | Callable[[Any], str] = ""
-    value_schema: SerializationSchema | None = None
-    key_schema: SerializationSchema | None = None
-    headers: Callable[[Any], Headers] | None = None
-    partitioner: Callable[[Any], int] | None = None
+    topic: str | Callable[[T], str] = ""
+    value_schema: SerializationSchema[T] | None = None
+    key_schema: SerializationSchema[T] | None = None
+    headers: Callable[[T], Headers] | None = None
+    partitioner: Callable[[T], int] | None = None
 
     @staticmethod
-    def builder() -> KafkaRecordSerializationSchemaBuilder:
+    def builder() -> KafkaRecordSerializationSchemaBuilder[Any]:
         """Start to describe one."""
         return KafkaRecordSerializationSchemaBuilder(KafkaRecordSerializationSchema())
 
-    def serialize(self, value: Any) -> ProducerRecord | None:
+    def serialize(self, value: T) -> ProducerRecord | None:
         """Return the message of a record; ``None``: nothing is written."""
         assert self.value_schema is not None
         return ProducerRecord(
@@ -158,7 +159,7 @@ class KafkaRecordSerializationSchema:
 
 
 @dataclass(frozen=True)
-class KafkaRecordSerializationSchemaBuilder:
+class KafkaRecordSerializationSchemaBuilder(Generic[T]):
     """PyFlink's way to describe the records of a sink; each call returns a new builder.
 
     >>> from funken.connectors import JsonSchema
@@ -172,34 +173,41 @@ class KafkaRecordSerializationSchemaBuilder:
     funken.errors.InvalidConfiguration: a Kafka record serializer has no value schema; call set_value_serialization_schema().
     """
 
-    schema: KafkaRecordSerializationSchema
+    schema: KafkaRecordSerializationSchema[T]
 
-    def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
+    def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder[T]:
         """Write to this topic."""
         return KafkaRecordSerializationSchemaBuilder(replace(self.schema, topic=topic))
 
-    def set_topic_selector(self, topic_selector: Any) -> KafkaRecordSerializationSchemaBuilder:
+    def set_topic_selector(
+        self, topic_selector: KafkaTopicSelector | Callable[[T], str]
+    ) -> KafkaRecordSerializationSchemaBuilder[T]:
         """Let a ``KafkaTopicSelector`` or a function choose the topic of each record."""
         select = topic_selector if callable(topic_selector) else topic_selector.apply
         return KafkaRecordSerializationSchemaBuilder(replace(self.schema, topic=select))
 
-    def set_key_serialization_schema(self, key_serialization_schema: Any) -> KafkaRecordSerializationSchemaBuilder:
+    def set_key_serialization_schema(
+        self, key_serialization_schema: SerializationSchema[T]
+    ) -> KafkaRecordSerializationSchemaBuilder[T]:
         """Make keys of the records by a schema."""
         return KafkaRecordSerializationSchemaBuilder(replace(self.schema, key_schema=key_serialization_schema))
 
-    def set_value_serialization_schema(self, value_serialization_schema: Any) -> KafkaRecordSerializationSchemaBuilder:
+    def set_value_serialization_schema(
+        self, value_serialization_schema: SerializationSchema[S]
+    ) -> KafkaRecordSerializationSchemaBuilder[S]:
         """Make values of the records by a schema."""
-        return KafkaRecordSerializationSchemaBuilder(replace(self.schema, value_schema=value_serialization_schema))
+        schema: KafkaRecordSerializationSchema[Any] = self.schema
+        return KafkaRecordSerializationSchemaBuilder(replace(schema, value_schema=value_serialization_schema))
 
-    def set_header_provider(self, headers: Callable[[Any], Headers]) -> KafkaRecordSerializationSchemaBuilder:
+    def set_header_provider(self, headers: Callable[[T], Headers]) -> KafkaRecordSerializationSchemaBuilder[T]:
         """Make headers of the records: pairs of a name and bytes."""
         return KafkaRecordSerializationSchemaBuilder(replace(self.schema, headers=headers))
 
-    def set_partitioner(self, partitioner: Callable[[Any], int]) -> KafkaRecordSerializationSchemaBuilder:
+    def set_partitioner(self, partitioner: Callable[[T], int]) -> KafkaRecordSerializationSchemaBuilder[T]:
         """Choose the partition of each record; without it Kafka does, by the key if there is one."""
         return KafkaRecordSerializationSchemaBuilder(replace(self.schema, partitioner=partitioner))
 
-    def build(self) -> KafkaRecordSerializationSchema:
+    def build(self) -> KafkaRecordSerializationSchema[T]:
         """Return the schema."""
         if not self.schema.topic:
             raise InvalidConfiguration(

@@ -41,6 +41,7 @@ from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, Deli
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.timing.clock import SystemClock
+from funken.types.callables import Generic, S, T_contra
 
 # ---- What a Kafka sink is made of, and what it reaches the brokers through: below its writers and its committer,
 # which use both.
@@ -686,7 +687,7 @@ class KafkaCommitter(Committer):
 
 
 @dataclass(frozen=True)
-class KafkaSink(SinkSettings, Sink):
+class KafkaSink(SinkSettings, Sink[T_contra], Generic[T_contra]):
     """Writes records to topics; made by ``builder()``.
 
     >>> from funken.connectors import JsonSchema
@@ -697,7 +698,7 @@ class KafkaSink(SinkSettings, Sink):
     """
 
     @staticmethod
-    def builder() -> KafkaSinkBuilder:
+    def builder() -> KafkaSinkBuilder[Any]:
         """Start to describe a sink."""
         return KafkaSinkBuilder(KafkaSink())
 
@@ -726,7 +727,7 @@ class KafkaSink(SinkSettings, Sink):
 
 
 @dataclass(frozen=True)
-class KafkaSinkBuilder:
+class KafkaSinkBuilder(Generic[T_contra]):
     """PyFlink's way to describe a Kafka sink; each call returns a new builder.
 
     >>> from funken.connectors import SimpleStringSchema
@@ -747,36 +748,36 @@ class KafkaSinkBuilder:
     set_transactional_id_prefix() with a name that no other job uses on these brokers.
     """
 
-    sink: KafkaSink
+    sink: KafkaSink[T_contra]
 
-    def _with(self, **changes: Any) -> KafkaSinkBuilder:
+    def _with(self, **changes: Any) -> KafkaSinkBuilder[Any]:
         return KafkaSinkBuilder(replace(self.sink, **changes))
 
-    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder[T_contra]:
         """Set the brokers to begin with, ``host:port,...``."""
         return self._with(servers=bootstrap_servers)
 
-    def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
+    def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema[S]) -> KafkaSinkBuilder[S]:
         """Set how records become Kafka's."""
         return self._with(serializer=record_serializer)
 
-    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
+    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder[T_contra]:
         """Set the delivery guarantee; at least once by default."""
         return self._with(guarantee=delivery_guarantee)
 
-    def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
+    def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder[T_contra]:
         """Set the beginning of transactional ids; no other job may use the same. An exactly-once sink needs it."""
         return self._with(transactional_id_prefix=transactional_id_prefix)
 
-    def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
+    def set_property(self, key: str, value: str) -> KafkaSinkBuilder[T_contra]:
         """Set a property of the client (librdkafka's)."""
         return self._with(properties={**self.sink.properties, key: value})
 
-    def set_properties(self, props: Mapping[str, str]) -> KafkaSinkBuilder:
+    def set_properties(self, props: Mapping[str, str]) -> KafkaSinkBuilder[T_contra]:
         """Set several properties."""
         return self._with(properties={**self.sink.properties, **props})
 
-    def build(self) -> KafkaSink:
+    def build(self) -> KafkaSink[T_contra]:
         """Return the sink; raises ``InvalidConfiguration`` if something is missing."""
         sink = self.sink
         servers = sink.servers or sink.properties.get("bootstrap.servers", "")

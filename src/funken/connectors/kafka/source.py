@@ -29,7 +29,7 @@ from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable
 from funken.expr.types import Type
 from funken.io.durations import duration_ms
-from funken.types.callables import check_kind
+from funken.types.callables import Generic, S, T_co, check_kind
 
 DISCOVERY_INTERVAL = 300_000
 _SAMPLE_S, _SAMPLE_MESSAGES, _SAMPLE_PARTITIONS = 3.0, 1000, 16
@@ -39,7 +39,7 @@ NOTHING, EARLIEST = Subscription(), KafkaOffsetsInitializer.earliest()
 
 
 @dataclass(frozen=True)
-class KafkaSource(Source):
+class KafkaSource(Source[T_co], Generic[T_co]):
     """The records of topics; made by ``builder()``.
 
     >>> from funken.connectors import JsonSchema
@@ -59,7 +59,7 @@ class KafkaSource(Source):
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # there may be passwords in it
 
     @staticmethod
-    def builder() -> KafkaSourceBuilder:
+    def builder() -> KafkaSourceBuilder[Any]:
         """Start to describe a source."""
         return KafkaSourceBuilder(KafkaSource())
 
@@ -183,7 +183,7 @@ def _number(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class KafkaSourceBuilder:
+class KafkaSourceBuilder(Generic[T_co]):
     """PyFlink's way to describe a Kafka source; each call returns a new builder.
 
     >>> from funken.connectors import SimpleStringSchema
@@ -205,20 +205,20 @@ class KafkaSourceBuilder:
     set_partitions().
     """
 
-    source: KafkaSource
+    source: KafkaSource[T_co]
 
-    def _with(self, **changes: Any) -> KafkaSourceBuilder:
+    def _with(self, **changes: Any) -> KafkaSourceBuilder[Any]:
         return KafkaSourceBuilder(replace(self.source, **changes))
 
-    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder[T_co]:
         """Set the brokers to begin with, ``host:port,...``."""
         return self._with(servers=bootstrap_servers)
 
-    def set_topics(self, *topics: str) -> KafkaSourceBuilder:
+    def set_topics(self, *topics: str) -> KafkaSourceBuilder[T_co]:
         """Read all partitions of these topics."""
         return self._with(subscription=Subscription(topics=topics))
 
-    def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
+    def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder[T_co]:
         """Read all topics whose whole name matches a regular expression, also those that are made later."""
         try:
             re.compile(topic_pattern)
@@ -226,20 +226,20 @@ class KafkaSourceBuilder:
             raise InvalidConfiguration(f"{topic_pattern!r} is no regular expression ({error}); correct it.") from None
         return self._with(subscription=Subscription(pattern=topic_pattern))
 
-    def set_partitions(self, partitions: Collection[KafkaTopicPartition]) -> KafkaSourceBuilder:
+    def set_partitions(self, partitions: Collection[KafkaTopicPartition]) -> KafkaSourceBuilder[T_co]:
         """Read these partitions."""
         chosen = tuple(sorted(KafkaTopicPartition(*each) for each in partitions))
         return self._with(subscription=Subscription(partitions=chosen))
 
-    def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
+    def set_group_id(self, group_id: str) -> KafkaSourceBuilder[T_co]:
         """Set the consumer group that offsets are committed to, and read from by ``committed_offsets()``."""
         return self.set_property("group.id", group_id)
 
-    def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
+    def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder[T_co]:
         """Set the beginning of the client ids."""
         return self.set_property("client.id.prefix", prefix)
 
-    def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+    def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder[T_co]:
         """Set where to begin, if the job does not start from a checkpoint; by default at the oldest record."""
         check_kind(
             starting_offsets_initializer,
@@ -249,35 +249,37 @@ class KafkaSourceBuilder:
         )
         return self._with(starting=starting_offsets_initializer)
 
-    def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+    def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder[T_co]:
         """End at these offsets, which are asked for when the job starts; the job may run as ``BATCH``."""
         return self._with(stopping=stopping_offsets_initializer, boundedness=Boundedness.BOUNDED)
 
-    def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer | None = None) -> KafkaSourceBuilder:
+    def set_unbounded(
+        self, stopping_offsets_initializer: KafkaOffsetsInitializer | None = None
+    ) -> KafkaSourceBuilder[T_co]:
         """Run as a streaming job; with an argument it ends at these offsets nevertheless."""
         return self._with(stopping=stopping_offsets_initializer, boundedness=Boundedness.CONTINUOUS_UNBOUNDED)
 
-    def set_value_only_deserializer(self, deserialization_schema: Any) -> KafkaSourceBuilder:
+    def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema[S]) -> KafkaSourceBuilder[S]:
         """Make records of the values by a ``DeserializationSchema``; records without a value are dropped."""
         return self._with(deserializer=deserialization_schema)
 
-    def set_deserializer(self, record_deserializer: KafkaRecordDeserializationSchema) -> KafkaSourceBuilder:
+    def set_deserializer(self, record_deserializer: KafkaRecordDeserializationSchema[S]) -> KafkaSourceBuilder[S]:
         """Make records by a schema that sees key, headers, timestamp, topic, partition and offset, too."""
         return self._with(deserializer=record_deserializer)
 
-    def set_malformed_record_policy(self, policy: MalformedRecordPolicy) -> KafkaSourceBuilder:
+    def set_malformed_record_policy(self, policy: MalformedRecordPolicy) -> KafkaSourceBuilder[T_co]:
         """Decide about messages that the deserializer cannot read; by default they fail the job."""
         return self._with(malformed=policy)
 
-    def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
+    def set_property(self, key: str, value: str) -> KafkaSourceBuilder[T_co]:
         """Set a property of the client (librdkafka's), or one of Flink's source."""
         return self._with(properties={**self.source.properties, key: value})
 
-    def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder:
+    def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder[T_co]:
         """Set several properties."""
         return self._with(properties={**self.source.properties, **props})
 
-    def build(self) -> KafkaSource:
+    def build(self) -> KafkaSource[T_co]:
         """Return the source; raises ``InvalidConfiguration`` if something is missing."""
         source = self.source
         servers = source.servers or source.properties.get("bootstrap.servers", "")

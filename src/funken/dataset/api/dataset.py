@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, overload
 
 from funken import DataStream, StreamExecutionEnvironment
 from funken.api.streams.settings import positive
@@ -52,12 +52,28 @@ from funken.dataset.plan.nodes import (
     parse_forwarded,
 )
 from funken.errors import InvalidProgram
-from funken.types.callables import check_kind
+from funken.types.callables import Generic, IN_contra, OUT_co, R, S, T_co, check_kind
 
 if TYPE_CHECKING:
+    from os import PathLike
+
+    from funken import FilterFunction, FlatMapFunction, KeySelector, MapFunction, Partitioner, ReduceFunction
     from funken.dataset.api.environment import ExecutionEnvironment
     from funken.dataset.api.iterations import DeltaIteration, IterativeDataSet
-    from funken.dataset.api.two_inputs import CoGroupOperator, CrossDataSet, JoinOperator
+    from funken.dataset.api.two_inputs import CoGroupOperator, CrossDataSet, JoinOperator, OuterJoinOperator
+    from funken.dataset.plan.functions import GroupCombineFunction, GroupReduceFunction, MapPartitionFunction
+
+    Place: TypeAlias = str | PathLike[str]
+    KeyOf: TypeAlias = int | str | Callable[[T_co], object] | KeySelector[T_co, Any]
+    """A field by position or name, or a function of the record."""
+    Groups: TypeAlias = Callable[[Iterable[T_co]], Iterable[OUT_co] | None]
+    """A function of many records."""
+
+    class CreatesResult(Protocol[IN_contra, OUT_co]):
+        """A part of a program, as a library has it."""
+
+        def create_result(self, data_set: DataSet[IN_contra], /) -> OUT_co:
+            """Build on a data set."""
 
 
 class DataSink:
@@ -100,7 +116,7 @@ class DataSink:
         """Set the number of tasks, and so of files."""
         return self._change(parallelism=positive(parallelism, "parallelism"))
 
-    def sort_local_output(self, field: Any, descending: bool = False) -> DataSink:
+    def sort_local_output(self, field: KeyOf[Any], descending: bool = False) -> DataSink:
         """Sort the output of each task; a further call adds a field of less weight."""
         node = self._current
         made = make_key((field,), node.inputs[0].type, "sort_local_output")
@@ -108,7 +124,7 @@ class DataSink:
         return self._change(ordering=(*node.ordering, added))
 
 
-class DataSet:
+class DataSet(Generic[T_co]):
     """Records of a batch program, before they are computed.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -242,7 +258,7 @@ class DataSet:
             )
         return self._change("set_parallelism", parallelism=parallelism)
 
-    def with_broadcast_set(self, data_set: DataSet, name: str) -> Self:
+    def with_broadcast_set(self, data_set: DataSet[Any], name: str) -> Self:
         """Pass all records of another data set to the operator's function, as ``get_broadcast_variable(name)``.
 
         >>> from funken import MapFunction
@@ -293,7 +309,11 @@ class DataSet:
         """Tell the optimizer the numbers of records and bytes that this operator emits."""
         return self._change("with_statistics", statistics=nodes.Statistics(records, size))
 
-    def returns(self, record_type: Any) -> Self:
+    @overload
+    def returns(self, record_type: type[S]) -> DataSet[S]: ...
+    @overload
+    def returns(self, record_type: object) -> DataSet[Any]: ...
+    def returns(self, record_type: object) -> DataSet[Any]:
         """Declare the type of the records, so that fields are checked while the program is built.
 
         >>> from funken.dataset import ExecutionEnvironment
@@ -305,7 +325,7 @@ class DataSet:
         """
         return self._change("returns", type=declared_type(record_type))
 
-    def _same_environment(self, other: Any, operator: str) -> None:
+    def _same_environment(self, other: object, operator: str) -> None:
         if not isinstance(other, DataSet):
             raise InvalidProgram(f"{operator}() needs a DataSet, but got {other!r}.")
         if other._environment is not self._environment:
@@ -313,7 +333,7 @@ class DataSet:
                 f"{operator}(): the data sets belong to different environments. Make both with the same ExecutionEnvironment."
             )
 
-    def _derive(self, make: Callable[..., nodes.Node], name: str, **fields: Any) -> DataSet:
+    def _derive(self, make: Callable[..., nodes.Node], name: str, **fields: Any) -> DataSet[Any]:
         return DataSet(self._environment, self._node(make, name, **fields))
 
     def _node(self, make: Callable[..., nodes.Node], name: str, **fields: Any) -> nodes.Node:
@@ -326,25 +346,25 @@ class DataSet:
         name: str = "",
         records: RecordType = UNKNOWN,
         forwarded: Forwarded = Forwarded(),  # noqa: B008 - immutable
-    ) -> DataSet:
+    ) -> DataSet[Any]:
         return self._derive(nodes.Apply, name or kind.value, kind=kind, call=call, type=records, forwarded=forwarded)
 
     # ---- records
 
-    def map(self, function: Any) -> DataSet:
+    def map(self, function: Callable[[T_co], R] | MapFunction[T_co, R]) -> DataSet[R]:
         """Emit one record for each record."""
         return self._apply(Kind.MAP, user_function(function, "map", "map"))
 
-    def flat_map(self, function: Any) -> DataSet:
+    def flat_map(self, function: Callable[[T_co], Iterable[R] | None] | FlatMapFunction[T_co, R]) -> DataSet[R]:
         """Emit any number of records for each record."""
         return self._apply(Kind.FLAT_MAP, user_function(function, "flat_map", "flat_map"))
 
-    def filter(self, function: Any) -> DataSet:
+    def filter(self, function: Callable[[T_co], object] | FilterFunction[T_co]) -> DataSet[T_co]:
         """Keep the records for which the function is true."""
         call = user_function(function, "filter", "filter")
         return self._apply(Kind.FILTER, call, records=self._current.type, forwarded=ALL_FORWARDED)
 
-    def map_partition(self, function: Any) -> DataSet:
+    def map_partition(self, function: Groups[T_co, R] | MapPartitionFunction[T_co, R]) -> DataSet[R]:
         """Call the function once per partition, also for an empty one, with an iterable of the records.
 
         >>> from funken.dataset import ExecutionEnvironment
@@ -354,7 +374,7 @@ class DataSet:
         """
         return self._apply(Kind.MAP_PARTITION, user_function(function, "map_partition", "map_partition"))
 
-    def project(self, *fields: int) -> DataSet:
+    def project(self, *fields: int) -> DataSet[tuple[Any, ...]]:
         """Emit tuples of these fields, in this order; a field may be repeated.
 
         >>> from funken.dataset import ExecutionEnvironment
@@ -372,12 +392,16 @@ class DataSet:
 
     # ---- the whole set
 
-    def reduce(self, function: Any) -> DataSet:
+    def reduce(self, function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co]) -> DataSet[T_co]:
         """Make one record of all, two at a time; the function must be associative. Of no record it makes none."""
         call = user_function(function, "reduce", "reduce")
         return self._derive(nodes.Reduce, "reduce", key=None, call=call, type=self._current.type)
 
-    def reduce_group(self, function: Any, combine: Any = None) -> DataSet:
+    def reduce_group(
+        self,
+        function: Groups[T_co, R] | GroupReduceFunction[T_co, R],
+        combine: Groups[T_co, T_co] | GroupCombineFunction[T_co, T_co] | None = None,
+    ) -> DataSet[R]:
         """Call the function with an iterable of all records, in one task; not at all if there are none.
 
         ``combine``, or the method ``combine`` of a function object, shrinks the records of each task before that.
@@ -390,44 +414,46 @@ class DataSet:
         call, combiner = group_functions(function, combine)
         return self._derive(nodes.GroupReduce, "reduce_group", key=None, call=call, combiner=combiner)
 
-    def combine_group(self, function: Any) -> DataSet:
+    def combine_group(self, function: Groups[T_co, R] | GroupCombineFunction[T_co, R]) -> DataSet[R]:
         """Call the function with the records that each task has."""
         return self._derive(
             nodes.GroupCombine, "combine_group", key=None, call=user_function(function, "combine", "combine_group")
         )
 
-    def aggregate(self, aggregation: Aggregations, field: int | str) -> AggregateDataSet:
+    def aggregate(self, aggregation: Aggregations, field: int | str) -> AggregateDataSet[T_co]:
         """Aggregate a field over all records; ``and_`` adds further fields."""
         return AggregateDataSet(self, None, ((aggregation, field),))
 
-    def sum(self, field: int | str) -> AggregateDataSet:
+    def sum(self, field: int | str) -> AggregateDataSet[T_co]:
         """Add up a field over all records."""
         return self.aggregate(Aggregations.SUM, field)
 
-    def min(self, field: int | str) -> AggregateDataSet:
+    def min(self, field: int | str) -> AggregateDataSet[T_co]:
         """Find the least value of a field."""
         return self.aggregate(Aggregations.MIN, field)
 
-    def max(self, field: int | str) -> AggregateDataSet:
+    def max(self, field: int | str) -> AggregateDataSet[T_co]:
         """Find the greatest value of a field."""
         return self.aggregate(Aggregations.MAX, field)
 
-    def min_by(self, *fields: int | str) -> DataSet:
+    def min_by(self, *fields: int | str) -> DataSet[T_co]:
         """Find the record whose fields are least, the first field first."""
         return self._extreme(fields, False, None)
 
-    def max_by(self, *fields: int | str) -> DataSet:
+    def max_by(self, *fields: int | str) -> DataSet[T_co]:
         """Find the record whose fields are greatest, the first field first."""
         return self._extreme(fields, True, None)
 
-    def _extreme(self, fields: tuple[int | str, ...], greatest: bool, key: Key | None) -> DataSet:
+    def _extreme(self, fields: tuple[int | str, ...], greatest: bool, key: Key | None) -> DataSet[T_co]:
         name = "max_by" if greatest else "min_by"
         if not fields:
             raise InvalidProgram(f"{name}() got no field. Give one field or more.")
         call = DataSetFunction(Extreme(make_paths(fields, self._current.type, name), greatest, name))
         return self._reduced(call, name, key)
 
-    def _reduced(self, call: DataSetFunction, name: str, key: Key | None, hint: CombineHint | None = None) -> DataSet:
+    def _reduced(
+        self, call: DataSetFunction, name: str, key: Key | None, hint: CombineHint | None = None
+    ) -> DataSet[T_co]:
         kept = Forwarded([(0, path, path) for path in key.paths]) if key and key.transparent else Forwarded()
         return self._derive(
             nodes.Reduce,
@@ -440,7 +466,7 @@ class DataSet:
             vectorized=self._environment._vectorized,
         )
 
-    def distinct(self, *key: Any) -> DataSet:
+    def distinct(self, *key: KeyOf[T_co]) -> DataSet[T_co]:
         """Keep one record per key, an arbitrary one; without a key, one of equal records.
 
         >>> from funken.dataset import ExecutionEnvironment
@@ -451,7 +477,7 @@ class DataSet:
         made = make_key(key or ("*",), self._current.type, "distinct")
         return self._reduced(DataSetFunction(KeepFirst()), "distinct", made)
 
-    def first(self, n: int) -> DataSet:
+    def first(self, n: int) -> DataSet[T_co]:
         """Keep ``n`` records, arbitrary ones; in order, behind ``sort_partition`` with a parallelism of 1."""
         call = DataSetFunction(FirstN(n))
         return self._derive(
@@ -466,16 +492,16 @@ class DataSet:
 
     # ---- partitions
 
-    def rebalance(self) -> DataSet:
+    def rebalance(self) -> DataSet[T_co]:
         """Spread the records evenly over the tasks."""
         return self._partition("rebalance", nodes.PartitionMethod.REBALANCE)
 
-    def partition_by_hash(self, *key: Any) -> DataSet:
+    def partition_by_hash(self, *key: KeyOf[T_co]) -> DataSet[T_co]:
         """Bring records with equal keys to the same task."""
         made = make_key(key, self._current.type, "partition_by_hash")
         return self._partition("partition_by_hash", nodes.PartitionMethod.HASH, key=made)
 
-    def partition_by_range(self, *key: Any, descending: bool | Iterable[bool] = False) -> DataSet:
+    def partition_by_range(self, *key: KeyOf[T_co], descending: bool | Iterable[bool] = False) -> DataSet[T_co]:
         """Bring records to tasks so that the keys of a task are all before those of the next; reads all records first.
 
         >>> from funken.dataset import ExecutionEnvironment
@@ -492,7 +518,9 @@ class DataSet:
             )
         return self._partition("partition_by_range", nodes.PartitionMethod.RANGE, key=made, descending=flags)
 
-    def partition_custom(self, partitioner: Any, *key: Any) -> DataSet:
+    def partition_custom(
+        self, partitioner: Callable[[Any, int], int] | Partitioner[Any], *key: KeyOf[T_co]
+    ) -> DataSet[T_co]:
         """Bring each record to the task ``partitioner(key, number of tasks)``; the key is one field, or one function."""
         made = make_key(key, self._current.type, "partition_custom")
         if len(made.paths) > 1:
@@ -502,22 +530,22 @@ class DataSet:
         call = user_function(partitioner, "partition", "partition_custom")
         return self._partition("partition_custom", nodes.PartitionMethod.CUSTOM, key=made, partitioner=call)
 
-    def _partition(self, name: str, method: nodes.PartitionMethod, **fields: Any) -> DataSet:
+    def _partition(self, name: str, method: nodes.PartitionMethod, **fields: Any) -> DataSet[T_co]:
         return self._derive(
             nodes.Partition, name, method=method, type=self._current.type, forwarded=ALL_FORWARDED, **fields
         )
 
-    def sort_partition(self, field: Any, descending: bool = False) -> SortedDataSet:
+    def sort_partition(self, field: KeyOf[T_co], descending: bool = False) -> SortedDataSet[T_co]:
         """Sort the records of each task by a field; a further ``sort_partition`` adds a field of less weight."""
         return SortedDataSet(self, (self._sort_field(field, descending, "sort_partition"),))
 
-    def _sort_field(self, field: Any, descending: bool, operator: str) -> SortField:
+    def _sort_field(self, field: KeyOf[T_co], descending: bool, operator: str) -> SortField:
         made = make_key((field,), self._current.type, operator)
         return SortField(made.paths[0] if made.paths else (), descending, made.selector)
 
     # ---- numbering and samples
 
-    def zip_with_index(self) -> DataSet:
+    def zip_with_index(self) -> DataSet[tuple[int, T_co]]:
         """Pair each record with its index, ``(index, record)``: dense, from 0, in the order of the partitions."""
         counts = self._apply(
             Kind.MAP_PARTITION, DataSetFunction(CountPartition(), "map_partition", True), "count partitions"
@@ -531,7 +559,7 @@ class DataSet:
         )
         return numbered.with_broadcast_set(counts, "counts")
 
-    def zip_with_unique_id(self) -> DataSet:
+    def zip_with_unique_id(self) -> DataSet[tuple[int, T_co]]:
         """Pair each record with a number of its own, ``(id, record)``; in one pass, and not dense."""
         return self._apply(
             Kind.MAP_PARTITION,
@@ -541,17 +569,17 @@ class DataSet:
             Forwarded([(0, (), (1,))]),
         )
 
-    def count_elements_per_partition(self) -> DataSet:
+    def count_elements_per_partition(self) -> DataSet[tuple[int, int]]:
         """Emit ``(task, number of its records)`` for every task."""
         call = DataSetFunction(CountPartition(), "map_partition", True)
         return self._apply(Kind.MAP_PARTITION, call, "count_elements_per_partition")
 
-    def sample(self, with_replacement: bool, fraction: float, seed: int | None = None) -> DataSet:
+    def sample(self, with_replacement: bool, fraction: float, seed: int | None = None) -> DataSet[T_co]:
         """Keep a random part of the records; with a seed, always the same one for the same partitions."""
         call = DataSetFunction(sampler(with_replacement, fraction, seed), "map_partition", True)
         return self._apply(Kind.MAP_PARTITION, call, "sample", self._current.type, ALL_FORWARDED)
 
-    def sample_with_size(self, with_replacement: bool, size: int, seed: int | None = None) -> DataSet:
+    def sample_with_size(self, with_replacement: bool, size: int, seed: int | None = None) -> DataSet[T_co]:
         """Keep exactly ``size`` random records (fewer only if there are fewer, and none is drawn twice)."""
         draw, merge = sampler_with_size(with_replacement, size, seed)
         drawn = self._apply(Kind.MAP_PARTITION, DataSetFunction(draw, "map_partition", True), "sample")
@@ -559,10 +587,9 @@ class DataSet:
             nodes.GroupReduce, "sample_with_size", key=None, call=DataSetFunction(merge), type=self._current.type
         )
 
-    def run_operation(self, operation: Any) -> Any:
+    def run_operation(self, operation: Callable[[DataSet[T_co]], R] | CreatesResult[T_co, R]) -> R:
         """Let a library build on this data set: return ``operation.create_result(self)``, or ``operation(self)``."""
-        create = getattr(operation, "create_result", operation)
-        return create(self)
+        return operation(self) if callable(operation) else operation.create_result(self)
 
     def count(self) -> int:
         """Execute the program and return the number of records."""
@@ -571,60 +598,72 @@ class DataSet:
 
     # ---- groups and pairs
 
-    def group_by(self, *key: Any) -> GroupedDataSet:
+    def group_by(self, *key: KeyOf[T_co]) -> GroupedDataSet[T_co]:
         """Group records with equal keys: field positions, names (``"user.zip"``), ``"*"``, or one key function."""
         return GroupedDataSet(self, make_key(key, self._current.type, "group_by"))
 
-    def join(self, other: DataSet, hint: JoinHint = JoinHint.OPTIMIZER_CHOOSES) -> JoinOperator:
+    def join(self, other: DataSet[S], hint: JoinHint = JoinHint.OPTIMIZER_CHOOSES) -> JoinOperator[T_co, S]:
         """Pair records with equal keys: ``join(b).where(key).equal_to(key)``, then ``using`` or a projection."""
-        return self._join(other, JoinKind.INNER, hint, "join")
+        return self._join(other, hint, "join")
 
-    def join_with_tiny(self, other: DataSet) -> JoinOperator:
+    def join_with_tiny(self, other: DataSet[S]) -> JoinOperator[T_co, S]:
         """Join with a data set that is small enough to be sent to all tasks."""
-        return self._join(other, JoinKind.INNER, JoinHint.BROADCAST_HASH_SECOND, "join_with_tiny")
+        return self._join(other, JoinHint.BROADCAST_HASH_SECOND, "join_with_tiny")
 
-    def join_with_huge(self, other: DataSet) -> JoinOperator:
+    def join_with_huge(self, other: DataSet[S]) -> JoinOperator[T_co, S]:
         """Join with a data set that is so large that this one is sent to all tasks."""
-        return self._join(other, JoinKind.INNER, JoinHint.BROADCAST_HASH_FIRST, "join_with_huge")
+        return self._join(other, JoinHint.BROADCAST_HASH_FIRST, "join_with_huge")
 
-    def left_outer_join(self, other: DataSet, hint: JoinHint = JoinHint.OPTIMIZER_CHOOSES) -> JoinOperator:
+    def left_outer_join(
+        self, other: DataSet[S], hint: JoinHint = JoinHint.OPTIMIZER_CHOOSES
+    ) -> OuterJoinOperator[T_co, S, T_co, S | None]:
         """Join; a record of this side without a partner is paired with None. Needs ``using``."""
-        return self._join(other, JoinKind.LEFT, hint, "left_outer_join")
+        return self._outer_join(other, JoinKind.LEFT, hint, "left_outer_join")
 
-    def right_outer_join(self, other: DataSet, hint: JoinHint = JoinHint.OPTIMIZER_CHOOSES) -> JoinOperator:
+    def right_outer_join(
+        self, other: DataSet[S], hint: JoinHint = JoinHint.OPTIMIZER_CHOOSES
+    ) -> OuterJoinOperator[T_co, S, T_co | None, S]:
         """Join; a record of the other side without a partner is paired with None. Needs ``using``."""
-        return self._join(other, JoinKind.RIGHT, hint, "right_outer_join")
+        return self._outer_join(other, JoinKind.RIGHT, hint, "right_outer_join")
 
-    def full_outer_join(self, other: DataSet, hint: JoinHint = JoinHint.OPTIMIZER_CHOOSES) -> JoinOperator:
+    def full_outer_join(
+        self, other: DataSet[S], hint: JoinHint = JoinHint.OPTIMIZER_CHOOSES
+    ) -> OuterJoinOperator[T_co, S, T_co | None, S | None]:
         """Join; every record without a partner is paired with None. Needs ``using``."""
-        return self._join(other, JoinKind.FULL, hint, "full_outer_join")
+        return self._outer_join(other, JoinKind.FULL, hint, "full_outer_join")
 
-    def _join(self, other: DataSet, kind: JoinKind, hint: JoinHint, name: str) -> JoinOperator:
+    def _join(self, other: DataSet[S], hint: JoinHint, name: str) -> JoinOperator[T_co, S]:
         self._same_environment(other, name)
-        return family("JoinOperator")(self, other, kind, hint, name)
+        return family("JoinOperator")(self, other, JoinKind.INNER, hint, name)
 
-    def co_group(self, other: DataSet) -> CoGroupOperator:
+    def _outer_join(
+        self, other: DataSet[S], kind: JoinKind, hint: JoinHint, name: str
+    ) -> OuterJoinOperator[T_co, S, Any, Any]:
+        self._same_environment(other, name)
+        return family("OuterJoinOperator")(self, other, kind, hint, name)
+
+    def co_group(self, other: DataSet[S]) -> CoGroupOperator[T_co, S]:
         """Group both data sets together: ``co_group(b).where(key).equal_to(key).using(f)``."""
         self._same_environment(other, "co_group")
         return family("CoGroupOperator")(self, other)
 
-    def cross(self, other: DataSet) -> CrossDataSet:
+    def cross(self, other: DataSet[S]) -> CrossDataSet[T_co, S, tuple[T_co, S]]:
         """Make all pairs."""
         return self._cross(other, CrossHint.OPTIMIZER_CHOOSES)
 
-    def cross_with_tiny(self, other: DataSet) -> CrossDataSet:
+    def cross_with_tiny(self, other: DataSet[S]) -> CrossDataSet[T_co, S, tuple[T_co, S]]:
         """Make all pairs with a data set that is small."""
         return self._cross(other, CrossHint.SECOND_IS_SMALL)
 
-    def cross_with_huge(self, other: DataSet) -> CrossDataSet:
+    def cross_with_huge(self, other: DataSet[S]) -> CrossDataSet[T_co, S, tuple[T_co, S]]:
         """Make all pairs with a data set that is large."""
         return self._cross(other, CrossHint.FIRST_IS_SMALL)
 
-    def _cross(self, other: DataSet, hint: CrossHint) -> CrossDataSet:
+    def _cross(self, other: DataSet[S], hint: CrossHint) -> CrossDataSet[T_co, S, tuple[T_co, S]]:
         self._same_environment(other, "cross")
         return family("CrossDataSet")(self, other, hint)
 
-    def union(self, *others: DataSet) -> DataSet:
+    def union(self, *others: DataSet[S]) -> DataSet[T_co | S]:
         """Put the records of several data sets together; equal ones stay.
 
         >>> from funken.dataset import ExecutionEnvironment
@@ -644,7 +683,7 @@ class DataSet:
 
     # ---- iterations
 
-    def iterate(self, max_iterations: int) -> IterativeDataSet:
+    def iterate(self, max_iterations: int) -> IterativeDataSet[T_co]:
         """Begin a bulk iteration: the operators on the result, up to ``close_with``, are repeated.
 
         >>> from funken.dataset import ExecutionEnvironment
@@ -654,7 +693,7 @@ class DataSet:
         """
         return family("IterativeDataSet")(self, max_iterations)
 
-    def iterate_delta(self, workset: DataSet, max_iterations: int, *key: Any) -> DeltaIteration:
+    def iterate_delta(self, workset: DataSet[S], max_iterations: int, *key: KeyOf[T_co]) -> DeltaIteration[T_co, S]:
         """Begin a delta iteration with this data set as solution set, identified by a key.
 
         >>> from funken.dataset import ExecutionEnvironment
@@ -669,7 +708,7 @@ class DataSet:
             self, workset, max_iterations, make_key(key, self._current.type, "iterate_delta")
         )
 
-    def output(self, output_format: OutputFormat) -> DataSink:
+    def output(self, output_format: OutputFormat[T_co]) -> DataSink:
         """Write the records with an output format, when the program is executed; ``OutputFormat`` shows one.
 
         >>> from funken.dataset import DiscardingOutput, ExecutionEnvironment
@@ -682,29 +721,34 @@ class DataSet:
         )
         return DataSink(self._environment, node)
 
-    def write_as_text(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> DataSink:
+    def write_as_text(self, path: Place, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> DataSink:
         """Write ``str(record)`` lines: one file with a parallelism of 1, else a folder of files ``1`` to ``n``."""
         return self.output(TextOutput(path, write_mode))
 
     def write_as_formatted_text(
-        self, path: Any, formatter: Callable[[Any], str], write_mode: WriteMode = WriteMode.NO_OVERWRITE
+        self,
+        path: Place,
+        formatter: Callable[[T_co], str],
+        write_mode: WriteMode = WriteMode.NO_OVERWRITE,
     ) -> DataSink:
         """Write ``formatter(record)`` lines."""
         return self.output(TextOutput(path, write_mode, formatter))
 
-    def write_as_csv(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE, delimiter: str = ",") -> DataSink:
+    def write_as_csv(
+        self, path: Place, write_mode: WriteMode = WriteMode.NO_OVERWRITE, delimiter: str = ","
+    ) -> DataSink:
         """Write the fields of each record as a line of CSV."""
         return self.output(CsvOutput(path, write_mode, delimiter))
 
-    def write_as_json(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> DataSink:
+    def write_as_json(self, path: Place, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> DataSink:
         """Write each record as a line of JSON."""
         return self.output(JsonOutput(path, write_mode))
 
-    def write_as_parquet(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> DataSink:
+    def write_as_parquet(self, path: Place, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> DataSink:
         """Write records with named fields, or tuples (``f0``, ``f1``), as Parquet."""
         return self.output(ParquetOutput(path, write_mode))
 
-    def collect(self) -> list[Any]:
+    def collect(self) -> list[T_co]:
         """Execute the program, with the sinks that were added, and return the records in the order of the partitions."""
         output = CollectOutput()
         self.output(output)
@@ -725,7 +769,7 @@ class DataSet:
         self._environment.execute("print()")
         output.show()
 
-    def to_data_stream(self, environment: StreamExecutionEnvironment) -> DataStream[Any]:
+    def to_data_stream(self, environment: StreamExecutionEnvironment) -> DataStream[T_co]:
         """Execute the program and return the records as a bounded stream of an environment; they are kept in this process.
 
         >>> from funken import StreamExecutionEnvironment
@@ -759,7 +803,7 @@ class DataSet:
         )
 
 
-class SortedDataSet(DataSet):
+class SortedDataSet(DataSet[T_co], Generic[T_co]):
     """A data set whose partitions are sorted; ``sort_partition`` adds a field to the order.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -768,7 +812,7 @@ class SortedDataSet(DataSet):
     [(1, 2), (1, 1), (2, 1)]
     """
 
-    def __init__(self, data_set: DataSet, ordering: tuple[SortField, ...]) -> None:
+    def __init__(self, data_set: DataSet[T_co], ordering: tuple[SortField, ...]) -> None:
         node = data_set._node(
             nodes.SortPartition,
             "sort_partition",
@@ -778,7 +822,7 @@ class SortedDataSet(DataSet):
         )
         super().__init__(data_set._environment, node)
 
-    def sort_partition(self, field: Any, descending: bool = False) -> SortedDataSet:
+    def sort_partition(self, field: KeyOf[T_co], descending: bool = False) -> SortedDataSet[T_co]:
         """Sort records that are equal so far by a further field."""
         node = self._current
         assert isinstance(node, nodes.SortPartition)
@@ -790,7 +834,7 @@ class SortedDataSet(DataSet):
         return self._change("sort_partition", ordering=(*node.ordering, made))
 
 
-class AggregateDataSet(DataSet):
+class AggregateDataSet(DataSet[T_co], Generic[T_co]):
     """The result of ``aggregate``; ``and_`` aggregates a further field in the same pass.
 
     >>> from funken.dataset import Aggregations, ExecutionEnvironment
@@ -799,7 +843,9 @@ class AggregateDataSet(DataSet):
     [(2, 3)]
     """
 
-    def __init__(self, data_set: DataSet, key: Key | None, parts: tuple[tuple[Aggregations, int | str], ...]) -> None:
+    def __init__(
+        self, data_set: DataSet[T_co], key: Key | None, parts: tuple[tuple[Aggregations, int | str], ...]
+    ) -> None:
         self._input = data_set
         self._key = key
         self._parts = parts
@@ -817,14 +863,14 @@ class AggregateDataSet(DataSet):
         made = data_set._reduced(call, "aggregate" if len(parts) > 1 else parts[0][0].value, key)
         super().__init__(data_set._environment, made._current)
 
-    def and_(self, aggregation: Aggregations, field: int | str) -> AggregateDataSet:
+    def and_(self, aggregation: Aggregations, field: int | str) -> AggregateDataSet[T_co]:
         """Aggregate a further field of the same records."""
         if self._read_by:
             self._change("and_")
         return AggregateDataSet(self._input, self._key, (*self._parts, (aggregation, field)))
 
 
-class GroupedDataSet:
+class GroupedDataSet(Generic[T_co]):
     """Groups of records with equal keys; ``sort_group`` orders the records that a function sees.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -846,12 +892,12 @@ class GroupedDataSet:
     5
     """
 
-    def __init__(self, data_set: DataSet, key: Key, ordering: tuple[SortField, ...] = ()) -> None:
+    def __init__(self, data_set: DataSet[T_co], key: Key, ordering: tuple[SortField, ...] = ()) -> None:
         self._data_set = data_set
         self._key = key
         self._ordering = ordering
 
-    def sort_group(self, field: Any, descending: bool = False) -> GroupedDataSet:
+    def sort_group(self, field: KeyOf[T_co], descending: bool = False) -> GroupedDataSet[T_co]:
         """Let functions see the records of a group in order; a further call adds a field of less weight."""
         made = make_key((field,), self._data_set._current.type, "sort_group")
         if self._ordering and (made.selector or self._ordering[0].selector):
@@ -867,39 +913,47 @@ class GroupedDataSet:
                 f"{operator}() sees two records at a time, so sort_group() has no effect on it. Use reduce_group() or first()."
             )
 
-    def reduce(self, function: Any, hint: CombineHint = CombineHint.OPTIMIZER_CHOOSES) -> DataSet:
+    def reduce(
+        self,
+        function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co],
+        hint: CombineHint = CombineHint.OPTIMIZER_CHOOSES,
+    ) -> DataSet[T_co]:
         """Make one record of each group, two at a time; associative, and the key of the result is the group's."""
         self._unordered("reduce")
         return self._data_set._reduced(user_function(function, "reduce", "reduce"), "reduce", self._key, hint)
 
-    def aggregate(self, aggregation: Aggregations, field: int | str) -> AggregateDataSet:
+    def aggregate(self, aggregation: Aggregations, field: int | str) -> AggregateDataSet[T_co]:
         """Aggregate a field of each group; ``and_`` adds further fields. Other fields are those of the last record."""
         self._unordered("aggregate")
         return AggregateDataSet(self._data_set, self._key, ((aggregation, field),))
 
-    def sum(self, field: int | str) -> AggregateDataSet:
+    def sum(self, field: int | str) -> AggregateDataSet[T_co]:
         """Add up a field of each group."""
         return self.aggregate(Aggregations.SUM, field)
 
-    def min(self, field: int | str) -> AggregateDataSet:
+    def min(self, field: int | str) -> AggregateDataSet[T_co]:
         """Find the least value of a field of each group."""
         return self.aggregate(Aggregations.MIN, field)
 
-    def max(self, field: int | str) -> AggregateDataSet:
+    def max(self, field: int | str) -> AggregateDataSet[T_co]:
         """Find the greatest value of a field of each group."""
         return self.aggregate(Aggregations.MAX, field)
 
-    def min_by(self, *fields: int | str) -> DataSet:
+    def min_by(self, *fields: int | str) -> DataSet[T_co]:
         """Keep the record of each group whose fields are least."""
         self._unordered("min_by")
         return self._data_set._extreme(fields, False, self._key)
 
-    def max_by(self, *fields: int | str) -> DataSet:
+    def max_by(self, *fields: int | str) -> DataSet[T_co]:
         """Keep the record of each group whose fields are greatest."""
         self._unordered("max_by")
         return self._data_set._extreme(fields, True, self._key)
 
-    def reduce_group(self, function: Any, combine: Any = None) -> DataSet:
+    def reduce_group(
+        self,
+        function: Groups[T_co, R] | GroupReduceFunction[T_co, R],
+        combine: Groups[T_co, T_co] | GroupCombineFunction[T_co, T_co] | None = None,
+    ) -> DataSet[R]:
         """Call the function once per group with an iterable of its records, which is read once.
 
         ``combine``, or the method ``combine`` of a function object, shrinks the records of a group before they travel.
@@ -909,14 +963,14 @@ class GroupedDataSet:
             nodes.GroupReduce, "reduce_group", key=self._key, call=call, combiner=combiner, ordering=self._ordering
         )
 
-    def combine_group(self, function: Any) -> DataSet:
+    def combine_group(self, function: Groups[T_co, R] | GroupCombineFunction[T_co, R]) -> DataSet[R]:
         """Call the function with records of one key that one task has; a key may come several times."""
         call = user_function(function, "combine", "combine_group")
         return self._data_set._derive(
             nodes.GroupCombine, "combine_group", key=self._key, call=call, ordering=self._ordering
         )
 
-    def first(self, n: int) -> DataSet:
+    def first(self, n: int) -> DataSet[T_co]:
         """Keep ``n`` records of each group: the first ones behind ``sort_group``, else arbitrary ones."""
         call = DataSetFunction(FirstN(n))
         records = self._data_set._current.type

@@ -7,9 +7,10 @@ import os
 import uuid
 from collections.abc import Iterable
 from contextlib import ExitStack
-from typing import Any
+from os import PathLike
+from typing import Any, overload
 
-from funken import Configuration, DataStream, JobExecutionResult, config, extras
+from funken import Configuration, DataStream, JobExecutionResult, Row, config, extras
 from funken.api.jobs.notebook import BatchProgress, batch_shown_in_notebook, batch_watchers
 from funken.api.streams.settings import positive
 from funken.dataset.api.dataset import DataSet, DataSink
@@ -32,6 +33,7 @@ from funken.dataset.runtime.pipeline import RunningProgram
 from funken.errors import InvalidProgram
 from funken.plan import unexecuted
 from funken.plan.unexecuted import warn_at_exit
+from funken.types.callables import T
 
 
 def cluster() -> Any:
@@ -183,7 +185,7 @@ class ExecutionEnvironment:
         self._configuration.set(config.PARALLELISM, positive(parallelism, "parallelism"))
         return self
 
-    def register_cached_file(self, path: Any, name: str) -> None:
+    def register_cached_file(self, path: str | PathLike[str], name: str) -> None:
         """Make a file known to functions, which find it with ``get_distributed_cache().get_file(name)``.
 
         >>> import tempfile
@@ -208,7 +210,7 @@ class ExecutionEnvironment:
     def _vectorized(self) -> bool:
         return self._configuration.get(config.VECTORIZED)
 
-    def create_input(self, input_format: InputFormat) -> DataSet:
+    def create_input(self, input_format: InputFormat[T]) -> DataSet[T]:
         """Read with an input format; ``InputFormat`` shows one of one's own.
 
         >>> from funken.dataset.formats.inputs import SequenceInput
@@ -217,7 +219,7 @@ class ExecutionEnvironment:
         """
         return self._source(input_format, "source")
 
-    def _source(self, input_format: InputFormat, name: str, parallelism: int | None = None) -> DataSet:
+    def _source(self, input_format: InputFormat[T], name: str, parallelism: int | None = None) -> DataSet[T]:
         node = nodes.SourceNode(
             id=self._next_id(),
             name=name,
@@ -227,46 +229,78 @@ class ExecutionEnvironment:
         )
         return DataSet(self, node)
 
-    def from_collection(self, elements: Iterable[Any]) -> DataSet:
+    def from_collection(self, elements: Iterable[T]) -> DataSet[T]:
         """Begin with the elements of a collection; each task has a contiguous part of them."""
         return self._source(CollectionInput(check_elements(elements, "from_collection")), "collection")
 
-    def from_elements(self, *elements: Any) -> DataSet:
+    def from_elements(self, *elements: T) -> DataSet[T]:
         """Begin with these elements."""
         return self._source(CollectionInput(check_elements(elements, "from_elements")), "elements")
 
-    def generate_sequence(self, first: int, last: int) -> DataSet:
+    def generate_sequence(self, first: int, last: int) -> DataSet[int]:
         """Begin with the numbers from ``first`` to ``last``, both included."""
         return self._source(SequenceInput(first, last, self._vectorized), "sequence")
 
-    def read_text_file(self, path: Any, encoding: str = "utf-8") -> DataSet:
+    def read_text_file(self, path: str | PathLike[str], encoding: str = "utf-8") -> DataSet[str]:
         """Read lines of text: from a file, the files of a folder, or those that match a pattern.
 
         ``.gz``, ``.bz2``, ``.xz`` and ``.zst`` files are decompressed.
         """
         return self._source(TextInput(os.fspath(path), encoding, self._vectorized), "text")
 
+    @overload
+    def read_csv_file(
+        self, path: str | PathLike[str], types: Iterable[type], delimiter: str, skip_header: bool, target: type[T]
+    ) -> DataSet[T]: ...
+    @overload
     def read_csv_file(
         self,
-        path: Any,
+        path: str | PathLike[str],
         types: Iterable[type] = (),
         delimiter: str = ",",
         skip_header: bool = False,
-        target: Any = None,
-    ) -> DataSet:
+        *,
+        target: type[T],
+    ) -> DataSet[T]: ...
+    @overload
+    def read_csv_file(
+        self, path: str | PathLike[str], types: Iterable[type] = (), delimiter: str = ",", skip_header: bool = False
+    ) -> DataSet[tuple[Any, ...]]: ...
+    def read_csv_file(
+        self,
+        path: str | PathLike[str],
+        types: Iterable[type] = (),
+        delimiter: str = ",",
+        skip_header: bool = False,
+        target: type | None = None,
+    ) -> DataSet[Any]:
         """Read lines of CSV as tuples of these types, or as objects of the class ``target``."""
         made = CsvInput(os.fspath(path), tuple(types), delimiter, skip_header, target, self._vectorized)
         return self._source(made, "csv")
 
-    def read_json_file(self, path: Any) -> DataSet:
+    def read_json_file(self, path: str | PathLike[str]) -> DataSet[Any]:
         """Read lines of JSON."""
         return self._source(JsonInput(os.fspath(path)), "json")
 
-    def read_parquet_file(self, path: Any, columns: Iterable[str] = (), target: Any = None) -> DataSet:
+    @overload
+    def read_parquet_file(
+        self, path: str | PathLike[str], columns: Iterable[str] = (), *, target: type[T]
+    ) -> DataSet[T]: ...
+    @overload
+    def read_parquet_file(self, path: str | PathLike[str]) -> DataSet[dict[str, Any]]: ...
+    @overload
+    def read_parquet_file(
+        self, path: str | PathLike[str], columns: Iterable[str], target: None = None
+    ) -> DataSet[tuple[Any, ...]]: ...
+    @overload
+    def read_parquet_file(self, path: str | PathLike[str], columns: Iterable[str], target: type[T]) -> DataSet[T]: ...
+    def read_parquet_file(
+        self, path: str | PathLike[str], columns: Iterable[str] = (), target: type | None = None
+    ) -> DataSet[Any]:
         """Read Parquet: dicts, tuples of the chosen columns, or objects of the class ``target``."""
         return self._source(ParquetInput(os.fspath(path), tuple(columns), target, self._vectorized), "parquet")
 
-    def from_spark(self, frame: Any, folder: str | None = None) -> DataSet:
+    def from_spark(self, frame: Any, folder: str | None = None) -> DataSet[Row]:
         """Begin with the rows of a static ``DataFrame`` of Spark, as ``Row`` with its column names.
 
         They are written once, now, as Parquet: to a folder in ``folder``, or in the temporary folder of this machine. On a
@@ -279,7 +313,7 @@ class ExecutionEnvironment:
         """
         return self._source(importlib.import_module("funken.dataset.cluster.worker").rows_of(frame, folder), "spark")
 
-    def from_data_stream(self, stream: DataStream[Any]) -> DataSet:
+    def from_data_stream(self, stream: DataStream[T]) -> DataSet[T]:
         """Begin with the records of a bounded stream: its program is executed now, and the records are kept in this process.
 
         >>> from funken.testing import local

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:
     from funken.dataset.api.iterations import DeltaIteration, IterativeDataSet
-    from funken.dataset.api.two_inputs import CoGroupOperator, CrossDataSet, JoinOperator
+    from funken.dataset.api.two_inputs import CoGroupOperator, CrossDataSet, JoinOperator, OuterJoinOperator
 
 _MODULES = {
     "CoGroupOperator": "funken.dataset.api.two_inputs",
@@ -22,6 +22,7 @@ _MODULES = {
     "DeltaIteration": "funken.dataset.api.iterations",
     "IterativeDataSet": "funken.dataset.api.iterations",
     "JoinOperator": "funken.dataset.api.two_inputs",
+    "OuterJoinOperator": "funken.dataset.api.two_inputs",
 }
 """The modules that define them."""
 
@@ -36,6 +37,8 @@ def family(name: Literal["DeltaIteration"]) -> type[DeltaIteration]: ...
 def family(name: Literal["IterativeDataSet"]) -> type[IterativeDataSet]: ...
 @overload
 def family(name: Literal["JoinOperator"]) -> type[JoinOperator]: ...
+@overload
+def family(name: Literal["OuterJoinOperator"]) -> type[OuterJoinOperator]: ...
 
 
 def family(name: str) -> Any:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from funken.dataset.api.dataset import DataSet
 from funken.dataset.plan import nodes
 from funken.dataset.plan.keys import UNKNOWN, Key
 from funken.dataset.plan.nodes import Aggregators, Node, Role, dynamic_nodes, static_nodes
 from funken.errors import InvalidProgram
+from funken.types.callables import Generic, R, S, T1_co, T2_co, T_co, T_contra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from funken.dataset.runtime.context import Aggregator
 
 
 class _Aggregating:
@@ -43,6 +49,13 @@ class _Aggregating:
         return Aggregators(tuple(self.made.items()), self.convergence)
 
 
+class Converges(Protocol[T_contra]):
+    """An object that ends an iteration."""
+
+    def is_converged(self, superstep: int, value: T_contra, /) -> object:
+        """Return True if there is to be no further superstep."""
+
+
 def _check_maximum(maximum: int, method: str) -> None:
     if isinstance(maximum, bool) or not isinstance(maximum, int) or maximum < 1:
         raise InvalidProgram(f"{method}({maximum!r}): the number of iterations has to be a whole number above 0.")
@@ -57,7 +70,7 @@ def _check_step(step: list[Node], dynamic: frozenset[int]) -> None:
             )
 
 
-class IterativeDataSet(DataSet):
+class IterativeDataSet(DataSet[T_co], Generic[T_co]):
     """The partial solution of a bulk iteration, as its step reads it; ``close_with`` ends the step.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -86,7 +99,7 @@ class IterativeDataSet(DataSet):
     [32, 64]
     """
 
-    def __init__(self, data_set: DataSet, maximum: int) -> None:
+    def __init__(self, data_set: DataSet[T_co], maximum: int) -> None:
         _check_maximum(maximum, "iterate")
         self._initial = data_set._read("iterate")
         self._maximum = maximum
@@ -101,19 +114,19 @@ class IterativeDataSet(DataSet):
         super().__init__(environment, self._partial)
         self._read_by = "iterate"
 
-    def register_aggregator(self, name: str, aggregator: Any) -> IterativeDataSet:
+    def register_aggregator(self, name: str, aggregator: Aggregator[Any, Any]) -> Self:
         """Let functions of the step find an aggregator with ``get_iteration_aggregator(name)``."""
         self._aggregating.register(name, aggregator)
         return self
 
     def register_aggregation_convergence_criterion(
-        self, name: str, aggregator: Any, criterion: Any
-    ) -> IterativeDataSet:
+        self, name: str, aggregator: Aggregator[Any, R], criterion: Callable[[int, R], object] | Converges[R]
+    ) -> Self:
         """End the iteration when ``criterion(superstep, value)``, or its ``is_converged``, is true after a superstep."""
         self._aggregating.converge(name, aggregator, criterion)
         return self
 
-    def close_with(self, result: DataSet, termination: DataSet | None = None) -> DataSet:
+    def close_with(self, result: DataSet[T_co], termination: DataSet[Any] | None = None) -> DataSet[T_co]:
         """End the step: ``result`` is the next partial solution; an empty ``termination`` ends the iteration."""
         self._same_environment(result, "close_with")
         step = result._read("close_with")
@@ -140,7 +153,7 @@ class IterativeDataSet(DataSet):
         return DataSet(self._environment, made)
 
 
-class DeltaIteration:
+class DeltaIteration(Generic[T1_co, T2_co]):
     """A delta iteration whose step is to be built from ``get_workset()`` and ``get_solution_set()``.
 
     In every superstep, records of the first argument of ``close_with`` replace or add entries of the solution set; the
@@ -168,7 +181,7 @@ class DeltaIteration:
     (2, "the aggregator 'n' has converged")
     """
 
-    def __init__(self, solution: DataSet, workset: DataSet, maximum: int, key: Key) -> None:
+    def __init__(self, solution: DataSet[T1_co], workset: DataSet[T2_co], maximum: int, key: Key) -> None:
         _check_maximum(maximum, "iterate_delta")
         self._environment = solution.get_execution_environment()
         self._key = key
@@ -180,25 +193,27 @@ class DeltaIteration:
             for role, node in zip((Role.SOLUTION_SET, Role.WORKSET), self._inputs, strict=True)
         )
 
-    def get_solution_set(self) -> DataSet:
+    def get_solution_set(self) -> DataSet[T1_co]:
         """Return the solution set; it can only be joined or co-grouped, on its key."""
         return _fixed(DataSet(self._environment, self._solution))
 
-    def get_workset(self) -> DataSet:
+    def get_workset(self) -> DataSet[T2_co]:
         """Return the workset."""
         return _fixed(DataSet(self._environment, self._workset))
 
-    def register_aggregator(self, name: str, aggregator: Any) -> DeltaIteration:
+    def register_aggregator(self, name: str, aggregator: Aggregator[Any, Any]) -> Self:
         """Let functions of the step find an aggregator with ``get_iteration_aggregator(name)``."""
         self._aggregating.register(name, aggregator)
         return self
 
-    def register_aggregation_convergence_criterion(self, name: str, aggregator: Any, criterion: Any) -> DeltaIteration:
+    def register_aggregation_convergence_criterion(
+        self, name: str, aggregator: Aggregator[Any, R], criterion: Callable[[int, R], object] | Converges[R]
+    ) -> Self:
         """End the iteration when ``criterion(superstep, value)``, or its ``is_converged``, is true after a superstep."""
         self._aggregating.converge(name, aggregator, criterion)
         return self
 
-    def close_with(self, delta: DataSet, next_workset: DataSet) -> DataSet:
+    def close_with(self, delta: DataSet[T1_co], next_workset: DataSet[T2_co]) -> DataSet[T1_co]:
         """End the step: ``delta`` changes the solution set when the superstep ends. The result is the solution set."""
         for each in (delta, next_workset):
             if not isinstance(each, DataSet) or each._environment is not self._environment:
@@ -259,6 +274,6 @@ def _same_key(one: Key, other: Key) -> bool:
     return one == other
 
 
-def _fixed(data_set: DataSet) -> DataSet:
+def _fixed(data_set: DataSet[S]) -> DataSet[S]:
     data_set._read("iterate_delta")
     return data_set

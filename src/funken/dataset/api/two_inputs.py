@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from funken import FlatJoinFunction
 from funken.dataset.api.aggregations import PairProjection
@@ -12,6 +12,14 @@ from funken.dataset.plan.functions import DataSetFunction, user_function
 from funken.dataset.plan.keys import UNKNOWN, Key, Path, SortField, make_key, make_paths, tuple_of
 from funken.dataset.plan.nodes import CrossHint, Forwarded, JoinHint, JoinKind
 from funken.errors import InvalidProgram
+from funken.types.callables import Generic, O1_co, O2_co, OUT_co, R, T1_co, T2_co
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from funken import CoGroupFunction, JoinFunction
+    from funken.dataset.api.dataset import KeyOf
+    from funken.dataset.plan.functions import CrossFunction
 
 _HASH = {JoinHint.REPARTITION_HASH_FIRST, JoinHint.REPARTITION_HASH_SECOND, JoinHint.REPARTITION_SORT_MERGE}
 ALLOWED_HINTS = {
@@ -22,14 +30,19 @@ ALLOWED_HINTS = {
 }
 
 
-class _TwoKeys:
+class _TwoKeys(Generic[T1_co, T2_co]):
     """The clauses ``where`` and ``equal_to``."""
 
-    def __init__(self, first: DataSet, second: DataSet, name: str) -> None:
+    def __init__(self, first: DataSet[T1_co], second: DataSet[T2_co], name: str) -> None:
         self._first = first
         self._second = second
         self._name = name
         self._where: Key | None = None
+
+    def where(self, *key: KeyOf[T1_co]) -> Self:
+        """Name the key of the first data set."""
+        self._where = make_key(key, self._first._current.type, f"{self._name}.where")
+        return self
 
     def _keys(self, expressions: tuple[Any, ...]) -> tuple[Key, Key]:
         second = make_key(expressions, self._second._current.type, f"{self._name}.equal_to")
@@ -46,10 +59,12 @@ class _TwoKeys:
         return first, second
 
 
-class JoinOperator(_TwoKeys):
-    """A join that lacks its keys: ``where(key)`` of the first data set, then ``equal_to(key)`` of the second."""
+class _Join(_TwoKeys[T1_co, T2_co], Generic[T1_co, T2_co]):
+    """A join of a kind, with a hint for the optimizer."""
 
-    def __init__(self, first: DataSet, second: DataSet, kind: JoinKind, hint: JoinHint, name: str) -> None:
+    def __init__(
+        self, first: DataSet[T1_co], second: DataSet[T2_co], kind: JoinKind, hint: JoinHint, name: str
+    ) -> None:
         super().__init__(first, second, name)
         if hint not in ALLOWED_HINTS[kind]:
             allowed = ", ".join(each.name for each in JoinHint if each in ALLOWED_HINTS[kind])
@@ -60,27 +75,39 @@ class JoinOperator(_TwoKeys):
         self._kind = kind
         self._hint = hint
 
-    def where(self, *key: Any) -> JoinOperator:
-        """Name the key of the first data set."""
-        self._where = make_key(key, self._first._current.type, f"{self._name}.where")
-        return self
 
-    def equal_to(self, *key: Any) -> Any:
-        """Name the key of the second data set; an outer join then needs ``using``."""
-        keys = self._keys(key)
-        if self._kind is JoinKind.INNER:
-            return JoinDataSet(self, keys)
-        return OuterJoin(self, keys)
+class JoinOperator(_Join[T1_co, T2_co], Generic[T1_co, T2_co]):
+    """A join that lacks its keys: ``where(key)`` of the first data set, then ``equal_to(key)`` of the second."""
+
+    def equal_to(self, *key: KeyOf[T2_co]) -> JoinDataSet[T1_co, T2_co, tuple[T1_co, T2_co]]:
+        """Name the key of the second data set."""
+        return JoinDataSet(self, self._keys(key))
 
 
-class OuterJoin:
+class OuterJoinOperator(_Join[T1_co, T2_co], Generic[T1_co, T2_co, O1_co, O2_co]):
+    """An outer join that lacks its keys: ``where(key)``, then ``equal_to(key)``, then ``using(function)``."""
+
+    def equal_to(self, *key: KeyOf[T2_co]) -> OuterJoin[O1_co, O2_co]:
+        """Name the key of the second data set."""
+        return OuterJoin(self, self._keys(key))
+
+
+class OuterJoin(Generic[T1_co, T2_co]):
     """An outer join that lacks its function."""
 
-    def __init__(self, join: JoinOperator, keys: tuple[Key, Key]) -> None:
+    def __init__(self, join: OuterJoinOperator[Any, Any, T1_co, T2_co], keys: tuple[Key, Key]) -> None:
         self._join = join
         self._keys = keys
 
-    def using(self, function: Any) -> DataSet:
+    @overload
+    def using(
+        self, function: Callable[[T1_co, T2_co], Iterator[R]] | FlatJoinFunction[T1_co, T2_co, R]
+    ) -> JoinDataSet[T1_co, T2_co, R]: ...
+    @overload
+    def using(
+        self, function: Callable[[T1_co, T2_co], R] | JoinFunction[T1_co, T2_co, R]
+    ) -> JoinDataSet[T1_co, T2_co, R]: ...
+    def using(self, function: object) -> JoinDataSet[T1_co, T2_co, Any]:
         """Call the function with each pair; the side that has no partner gets None.
 
         >>> from funken.dataset import ExecutionEnvironment
@@ -90,10 +117,10 @@ class OuterJoin:
         >>> sorted(joined.using(lambda l, r: (l[1], r[1] if r else None)).collect())
         [('a', None), ('b', 'x'), ('c', 'x')]
         """
-        return JoinDataSet(self._join, self._keys).using(function)
+        return JoinDataSet(self._join, self._keys)._using(function)
 
 
-class JoinDataSet(DataSet):
+class JoinDataSet(DataSet[OUT_co], Generic[T1_co, T2_co, OUT_co]):
     """Joined records, as pairs unless ``using`` or a projection says otherwise.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -109,7 +136,7 @@ class JoinDataSet(DataSet):
     [('ann', 11)]
     """
 
-    def __init__(self, join: JoinOperator, keys: tuple[Key, Key]) -> None:
+    def __init__(self, join: _Join[Any, Any], keys: tuple[Key, Key]) -> None:
         first, second = join._first._read(join._name), join._second._read(join._name)
         node = nodes.Join(
             id=join._first._environment._next_id(),
@@ -124,34 +151,45 @@ class JoinDataSet(DataSet):
         super().__init__(join._first._environment, node)
         self._fields: list[tuple[int, Path]] = []
 
-    def using(self, function: Any) -> DataSet:
+    @overload
+    def using(
+        self, function: Callable[[T1_co, T2_co], Iterator[R]] | FlatJoinFunction[T1_co, T2_co, R]
+    ) -> JoinDataSet[T1_co, T2_co, R]: ...
+    @overload
+    def using(
+        self, function: Callable[[T1_co, T2_co], R] | JoinFunction[T1_co, T2_co, R]
+    ) -> JoinDataSet[T1_co, T2_co, R]: ...
+    def using(self, function: object) -> JoinDataSet[T1_co, T2_co, Any]:
         """Call ``function(first, second)`` for each pair: it returns one record, or yields any number."""
+        return self._using(function)
+
+    def _using(self, function: object) -> JoinDataSet[Any, Any, Any]:
         call = user_function(function, "join", self._current.name)
         flat = call.yields or isinstance(function, FlatJoinFunction)
         return self._change("using", call=call, flat=flat, forwarded=Forwarded(), type=UNKNOWN)
 
-    def with_forwarded_fields_first(self, *fields: str) -> DataSet:
+    def with_forwarded_fields_first(self, *fields: str) -> Self:
         """Promise that the function copies these fields of the first record."""
         return self._forward(0, "with_forwarded_fields_first", fields)
 
-    def with_forwarded_fields_second(self, *fields: str) -> DataSet:
+    def with_forwarded_fields_second(self, *fields: str) -> Self:
         """Promise that the function copies these fields of the second record."""
         return self._forward(1, "with_forwarded_fields_second", fields)
 
-    def project_first(self, *fields: int) -> JoinDataSet:
+    def project_first(self, *fields: int) -> JoinDataSet[T1_co, T2_co, tuple[Any, ...]]:
         """Emit tuples with these fields of the first record (all by default), behind those already chosen."""
         return self._project(0, fields)
 
-    def project_second(self, *fields: int) -> JoinDataSet:
+    def project_second(self, *fields: int) -> JoinDataSet[T1_co, T2_co, tuple[Any, ...]]:
         """Emit tuples with these fields of the second record (all by default), behind those already chosen."""
         return self._project(1, fields)
 
-    def _project(self, side: int, fields: tuple[int, ...]) -> JoinDataSet:
+    def _project(self, side: int, fields: tuple[int, ...]) -> JoinDataSet[Any, Any, Any]:
         _add_fields(self, self._fields, side, fields)
         return self
 
 
-class CoGroupOperator(_TwoKeys):
+class CoGroupOperator(_TwoKeys[T1_co, T2_co], Generic[T1_co, T2_co]):
     """A co-group that lacks its keys.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -162,26 +200,21 @@ class CoGroupOperator(_TwoKeys):
     [(0, 1), (1, 0), (2, 1)]
     """
 
-    def __init__(self, first: DataSet, second: DataSet) -> None:
+    def __init__(self, first: DataSet[T1_co], second: DataSet[T2_co]) -> None:
         super().__init__(first, second, "co_group")
 
-    def where(self, *key: Any) -> CoGroupOperator:
-        """Name the key of the first data set."""
-        self._where = make_key(key, self._first._current.type, "co_group.where")
-        return self
-
-    def equal_to(self, *key: Any) -> KeyedCoGroup:
+    def equal_to(self, *key: KeyOf[T2_co]) -> KeyedCoGroup[T1_co, T2_co]:
         """Name the key of the second data set."""
         return KeyedCoGroup(self._first, self._second, self._keys(key), ((), ()))
 
 
-class KeyedCoGroup:
+class KeyedCoGroup(Generic[T1_co, T2_co]):
     """A co-group that lacks its function."""
 
     def __init__(
         self,
-        first: DataSet,
-        second: DataSet,
+        first: DataSet[T1_co],
+        second: DataSet[T2_co],
         keys: tuple[Key, Key],
         orderings: tuple[tuple[SortField, ...], tuple[SortField, ...]],
     ) -> None:
@@ -189,17 +222,20 @@ class KeyedCoGroup:
         self._keys = keys
         self._orderings = orderings
 
-    def sort_first_group(self, field: Any, descending: bool = False) -> KeyedCoGroup:
+    def sort_first_group(self, field: KeyOf[T1_co], descending: bool = False) -> KeyedCoGroup[T1_co, T2_co]:
         """Let the function see the records of the first data set in order."""
         first = (*self._orderings[0], self._sets[0]._sort_field(field, descending, "sort_first_group"))
         return KeyedCoGroup(*self._sets, self._keys, (first, self._orderings[1]))
 
-    def sort_second_group(self, field: Any, descending: bool = False) -> KeyedCoGroup:
+    def sort_second_group(self, field: KeyOf[T2_co], descending: bool = False) -> KeyedCoGroup[T1_co, T2_co]:
         """Let the function see the records of the second data set in order."""
         second = (*self._orderings[1], self._sets[1]._sort_field(field, descending, "sort_second_group"))
         return KeyedCoGroup(*self._sets, self._keys, (self._orderings[0], second))
 
-    def using(self, function: Any) -> CoGroupDataSet:
+    def using(
+        self,
+        function: Callable[[Iterable[T1_co], Iterable[T2_co]], Iterable[R] | None] | CoGroupFunction[T1_co, T2_co, R],
+    ) -> CoGroupDataSet[R]:
         """Call ``function(records, records)`` once per key that one of the sets has; it returns or yields records."""
         first, second = self._sets
         node = nodes.CoGroupNode(
@@ -213,7 +249,7 @@ class KeyedCoGroup:
         return CoGroupDataSet(first._environment, node)
 
 
-class CoGroupDataSet(DataSet):
+class CoGroupDataSet(DataSet[OUT_co], Generic[OUT_co]):
     """The result of a co-group.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -225,16 +261,16 @@ class CoGroupDataSet(DataSet):
     [(1, 2)]
     """
 
-    def with_forwarded_fields_first(self, *fields: str) -> DataSet:
+    def with_forwarded_fields_first(self, *fields: str) -> Self:
         """Promise that the function copies these fields of the first records."""
         return self._forward(0, "with_forwarded_fields_first", fields)
 
-    def with_forwarded_fields_second(self, *fields: str) -> DataSet:
+    def with_forwarded_fields_second(self, *fields: str) -> Self:
         """Promise that the function copies these fields of the second records."""
         return self._forward(1, "with_forwarded_fields_second", fields)
 
 
-class CrossDataSet(DataSet):
+class CrossDataSet(DataSet[OUT_co], Generic[T1_co, T2_co, OUT_co]):
     """All pairs, or the results of ``using`` or a projection for them.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -248,7 +284,7 @@ class CrossDataSet(DataSet):
     [('a', 3)]
     """
 
-    def __init__(self, first: DataSet, second: DataSet, hint: CrossHint) -> None:
+    def __init__(self, first: DataSet[T1_co], second: DataSet[T2_co], hint: CrossHint) -> None:
         inputs = first._read("cross"), second._read("cross")
         node = nodes.Cross(
             id=first._environment._next_id(),
@@ -261,19 +297,24 @@ class CrossDataSet(DataSet):
         super().__init__(first._environment, node)
         self._fields: list[tuple[int, Path]] = []
 
-    def using(self, function: Any) -> DataSet:
+    def using(
+        self, function: Callable[[T1_co, T2_co], R] | CrossFunction[T1_co, T2_co, R]
+    ) -> CrossDataSet[T1_co, T2_co, R]:
         """Call ``function(first, second)`` for each pair; it returns one record."""
         call = user_function(function, "cross", "cross")
-        return self._change("using", call=call, forwarded=Forwarded(), type=UNKNOWN)
+        changed: CrossDataSet[T1_co, T2_co, Any] = self._change("using", call=call, forwarded=Forwarded(), type=UNKNOWN)
+        return changed
 
-    def project_first(self, *fields: int) -> CrossDataSet:
+    def project_first(self, *fields: int) -> CrossDataSet[T1_co, T2_co, tuple[Any, ...]]:
         """Emit tuples with these fields of the first record, behind those already chosen."""
-        _add_fields(self, self._fields, 0, fields)
-        return self
+        return self._project(0, fields)
 
-    def project_second(self, *fields: int) -> CrossDataSet:
+    def project_second(self, *fields: int) -> CrossDataSet[T1_co, T2_co, tuple[Any, ...]]:
         """Emit tuples with these fields of the second record, behind those already chosen."""
-        _add_fields(self, self._fields, 1, fields)
+        return self._project(1, fields)
+
+    def _project(self, side: int, fields: tuple[int, ...]) -> CrossDataSet[Any, Any, Any]:
+        _add_fields(self, self._fields, side, fields)
         return self
 
 

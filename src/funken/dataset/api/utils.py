@@ -124,13 +124,13 @@ class DataSetUtils:
     """
 
     @staticmethod
-    def checksum_hash_code(data_set: DataSet) -> ChecksumHashCode:
+    def checksum_hash_code(data_set: DataSet[Any]) -> ChecksumHashCode:
         """Return the number of records and the sum of their hashes; a record has to be one that could be a key."""
         parts = data_set._apply(Kind.MAP_PARTITION, DataSetFunction(_checksum), "checksum").collect()
         return ChecksumHashCode(sum(part.count for part in parts), sum(part.checksum for part in parts) & (2**64 - 1))
 
     @staticmethod
-    def summarize(data_set: DataSet) -> list[ColumnSummary]:
+    def summarize(data_set: DataSet[Any]) -> list[ColumnSummary]:
         """Return a summary of every field; records without fields have one."""
         parts = data_set._apply(Kind.MAP_PARTITION, DataSetFunction(_summary), "summarize").collect()
         columns: list[ColumnSummary] = []

@@ -24,7 +24,7 @@ from funken.dataset.plan.keys import UNKNOWN, RecordType, common_type, declared_
 from funken.dataset.plan.nodes import Statistics
 from funken.errors import FunkenError, InvalidProgram, SourceNotReadable
 from funken.expr.types import FLOAT, INT, STR, Tuple
-from funken.types.callables import check_collection
+from funken.types.callables import Generic, T, T_co, check_collection
 from funken.types.convert import parquet_file, python_rows, python_values
 from funken.types.info import Types
 from funken.types.text import boolean, date_of, datetime_of, decimal_number, real_number, time_of, whole_number
@@ -38,7 +38,7 @@ MARK = "\ufeff"
 """A byte order mark, which the beginning of a file may have before its data."""
 
 
-class InputFormat:
+class InputFormat(Generic[T_co]):
     """A format of one's own derives from this, and is the argument of ``create_input``.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -60,7 +60,7 @@ class InputFormat:
         """Return the splits; split ``i`` is read by task ``i`` modulo the parallelism."""
         raise NotImplementedError
 
-    def read(self, split: Any) -> Iterable[Any]:
+    def read(self, split: Any) -> Iterable[T_co]:
         """Return the records of a split."""
         raise NotImplementedError
 
@@ -80,10 +80,10 @@ class InputFormat:
         return type(self).__name__
 
 
-class CollectionInput(InputFormat):
+class CollectionInput(InputFormat[T_co], Generic[T_co]):
     """The elements of a list; each task has a contiguous part of it."""
 
-    def __init__(self, elements: list[Any]) -> None:
+    def __init__(self, elements: list[T_co]) -> None:
         self.elements = elements
 
     def create_splits(self, parallelism: int) -> Sequence[Any]:
@@ -115,7 +115,7 @@ class CollectionInput(InputFormat):
 
 
 @dataclass(frozen=True)
-class SequenceInput(InputFormat):
+class SequenceInput(InputFormat[int]):
     """The numbers from ``first`` to ``last``, both included."""
 
     first: int
@@ -160,7 +160,7 @@ class SequenceInput(InputFormat):
 
 
 @dataclass(frozen=True)
-class FileInput(InputFormat):
+class FileInput(InputFormat[T_co], Generic[T_co]):
     """Files: one, those of a folder, or those that match a pattern. Lines are split by byte ranges."""
 
     path: str
@@ -252,7 +252,7 @@ def whole_lines(name: str, start: int, end: int) -> Iterator[tuple[int, bytes]]:
 
 
 @dataclass(frozen=True)
-class TextInput(FileInput):
+class TextInput(FileInput[str]):
     """Lines of text."""
 
     encoding: str = "utf-8"
@@ -375,7 +375,7 @@ class ParquetInput(FileInput):
         return tuple_of(*[UNKNOWN] * len(self.columns)) if self.columns else UNKNOWN
 
 
-def check_elements(elements: Iterable[Any], operator: str) -> list[Any]:
+def check_elements(elements: Iterable[T], operator: str) -> list[T]:
     """Return the elements as a list; raise ``InvalidProgram`` for None among them."""
     check_collection(elements, f"{operator}()")
     found = list(elements)

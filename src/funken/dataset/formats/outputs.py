@@ -19,6 +19,7 @@ from funken.connectors.formats.json_schema import json_text
 from funken.dataset.memory.manager import Block
 from funken.dataset.plan.keys import field_names, value_of
 from funken.errors import SinkNotWritable
+from funken.types.callables import Generic, T_contra
 from funken.types.text import written
 
 
@@ -33,7 +34,7 @@ class WriteMode(enum.Enum):
     OVERWRITE = 1
 
 
-class OutputFormat:
+class OutputFormat(Generic[T_contra]):
     """A format of one's own derives from this, and is the argument of ``output``. Each task has a copy of it.
 
     The copy is opened, given blocks of records, and closed, in the task; ``begin``, ``commit`` and ``abort`` run once, where the

@@ -18,7 +18,7 @@ from funken import Function
 from funken.errors import InvalidProgram
 from funken.io.shapes import dumps_by_value
 from funken.operators.user_functions import without_return
-from funken.types.callables import check_function, check_methods
+from funken.types.callables import Generic, IN1_contra, IN2_contra, IN_contra, OUT_co, check_function, check_methods
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
     raise InvalidProgram(f"{operator}() needs a function, or an object with a method {method}(), but got {function!r}.")
 
 
-class MapPartitionFunction(Function):
+class MapPartitionFunction(Function, Generic[IN_contra, OUT_co]):
     """Sees all records of a partition, once; also those of an empty one.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -110,12 +110,12 @@ class MapPartitionFunction(Function):
     [1, 2]
     """
 
-    def map_partition(self, values: Iterable[Any]) -> Iterable[Any] | None:
+    def map_partition(self, values: Iterable[IN_contra]) -> Iterable[OUT_co] | None:
         """Return or yield records."""
         raise NotImplementedError
 
 
-class GroupReduceFunction(Function):
+class GroupReduceFunction(Function, Generic[IN_contra, OUT_co]):
     """Sees all records of a group; one that has ``combine`` too may shrink them before they travel.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -130,12 +130,12 @@ class GroupReduceFunction(Function):
     [('a', 3), ('b', 5)]
     """
 
-    def reduce(self, values: Iterable[Any]) -> Iterable[Any] | None:
+    def reduce(self, values: Iterable[IN_contra]) -> Iterable[OUT_co] | None:
         """Return or yield records for a group."""
         raise NotImplementedError
 
 
-class GroupCombineFunction(Function):
+class GroupCombineFunction(Function, Generic[IN_contra, OUT_co]):
     """Sees some records of a group, all in one partition, and returns records of any type.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -148,12 +148,12 @@ class GroupCombineFunction(Function):
     [('a', 2), ('b', 1)]
     """
 
-    def combine(self, values: Iterable[Any]) -> Iterable[Any] | None:
+    def combine(self, values: Iterable[IN_contra]) -> Iterable[OUT_co] | None:
         """Return or yield records for some records of a group."""
         raise NotImplementedError
 
 
-class CrossFunction(Function):
+class CrossFunction(Function, Generic[IN1_contra, IN2_contra, OUT_co]):
     """One record for each pair.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -165,6 +165,6 @@ class CrossFunction(Function):
     [10, 14, 15, 21]
     """
 
-    def cross(self, first: Any, second: Any) -> Any:
+    def cross(self, first: IN1_contra, second: IN2_contra) -> OUT_co:
         """Return one record for two."""
         raise NotImplementedError

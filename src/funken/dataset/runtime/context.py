@@ -9,11 +9,12 @@ from typing import Any
 
 from funken.dataset.memory.manager import MemoryManager, Share
 from funken.errors import InvalidProgram
+from funken.types.callables import Generic, IN_contra, OUT_co, R, T
 
 # ---- Accumulators: values that tasks add to, merged when the program has ended.
 
 
-class Accumulator:
+class Accumulator(Generic[IN_contra, OUT_co]):
     """A value that is added to in tasks; an accumulator of one's own derives from this.
 
     >>> class Longest(Accumulator):
@@ -33,11 +34,11 @@ class Accumulator:
     'abc'
     """
 
-    def add(self, value: Any) -> None:
+    def add(self, value: IN_contra) -> None:
         """Add a value."""
         raise NotImplementedError
 
-    def get_local_value(self) -> Any:
+    def get_local_value(self) -> OUT_co:
         """Return the value so far in this task."""
         raise NotImplementedError
 
@@ -46,8 +47,8 @@ class Accumulator:
         raise NotImplementedError
 
 
-class _Folded(Accumulator):
-    """An accumulator of one value, which begins with ``start``.
+class _Folded(Accumulator[IN_contra, OUT_co], Generic[IN_contra, OUT_co]):
+    """An accumulator of one value, which begins with ``_start``.
 
     >>> one, other = IntCounter(), IntCounter()
     >>> other.add(2)
@@ -56,21 +57,22 @@ class _Folded(Accumulator):
     2
     """
 
-    start: Any = 0
+    _start: Any = 0
 
     def __init__(self) -> None:
-        self._value = self.start
+        self._value: Any = self._start
 
-    def get_local_value(self) -> Any:
+    def get_local_value(self) -> OUT_co:
         """Return the value so far in this task."""
-        return self._value
+        value: OUT_co = self._value
+        return value
 
     def merge(self, other: Any) -> None:
         """Add another task's value."""
         self.add(other._value)
 
 
-class IntCounter(_Folded):
+class IntCounter(_Folded[int, int]):
     """A sum of whole numbers.
 
     >>> counter = IntCounter()
@@ -79,7 +81,7 @@ class IntCounter(_Folded):
     2
     """
 
-    def add(self, value: Any = 1) -> None:
+    def add(self, value: int = 1) -> None:
         """Add a number."""
         self._value += value
 
@@ -92,17 +94,23 @@ class LongCounter(IntCounter):
     """
 
 
-class DoubleCounter(IntCounter):
+class DoubleCounter(_Folded[float, float]):
     """A sum of fractional numbers.
 
-    >>> DoubleCounter().get_local_value()
-    0.0
+    >>> counter = DoubleCounter()
+    >>> counter.add(0.5)
+    >>> counter.get_local_value()
+    0.5
     """
 
-    start = 0.0
+    _start = 0.0
+
+    def add(self, value: float = 1.0) -> None:
+        """Add a number."""
+        self._value += value
 
 
-class MinAccumulator(_Folded):
+class MinAccumulator(_Folded[T | None, T | None], Generic[T]):
     """The least value; None of no value.
 
     >>> least = MinAccumulator()
@@ -112,16 +120,16 @@ class MinAccumulator(_Folded):
     1
     """
 
-    start = None
+    _start = None
     _choose = min
 
-    def add(self, value: Any) -> None:
+    def add(self, value: T | None) -> None:
         """Take a value."""
         if value is not None:
             self._value = value if self._value is None else type(self)._choose(self._value, value)
 
 
-class MaxAccumulator(MinAccumulator):
+class MaxAccumulator(MinAccumulator[T], Generic[T]):
     """The greatest value; None of no value.
 
     >>> greatest = MaxAccumulator()
@@ -133,7 +141,7 @@ class MaxAccumulator(MinAccumulator):
     _choose = max
 
 
-class AverageAccumulator(Accumulator):
+class AverageAccumulator(Accumulator[float, float]):
     """The mean; 0.0 of no value.
 
     >>> mean = AverageAccumulator()
@@ -150,12 +158,12 @@ class AverageAccumulator(Accumulator):
         self._sum = 0.0
         self._count = 0
 
-    def add(self, value: Any) -> None:
+    def add(self, value: float) -> None:
         """Take a value."""
         self._sum += value
         self._count += 1
 
-    def get_local_value(self) -> Any:
+    def get_local_value(self) -> float:
         """Return the mean so far in this task."""
         return self._sum / self._count if self._count else 0.0
 
@@ -165,7 +173,7 @@ class AverageAccumulator(Accumulator):
         self._count += other._count
 
 
-class Histogram(Accumulator):
+class Histogram(Accumulator[T, dict[T, int]], Generic[T]):
     """Counts of values.
 
     >>> histogram = Histogram()
@@ -177,13 +185,13 @@ class Histogram(Accumulator):
     """
 
     def __init__(self) -> None:
-        self._counts: Counter[Any] = Counter()
+        self._counts: Counter[T] = Counter()
 
-    def add(self, value: Any) -> None:
+    def add(self, value: T) -> None:
         """Count a value."""
         self._counts[value] += 1
 
-    def get_local_value(self) -> Any:
+    def get_local_value(self) -> dict[T, int]:
         """Return the counts by value, in order."""
         return dict(sorted(self._counts.items()))
 
@@ -192,7 +200,7 @@ class Histogram(Accumulator):
         self._counts.update(other._counts)
 
 
-class ListAccumulator(Accumulator):
+class ListAccumulator(Accumulator[T, list[T]], Generic[T]):
     """All values.
 
     >>> values = ListAccumulator()
@@ -205,19 +213,52 @@ class ListAccumulator(Accumulator):
     """
 
     def __init__(self) -> None:
-        self._values: list[Any] = []
+        self._values: list[T] = []
 
-    def add(self, value: Any) -> None:
+    def add(self, value: T) -> None:
         """Append a value."""
         self._values.append(value)
 
-    def get_local_value(self) -> Any:
+    def get_local_value(self) -> list[T]:
         """Return the values of this task."""
         return self._values
 
     def merge(self, other: Any) -> None:
         """Append the values of another task."""
         self._values += other._values
+
+
+class Aggregator(Generic[IN_contra, OUT_co]):
+    """A value that begins anew with every superstep; an aggregator of one's own derives from this.
+
+    The values of the tasks are put together with ``aggregate``.
+
+    >>> class Product(Aggregator):
+    ...     def __init__(self):
+    ...         self.reset()
+    ...     def aggregate(self, value):
+    ...         self.value *= value
+    ...     def get_aggregate(self):
+    ...         return self.value
+    ...     def reset(self):
+    ...         self.value = 1
+    >>> product = Product()
+    >>> product.aggregate(6)
+    >>> product.get_aggregate()
+    6
+    """
+
+    def aggregate(self, value: IN_contra) -> None:
+        """Add a value."""
+        raise NotImplementedError
+
+    def get_aggregate(self) -> OUT_co:
+        """Return the aggregate so far in this superstep."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """Begin anew."""
+        raise NotImplementedError
 
 
 def merged(parts: list[dict[str, Accumulator]]) -> dict[str, Accumulator]:
@@ -380,7 +421,7 @@ class DataSetRuntimeContext:
         """Return True if the operator has such a broadcast set."""
         return name in self._context.broadcasts
 
-    def get_broadcast_variable_with_initializer(self, name: str, initializer: Callable[[list[Any]], Any]) -> Any:
+    def get_broadcast_variable_with_initializer(self, name: str, initializer: Callable[[list[Any]], R]) -> R:
         """Return the result of ``initializer`` for a broadcast set."""
         return initializer(self.get_broadcast_variable(name))
 
@@ -445,7 +486,7 @@ class DataSetRuntimeContext:
         """Return the number of the superstep, from 1."""
         return self._superstep().number
 
-    def get_iteration_aggregator(self, name: str) -> Any:
+    def get_iteration_aggregator(self, name: str) -> Aggregator[Any, Any]:
         """Return an aggregator of the iteration, which begins anew with every superstep."""
         aggregators = self._superstep().aggregators
         if name not in aggregators:
@@ -454,7 +495,8 @@ class DataSetRuntimeContext:
                 f"operator {self._context.operator!r}: the iteration has no aggregator {name!r}; it has: {known}. "
                 "Call register_aggregator() on the iteration."
             )
-        return aggregators[name]
+        found: Aggregator[Any, Any] = aggregators[name]
+        return found
 
     def get_previous_iteration_aggregate(self, name: str) -> Any:
         """Return the global value of an aggregator after the superstep before; None in the first one."""

@@ -23,11 +23,12 @@ from funken.dataset.optimizer.physical import PhysicalNode, PlanChannel, walk
 from funken.dataset.plan import nodes
 from funken.dataset.plan.keys import KeyColumn
 from funken.dataset.plan.nodes import Aggregators
-from funken.dataset.runtime.context import Superstep, merged
+from funken.dataset.runtime.context import Aggregator, Superstep, merged
 from funken.dataset.runtime.pipeline import BatchJob, Pipeline, Streams
 from funken.errors import InvalidProgram, StateTooLarge
 from funken.io.shapes import dumps
 from funken.timing.clock import SystemClock
+from funken.types.callables import Generic, IN_contra, OUT_co, T
 
 # ---- The coordinator of an iteration: counts the reports of a superstep, and decides whether there is another one.
 #
@@ -598,40 +599,32 @@ def _node(plan: PhysicalNode) -> Any:
 # ---- Aggregators of an iteration: values that functions add to in a superstep, global when it has ended.
 
 
-class Aggregator:
-    """A value that begins anew with every superstep; an aggregator of one's own derives from this.
+class _HeldAggregate(Aggregator[IN_contra, OUT_co], Generic[IN_contra, OUT_co]):
+    """An aggregator of one value, which begins with ``_start``.
 
-    The values of the tasks are put together with ``aggregate``.
-
-    >>> class Product(Aggregator):
-    ...     def __init__(self):
-    ...         self.reset()
-    ...     def aggregate(self, value):
-    ...         self.value *= value
-    ...     def get_aggregate(self):
-    ...         return self.value
-    ...     def reset(self):
-    ...         self.value = 1
-    >>> product = Product()
-    >>> product.aggregate(6)
-    >>> product.get_aggregate()
-    6
+    >>> total = LongSumAggregator()
+    >>> total.aggregate(2)
+    >>> total.reset()
+    >>> total.get_aggregate()
+    0
     """
 
-    def aggregate(self, value: Any) -> None:
-        """Add a value."""
-        raise NotImplementedError
+    _start: Any = None
 
-    def get_aggregate(self) -> Any:
+    def __init__(self) -> None:
+        self._value: Any = self._start
+
+    def get_aggregate(self) -> OUT_co:
         """Return the aggregate so far in this superstep."""
-        raise NotImplementedError
+        value: OUT_co = self._value
+        return value
 
     def reset(self) -> None:
         """Begin anew."""
-        raise NotImplementedError
+        self._value = self._start
 
 
-class LongSumAggregator(Aggregator):
+class LongSumAggregator(_HeldAggregate[int, int]):
     """A sum of whole numbers.
 
     >>> total = LongSumAggregator()
@@ -644,35 +637,30 @@ class LongSumAggregator(Aggregator):
     0
     """
 
-    _start: Any = 0
+    _start = 0
 
-    def __init__(self) -> None:
-        self._value = self._start
-
-    def aggregate(self, value: Any) -> None:
+    def aggregate(self, value: int) -> None:
         """Add a number."""
         self._value += value
 
-    def get_aggregate(self) -> Any:
-        """Return the sum."""
-        return self._value
 
-    def reset(self) -> None:
-        """Begin with 0."""
-        self._value = self._start
-
-
-class DoubleSumAggregator(LongSumAggregator):
+class DoubleSumAggregator(_HeldAggregate[float, float]):
     """A sum of fractional numbers.
 
-    >>> DoubleSumAggregator().get_aggregate()
-    0.0
+    >>> total = DoubleSumAggregator()
+    >>> total.aggregate(0.5)
+    >>> total.get_aggregate()
+    0.5
     """
 
     _start = 0.0
 
+    def aggregate(self, value: float) -> None:
+        """Add a number."""
+        self._value += value
 
-class MaxAggregator(LongSumAggregator):
+
+class MaxAggregator(_HeldAggregate[T | None, T | None], Generic[T]):
     """The greatest value; None of no value.
 
     >>> greatest = MaxAggregator()
@@ -682,15 +670,13 @@ class MaxAggregator(LongSumAggregator):
     2
     """
 
-    _start = None
-
-    def aggregate(self, value: Any) -> None:
+    def aggregate(self, value: T | None) -> None:
         """Take a value; None is none."""
         if value is not None and (self._value is None or value > self._value):
             self._value = value
 
 
-class MinAggregator(MaxAggregator):
+class MinAggregator(_HeldAggregate[T | None, T | None], Generic[T]):
     """The least value; None of no value.
 
     >>> least = MinAggregator()
@@ -699,7 +685,7 @@ class MinAggregator(MaxAggregator):
     2
     """
 
-    def aggregate(self, value: Any) -> None:
+    def aggregate(self, value: T | None) -> None:
         """Take a value; None is none."""
         if value is not None and (self._value is None or value < self._value):
             self._value = value

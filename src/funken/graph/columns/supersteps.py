@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from funken import CoGroupFunction
 from funken.dataset import DataSet, DataSetRuntimeContext, DoubleSumAggregator
 from funken.errors import InvalidProgram
 from funken.graph.columns.parts import GraphPart, PartLayout, Route, joined, keys_of, parts, value_of_each
@@ -96,16 +97,13 @@ def _is_state(record: Any) -> bool:
     return bool(record[1] == _STATE)
 
 
-class _Step:
+class _Step(CoGroupFunction[Any, Any, Any]):
     def __init__(self, program: PartProgram, name: str) -> None:
         self._program, self._name = program, name
 
     def open(self, context: DataSetRuntimeContext) -> None:
         """Learn which superstep it is."""
         self._view = SuperstepView(context.get_superstep_number(), context)
-
-    def close(self) -> None:
-        """Have nothing to close."""
 
     def co_group(self, found: Iterable[Any], came: Iterable[Any]) -> Iterator[Any]:
         """Run a superstep of one part."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from operator import add
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 
 from funken.errors import InvalidProgram
 from funken.ml.base import DistributedTransformer, OwnTransformer, width_of
-from funken.ml.data import BlockSet, is_distributed
+from funken.ml.data import BlockSet, is_distributed, spreads
 from funken.ml.preprocessing.transformers import Extremes, Quantiles, added_counts
 
 HANDLE_INVALID = ("error", "skip", "keep")
@@ -35,11 +35,12 @@ class InvalidHandling(OwnTransformer):
 
     handle_invalid: str
 
-    def fit(self, X: Any, y: Any = None, **given: Any) -> Any:
+    def fit(self, X: object, y: Any = None, **given: Any) -> Self:
         """Fit to arrays, or to distributed data."""
         self._check(X)
         return super().fit(X, y, **given)
 
+    @spreads
     def transform(self, X: Any, **given: Any) -> Any:
         """Transform arrays; or pair the records of distributed data with their vectors."""
         self._check(X)
@@ -166,7 +167,7 @@ class StringIndexer(OneToOneFeatureMixin, InvalidHandling):
         self.handle_invalid = handle_invalid
         self.max_index = max_index
 
-    def fit(self, X: Any, y: Any = None, **given: Any) -> Any:
+    def fit(self, X: object, y: Any = None, **given: Any) -> Self:
         """Check the parameters, and find the values of each feature."""
         check_choice(self, "order", ORDERS)
         if self.max_index is not None and self.max_index < 1:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from operator import add
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse, stats
@@ -19,7 +19,7 @@ from sklearn.feature_extraction import text
 
 from funken.errors import InvalidProgram
 from funken.ml.base import DistributedEstimator, DistributedTransformer, width_of
-from funken.ml.data import BlockSet
+from funken.ml.data import BlockSet, spreads
 
 # ---- Statistics that are merged: moments, extremes, quantiles. A missing number (NaN) is left out, as in scikit-
 # learn.
@@ -376,14 +376,16 @@ def texts(X: Any) -> Any:
 class TextTransformer(DistributedTransformer):
     """A transformer of texts, which may stand in a column."""
 
+    @spreads
     def transform(self, X: Any, *args: Any, **given: Any) -> Any:
         """Transform texts; or pair the records of distributed data with their vectors."""
         return super().transform(texts(X), *args, **given)
 
-    def fit(self, X: Any, y: Any = None, *, features: Iterable[str | int] | None = None, **given: Any) -> Any:
+    def fit(self, X: object, y: Any = None, *, features: Iterable[str | int] | None = None, **given: Any) -> Self:
         """Fit to texts, or to distributed data."""
         return super().fit(texts(X), y, features=features, **given)
 
+    @spreads
     def fit_transform(self, X: Any, y: Any = None, **given: Any) -> Any:
         """Fit, then transform."""
         return super().fit_transform(texts(X), y, **given)
@@ -560,10 +562,11 @@ class LabelEncoder(DistributedEstimator, preprocessing.LabelEncoder):
 
     _needs_labels = True
 
-    def fit(self, X: Any, y: Any = None, **given: Any) -> Any:
+    def fit(self, X: object, y: Any = None, **given: Any) -> Self:
         """Fit to labels, or to the labels of distributed data."""
         if isinstance(X, list | tuple | np.ndarray):
-            return preprocessing.LabelEncoder.fit(self, X)
+            preprocessing.LabelEncoder.fit(self, X)
+            return self
         return super().fit(X, y, **given)
 
     def _fit_blocks(self, blocks: BlockSet) -> None:

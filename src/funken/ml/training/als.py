@@ -21,7 +21,7 @@ from funken import DataStream
 from funken.dataset import DataSet, MapPartitionFunction
 from funken.errors import InvalidProgram
 from funken.ml.base import ApplyModel, applied
-from funken.ml.data import BlockSet, Demands, FeatureBlock, FieldName, is_distributed
+from funken.ml.data import BlockSet, Demands, FeatureBlock, FieldName, is_distributed, spreads
 
 _CHUNK = 4096
 
@@ -173,7 +173,7 @@ class ALS(BaseEstimator):
         self.weighted = weighted
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, *, features: Iterable[FieldName] | None = None) -> ALS:
+    def fit(self, X: object, y: Any = None, *, features: Iterable[FieldName] | None = None) -> ALS:
         """Fit to ratings: an array with three columns, or distributed data; ``features`` names its user, item and rating."""
         if self.n_factors < 1 or self.max_iter < 1 or not self.regularization > 0:
             raise InvalidProgram("ALS needs n_factors and max_iter of 1 or more, and a regularization above 0.")
@@ -214,6 +214,7 @@ class ALS(BaseEstimator):
         cut = blocks.data_set.map_partition(partial(split, side, owners)).partition_custom(mod, 0)
         return cut.map_partition(partial(group, side, width))
 
+    @spreads
     def predict(self, X: Any) -> Any:
         """Return the ratings of records (user, item); 0 for a user or item without ratings. Pairs for distributed data."""
         if is_distributed(X):

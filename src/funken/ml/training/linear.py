@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from scipy import linalg, sparse
@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from funken.dataset import Aggregator, MapPartitionFunction
 from funken.errors import InvalidProgram
 from funken.ml.base import DistributedClassifier, DistributedRegressor, Probabilities
-from funken.ml.data import BlockSet, FeatureBlock, is_distributed
+from funken.ml.data import BlockSet, FeatureBlock, is_distributed, spreads
 from funken.ml.preprocessing.transformers import Extremes, Moments
 
 
@@ -733,7 +733,7 @@ class MultipleLinearRegression(DistributedRegressor, RegressorMixin, BaseEstimat
         self.fit_intercept = fit_intercept
         self.initial_weights = initial_weights
 
-    def fit(self, X: Any, y: Any = None, *, features: Any = None, **given: Any) -> Any:
+    def fit(self, X: object, y: Any = None, *, features: Any = None, **given: Any) -> Self:
         """Fit to arrays, or to distributed data."""
         self._check()
         if is_distributed(X) or features is not None:
@@ -767,6 +767,7 @@ class MultipleLinearRegression(DistributedRegressor, RegressorMixin, BaseEstimat
         self.n_features_in_ = len(self.coef_)
         self.n_iter_ = state.iteration - 1
 
+    @spreads
     def predict(self, X: Any, **given: Any) -> Any:
         """Predict for arrays; or pair the records of distributed data with their predictions."""
         if is_distributed(X):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, islice
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -43,6 +43,7 @@ from funken.ml.data import (
     concatenated,
     demands_of,
     is_distributed,
+    spreads,
 )
 from funken.ml.preprocessing.transformers import Moments
 from funken.ml.training.linear import Place, Sums, solve
@@ -170,7 +171,7 @@ class NeighborsBase(DistributedEstimator):
     weights: Any
     _blocks: BlockSet | None = None
 
-    def fit(self, X: Any, y: Any = None, **given: Any) -> Any:
+    def fit(self, X: object, y: Any = None, **given: Any) -> Self:
         """Fit to arrays, or look at distributed data; its rows stay where they are."""
         self._blocks = None
         return super().fit(X, y, **given)
@@ -228,7 +229,7 @@ class NeighborsBase(DistributedEstimator):
         merged = found.group_by(0).reduce(partial(keep_best, k)).name("nearest rows")
         return asking.co_group(merged).where(0).equal_to(0).using(partial(pair_answers, make)).name("answers")
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy, or R squared; the rows are gathered."""
         self.gather()
         return float(super().score(X, y, sample_weight))  # type: ignore[misc]
@@ -318,12 +319,14 @@ class KNeighborsClassifier(NeighborsBase, Probabilities, DistributedClassifier, 
     def _maker(self, method: str) -> Callable[[Nearest], Iterable[Any]]:
         return partial(votes_of, self.classes_, self.weights, method == "predict_proba")
 
+    @spreads
     def predict(self, X: Any, **given: Any) -> Any:
         """Return the class that the most, or the heaviest, neighbours have."""
         if not isinstance(X, DataSet):
             self.gather()
         return super().predict(X, **given)
 
+    @spreads
     def predict_proba(self, X: Any) -> Any:
         """Return the share of each class among the neighbours."""
         if not isinstance(X, DataSet):
@@ -341,6 +344,7 @@ class KNeighborsRegressor(NeighborsBase, DistributedRegressor, neighbors.KNeighb
     def _maker(self, method: str) -> Callable[[Nearest], Iterable[Any]]:
         return partial(means_of, self.weights)
 
+    @spreads
     def predict(self, X: Any, **given: Any) -> Any:
         """Return the mean of the neighbours."""
         if not isinstance(X, DataSet):
@@ -700,11 +704,12 @@ class PartitionEnsemble(BaseEstimator):
 
 
 class _FitsArrays(PartitionEnsemble):
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit(self, X: object, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to arrays: one estimator."""
         self._fit_blocks(BlockSet.of_arrays(np.asarray(X), np.asarray(y), sample_weight))
         return self
 
+    @spreads
     def predict(self, X: Any) -> Any:
         """Predict the weighted mean."""
         return self.weights_ @ np.array([model.predict(X) for model in self.estimators_])
@@ -724,6 +729,7 @@ class _Votes(_FitsArrays):
         super()._fit_blocks(blocks)
         self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
 
+    @spreads
     def predict_proba(self, X: Any) -> Any:
         """Return the weighted mean of the probabilities; a class that a task has not seen has 0 there."""
         found = np.zeros((len(X), len(self.classes_)))
@@ -731,6 +737,7 @@ class _Votes(_FitsArrays):
             found[:, np.searchsorted(self.classes_, model.classes_)] += weight * model.predict_proba(X)
         return found
 
+    @spreads
     def predict(self, X: Any) -> Any:
         """Predict the most probable class."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
