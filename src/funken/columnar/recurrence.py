@@ -11,17 +11,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from funken.columnar.expressions import (
+    COMPARISONS,
     Argument,
-    Binary,
     Choose,
-    Compare,
     Constant,
     Expression,
     Invoke,
     Loop,
     NotVectorizable,
     Sequence,
-    Unary,
+    bare,
     children,
     nodes_of,
 )
@@ -67,7 +66,7 @@ def recurrence_of(value: Expression, is_own: IsOwn, plain: Plain = _as_it_is) ->
 
     >>> from funken.columnar.expressions import Argument
     >>> own, new = Argument(0), Argument(1)
-    >>> joined = Binary("+", own, new), Choose(Compare("<", new, own), new, own), new
+    >>> joined = Invoke("+", (own, new)), Choose(Invoke("<", (new, own)), new, own), new
     >>> [recurrence_of(each, lambda one: one == own).how for each in joined]
     ['add', 'least', 'set']
     """
@@ -77,13 +76,13 @@ def recurrence_of(value: Expression, is_own: IsOwn, plain: Plain = _as_it_is) ->
         case After(before, result):
             found = recurrence_of(result, is_own, plain)
             return Recurrence(SET, value) if found.how == SET else replace(found, of=After(before, found.of))
-        case Binary("+", left, right) if is_own(left) or is_own(right):
+        case Invoke("+", (left, right)) if is_own(left) or is_own(right):
             return Recurrence(ADD, right if is_own(left) else left, is_own(left))
-        case Binary("-", left, Constant(number)) if is_own(left) and type(number) is int:
+        case Invoke("-", (left, Constant(number))) if is_own(left) and type(number) is int:
             return Recurrence(ADD, Constant(-number))
-        case Binary("-", left, right) if is_own(left):
-            return Recurrence(ADD, Unary("-", right))
-        case Binary("|", left, right) if is_own(left) or is_own(right):
+        case Invoke("-", (left, right)) if is_own(left):
+            return Recurrence(ADD, Invoke("negative", (right,)))
+        case Invoke("|", (left, right)) if is_own(left) or is_own(right):
             return Recurrence(UNITE, right if is_own(left) else left, is_own(left))
         case Invoke("max" | "min" as name, (left, right)) if is_own(left) or is_own(right):
             return Recurrence(MOST if name == "max" else LEAST, right if is_own(left) else left, is_own(left))
@@ -102,9 +101,8 @@ def comparison_of(
 
     ``of_own`` says of each side whether it is own's; ``plain`` simplifies a side.
     """
-    while isinstance(condition, Unary) and condition.op in ("not", "bool"):
-        negated ^= condition.op == "not"
-        condition = condition.operand
+    condition, inverted = bare(condition)
+    negated ^= inverted
     compared = _lexicographic(condition)
     if compared is None:
         return None
@@ -128,7 +126,7 @@ def _lexicographic(condition: Expression) -> tuple[str, abc.Sequence[tuple[Expre
     strict = None
     while isinstance(condition, Choose):
         match condition:
-            case Choose(Compare("==", one, other), rest, Compare("<" | ">" as op, left, right)):
+            case Choose(Invoke("==", (one, other)), rest, Invoke("<" | ">" as op, (left, right))):
                 pass
             case _:
                 return None
@@ -137,7 +135,7 @@ def _lexicographic(condition: Expression) -> tuple[str, abc.Sequence[tuple[Expre
         strict, condition = op, rest
         pairs.append((left, right))
     match condition:
-        case Compare("<" | "<=" | ">" | ">=" as last, left, right) if strict in (None, last[0]):
+        case Invoke("<" | "<=" | ">" | ">=" as last, (left, right)) if strict in (None, last[0]):
             return last, [*pairs, (left, right)]
     return None
 
@@ -164,7 +162,7 @@ def conditions_of(tree: Expression) -> tuple[Expression, ...]:
         case Choose(condition, then, ResultOfItem(None)):
             return condition, *conditions_of(then)
         case Choose(condition, ResultOfItem(None), otherwise):
-            return Unary("not", condition), *conditions_of(otherwise)
+            return Invoke("not", (condition,)), *conditions_of(otherwise)
     return () if _is_always(tree) else (_given(tree),)
 
 
@@ -331,7 +329,7 @@ def _mapped(
 def _better(tree: Expression, place: int, is_own: IsOwn, placeholders: frozenset[int]) -> tuple[str, Expression] | None:
     """Return the aggregate of ``if item > best: best = item``, with its comparison; ``None`` for other bodies."""
     match tree:
-        case Choose(Compare() as condition, then, otherwise):
+        case Choose(Invoke(name) as condition, then, otherwise) if name in COMPARISONS:
             taken, kept = _end(then), _end(otherwise)
             if taken is None or kept is None:
                 return None

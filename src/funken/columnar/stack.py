@@ -14,8 +14,6 @@ from funken.columnar.bytecode import Operation, reason_of
 from funken.columnar.calling import (
     BUILTIN_CLASSES,
     DISPLAY,
-    Calls,
-    Dependency,
     FunctionReader,
     Marker,
     Outside,
@@ -30,27 +28,21 @@ from funken.columnar.calling import (
     kept_attribute,
 )
 from funken.columnar.expressions import (
-    Attribute,
-    Binary,
     Choose,
-    Compare,
     Constant,
-    Contains,
     Expression,
     GetItem,
     Invoke,
-    IsNone,
     Listed,
     Loop,
     Make,
     MakeRecord,
     NotVectorizable,
     Sequence,
-    Slice,
-    Text,
     TypeTest,
-    Unary,
     Unpacked,
+    attribute_of_record,
+    bare,
     children,
     nodes_of,
 )
@@ -72,7 +64,7 @@ from funken.expr.paths import ALWAYS, NEVER, PathCondition, PathConditions
 from funken.expr.python.table import BUILTINS, TABLE
 from funken.expr.types import DICT
 
-_UNARY = {"UNARY_NEGATIVE": "-", "UNARY_NOT": "not", "UNARY_INVERT": "~", "TO_BOOL": "bool"}
+_UNARY = {"UNARY_NEGATIVE": "negative", "UNARY_NOT": "not", "UNARY_INVERT": "inverted", "TO_BOOL": "bool"}
 
 
 _NULL = Marker("null")
@@ -85,7 +77,6 @@ class Stack:
         self._reader = reader
         self._items: list[Any] = [] if items is None else items
         self._keywords: tuple[str, ...] = ()
-        self._calls = Calls(reader)
 
     def copy(self) -> Stack:
         """Return the same stack, for another path."""
@@ -97,7 +88,7 @@ class Stack:
 
     def pop(self) -> Any:
         """Take the top item; an object from outside is used by that."""
-        return self._calls.used(self._items.pop())
+        return self._reader.used(self._items.pop())
 
     def depth(self) -> int:
         """Return the number of items on the stack."""
@@ -150,7 +141,7 @@ class Stack:
         if known is not None:
             known(self, argument)
         elif name in _UNARY:
-            self.push(Unary(_UNARY[name], self._expression()))
+            self.push(Invoke(_UNARY[name], (self._expression(),)))
         elif name in ("BINARY_OP", "COMPARE_OP"):
             self._operate(name, argument.removesuffix("=") if name == "BINARY_OP" else argument)
         elif name == "LOAD_GLOBAL":
@@ -170,7 +161,7 @@ class Stack:
         if op == "%" and isinstance(left, Constant) and type(left.value) is str:
             self.push(by_percent(left.value, right))
             return
-        self.push(Binary(op, left, right) if name == "BINARY_OP" else Compare(op, left, right))
+        self.push(Invoke(op, (left, right)))
 
     def _constant(self, value: Any) -> None:
         self.push(Marker("code", "an inner function", value) if isinstance(value, CodeType) else constant_of(value))
@@ -194,7 +185,7 @@ class Stack:
         if name in space:
             self.push(Outside("global", name, space[name]))
         elif name in BUILTINS and is_builtin(self._reader.function(), name):
-            self._reader.depend(Dependency("builtin", name, None))
+            self._reader.depend("builtin", name, None)
             self.push(Marker("builtin", name, BUILTIN_CLASSES.get(name)))
         else:
             raise NotVectorizable(f"calls {name}()" if calls else f"uses the global {name!r}")
@@ -210,7 +201,7 @@ class Stack:
                 raise NotVectorizable(f"uses {owner.name}.{name}")
             self.push(Outside(owner.kind, f"{owner.name}.{name}", found[0]))
             return
-        self.push(Attribute(_owner(self._calls.used(owner), name), name))
+        self.push(attribute_of_record(_owner(self._reader.used(owner), name), name))
 
     def _method(self, name: str) -> None:
         owner = self._items[-1]
@@ -221,28 +212,28 @@ class Stack:
             return
         self._items.pop()
         if isinstance(owner, Outside):
-            owner = self._calls.depended(owner, container=True)
+            owner = self._reader.depended(owner, container=True)
         self._items += [Marker("method", name), _owner(owner, name)]
 
     def _is(self, inverted: int) -> None:
         right, left = self._items.pop(), self._items.pop()
         if isinstance(right, Constant) and right.value is None:
-            found: Expression = IsNone(expression_on(self._calls.used(left)))
+            found: Expression = Invoke("is None", (expression_on(self._reader.used(left)),))
         elif isinstance(left, Marker) and left.kind == "type":
-            found = TypeTest(left.value, (self._calls.class_of(right),), exact=True)
+            found = TypeTest(left.value, (self._reader.class_of(right),), exact=True)
         elif isinstance(right, Constant) and type(right.value) is bool:
-            made = expression_on(self._calls.used(left))
-            found = Choose(TypeTest(made, (bool,), exact=True), Compare("==", made, right), Constant(False))
+            made = expression_on(self._reader.used(left))
+            found = Choose(TypeTest(made, (bool,), exact=True), Invoke("==", (made, right)), Constant(False))
         else:
             raise NotVectorizable("compares identities")
-        self.push(Unary("not", found) if inverted else found)
+        self.push(Invoke("not", (found,)) if inverted else found)
 
     def _subscript(self, _: Any) -> None:
         index, record = self._items.pop(), self._items.pop()
         if isinstance(index, Marker) and index.kind == "slice":
-            self.push(Slice(expression_on(self._calls.used(record)), *index.value))
+            self.push(Invoke("slice", (expression_on(self._reader.used(record)), *index.value)))
             return
-        index, record = expression_on(self._calls.used(index)), self._calls.looked_into(record)
+        index, record = expression_on(self._reader.used(index)), self._reader.looked_into(record)
         self.push(GetItem(record, index.value if isinstance(index, Constant) else index))
 
     def _slice(self, count: int) -> None:
@@ -251,7 +242,7 @@ class Stack:
 
     def _binary_slice(self, _: Any) -> None:
         start, stop = self._several(2)
-        self.push(Slice(self._expression(), start, stop, Constant(None)))
+        self.push(Invoke("slice", (self._expression(), start, stop, Constant(None))))
 
     def _unpack(self, count: int) -> None:
         if self.peek(1, "list") and len(self._items[-1].value) == count:
@@ -260,7 +251,7 @@ class Stack:
                 self._items += reversed(items)
                 return
             raise NotVectorizable("unpacks a display with *")
-        record = self._calls.as_tuple(self._items.pop())
+        record = self._reader.as_tuple(self._items.pop())
         shown = record.items if isinstance(record, Make) and len(record.items) == count else ()
         if shown and not any(isinstance(each, Unpacked) for each in shown):
             self._items += reversed(shown)
@@ -271,15 +262,15 @@ class Stack:
         before, behind = counts & 255, counts >> 8
         if (before > 0) == (behind > 0):
             raise NotVectorizable("unpacks with * in the middle")
-        record = self._calls.as_tuple(self._items.pop())
+        record = self._reader.as_tuple(self._items.pop())
         rest = Invoke("rest", (record, Constant(before), Constant(-behind if behind else None)))
         self._items += [GetItem(record, -number) for number in range(1, behind + 1)]
         self._items += [rest, *(GetItem(record, number) for number in reversed(range(before)))]
 
     def _contains(self, inverted: int) -> None:
-        container, needle = self._calls.looked_into(self._items.pop()), self._expression()
-        found = Contains(needle, container)
-        self.push(Unary("not", found) if inverted else found)
+        container, needle = self._reader.looked_into(self._items.pop()), self._expression()
+        found = Invoke("in", (needle, container))
+        self.push(Invoke("not", (found,)) if inverted else found)
 
     # ---- displays
 
@@ -331,7 +322,7 @@ class Stack:
         self._list_to_tuple(None)
 
     def _list_to_tuple(self, _: Any) -> None:
-        self.push(self._calls.as_tuple(self._items.pop()))
+        self.push(self._reader.as_tuple(self._items.pop()))
 
     def _format(self, form: tuple[int, bool]) -> None:
         conversion, with_spec = form
@@ -359,13 +350,13 @@ class Stack:
         given, names = [self._items.pop() for _ in range(count)][::-1], self.keywords(on_stack=False)
         second, first = self._items.pop(), self._items.pop()
         if isinstance(first, Marker) and first.kind == "method":
-            self.push(self._calls.method_called(first.name, expression_on(second), given, names))
+            self.push(self._reader.method_called(first.name, expression_on(second), given, names))
             return
         called = first if first is not _NULL and isinstance(first, Marker) else second
         if isinstance(called, Marker) and called.kind == "builtin":
-            self.push(self._calls.builtin_called(called.name, given, names))
+            self.push(self._reader.builtin_called(called.name, given, names))
         elif isinstance(called, Outside):
-            self.push(self._calls.outside_called(called, given, names))
+            self.push(self._reader.outside_called(called, given, names))
         else:
             raise NotVectorizable("calls a function")
 
@@ -401,7 +392,7 @@ _OPERATIONS: dict[str, Callable[[Stack, Any], None]] = {
     "UNPACK_SEQUENCE": Stack._unpack,
     "UNPACK_EX": Stack._unpack_rest,
     "BUILD_TUPLE": Stack._tuple,
-    "BUILD_STRING": lambda stack, count: stack.push(Text(stack._several(count))),
+    "BUILD_STRING": lambda stack, count: stack.push(Invoke("text", stack._several(count))),
     "BUILD_MAP": Stack._map,
     "BUILD_CONST_KEY_MAP": Stack._const_key_map,
     "DICT_UPDATE": Stack._dict_update,
@@ -550,23 +541,21 @@ class Agenda:
         stack = state.stack
         value = stack.pop()
         condition = expression_on(value)
-        if isinstance(condition, Unary) and condition.op == "bool":
-            condition = condition.operand  # 3.13 asks for the truth in an instruction of its own
         jumping = stack
         if name.endswith("OR_POP"):
             jumping = stack.copy()
             jumping.push(value)
         if name.endswith("NONE"):
-            condition = IsNone(condition)
+            condition = Invoke("is None", (condition,))
         known = known_truth(condition, self._steps.present)
         jumps_if = not ("FALSE" in name or "NOT_NONE" in name)
         if known is not None:
             jumps = known == jumps_if
             self.add(replace(state, stack=jumping if jumps else stack), there if jumps else here)
             return
+        condition, inverted = bare(condition)  # 3.13 asks for the truth in an instruction of its own
+        jumps_if ^= inverted
         test = self._sharing.of(condition)
-        while isinstance(test, Unary) and test.op == "not":
-            test, jumps_if = test.operand, not jumps_if
         state.drop(test)
         holds, fails = self.forked(state, test)
         stays, jumps_there = (fails, holds) if jumps_if else (holds, fails)

@@ -14,7 +14,7 @@ from collections import Counter, abc
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import field, replace
-from types import CodeType, FunctionType, MappingProxyType
+from types import CodeType, FunctionType
 from typing import Any, Self, TypeVar
 
 from funken.columnar.bytecode import (
@@ -30,7 +30,7 @@ from funken.columnar.bytecode import (
 from funken.columnar.calling import (
     DISPLAY,
     Dependency,
-    InlinedFunction,
+    FunctionReader,
     Marker,
     Method,
     Steps,
@@ -53,8 +53,8 @@ from funken.columnar.expressions import (
     NotVectorizable,
     Raises,
     Sequence,
-    Unary,
     Unpacked,
+    nodes_of,
     pruned,
     reads,
 )
@@ -70,7 +70,7 @@ from funken.columnar.recurrence import (
 )
 from funken.columnar.stack import Agenda, Stack, State, changed, is_made, labels_of
 from funken.columnar.typed.inference import typed_and_read
-from funken.columnar.typed.operations import FIRST_ITEM, dict_of, names_of, view_of
+from funken.columnar.typed.operations import FIRST_ITEM, dict_of, view_of
 from funken.dataclass import dataclass
 from funken.expr.paths import PathCondition
 from funken.expr.types import Type
@@ -338,9 +338,6 @@ def _appends(operation: Operation, stack: Stack) -> bool:
 
 _Read = TypeVar("_Read")
 
-_DEEPEST = 10
-"""Functions that call each other are read so deep."""
-
 
 @dataclass(frozen=True)
 class Traced:
@@ -357,6 +354,10 @@ class Traced:
         """Return True if everything the function uses is as it was when it was traced."""
         return still_holds(self.dependencies, target, method)
 
+    def uses(self, argument: int) -> bool:
+        """Return True if its result depends on an argument."""
+        return any(isinstance(each, Argument) and each.argument == argument for each in nodes_of(self.result))
+
     @reads
     def typed(self, *schemas: Type) -> tuple[Traced, Type]:
         """Return it for arguments of these schemas, as kernels compute it, and the schema of its results.
@@ -369,13 +370,33 @@ class Traced:
     @reads
     def condition(self, schema: Type) -> Traced:
         """Return it as a test of records of a schema, as kernels compute it; raise ``NotVectorizable``."""
-        (result, _), read = typed_and_read(Unary("bool", self.result), schema)
+        (result, _), read = typed_and_read(Invoke("bool", (self.result,)), schema)
         return replace(self, result=result, read=read)
 
 
+@dataclass(frozen=True)
+class Convention:
+    """A calling convention: the ``arguments`` of a function, and the meaning of its result.
+
+    It ``gives`` a ``value``; or results: ``several``, ``one``, ``one or none`` (``None`` is none), or its first argument where the
+    ``truth`` is so.
+    """
+
+    arguments: tuple[Any, ...]
+    methods: Mapping[tuple[Any, str], Any] = field(default_factory=dict)
+    """The results of methods without arguments, by owner (the kind of a marker, or an argument) and name."""
+    gives: str = "value"
+    sides: bool = False
+    """True if a pair of a tag and a value is a result for a side output."""
+    changes: bool = False
+    """True if nobody but the function has its arguments from then on, so it may change them."""
+
+
 @reads
-def trace(target: Any, method: str | None, arguments: int, changes: bool = False, schema: Type | None = None) -> Traced:
-    """Return the result of a function of ``arguments`` arguments; raise ``NotVectorizable`` with the reason.
+def trace(
+    target: Any, method: str | None, arguments: int | Convention, changes: bool = False, schema: Type | None = None
+) -> Traced:
+    """Return the result of a function of so many arguments, or of a convention; raise ``NotVectorizable`` with the reason.
 
     ``method`` names a method of the object ``target``, which may use attributes that ``__init__`` has set. ``changes``: nobody
     but the function has its arguments from then on, so it may change them. ``schema``: that of the first argument, if what is
@@ -393,8 +414,10 @@ def trace(target: Any, method: str | None, arguments: int, changes: bool = False
     if known is not None:
         return Traced(known)
     function = function_of(target, method)
-    tracer = Tracer(function, [*map(Argument, range(arguments))], method is not None, target=target)
-    return with_method(tracer.of(schema, changes).run(), function, method)
+    if isinstance(arguments, int):
+        arguments = Convention(tuple(map(Argument, range(arguments))), changes=changes)
+    tracer = Tracer(function, arguments, method is not None, target=target)
+    return with_method(tracer.of(schema).run(), function, method)
 
 
 def with_method(traced: _Read, function: FunctionType, method: str | None) -> _Read:
@@ -431,8 +454,8 @@ def function_of_method(target: Any, method: str) -> FunctionType:
     return found
 
 
-class Tracer:
-    """Follows one function, which is called with ``given``, or one of its comprehensions."""
+class Tracer(FunctionReader):
+    """Follows one function, or one of its comprehensions."""
 
     _free: frozenset[str] = frozenset()
     raises = True
@@ -440,17 +463,15 @@ class Tracer:
     changes = True
     """True if records that are changed are followed; if not, the function is refused."""
 
-    methods: Mapping[tuple[Any, str], Any] = MappingProxyType({})
-    """The results of methods without arguments, by owner (the kind of a marker, or an argument) and name."""
-
     def __init__(
-        self, function: FunctionType, given: abc.Sequence[Any], bound: bool, steps: Steps | None = None, target: Any = None
+        self, function: FunctionType, convention: Convention, bound: bool, steps: Steps | None = None, target: Any = None
     ) -> None:  # fmt: skip
+        given, self.convention = convention.arguments, convention
         code = function.__code__
         names = code.co_varnames[: code.co_argcount]
         self._check(code)
         self._function, self._code = function, code
-        self._dependencies: dict[tuple[str, str], Dependency] = {}
+        self._dependencies = {}
         self._steps = Steps() if steps is None else steps
         self._steps.catches |= catches(code)
         count = len(given) + bound
@@ -472,13 +493,13 @@ class Tracer:
         found = default_argument(self._function, name)
         assert found is not None
         constant = constant_of(found[0])
-        self._dependencies["default", name] = Dependency("default", name, found[0])
+        self.depend("default", name, found[0])
         return constant
 
-    def of(self, schema: Type | None, changes: bool) -> Self:
-        """Return it, as one that knows the schema of its first argument, and may change its arguments if ``changes``."""
+    def of(self, schema: Type | None) -> Self:
+        """Return it, as one that knows the schema of its first argument."""
         self._steps.schema = schema
-        if changes:
+        if self.convention.changes:
             self._steps.own += [each for each in self._start.values() if isinstance(each, Argument)]
         return self
 
@@ -490,45 +511,10 @@ class Tracer:
         result = self._follow(begin)
         return Traced(result, tuple(self._dependencies.values()), catches=self._steps.catches)
 
-    # ---- what the stack asks for
-
-    def function(self) -> FunctionType:
-        """Return the function that is read."""
-        return self._function
-
-    def depend(self, dependency: Dependency) -> None:
-        """Note a dependency of the function."""
-        self._dependencies[dependency.kind, dependency.name] = dependency
-
-    def inlined(self, kind: str, name: str, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
-        """Return the result of a function of the program for arguments."""
-        self._steps.depth += 1
-        if self._steps.depth > _DEEPEST:
-            raise NotVectorizable(f"calls {name}(), which calls others too deep")
-        with self._steps.within(function.__code__, name):
-            traced = self._called(function, given, f"calls {name}(), which")
-        self._steps.depth -= 1
-        self.depend(Dependency(kind, name, InlinedFunction(fingerprint(function.__code__), traced.dependencies)))
-        return traced.result
-
-    def new_item(self) -> int:
-        """Return the number of an argument that stands for the items of a list."""
-        self._steps.loops += 1
-        number: int = FIRST_ITEM + self._steps.loops
-        return number
-
-    def inner(self, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
-        """Return the result for arguments of a function that the function makes, without variables of its own."""
-        with self._steps.inside():
-            traced = self._called(function, given, "calls an inner function, which")
-        for each in traced.dependencies:  # of names that mean the same in both
-            self.depend(each)
-        return traced.result
-
     def _called(self, function: FunctionType, given: abc.Sequence[Any], what: str, bound: bool = False) -> Traced:
         """Read another function; a refusal begins with ``what``."""
         try:
-            return Tracer(function, given, bound, self._steps).run(called=True)
+            return Tracer(function, Convention(tuple(given)), bound, self._steps).run(called=True)
         except NotVectorizable as refused:
             raise NotVectorizable(f"{what} {refused}") from None
 
@@ -547,10 +533,6 @@ class Tracer:
     def _unknown(self, owner: Marker, method: str) -> str:
         """Return the reason for which a method of a marker is not followed."""
         return f"asks its {owner.kind} for {method}()"
-
-    def names_of(self, found: Any) -> tuple[str, ...] | None:
-        """Return the names of a dict; ``None`` if they are not known."""
-        return names_of(found, self._steps.schema)
 
     def given(self) -> abc.Sequence[Expression]:
         """Return the results of the function so far, behind which it goes on."""
@@ -595,7 +577,7 @@ class Tracer:
             function = stack.pop()
             stack.pop()
             stack.push(function)
-        elif name not in ("MAKE_CELL", "END_SEND") and not (self.methods and self._asked(operation, stack)):
+        elif name not in ("MAKE_CELL", "END_SEND") and not (self.convention.methods and self._asked(operation, stack)):
             if self.changes:
                 given = self.given()
                 evaluated = changed(operation, stack, variables, self._steps.own, given)
@@ -613,9 +595,9 @@ class Tracer:
         name, argument, top = operation.name, operation.argument, stack.top()
         if name in ("LOAD_METHOD", "LOAD_ATTR") and isinstance(top, Marker | Argument):
             of = top.kind if isinstance(top, Marker) else top
-            found = self.methods.get((of, argument))
+            found = self.convention.methods.get((of, argument))
             if found is None:
-                if isinstance(top, Marker) and any(owner == of for owner, _ in self.methods):
+                if isinstance(top, Marker) and any(owner == of for owner, _ in self.convention.methods):
                     raise NotVectorizable(self._unknown(top, argument))
                 return False
             stack.pop()
@@ -720,10 +702,9 @@ class Tracer:
             if any(conditions_of(each) or gives_several(each) for each in trees):
                 raise NotVectorizable("makes a list")
             return Marker("list", "a list", [result_of(each) for each in trees])
-        self._steps.loops += 1
-        number = FIRST_ITEM + self._steps.loops
-        tree = body(Argument(number))
-        loop = Loop(expression_on(items), number, conditions_of(tree), result_of(tree))
+        item = self._new_item()
+        tree = body(item)
+        loop = Loop(expression_on(items), item.argument, conditions_of(tree), result_of(tree))
         return Invoke("chain", (loop,)) if gives_several(tree) else loop
 
     # ---- loops that are none

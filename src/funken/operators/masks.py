@@ -20,19 +20,14 @@ from typing import Any
 
 from funken.columnar.expressions import (
     Argument,
-    Attribute,
-    Binary,
     Choose,
-    Compare,
     Constant,
-    Contains,
     Expression,
     GetItem,
     Invoke,
     Make,
     NotVectorizable,
     Sequence,
-    Unary,
 )
 from funken.columnar.tracing import Traced, trace
 from funken.operators.codegen import expression_of, watched
@@ -95,6 +90,7 @@ class BlockPredicates:
 _RECORD = "record"
 _EFFECTS = (ast.Call, ast.JoinedStr)
 _LONGEST = 500
+_SIGNS = {"not": "not", "negative": "-", "inverted": "~"}
 _CALLS = {"abs", "len", "min", "max", "str", "float", "bool"}
 
 
@@ -102,7 +98,7 @@ def _is_field(expression: Expression) -> bool:
     match expression:
         case Argument():
             return True
-        case Attribute(record, _) | GetItem(record, int() | str(), None):
+        case Invoke("attribute", (record, Constant(_))) | GetItem(record, int() | str(), None):
             return _is_field(record)
     return False
 
@@ -134,9 +130,9 @@ class _Loop:
         """Return an expression as a condition."""
         self._printed = 0
         match expression:
-            case Compare("==", field, Constant(value)) | Compare("==", Constant(value), field) if _is_field(field):
+            case Invoke("==", (field, Constant(value))) | Invoke("==", (Constant(value), field)) if _is_field(field):
                 return _Test(self._source(expression), self._source(field), (value,))
-            case Contains(field, Make(items)) if _is_field(field):
+            case Invoke("in", (field, Make(items))) if _is_field(field):
                 if all(isinstance(each, Constant) for each in items):
                     constants = [each.value for each in items if isinstance(each, Constant)]
                     return _Test(self._source(expression), self._source(field), constants)
@@ -171,21 +167,21 @@ class _Loop:
         match expression:
             case Argument(0, path):
                 return _RECORD + "".join(f"[{index}]" for index in path)
-            case Attribute(record, name):
+            case Invoke("attribute", (record, Constant(name))):
                 return f"{self._source(record)}.{name}"
             case Constant(value) if type(value) in (int, float, bool, str, NoneType):
                 if repr(value) in {"inf", "-inf", "nan"}:
                     raise NotVectorizable(f"compares with {value!r}")
                 return f"({value!r})"
-            case Binary(op, left, right) | Compare(op, left, right):
+            case Invoke(op, (left, right)) if not op[0].isalpha() and op[0] != ".":
                 return f"({self._source(left)} {op} {self._source(right)})"
-            case Unary("bool", operand):
+            case Invoke("bool", (operand,)):
                 return f"(not not {self._source(operand)})"
-            case Unary(op, operand):
-                return f"({op} {self._source(operand)})"
+            case Invoke("not" | "negative" | "inverted" as name, (operand,)):
+                return f"({_SIGNS[name]} {self._source(operand)})"
             case Choose(condition, then, otherwise):
                 return f"({self._source(then)} if {self._source(condition)} else {self._source(otherwise)})"
-            case Contains(needle, container):
+            case Invoke("in", (needle, container)):
                 return f"({self._source(needle)} in {self._source(container)})"
             case Make(items):
                 return "(" + "".join(f"{self._source(item)}, " for item in items) + ")"

@@ -13,17 +13,16 @@ from funken.columnar.bytecode import Operation, is_plain
 from funken.columnar.calling import attribute_of, cell_of, fingerprint, same
 from funken.columnar.declared import bits_of_leaves, kept_schema
 from funken.columnar.expressions import (
+    COMPARISONS,
     Argument,
-    Binary,
     Choose,
-    Compare,
     Constant,
     Expression,
     Invoke,
     Make,
     NotVectorizable,
     Rowwise,
-    Unary,
+    bare,
     children,
     reads,
     schema_of_value,
@@ -60,10 +59,8 @@ def _tests(guards: Sequence[Expression], sharing: Sharing) -> _Guards:
     """Return the test of each guard, alike for tests that are alike, and its wanted outcome."""
     found = []
     for guard in guards:
-        truth = True
-        while isinstance(guard, Unary) and guard.op == "not":
-            guard, truth = guard.operand, not truth  # noqa: PLW2901 - what is below
-        found.append((id(sharing.of(guard)), truth))
+        test, negated = bare(guard)
+        found.append((id(sharing.of(test)), not negated))
     return found
 
 
@@ -80,7 +77,7 @@ def merged(changes: Sequence[StateChange]) -> tuple[StateChange, ...]:
     >>> from funken.columnar.expressions import Argument, Constant
     >>> from funken.columnar.recurrence import SET
     >>> taken, test = Argument(0, (1,)), Argument(0, (2,))
-    >>> changes = [StateChange((test, each), SET, Constant(1)) for each in (taken, Unary("not", taken))]
+    >>> changes = [StateChange((test, each), SET, Constant(1)) for each in (taken, Invoke("not", (taken,)))]
     >>> [change.guards for change in merged(changes)] == [(test,)]
     True
     """
@@ -127,6 +124,7 @@ def _any_opposite(guards: _Guards, others: _Guards) -> bool:
 
 
 Path = tuple[int, ...]
+_ARITHMETIC = frozenset(("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>"))
 
 
 def widened(known: Type, written: Type) -> Type:
@@ -182,9 +180,10 @@ def check_floats(expressions: Iterable[Expression], paths: Sequence[Path], schem
         parts = children(each)
         todo += parts
         for part in parts:
-            if isinstance(each, Binary) and any(_is_float(other, kinds) for other in parts if other is not part):
+            name = each.name if isinstance(each, Invoke) else ""
+            if name in _ARITHMETIC and any(_is_float(other, kinds) for other in parts if other is not part):
                 continue
-            if not isinstance(each, Compare):
+            if name not in COMPARISONS:
                 _check(part, paths)
 
 
@@ -201,9 +200,9 @@ def _is_float(expression: Expression, kinds: dict[Path, Atomic]) -> bool:
             return kinds.get(path) == FLOAT
         case Constant(value):
             return type(value) is float
-        case Binary(op, left, right):
+        case Invoke(op, (left, right)) if op in _ARITHMETIC:
             return op == "/" or _is_float(left, kinds) or _is_float(right, kinds)
-        case Unary("-", operand):
+        case Invoke("negative", (operand,)):
             return _is_float(operand, kinds)
         case After(_, result):
             return _is_float(result, kinds)

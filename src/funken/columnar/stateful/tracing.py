@@ -28,14 +28,13 @@ from funken.columnar.calling import (
 from funken.columnar.declared import kept, seen
 from funken.columnar.expressions import (
     Argument,
-    Binary,
     Choose,
     Constant,
     Expression,
     Invoke,
     Listed,
     NotVectorizable,
-    Unary,
+    bare,
     nodes_of,
     reads,
     schema_of_value,
@@ -96,7 +95,7 @@ class StateTracer(FlatMapTracer):
         self.writes: list[Write] = []
         self.accesses: list[Access] = []
         self.map_keys: list[Expression | None] = [None] * len(states)
-        self.used: set[int] = set()
+        self.touched: set[int] = set()
         self.fills: list[Any] = [each.default for each in states]
         self._target = target
         self._states = {each.attribute: number for number, each in enumerate(states)}
@@ -129,13 +128,13 @@ class StateTracer(FlatMapTracer):
         if self.fills[state] is not None and not same(self.fills[state], value):
             return None
         if load.name == "LOAD_GLOBAL":
-            self._dependencies["global", load.argument] = Dependency("global", load.argument, value)
+            self.depend("global", load.argument, value)
         self.fills[state] = value
         return there
 
     def _read(self, number: int, method: str, given: list[Expression], at: Emission) -> None:
         """Note that a state, or of a map that at a key, is read."""
-        self.used.add(number)
+        self.touched.add(number)
         self._access(number, at)
         if method == "get":
             self._take_key(number, given)
@@ -158,7 +157,7 @@ class StateTracer(FlatMapTracer):
     def _use(self, number: int, method: str, given: list[Expression], state: State, walk: EmissionWalk) -> list[State]:
         """Follow the use of a state; return the states behind it, with its results on their stacks."""
         declared, kind = self._declared[number], self._declared[number].kind
-        self.used.add(number)
+        self.touched.add(number)
         what = f"self.{declared.attribute}.{method}()"
         if len(given) != _METHODS[kind].get(method, -1):
             raise NotVectorizable(f"uses {what} of a {'map' if kind is StateKind.MAP else f'{kind.value} state'}")
@@ -251,17 +250,14 @@ class StateTracer(FlatMapTracer):
         if function.__globals__ is not self._function.__globals__:
             raise NotVectorizable(f"has a state {declared.attribute!r} with a function of another module")
         what = f"has a state {declared.attribute!r} with a function that"
-        traced = self._called(function, given, what, bound=owner is not None)
-        for each in traced.dependencies:  # of names that mean the same in both
-            self.depend(each)
-        return traced.result
+        return self.inner(function, given, what, bound=owner is not None)
 
     def _is_list(self, state: int) -> bool:
         return self._declared[state].kind is StateKind.LIST
 
     def _listed(self, state: int, variables: dict[str, Any]) -> Any:
         """Return the content of a list that is a state."""
-        self.used.add(state)
+        self.touched.add(state)
         known = variables.get(current(state), value_of(state))
         return Marker("list", "a list", []) if known is None else known
 
@@ -275,7 +271,7 @@ class StateTracer(FlatMapTracer):
         whole = method == "update"
         after = self._write(number, given[0] if given else None, walk.at(state), whole)
         if after is not None and not whole:
-            after = Binary("+", expression_on(self._listed(number, state.variables)), Listed((after,)))
+            after = Invoke("+", (expression_on(self._listed(number, state.variables)), Listed((after,))))
         return _behind(state, Constant(None), name, after)
 
     # ---- attributes of the object, and its context
@@ -358,7 +354,7 @@ class StateTracer(FlatMapTracer):
             number, key = stack.pop().value, expression_on(stack.pop())
             states = self._use(number, "contains", [key], state, walk)
             for each in states if argument else ():
-                each.stack.push(Unary("not", each.stack.pop()))
+                each.stack.push(Invoke("not", (each.stack.pop(),)))
             return states
         if name == "BINARY_SUBSCR" and stack.peek(2, "state"):
             key = expression_on(stack.pop())
@@ -387,24 +383,22 @@ class StateTracer(FlatMapTracer):
             raise NotVectorizable(f"calls {called.name}(), which is no plain method")
         if function.__globals__ is not self._function.__globals__:
             raise NotVectorizable(f"calls {called.name}(), which is of another module")
-        self._steps.depth += 1
-        if self._steps.depth > _DEEPEST:
-            raise NotVectorizable(f"calls {called.name}(), which calls others too deep")
         self.methods_called[called.name.removeprefix("self.")] = fingerprint(code)
         variables = {**dict(zip(names, [own, *given], strict=True)), **of_states(state.variables)}
         behind = []
-        for end, value in walk.call(code, variables, state):
+        with self._steps.within(code, called.name):
+            ends = walk.call(code, variables, state)
+        for end, value in ends:
             after = replace(state.copy(), dropped=end.dropped, when=end.when)
             after.variables |= of_states(end.variables)
             after.stack.push(value)
             behind.append(after)
-        self._steps.depth -= 1
         return behind
 
     def chooses(self, walk: EmissionWalk, name: str, there: int, state: State) -> bool:
         """Go over ``state or constant``, which is one value and not two paths."""
         value, operations, stack = state.stack.top(), walk.operations[state.number : there], state.stack.copy()
-        value = value.operand if isinstance(value, Unary) and value.op == "bool" else value
+        value = bare(value)[0] if isinstance(value, Expression) else value
         if not isinstance(value, Argument) or value not in self._steps.present:
             return False
         stack.pop()
@@ -427,7 +421,6 @@ def _behind(state: State, result: Any, name: str, value: Expression | None) -> l
     return [state]
 
 
-_DEEPEST = 10
 _TIMERS = "timer service"
 _CONTEXT = {
     ("context", "get_current_key"): KEY,
@@ -457,7 +450,7 @@ def trace_with_state(
     ...     def process_element(self, value, ctx):
     ...         self.count.update(self.count.value() + 1)
     >>> trace_with_state(Count(), "process_element", declared_states(Count())).writes[0].value
-    Binary(op='+', left=Argument(argument=0, path=(4, 1)), right=Constant(value=1))
+    Invoke(name='+', arguments=(Argument(argument=0, path=(4, 1)), Constant(value=1)))
     """
     function = function_of_method(target, method)
     arguments = (RECORD, Marker("context", "its context"))[: 1 + context]
@@ -469,6 +462,6 @@ def trace_with_state(
     stamped = STAMP in nodes_of(*(part for each in all_parts for part in each.parts()))
     return TracedState(
         given, tuple(tracer.writes), tuple(tracer.map_keys), stamped, tuple(tracer.attributes.items()),
-        tuple(tracer.methods_called.items()), frozenset(tracer.used), gives == "one or none", tuple(tracer.fills),
+        tuple(tracer.methods_called.items()), frozenset(tracer.touched), gives == "one or none", tuple(tracer.fills),
         tuple(tracer.timers), tuple(tracer.accesses),
     )  # fmt: skip

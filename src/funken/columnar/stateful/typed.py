@@ -16,17 +16,16 @@ from typing import Any
 from funken.columnar.calling import same
 from funken.columnar.expressions import (
     Argument,
-    At,
-    Binary,
     Choose,
     Constant,
     Expression,
     GetItem,
+    Invoke,
     Listed,
     Make,
     NotVectorizable,
     Rowwise,
-    Unary,
+    bare,
     reads,
     schema_of_value,
 )
@@ -428,7 +427,7 @@ def _change(state: int, write: Write) -> tuple[StateChange, Comparison | None] |
     guards = list(write.guards)
     match value:
         case Choose(condition, then, otherwise) if own in (then, otherwise):
-            guards.append(condition if otherwise == own else Unary("not", condition))
+            guards.append(condition if otherwise == own else Invoke("not", (condition,)))
             value = then if otherwise == own else otherwise
     if value == own:
         return None
@@ -448,10 +447,7 @@ def _is_of(expression: Expression, state: int) -> bool:
 
 
 def _comparison(guard: Expression, state: int) -> Comparison | None:
-    negated = False
-    while isinstance(guard, Unary) and guard.op in ("not", "bool"):
-        negated ^= guard.op == "not"
-        guard = guard.operand
+    guard, negated = bare(guard)
     if isinstance(guard, After):
         if any(not isinstance(each, Argument | Make) for each in guard.before):
             return None
@@ -465,7 +461,7 @@ def _only_of(expression: Expression, state: int) -> bool:
     match expression:
         case Argument(0, path):
             return path[:2] == (FIRST_STATE + state, 1)
-        case Unary("-", operand):
+        case Invoke("negative", (operand,)):
             return _only_of(operand, state)
     return False
 
@@ -475,8 +471,8 @@ def _plain(expression: Expression) -> Expression:
     match expression:
         case GetItem(Make(items), int() as index):
             return _plain(items[index])
-        case Unary("-", operand):
-            return Unary("-", _plain(operand))
+        case Invoke("negative", (operand,)):
+            return Invoke("negative", (_plain(operand),))
     return expression
 
 
@@ -511,7 +507,7 @@ def leaf_of(expression: Expression, path: Path) -> Expression:
             return Argument(argument, (*where, *path))
         case GetItem(Make(items), int() as index):
             return leaf_of(items[index], path)
-        case At():
+        case Invoke("at"):
             for index in path:
                 expression = GetItem(expression, index)
             return expression
@@ -767,9 +763,9 @@ def _presence(unit: Unit, unknown: set[Path]) -> Step | None:
     for there in (True, False):
         changes: list[StateChange] = []
         for each in unit.changes:
-            if (Unary("not", own) if there else own) in each.guards:
+            if (Invoke("not", (own,)) if there else own) in each.guards:
                 continue  # not under this assumption
-            guards = tuple(guard for guard in each.guards if guard not in (own, Unary("not", own)))
+            guards = tuple(guard for guard in each.guards if guard not in (own, Invoke("not", (own,))))
             change = replace(each, guards=guards)
             if each.of == Constant(there) and are_exclusive(change, changes):
                 continue  # it stays as it is
@@ -798,7 +794,7 @@ def _scan(unit: Unit, unknown: set[Path]) -> Step | None:
 def _step_of(each: StateChange, own: Argument, kind: Type) -> StateChange:
     """Return a change in one of the forms that are scanned, if it has one."""
     match each.of:
-        case Rowwise(function, (Binary("+" | "-") as sum_of,)) if function == AS_FLOAT_32:
+        case Rowwise(function, (Invoke("+" | "-") as sum_of,)) if function == AS_FLOAT_32:
             change = _step_of(replace(each, of=sum_of), own, kind)
             return replace(change, how=ADD_ROUNDED) if change.how == ADD else each
     is_own = partial(eq, own)

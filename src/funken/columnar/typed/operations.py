@@ -15,17 +15,13 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, cast
 
 from funken.columnar.expressions import (
+    COMPARISONS,
     Argument,
-    At,
-    Binary,
     Choose,
-    Compare,
     Constant,
-    Contains,
     Expression,
     GetItem,
     Invoke,
-    IsNone,
     Listed,
     Loop,
     Make,
@@ -33,8 +29,6 @@ from funken.columnar.expressions import (
     NotVectorizable,
     Rowwise,
     Sequence,
-    Text,
-    Unary,
     Unpacked,
     children,
 )
@@ -55,10 +49,8 @@ def as_int(operand: Typed) -> Typed:
     return (Constant(int(made.value)) if isinstance(made, Constant) else Invoke("int", (made,))), INT
 
 
-def operated(name: str, found: abc.Sequence[Typed], node: Callable[..., Expression] | None = None) -> Typed | None:
+def operated(name: str, found: abc.Sequence[Typed]) -> Typed | None:
     """Return an operation of values, with bools as ints where it takes none; ``None`` if the table has no such types.
-
-    ``node`` makes the expression of one that is computed on arrays without a call.
 
     >>> from funken.expr.types import FLOAT
     >>> operated("abs", [(Constant(-1.5), FLOAT)])
@@ -72,20 +64,18 @@ def operated(name: str, found: abc.Sequence[Typed], node: Callable[..., Expressi
         return found[0]
     kind = row.native.get(types)
     if kind is not None and (row.native_with is None or isinstance(made[row.native_with], Constant)):
-        return (Invoke(name, made) if node is None else node(*made)), kind
+        return Invoke(name, made), kind
     kind = row.result(types)
     if isinstance(kind, Atomic):
         return Rowwise(name, made, kind), kind
-    return operated(name, [as_int(each) for each in found], node) if BOOL in types else None
-
-
-def binary(name: str, left: Typed, right: Typed) -> Typed | None:
-    """Return an arithmetic or bitwise operation of two values; ``None`` if the table has no such types."""
-    return operated(name, [left, right], lambda one, other: Binary(name, one, other))
+    return operated(name, [as_int(each) for each in found]) if BOOL in types else None
 
 
 # ---- Which expressions may raise an exception, or are costly: they are computed for the records only that come to
 # them.
+
+
+_RAISING = frozenset(row.name for row in TABLE if row.raises)
 
 
 def may_raise(expression: Expression, known: dict[int, bool] | None = None) -> bool:
@@ -94,8 +84,8 @@ def may_raise(expression: Expression, known: dict[int, bool] | None = None) -> b
     ``known`` are the results so far, by the numbers of expressions that are kept.
 
     >>> from funken.columnar.expressions import Argument
-    >>> quotient = Binary("//", Argument(0), Argument(1))
-    >>> may_raise(quotient), may_raise(Binary("//", Argument(0), Constant(2)))
+    >>> quotient = Invoke("//", (Argument(0), Argument(1)))
+    >>> may_raise(quotient), may_raise(Invoke("//", (Argument(0), Constant(2))))
     (True, False)
     """
     return _may_raise(expression, {} if known is None else known)
@@ -105,9 +95,11 @@ def _may_raise(expression: Expression, known: dict[int, bool]) -> bool:
     found = known.get(id(expression))
     if found is None:
         match expression:
-            case Rowwise() | Loop() | At() | Expression(raises=True):
+            case Rowwise() | Loop() | Expression(raises=True):
                 found = True
-            case Binary(op, _, right) if TABLE[op].raises and not (isinstance(right, Constant) and right.value):
+            case Invoke("at"):
+                found = True
+            case Invoke(op, (_, right)) if op in _RAISING and not (isinstance(right, Constant) and right.value):
                 found = True
             case _:
                 found = any(_may_raise(each, known) for each in children(expression))
@@ -134,10 +126,11 @@ class Sharing:
     def of(self, expression: Expression) -> Expression:
         """Return an expression, with the objects that were met before for all parts that are like them.
 
-        >>> from funken.columnar.expressions import Argument, Binary
-        >>> shared = Sharing().of(Binary("*", Binary("+", Argument(0), Constant(1)), Binary("+", Argument(0), Constant(1))))
-        >>> shared.left is shared.right, Sharing().of(Binary("+", Constant(1), Constant(True)))
-        (True, Binary(op='+', left=Constant(value=1), right=Constant(value=True)))
+        >>> from funken.columnar.expressions import Argument
+        >>> plus = Invoke("+", (Argument(0), Constant(1)))
+        >>> shared = Sharing().of(Invoke("*", (plus, Invoke("+", (Argument(0), Constant(1))))))
+        >>> shared.arguments[0] is shared.arguments[1], Sharing().of(Invoke("+", (Constant(1), Constant(True))))
+        (True, Invoke(name='+', arguments=(Constant(value=1), Constant(value=True))))
         """
         known = self._known.get(id(expression))
         if known is None:
@@ -362,7 +355,7 @@ def item_of_list(made: Expression, schema: ListOf, index: Typed, of: int | None)
         raise NotVectorizable(f"takes an item of {schema}")
     if element == STR:
         return Rowwise("item", (made, index[0]), STR), STR  # of the parts of a text there are kernels for some
-    return At(made, index[0]), element
+    return Invoke("at", (made, index[0])), element
 
 
 def over_list(name: str, found: list[Typed], truth: Callable[[Expression, Type], Expression]) -> Typed:
@@ -457,17 +450,17 @@ def _truth(condition: Expression, case: str | None, compared: list[Expression]) 
     match condition:
         case Constant(bool() as value):
             return value
-        case Unary("not", operand):
+        case Invoke("not", (operand,)):
             return not _truth(operand, case, compared)
-        case Unary("bool", operand):
+        case Invoke("bool", (operand,)):
             return _truth(operand, case, compared)
         case Rowwise("truth", (Argument(1, ()),)):
             return case is not None
         case Choose(inner, then, otherwise):
             return _truth(then if _truth(inner, case, compared) else otherwise, case, compared)
-        case Compare("==" | "!=" | ">" as op, Rowwise("len", (Argument(1, ()),)), Constant(0)):
+        case Invoke("==" | "!=" | ">" as op, (Rowwise("len", (Argument(1, ()),)), Constant(0))):
             return (op == "==") == (case is None)
-        case Compare(op, left, right) if case is not None and op in _MIRRORED:
+        case Invoke(op, (left, right)) if case is not None and op in _MIRRORED:
             for new, kept, how in ((left, right, op), (right, left, _MIRRORED[op])):
                 of_kept = _of_first(kept)
                 if of_kept is not None and repr(of_kept) == repr(new):
@@ -479,7 +472,7 @@ def _truth(condition: Expression, case: str | None, compared: list[Expression]) 
 def _of_first(expression: Expression) -> Expression | None:
     """Return an expression of the first item of the list as one of a record; ``None``: it is of other values."""
     match expression:
-        case At(Argument(1, ()), Constant(0 | -1)):
+        case Invoke("at", (Argument(1, ()), Constant(0 | -1))):
             return Argument(0)
         case GetItem(record, int() as index):
             found: Any = _of_first(record)
@@ -489,11 +482,9 @@ def _of_first(expression: Expression) -> Expression | None:
             return made if made is not None and all(_is_harmless(each, [made]) for each in before) else None
         case Constant():
             return expression
-        case Unary(_, operand) if (inner := _of_first(operand)) is not None:
-            return replace(expression, operand=inner)
-        case Binary(_, left, right):
-            one, other = _of_first(left), _of_first(right)
-            return None if one is None or other is None else replace(expression, left=one, right=other)
+        case Invoke(name, given) if name != "at":
+            inner = tuple(each for each in map(_of_first, given) if each is not None)
+            return replace(expression, arguments=inner) if len(inner) == len(given) else None
     return None
 
 
@@ -504,7 +495,7 @@ def _is_harmless(expression: Expression, compared: list[Expression]) -> bool:
             return all(_is_harmless(each, compared) for each in before) and _is_harmless(result, compared)
         case GetItem(record):
             return _is_harmless(record, compared)
-        case Argument() | At(Argument(1, ()), Constant(0 | -1)):
+        case Argument() | Invoke("at", (Argument(1, ()), Constant(0 | -1))):
             return True
     return any(repr(each) in (repr(expression), repr(_of_first(expression))) for each in compared)
 
@@ -638,7 +629,7 @@ class Reads:
 # ---- Texts that are formatted: f-strings, ``"%s: %d" % (name, n)`` and ``"{}: {}".format(name, n)``, as they are
 # traced.
 #
-# Each becomes a ``Text`` of its parts, in which a value is a call of ``format`` where it has a format of its own.
+# Each becomes a ``text`` of its parts, in which a value is a call of ``format`` where it has a format of its own.
 
 
 _CONVERSIONS = {1: "str", 2: "repr"}
@@ -661,14 +652,14 @@ def formatted(value: Expression, conversion: int, spec: Expression | None) -> Ex
         value = converted(value, conversion)
     if spec is not None and not isinstance(spec, Constant):
         raise NotVectorizable("formats a value in a way that is computed")
-    return Text((value,)) if spec is None or not spec.value else Invoke("format", (value, spec))
+    return Invoke("text", (value,)) if spec is None or not spec.value else Invoke("format", (value, spec))
 
 
 def by_percent(pattern: str, given: Expression) -> Expression:
     """Return ``pattern % given``; raise ``NotVectorizable`` for unknown formats in it.
 
     >>> from funken.columnar.expressions import Argument
-    >>> by_percent("%s: %05.1f", Make((Argument(0), Argument(1)))).parts[2]
+    >>> by_percent("%s: %05.1f", Make((Argument(0), Argument(1)))).arguments[2]
     Invoke(name='format', arguments=(Argument(argument=1, path=()), Constant(value='05.1f')))
     """
     values = list(given.items) if isinstance(given, Make) else [given]
@@ -688,7 +679,7 @@ def by_percent(pattern: str, given: Expression) -> Expression:
     parts += _literal(pattern[end:])
     if values:
         raise NotVectorizable("formats a text with too many values")
-    return Text(tuple(parts))
+    return Invoke("text", tuple(parts))
 
 
 def _literal(text: str) -> list[Expression]:
@@ -706,13 +697,13 @@ def _in_place(place: re.Match[str], value: Expression) -> Expression:
         spec = f"{align}{width}" if width else ""
         if kind == "r" or spec or digits:
             value = Invoke("repr" if kind == "r" else "str", (value,))
-        return Invoke("format", (value, Constant(spec + digits))) if spec or digits else Text((value,))
+        return Invoke("format", (value, Constant(spec + digits))) if spec or digits else Invoke("text", (value,))
     if kind in "di":
         value, kind = Invoke(INTEGER, (value,)), "d"
         if digits:
             raise NotVectorizable(f"formats a text with {place[0]!r}")
         if not width and not flags.strip("-0"):
-            return Text((value,))
+            return Invoke("text", (value,))
     elif kind in "xXo" and digits:
         raise NotVectorizable(f"formats a text with {place[0]!r}")
     elif kind in "fFeEgG":
@@ -747,7 +738,7 @@ def by_format(pattern: str, given: Several[Expression], names: Several[str]) -> 
         how = _NAMED.get(conversion, _OTHER) if conversion else 0
         parts.append(formatted(values[name], how, Constant(spec or "")))
     unused = tuple(value for name, value in values.items() if name not in used)  # they are evaluated as well
-    return Sequence(unused, Text(tuple(parts))) if unused else Text(tuple(parts))
+    return Sequence(unused, Invoke("text", tuple(parts))) if unused else Invoke("text", tuple(parts))
 
 
 # ---- The names of dicts, where they are known as a function is read: loops over a dict are loops over a display
@@ -812,9 +803,9 @@ def text_of(key: Any) -> str | None:
     match key:
         case Constant(str() as text):
             return text
-        case Binary("+", left, right):
+        case Invoke("+", (left, right)):
             parts = [text_of(left), text_of(right)]
-        case Text(items):
+        case Invoke("text", items):
             parts = [text_of(each) for each in items]
         case _:
             return None
@@ -839,26 +830,26 @@ def known_truth(condition: Expression, present: Container[Expression] = ()) -> b
 
     ``present`` are arguments that are not ``None``.
 
-    >>> known_truth(Compare("!=", Constant("url"), Constant("user"))), known_truth(Compare("<", Argument(0), Constant(1)))
+    >>> known_truth(Invoke("!=", (Constant("url"), Constant("user")))), known_truth(Invoke("<", (Argument(0), Constant(1))))
     (True, None)
     """
     match condition:
-        case Unary("not", operand):
+        case Invoke("not", (operand,)):
             known = known_truth(operand, present)
             return None if known is None else not known
-        case Unary("bool", operand):
+        case Invoke("bool", (operand,)):
             return known_truth(operand, present)
         case Constant(value):
             return bool(value)
-        case IsNone(Constant(value)):
+        case Invoke("is None", (Constant(value),)):
             return value is None
-        case IsNone(Argument() as operand) if operand in present:
+        case Invoke("is None", (Argument() as operand,)) if operand in present:
             return False
-        case Compare(op, Constant(str() as left), Constant(str() as right)):
+        case Invoke(op, (Constant(str() as left), Constant(str() as right))) if op in COMPARISONS:
             return bool(TABLE[op].function(left, right))
-        case Contains(Constant(str() as part), Constant(list() | set() | frozenset() | str() as whole)):
+        case Invoke("in", (Constant(str() as part), Constant(list() | set() | frozenset() | str() as whole))):
             return part in whole
-        case Contains(Constant(str() as part), Make(items)) if all(isinstance(each, Constant) for each in items):
+        case Invoke("in", (Constant(str() as part), Make(items))) if all(isinstance(each, Constant) for each in items):
             return any(isinstance(each, Constant) and each.value == part for each in items)
         case Invoke(name, (Constant(str() as text), Constant(str() as part))) if name in _TESTS:
             return text.startswith(part) if name.endswith("startswith") else text.endswith(part)
