@@ -27,7 +27,7 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import Any
+from typing import Any, cast
 
 from funken.columnar.expressions import (
     Argument,
@@ -51,16 +51,12 @@ from funken.columnar.typed.calls import table_schema
 from funken.columnar.typed.operations import DISTINCT, FIRST_ITEM, VIEWS, by_format, names_of, view_of
 from funken.columnar.typed.values import REPLACE, REPLACE_TUPLE, call_of, options_of
 from funken.dataclass import dataclass
-from funken.expr.python.table import BUILTINS, DUMPS, PATTERN, TABLE, JsonOptions, is_pattern, is_table, kind_of_object
+from funken.expr.python.table import DUMPS, PATTERN, TABLE, JsonOptions, is_pattern, is_table, kind_of_object
 from funken.expr.types import DICT, HIGHEST, LOWEST, ROW, UNNAMED_ROW, Type
 from funken.types.row import Row
 
 # ---- What a traced function uses besides its arguments, what that was when it was read, and whether it still is
 # the same.
-
-
-_BUILTIN_OBJECTS = {name: getattr(builtins, name) for name in BUILTINS}
-BUILTIN_CLASSES: dict[str, type] = {name: each for name, each in _BUILTIN_OBJECTS.items() if isinstance(each, type)}
 
 
 _NONE: Any = object()
@@ -108,7 +104,7 @@ def _holds(function: FunctionType, known: Dependency, owner: Any) -> bool:
     (value,) = found
     match known.how:
         case "library":
-            return TABLE.name_of(value) == known.value
+            return bool(TABLE.name_of(value) == known.value)
         case "class":
             return value is known.value
         case "function":
@@ -198,10 +194,11 @@ def is_namespace(value: Any) -> bool:
 
 
 def is_builtin(function: FunctionType, name: str) -> bool:
-    """Return True if a name that is no global of a function is the built-in object."""
-    found = function.__globals__.get("__builtins__", builtins)
+    """Return True if a name that is no global of a function is the built-in object, and functions with it are read."""
+    row, found = TABLE.find(name), function.__globals__.get("__builtins__", builtins)
     space = found if isinstance(found, dict) else vars(found)
-    return space.get(name) is _BUILTIN_OBJECTS[name]
+    is_read = name == "object" or name in _LOWERED or (row is not None and row.builtin)
+    return is_read and space.get(name) is getattr(builtins, name)
 
 
 def cell_of(function: FunctionType, name: str) -> tuple[Any] | None:
@@ -557,7 +554,9 @@ def known_target(target: Any) -> Expression | None:
             return _one_or_all([GetItem(record, key) for key in keys])
     if type(target) is operator.attrgetter:
         names = target.__reduce__()[1]
-        return _one_or_all([reduce(attribute_of_record, str(name).split("."), record) for name in names])
+        return _one_or_all(
+            [reduce(attribute_of_record, str(name).split("."), cast("Expression", record)) for name in names]
+        )
     library = TABLE.name_of(target)
     if library == DUMPS:
         return call_of(record, JsonOptions())
@@ -576,9 +575,10 @@ def _one_or_all(found: list[Any]) -> Expression:
 class FunctionReader:
     """The reader of a function: its calls, and the values from outside that it uses."""
 
-    _function: FunctionType
-    _dependencies: dict[tuple[str, str], Dependency]
-    _steps: Steps
+    def __init__(self, function: FunctionType, steps: Steps | None) -> None:
+        self._function = function
+        self._dependencies: dict[tuple[str, str], Dependency] = {}
+        self._steps = Steps() if steps is None else steps
 
     def function(self) -> FunctionType:
         """Return the function that is read."""
@@ -662,7 +662,8 @@ class FunctionReader:
     def class_of(self, found: Any) -> type:
         """Return a class that a value is tested for."""
         if isinstance(found, Marker) and found.kind == "builtin" and found.value is not None:
-            return BUILTIN_CLASSES[found.name]
+            cls: type = found.value
+            return cls
         if isinstance(found, Outside) and isinstance(found.value, type):
             if not tests_bases(found.value):
                 raise NotVectorizable(f"tests the type {found.name}, which has an isinstance() hook of its own")
@@ -695,9 +696,9 @@ class FunctionReader:
             return lowered
         if names:
             raise NotVectorizable(f"calls {name}() with keywords")
-        row = TABLE[name]
-        counts = row.counts()
-        if len(given) not in counts:
+        row = TABLE.find(name)
+        counts = () if row is None else row.counts()
+        if row is None or len(given) not in counts:
             raise NotVectorizable(f"calls {name}() with {len(given)} arguments" if counts else f"calls {name}()")
         if row.items and (len(given) == 1 or name == "sum"):
             return Invoke(name, (self._items(given[0], name), *map(self.expression, given[1:])))

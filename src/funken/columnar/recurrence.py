@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import abc
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from operator import eq
 
 from funken.columnar.expressions import (
-    COMPARISONS,
     Argument,
     Choose,
     Constant,
@@ -21,7 +22,6 @@ from funken.columnar.expressions import (
     NotVectorizable,
     Sequence,
     bare,
-    children,
     nodes_of,
 )
 from funken.columnar.expressions import Sequence as After
@@ -140,49 +140,36 @@ def _lexicographic(condition: Expression) -> tuple[str, abc.Sequence[tuple[Expre
     return None
 
 
-# ---- The body of a comprehension, as the paths through it: under which conditions it gives something, and what.
+# ---- The body of a loop, as one choice between the ends of its paths: what each gives for the item, or nothing.
 
 
-@dataclass(frozen=True)
-class ResultOfItem(Expression):
-    """The end of a path: its result for an item; ``None``: nothing. ``several``: it is a list of results."""
+NOTHING = Constant(NotImplemented)
+"""The end of a path that gives nothing for an item."""
 
-    value: Expression | None
-    several: bool = False
+
+def _gives(tree: Expression) -> set[bool]:
+    """Return whether paths give something: both, where some do."""
+    match tree:
+        case Choose(_, then, otherwise):
+            return _gives(then) | _gives(otherwise)
+        case Sequence(_, result):
+            return _gives(result)
+    return {tree is not NOTHING}
 
 
 def conditions_of(tree: Expression) -> tuple[Expression, ...]:
     """Return the conditions, tested one after the other, of a result.
 
     >>> from funken.columnar.expressions import Argument
-    >>> conditions_of(Choose(Argument(0), ResultOfItem(Argument(1)), ResultOfItem(None)))
+    >>> conditions_of(Choose(Argument(0), Argument(1), NOTHING))
     (Argument(argument=0, path=()),)
     """
     match tree:
-        case Choose(condition, then, ResultOfItem(None)):
+        case Choose(condition, then, otherwise) if otherwise is NOTHING:
             return condition, *conditions_of(then)
-        case Choose(condition, ResultOfItem(None), otherwise):
+        case Choose(condition, then, otherwise) if then is NOTHING:
             return Invoke("not", (condition,)), *conditions_of(otherwise)
-    return () if _is_always(tree) else (_given(tree),)
-
-
-def _is_always(tree: Expression) -> bool:
-    match tree:
-        case Choose(_, then, otherwise):
-            return _is_always(then) and _is_always(otherwise)
-        case Sequence(_, result):
-            return _is_always(result)
-    return isinstance(tree, ResultOfItem) and tree.value is not None
-
-
-def is_never(tree: Expression) -> bool:
-    """Return True if the paths emit nothing."""
-    match tree:
-        case Choose(_, then, otherwise):
-            return is_never(then) and is_never(otherwise)
-        case Sequence(_, result):
-            return is_never(result)
-    return isinstance(tree, ResultOfItem) and tree.value is None
+    return () if _gives(tree) == {True} else (_given(tree),)
 
 
 def _given(tree: Expression) -> Expression:
@@ -191,21 +178,12 @@ def _given(tree: Expression) -> Expression:
             return Choose(condition, _given(then), _given(otherwise))
         case Sequence(before, result):
             return Sequence(before, _given(result))
-    return Constant(isinstance(tree, ResultOfItem) and tree.value is not None)
+    return Constant(tree is not NOTHING)
 
 
-def gives_several(tree: Expression) -> bool:
-    """Return True if the paths return lists, from an inner loop; raise ``NotVectorizable`` if only some of them do."""
-    todo, found, seen = [tree], set[bool](), set[int]()
-    for each in todo:
-        if isinstance(each, ResultOfItem):
-            found |= {each.several} if each.value is not None else set()
-        elif id(each) not in seen:
-            seen.add(id(each))
-            todo += children(each)
-    if len(found) > 1:
-        raise NotVectorizable("has a loop in a loop, and gives something beside it")
-    return True in found
+def is_never(tree: Expression) -> bool:
+    """Return True if the paths give nothing."""
+    return _gives(tree) == {False}
 
 
 def result_of(tree: Expression) -> Expression:
@@ -218,27 +196,20 @@ def result_of(tree: Expression) -> Expression:
                 return result_of(otherwise if is_never(then) else then)
             one, other = result_of(then), result_of(otherwise)
             return one if one == other else Choose(condition, one, other)
-        case ResultOfItem(Expression() as value):
-            return value
-    raise NotVectorizable("has a loop that never gives anything")
+    if tree is NOTHING:
+        raise NotVectorizable("has a loop that never gives anything")
+    return tree
 
 
 # ---- Loops that carry variables from one item to the next: what these come to, as functions of lists.
 #
-# The body is followed once, with a placeholder for what each variable has before it. At its end a variable has the
+# The body is followed once, with a placeholder for the value of each variable before it. At its end a variable has the
 # placeholder (nothing was done), the placeholder plus something of the item, the better of both, or a constant;
 # each is a fold over the list of what the items give. Anything else has no kernel.
 
 
 _FOLDS = {ADD: "total", MOST: "fold max", LEAST: "fold min"}
-
-
-@dataclass(frozen=True)
-class CarriedVariables(Expression):
-    """The end of a path through the body: the values of the variables then, and the item appended to a list."""
-
-    values: tuple[Expression, ...]
-    appended: ResultOfItem | None = None
+_Leaf = Callable[[Expression], "Expression | None"]
 
 
 def contains(expression: Expression, wanted: frozenset[int]) -> bool:
@@ -246,36 +217,36 @@ def contains(expression: Expression, wanted: frozenset[int]) -> bool:
     return any(isinstance(each, Argument) and each.argument in wanted for each in nodes_of(expression))
 
 
-def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeholders: frozenset[int]) -> Expression:
+def fold_of(
+    tree: Expression, own: Argument, loop: Loop, before: Expression, placeholders: frozenset[int]
+) -> Expression:
     """Return the value of a variable behind a loop; raise ``NotVectorizable`` if it is none of the known aggregates.
 
-    ``place`` is its place among those that are carried, ``loop`` has the items, ``before`` is the variable's value before.
+    ``tree`` are its values at the end of the body, ``own`` is what it had before it; ``loop`` has the items, ``before`` is the
+    variable's value before the loop.
     """
     hows: set[str] = set()
-    own = loop.number + 1 + place
 
-    def is_own(value: Expression) -> bool:
-        return value == Argument(own)
-
-    def step(value: Expression) -> ResultOfItem:
-        found = recurrence_of(value, is_own)
+    def step(value: Expression) -> Expression | None:
+        one, dropped = value, tuple[Expression, ...]()
+        if isinstance(value, Sequence):
+            return None
+        if isinstance(value, Choose) and isinstance(value.condition, Invoke):
+            (then, first), (otherwise, second) = _end(value.then), _end(value.otherwise)
+            one, dropped = Choose(value.condition, then, otherwise), (*first, *second)
+        found = recurrence_of(one, partial(eq, own))
         if found.how == KEEP:
-            return ResultOfItem(None)
-        if found.how in _FOLDS and found.own_first and not contains(found.of, placeholders):
+            return NOTHING
+        is_fold = found.how in _FOLDS and found.own_first and not contains(found.of, placeholders)
+        if is_fold and all(each == found.of or contains(each, placeholders) for each in dropped):
             hows.add(_FOLDS[found.how])
-            return ResultOfItem(found.of)
+            return found.of
         if isinstance(value, Constant):
             hows.add(f"constant {value.value!r}")
-            return ResultOfItem(value)
-        raise NotVectorizable("has a loop that carries a variable in a way that is not known")
+            return value
+        return None
 
-    tree = _apart(tree, place)
-    better = _better(tree, place, is_own, placeholders)
-    if better is not None:
-        how, per_item = better
-        hows.add(how)
-    else:
-        per_item = _mapped(tree, lambda end: step(end.values[place]), placeholders)
+    per_item = _mapped(tree, step, placeholders)
     if len(hows) != 1:
         raise NotVectorizable("has a loop that carries a variable in several ways" if hows else "has a loop")
     (how,) = hows
@@ -285,87 +256,39 @@ def fold_of(tree: Expression, place: int, loop: Loop, before: Expression, placeh
     return Invoke(how, (given, before))
 
 
-def _apart(tree: Expression, place: int) -> Expression:
-    """Return the ends of a body with one value of a variable each, where paths with several have met."""
-    match tree:
-        case Choose(condition, then, otherwise):
-            return Choose(condition, _apart(then, place), _apart(otherwise, place))
-        case Sequence(before, result):
-            return Sequence(before, _apart(result, place))
-        case CarriedVariables(values) if isinstance(values[place], Choose):
-            chosen = values[place]
-            assert isinstance(chosen, Choose)
-            one, other = (
-                _apart(replace(tree, values=(*values[:place], each, *values[place + 1 :])), place)
-                for each in (chosen.then, chosen.otherwise)
-            )
-            return Choose(chosen.condition, one, other)
-    return tree
+def appended_of(tree: Expression, loop: Loop, placeholders: frozenset[int]) -> Expression | None:
+    """Return the items that a loop appends to a list; ``None`` if it does not."""
+
+    def step(value: Expression) -> Expression | None:
+        return None if isinstance(value, Choose | Sequence) or contains(value, placeholders) else value
+
+    if is_never(tree):
+        return None
+    per_item = _mapped(tree, step, placeholders)
+    return replace(loop, conditions=conditions_of(per_item), result=result_of(per_item))
 
 
-def _mapped(
-    tree: Expression, of: Callable[[CarriedVariables], ResultOfItem], placeholders: frozenset[int]
-) -> Expression:
-    """Return the paths through a body with a function's results for their ends."""
+def _end(tree: Expression) -> tuple[Expression, tuple[Expression, ...]]:
+    """Return the value at a path's end, and dropped expressions."""
+    return (tree.result, tree.before) if isinstance(tree, Sequence) else (tree, ())
+
+
+def _mapped(tree: Expression, of: _Leaf, placeholders: frozenset[int]) -> Expression:
+    """Return the paths through a body with a function's results for their ends; it has none for several paths."""
+    found = of(tree)
+    if found is not None:
+        return found
     match tree:
         case Choose(condition, then, otherwise):
             one, other = (_mapped(each, of, placeholders) for each in (then, otherwise))
             if not contains(condition, placeholders):
                 return Choose(condition, one, other)
-            dropped = [before for each in (one, other) if isinstance(each, Sequence) for before in each.before]
-            bare, other = (each.result if isinstance(each, Sequence) else each for each in (one, other))
-            if bare == other:  # it decides about other variables, whose folds evaluate it
-                return Sequence(tuple(dropped), bare) if dropped else bare
-            raise NotVectorizable("has a loop with a condition on a variable that it carries")
+            (one, first), (other, second) = _end(one), _end(other)
+            if one != other:
+                raise NotVectorizable("has a loop with a condition on a variable that it carries")
+            return Sequence((*first, *second), one) if first or second else one  # other variables depend on it
         case Sequence(before, result):
             kept = tuple(each for each in before if not contains(each, placeholders))
             mapped = _mapped(result, of, placeholders)
             return Sequence(kept, mapped) if kept else mapped
-        case CarriedVariables():
-            return of(tree)
-    raise NotVectorizable("leaves a loop early")
-
-
-def _better(tree: Expression, place: int, is_own: IsOwn, placeholders: frozenset[int]) -> tuple[str, Expression] | None:
-    """Return the aggregate of ``if item > best: best = item``, with its comparison; ``None`` for other bodies."""
-    match tree:
-        case Choose(Invoke(name) as condition, then, otherwise) if name in COMPARISONS:
-            taken, kept = _end(then), _end(otherwise)
-            if taken is None or kept is None:
-                return None
-            found = recurrence_of(Choose(condition, taken[0][place], kept[0][place]), is_own)
-            if found.how not in (MOST, LEAST) or not found.own_first or contains(found.of, placeholders):
-                return None
-            rest = [each for each in (*taken[1], *kept[1]) if each != found.of and not contains(each, placeholders)]
-            return None if rest else (_FOLDS[found.how], ResultOfItem(found.of))
-        case Sequence(before, result):
-            better = _better(result, place, is_own, placeholders)
-            left_over = tuple(each for each in before if not contains(each, placeholders))
-            return better if better is None or not left_over else (better[0], Sequence(left_over, better[1]))
-    return None
-
-
-def _end(tree: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]] | None:
-    """Return the values of variables at a path's end, and dropped expressions; ``None``: there are several ends."""
-    match tree:
-        case Sequence(before, CarriedVariables(values)):
-            return values, before
-        case CarriedVariables(values):
-            return values, ()
-    return None
-
-
-def appended_of(tree: Expression, loop: Loop, placeholders: frozenset[int]) -> Expression | None:
-    """Return the items that a loop appends to a list; ``None`` if it does not."""
-    found: list[ResultOfItem] = []
-
-    def appended(end: CarriedVariables) -> ResultOfItem:
-        if end.appended is None or end.appended.value is None:
-            return ResultOfItem(None)
-        if contains(end.appended.value, placeholders):
-            raise NotVectorizable("has a loop that carries a variable in a way that is not known")
-        found.append(end.appended)
-        return end.appended
-
-    per_item = _mapped(tree, appended, placeholders)
-    return replace(loop, conditions=conditions_of(per_item), result=result_of(per_item)) if found else None
+    raise NotVectorizable("has a loop that carries a variable in a way that is not known")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Several
 from contextlib import suppress
@@ -12,7 +13,6 @@ from typing import Any
 
 from funken.columnar.bytecode import Operation, reason_of
 from funken.columnar.calling import (
-    BUILTIN_CLASSES,
     DISPLAY,
     FunctionReader,
     Marker,
@@ -46,7 +46,6 @@ from funken.columnar.expressions import (
     children,
     nodes_of,
 )
-from funken.columnar.recurrence import ResultOfItem
 from funken.columnar.typed.operations import (
     CHANGED,
     SET,
@@ -61,7 +60,7 @@ from funken.columnar.typed.operations import (
 )
 from funken.dataclass import dataclass
 from funken.expr.paths import ALWAYS, NEVER, PathCondition, PathConditions
-from funken.expr.python.table import BUILTINS, TABLE
+from funken.expr.python.table import TABLE
 from funken.expr.types import DICT
 
 _UNARY = {"UNARY_NEGATIVE": "negative", "UNARY_NOT": "not", "UNARY_INVERT": "inverted", "TO_BOOL": "bool"}
@@ -184,9 +183,10 @@ class Stack:
         space = self._reader.function().__globals__
         if name in space:
             self.push(Outside("global", name, space[name]))
-        elif name in BUILTINS and is_builtin(self._reader.function(), name):
+        elif is_builtin(self._reader.function(), name):
             self._reader.depend("builtin", name, None)
-            self.push(Marker("builtin", name, BUILTIN_CLASSES.get(name)))
+            found = getattr(builtins, name)
+            self.push(Marker("builtin", name, found if isinstance(found, type) else None))
         else:
             raise NotVectorizable(f"calls {name}()" if calls else f"uses the global {name!r}")
 
@@ -452,8 +452,10 @@ class State:
     variables: dict[str, Any]
     dropped: tuple[Expression, ...] = ()
     when: PathCondition = ALWAYS
-    given: ResultOfItem | None = None
+    given: Expression | None = None
     """The result of the body of a loop for the item."""
+    several: bool = False
+    """True if it is a list of results, from an inner loop."""
     loops: tuple[tuple[int, int, int], ...] = ()
     """The loops over displays around it: where they begin, where they stop, and how many items they have behind them."""
 

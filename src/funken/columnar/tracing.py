@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter, abc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import field, replace
 from types import CodeType, FunctionType
@@ -59,12 +59,10 @@ from funken.columnar.expressions import (
     reads,
 )
 from funken.columnar.recurrence import (
-    CarriedVariables,
-    ResultOfItem,
+    NOTHING,
     appended_of,
     conditions_of,
     fold_of,
-    gives_several,
     is_never,
     result_of,
 )
@@ -72,7 +70,6 @@ from funken.columnar.stack import Agenda, Stack, State, changed, is_made, labels
 from funken.columnar.typed.inference import typed_and_read
 from funken.columnar.typed.operations import FIRST_ITEM, dict_of, view_of
 from funken.dataclass import dataclass
-from funken.expr.paths import PathCondition
 from funken.expr.types import Type
 
 # ---- Variables and comprehensions of a function that is followed instruction by instruction.
@@ -137,25 +134,37 @@ def cells_of(code: CodeType, found: list[Operation]) -> frozenset[str]:
 class Walk:
     """Follows a function to its returns, or the body of the loop ``at`` to its end.
 
-    ``carried`` are the variables that a loop, which is no comprehension, carries from one item to the next.
+    ``carried``: the loop is no comprehension, and carries variables from one item to the next.
     """
 
     def __init__(
-        self, reader: Tracer, at: int | None = None, carried: tuple[str, ...] | None = None,
-        agenda: Agenda | None = None,
-    ) -> None:  # fmt: skip
+        self, reader: Tracer, at: int | None = None, carried: bool = False, agenda: Agenda | None = None
+    ) -> None:
         self.agenda = Agenda(reader._steps) if agenda is None else agenda
         self._reader = reader
         self.operations: list[Operation] = reader._operations
         self._at = at
         self._carried = carried
         self._labels = labels_of(self.operations)
-        self._results: list[tuple[PathCondition, Expression]] = []
+        self._ends: list[tuple[State, Expression]] = []
 
     def run(self, begin: State) -> Expression:
         """Return the results of the function, chosen by the conditions of their paths."""
         self.follow(begin)
-        return pruned(self.agenda.conditions.choose(self._results, Choose), self.agenda.key)
+        return self.value(_given)
+
+    def value(self, of: Callable[[State, Expression], Expression]) -> Expression:
+        """Return a value of the states where paths end, and of their results, chosen by the conditions of the paths."""
+        found = ((state, of(state, result)) for state, result in self._ends)
+        paths = [(end.when, Sequence(end.dropped, value) if end.dropped else value) for end, value in found]
+        return pruned(self.agenda.conditions.choose(paths, Choose), self.agenda.key)
+
+    def gives_several(self) -> bool:
+        """Return True if paths give lists, from an inner loop; raise ``NotVectorizable`` if only some of them do."""
+        found = {end.several for end, _ in self._ends if end.given is not None}
+        if len(found) > 1:
+            raise NotVectorizable("has a loop in a loop, and gives something beside it")
+        return True in found
 
     def follow(self, begin: State) -> None:
         """Follow all paths from a state on."""
@@ -170,15 +179,11 @@ class Walk:
         return number == self._at
 
     def _end(self, state: State, result: Expression) -> None:
-        self._results.append((state.when, Sequence(state.dropped, result) if state.dropped else result))
+        self._ends.append((state, result))
 
     def _end_body(self, state: State) -> None:
         """End with the body of a loop."""
-        end: Expression = state.given or ResultOfItem(None)
-        if self._carried is not None:
-            values = tuple(expression_on(state.variables[each]) for each in self._carried)
-            end = CarriedVariables(values, state.given)
-        self._end(state, end)
+        self._end(state, NOTHING if state.given is None else state.given)
 
     def _raise(self, state: State) -> None:
         """End with an exception, unless it is one for an item of a loop."""
@@ -267,7 +272,7 @@ class Walk:
     def _give(self, operation: Operation, state: State) -> None:
         """Note an operation's result for the item, which had none before."""
         appends, stack = operation.name == "CALL", state.stack
-        if state.given is not None or (appends and self._carried is None):
+        if state.given is not None or (appends and not self._carried):
             raise NotVectorizable("makes a list" if appends else "has a loop in a loop")
         value = expression_on(stack.pop())
         if operation.name == "MAP_ADD":
@@ -277,7 +282,7 @@ class Walk:
             stack.pop()
         if appends or operation.name == "YIELD_VALUE":
             stack.push(Constant(None))
-        state.given = ResultOfItem(value)
+        state.given = value
 
     def _comprehend(self, state: State) -> None:
         """Call the function that a comprehension is."""
@@ -309,7 +314,7 @@ class Walk:
 
     def _shown(self, iterator: Marker) -> list[Expression] | None:
         """Return the items that a loop is followed for one by one; ``None``: it is followed once for any item."""
-        return None if self._at is not None and self._carried is None else items_displayed(iterator)
+        return None if self._at is not None and not self._carried else items_displayed(iterator)
 
     def _comprehend_loop(self, here: int, stop: int, iterator: Marker, state: State) -> None:
         """Push the result of a comprehension that is a loop."""
@@ -321,10 +326,10 @@ class Walk:
         if self._at is None:
             self._carry(here, stop, iterator, state)
             return
-        if state.given is not None or self._carried is not None:
+        if state.given is not None or self._carried:
             raise NotVectorizable("has a loop in a loop")
         loop = expression_on(self._reader.loop_over(here, iterator, state.variables, state.stack))
-        state.given = ResultOfItem(loop, several=True)
+        state.given, state.several = loop, True
 
     def _carry(self, here: int, stop: int, iterator: Marker, state: State) -> None:
         evaluated = self._reader.carry(here, stop, iterator, state.variables, state.stack.depth())
@@ -334,6 +339,10 @@ class Walk:
 def _appends(operation: Operation, stack: Stack) -> bool:
     depth = {"LIST_APPEND": 1, "SET_ADD": 1, "MAP_ADD": 2}.get(operation.name)
     return depth is not None and stack.peek(operation.argument + depth, "comprehension")
+
+
+def _given(_: State, result: Expression) -> Expression:
+    return result
 
 
 _Read = TypeVar("_Read")
@@ -378,8 +387,8 @@ class Traced:
 class Convention:
     """A calling convention: the ``arguments`` of a function, and the meaning of its result.
 
-    It ``gives`` a ``value``; or results: ``several``, ``one``, ``one or none`` (``None`` is none), or its first argument where the
-    ``truth`` is so.
+    It ``gives`` a ``value``; or results: ``several``, ``one``, ``one or none`` (``None`` is none), or its first argument where
+    the ``truth`` is so.
     """
 
     arguments: tuple[Any, ...]
@@ -470,9 +479,8 @@ class Tracer(FunctionReader):
         code = function.__code__
         names = code.co_varnames[: code.co_argcount]
         self._check(code)
-        self._function, self._code = function, code
-        self._dependencies = {}
-        self._steps = Steps() if steps is None else steps
+        super().__init__(function, steps)
+        self._code = code
         self._steps.catches |= catches(code)
         count = len(given) + bound
         if not len(names) - len(function.__defaults__ or ()) <= count <= len(names):
@@ -508,7 +516,7 @@ class Tracer(FunctionReader):
         begin = State(0, Stack(self), self._start)
         for each in list(self._start.values()) if called else ():
             begin.drop(each)
-        result = self._follow(begin)
+        result = Walk(self).run(begin)
         return Traced(result, tuple(self._dependencies.values()), catches=self._steps.catches)
 
     def _called(self, function: FunctionType, given: abc.Sequence[Any], what: str, bound: bool = False) -> Traced:
@@ -520,15 +528,12 @@ class Tracer(FunctionReader):
 
     # ---- the way through
 
-    def _follow(self, state: State, at: int | None = None, carried: tuple[str, ...] | None = None) -> Expression:
-        """Follow the function from a state to its returns, or the body of the loop ``at`` to its end.
-
-        ``carried`` are the variables that a loop, which is no comprehension, carries from one item to the next.
-        """
-        if at is None:
-            return Walk(self, at, carried).run(state)
+    def _followed(self, state: State, at: int, carried: bool = False) -> Walk:
+        """Follow the body of the loop ``at`` to its end; ``carried`` as in ``Walk``."""
+        walk = Walk(self, at, carried)
         with self._steps.inside():
-            return Walk(self, at, carried).run(state)
+            walk.follow(state)
+        return walk
 
     def _unknown(self, owner: Marker, method: str) -> str:
         """Return the reason for which a method of a marker is not followed."""
@@ -689,23 +694,24 @@ class Tracer(FunctionReader):
         if isinstance(items, Marker) and items.kind == "list":
             items = Make(tuple(items.value))
 
-        def body(item: Expression) -> Expression:
+        def body(item: Expression) -> tuple[Expression, bool]:
             stack = Stack(self, [Marker("comprehension")]) if around is None else around.copy()
             stack.push(iterator)
             stack.push(item)
-            return self._follow(State(here + 1, stack, dict(variables)), here)
+            walk = self._followed(State(here + 1, stack, dict(variables)), here)
+            return walk.value(_given), walk.gives_several()
 
         if isinstance(items, Make):
             if any(isinstance(each, Unpacked) for each in items.items):
                 raise NotVectorizable("loops over a display with *")
-            trees = [tree for tree in map(body, items.items) if not is_never(tree)]
-            if any(conditions_of(each) or gives_several(each) for each in trees):
+            trees = [(tree, several) for tree, several in map(body, items.items) if not is_never(tree)]
+            if any(conditions_of(tree) or several for tree, several in trees):
                 raise NotVectorizable("makes a list")
-            return Marker("list", "a list", [result_of(each) for each in trees])
+            return Marker("list", "a list", [result_of(tree) for tree, _ in trees])
         item = self._new_item()
-        tree = body(item)
+        tree, several = body(item)
         loop = Loop(expression_on(items), item.argument, conditions_of(tree), result_of(tree))
-        return Invoke("chain", (loop,)) if gives_several(tree) else loop
+        return Invoke("chain", (loop,)) if several else loop
 
     # ---- loops that are none
 
@@ -728,15 +734,16 @@ class Tracer(FunctionReader):
         body |= places | {name: Marker("collected", "a list") for name in collected}
         below = [Marker("below", "what is around a loop")] * depth
         stack = Stack(self, [*below, iterator, Argument(number)])
-        tree = self._follow(State(here + 1, stack, body), here, carried)
+        walk = self._followed(State(here + 1, stack, body), here, carried=True)
         loop = Loop(expression_on(iterator.value), number, (), Constant(None))
         of_variables = frozenset(each.argument for each in places.values())
         for name in assigned:
             variables.pop(name, None)
-        for place, name in enumerate(carried):
-            variables[name] = fold_of(tree, place, loop, before[name], of_variables)
+        for name in carried:
+            values = walk.value(lambda end, _, name=name: expression_on(end.variables[name]))
+            variables[name] = fold_of(values, places[name], loop, before[name], of_variables)
         for name in collected[:1]:
-            found = appended_of(tree, loop, of_variables)
+            found = appended_of(walk.value(_given), loop, of_variables)
             if found is None or len(collected) > 1:
                 raise NotVectorizable("makes a list")
             variables[name] = found

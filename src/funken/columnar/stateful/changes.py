@@ -218,7 +218,7 @@ def _is_float(expression: Expression, kinds: dict[Path, Atomic]) -> bool:
 # ---- What was read of a function with state: what it gives, what it writes, and which timers it sets.
 
 
-RECORD, KEY, STAMP, WATERMARK = (Argument(0, (number,)) for number in range(4))
+RECORD, KEY, STAMP, WATERMARK = Argument(0, (0,)), Argument(0, (1,)), Argument(0, (2,)), Argument(0, (3,))
 """The fields of the one argument; of ``on_timer``, the record is the time of the timer."""
 FIRST_STATE = 4
 """The number of the field with the first state."""
@@ -235,56 +235,26 @@ def value_of(number: int) -> Argument:
 
 
 @dataclass(frozen=True)
-class Write:
-    """A change of a state, where the ``guards`` hold, one after the other; ``value`` is ``None``: it has none from then on."""
+class Effect:
+    """Something that a function does to a state, or to a timer, where the ``guards`` hold, one after the other."""
 
-    state: int
     guards: tuple[Expression, ...]
-    value: Expression | None
-    """Of a list: the added items."""
+    value: Expression | None = None
+    """The written value (``None``: there is none from then on), or the time of a timer; of a list, the added items."""
+    state: int = -1
+    """The number of the state; a timer has none."""
     whole: bool = False
     """Of a list: whether ``value`` is all that is in it from then on."""
+    deletes: bool = False
+    """Of a timer: whether it is deleted, and not registered."""
 
     def parts(self) -> tuple[Expression, ...]:
         """Return all that is computed."""
         return self.guards if self.value is None else (*self.guards, self.value)
 
-    def replaced(self, of: Callable[[Expression], Expression]) -> Write:
-        """Return the write with a function's result for each part."""
+    def replaced(self, of: Callable[[Expression], Expression]) -> Effect:
+        """Return the effect with a function's result for each part."""
         return replace(self, guards=tuple(map(of, self.guards)), value=None if self.value is None else of(self.value))
-
-
-@dataclass(frozen=True)
-class Access:
-    """A read of a state whose values live longer if they are read, where the ``guards`` hold, one after the other."""
-
-    state: int
-    guards: tuple[Expression, ...]
-
-    def parts(self) -> tuple[Expression, ...]:
-        """Return all that is computed."""
-        return self.guards
-
-    def replaced(self, of: Callable[[Expression], Expression]) -> Access:
-        """Return the read with a function's result for each part."""
-        return replace(self, guards=tuple(map(of, self.guards)))
-
-
-@dataclass(frozen=True)
-class TimerChange:
-    """An event-time timer of the key that is registered, or deleted, where the ``guards`` hold, one after the other."""
-
-    guards: tuple[Expression, ...]
-    at: Expression
-    deletes: bool
-
-    def parts(self) -> tuple[Expression, ...]:
-        """Return all that is computed."""
-        return *self.guards, self.at
-
-    def replaced(self, of: Callable[[Expression], Expression]) -> TimerChange:
-        """Return the change with a function's result for each part."""
-        return replace(self, guards=tuple(map(of, self.guards)), at=of(self.at))
 
 
 @dataclass(frozen=True)
@@ -292,7 +262,7 @@ class TracedState:
     """A function with state: its results, and its ``writes`` in order: of two that are made, the later one counts."""
 
     given: TracedFlatMap
-    writes: tuple[Write, ...]
+    writes: tuple[Effect, ...]
     map_keys: tuple[Expression | None, ...]
     """Of states that are maps, the one key that the function uses of them."""
     stamped: bool
@@ -307,9 +277,10 @@ class TracedState:
     """True if a result that is ``None`` is none."""
     fills: tuple[Any, ...]
     """Of each state, the value that is read where it has none (``None``: it is asked whether it has one)."""
-    timers: tuple[TimerChange, ...] = ()
+    timers: tuple[Effect, ...] = ()
     """Its changes of timers, in order."""
-    accesses: tuple[Access, ...] = ()
+    accesses: tuple[Effect, ...] = ()
+    """Its reads of states whose values live longer by that."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Return True if everything the function uses is as it was when it was traced."""
@@ -371,7 +342,7 @@ def makes_lifetimes(called: Any) -> bool:
 
 
 def renewals_of(
-    writes: Sequence[Write], accesses: Sequence[Access], lifetimes: Sequence[StateLifetime | None]
+    writes: Sequence[Effect], accesses: Sequence[Effect], lifetimes: Sequence[StateLifetime | None]
 ) -> tuple[tuple[int, tuple[Guards, ...]], ...]:
     """Return of each state that expires where its life begins anew: it is set, or read as the first thing of a record.
 

@@ -4,8 +4,8 @@ The function has one record as its argument, with fields: the record itself, its
 state whether it has a value (``held``) and which (``value_of``), as they are before the record. A path through the function that
 reads a state without a default goes on in two: with a value, and with ``None``. What is read after it was written is what was
 written. So all the function gives is emissions (``columnar/flat_maps.py``) over that record, and each change of a state is a
-``Write`` with the conditions it is made under. A timer that is set or deleted is a ``TimerChange``. ``on_timer`` is such a
-function too: its record is the time.
+``Effect`` with the conditions it is made under, as is a timer that is set or deleted. ``on_timer`` is such a function too: its
+record is the time.
 """
 
 from __future__ import annotations
@@ -39,22 +39,20 @@ from funken.columnar.expressions import (
     reads,
     schema_of_value,
 )
-from funken.columnar.flat_maps import Convention, EmissionWalk, FlatMapTracer
+from funken.columnar.flat_maps import EmissionWalk, FlatMapTracer
 from funken.columnar.stack import State
 from funken.columnar.stateful.changes import (
     KEY,
     RECORD,
     STAMP,
     WATERMARK,
-    Access,
     DeclaredState,
-    TimerChange,
+    Effect,
     TracedState,
-    Write,
     held,
     value_of,
 )
-from funken.columnar.tracing import function_of_method
+from funken.columnar.tracing import Convention, function_of_method
 from funken.columnar.typed.inference import Emission
 from funken.state.descriptors import StateKind
 
@@ -62,11 +60,13 @@ from funken.state.descriptors import StateKind
 
 
 _COMBINES = (StateKind.REDUCING, StateKind.AGGREGATING)
+_COMBINING = {"get": 0, "add": 1, "clear": 0}
 _METHODS = {
     StateKind.VALUE: {"value": 0, "update": 1, "clear": 0},
     StateKind.LIST: {"get": 0, "add": 1, "clear": 0, "update": 1},
     StateKind.MAP: {"get": 1, "contains": 1, "put": 2, "remove": 1},
-    **{kind: {"get": 0, "add": 1, "clear": 0} for kind in _COMBINES},
+    StateKind.REDUCING: _COMBINING,
+    StateKind.AGGREGATING: _COMBINING,
 }
 """Numbers of arguments of the methods of handles."""
 
@@ -92,14 +92,14 @@ class StateTracer(FlatMapTracer):
         super().__init__(function, convention, True, target)
         self._declared = states
         self._steps.present = frozenset(map(value_of, range(len(states))))
-        self.writes: list[Write] = []
-        self.accesses: list[Access] = []
+        self.writes: list[Effect] = []
+        self.accesses: list[Effect] = []
         self.map_keys: list[Expression | None] = [None] * len(states)
         self.touched: set[int] = set()
         self.fills: list[Any] = [each.default for each in states]
         self._target = target
         self._states = {each.attribute: number for number, each in enumerate(states)}
-        self.timers: list[TimerChange] = []
+        self.timers: list[Effect] = []
         self.attributes: dict[str, Any] = {}
         self.methods_called: dict[str, Any] = {}
 
@@ -152,7 +152,7 @@ class StateTracer(FlatMapTracer):
         if declared.lifetime is not None and declared.lifetime.read_renews:
             if at.items is not None:
                 raise NotVectorizable(f"reads self.{declared.attribute}, which renews it, in a loop")
-            self.accesses.append(Access(number, at.guards))
+            self.accesses.append(Effect(at.guards, state=number))
 
     def _use(self, number: int, method: str, given: list[Expression], state: State, walk: EmissionWalk) -> list[State]:
         """Follow the use of a state; return the states behind it, with its results on their stacks."""
@@ -195,7 +195,7 @@ class StateTracer(FlatMapTracer):
         if at.items is not None:
             raise NotVectorizable("changes state in a loop")
         written = value if whole else self._kept(number, value)
-        self.writes.append(Write(number, at.guards, written, whole))
+        self.writes.append(Effect(at.guards, written, number, whole))
         return written
 
     def _kept(self, state: int, value: Expression | None) -> Expression | None:
@@ -345,7 +345,7 @@ class StateTracer(FlatMapTracer):
             deletes, _ = stack.pop().value, stack.pop()
             if at.items is not None:
                 raise NotVectorizable("sets timers in a loop")
-            self.timers.append(TimerChange(at.guards, at_time, deletes))
+            self.timers.append(Effect(at.guards, at_time, deletes=deletes))
             stack.push(Constant(None))
             return [state]
         if name == "CALL" and stack.peek(argument + 2, "own method"):

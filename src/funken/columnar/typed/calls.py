@@ -27,6 +27,8 @@ from funken.columnar.records import is_inherited
 from funken.columnar.typed import values as fields
 from funken.columnar.typed.operations import (
     INTEGER,
+    Typed,
+    as_int,
     called_with,
     joined_lists,
     listed,
@@ -35,9 +37,9 @@ from funken.columnar.typed.operations import (
     of_nothing,
     operated,
     over_list,
-    with_parts,
+    rewriter,
 )
-from funken.columnar.typed.values import Typed, after, as_int, dumped, kind_of_constant, truth
+from funken.columnar.typed.values import after, dumped, kind_of_constant, truth
 from funken.dataclass import dataclass
 from funken.expr.python.table import DUMPS, LOADS, MATCH, TABLE, element_of, is_pattern, is_table, table_kinds
 from funken.expr.types import (
@@ -272,18 +274,13 @@ def with_wanted(expressions: Sequence[Expression]) -> list[Expression]:
         look(each, ())
     if not wanted:
         return list(expressions)
-    known: dict[int, Expression] = {}
 
-    def of(expression: Expression) -> Expression:
-        found = known.get(id(expression))
-        if found is None:
-            found = with_parts(expression, of)
-            if isinstance(expression, Parsed) and isinstance(found, Parsed):
-                found = replace(found, wanted=tuple(sorted(wanted[id(expression)])))
-            known[id(expression)] = found
-        return found
+    def parsed(expression: Expression) -> Expression | None:
+        if not isinstance(expression, Parsed):
+            return None
+        return replace(expression, wanted=tuple(sorted(wanted[id(expression)])))
 
-    return [of(each) for each in expressions]
+    return list(map(rewriter(parsed), expressions))
 
 
 _TruthOf = Callable[[Expression], Expression]
@@ -333,10 +330,10 @@ def _truth(name: str, given: tuple[Expression, ...], _: _Of, truth_of: _TruthOf)
     return (found if name == "bool" else fields.negated(found)), BOOL
 
 
-def _text(_: str, parts: tuple[Expression, ...], of: _Of, truth_of: _TruthOf) -> Typed:
-    made = [(of(part), part) for part in parts]
-    texts = (each if kind in (INT, STR) else called("str", (part,), of, truth_of)[0] for (each, kind), part in made)
-    return Invoke("text", tuple(texts)), STR
+def _texts(_: str, parts: tuple[Expression, ...], of: _Of, truth_of: _TruthOf) -> Typed:
+    typed = [(of(part), part) for part in parts]
+    made = (each if kind in (INT, STR) else called("str", (part,), of, truth_of)[0] for (each, kind), part in typed)
+    return Invoke("text", tuple(made)), STR
 
 
 def _sized(name: str, given: tuple[Expression, ...], of: _Of, _: _TruthOf) -> Typed:
@@ -370,7 +367,7 @@ def _integer(_: str, given: tuple[Expression, ...], of: _Of, __: _TruthOf) -> Ty
     return made, INT
 
 
-def _rest(_: str, given: tuple[Expression, ...], of: _Of, __: _TruthOf) -> Typed:
+def _rest(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf) -> Typed:
     """Return the list that is left of a list when its first, or last, items are taken."""
     (made, schema), (start, _), (stop, _) = map(of, given)
     if element_of(schema) is None or not isinstance(schema, Atomic):
@@ -558,10 +555,10 @@ _RULES: dict[str, Callable[[str, tuple[Expression, ...], _Of, _TruthOf], Typed]]
     "attribute": lambda _, given, of, __: fields.attribute(of(given[0]), given[1].value),  # type: ignore[attr-defined]
     "display": _display,
     "float": lambda name, given, of, _: called_with(name, [number_as_float(*of(each)) for each in given]),
-    "in": lambda _, given, of, __: (_contained(*given, of), BOOL),
+    "in": lambda _, given, of, __: (_contained(given[0], given[1], of), BOOL),
     "rest": _rest,
     "slice": lambda _, given, of, __: fields.cut(of(given[0]), [of(each) for each in given[1:]]),
-    "text": _text,
+    "text": _texts,
     DUMPS: lambda _, given, of, __: dumped(of(given[0]), given[1].value),  # type: ignore[attr-defined]
     INTEGER: _integer,
     LOADS: lambda _, given, of, __: loaded([of(each) for each in given]),

@@ -43,6 +43,7 @@ from funken.columnar.typed.calls import called, looked_up, table_schema, with_wa
 from funken.columnar.typed.operations import (
     Reads,
     Sharing,
+    Typed,
     both_lists,
     listed,
     may_raise,
@@ -52,7 +53,6 @@ from funken.columnar.typed.operations import (
 from funken.columnar.typed.values import (
     CHANGES,
     Given,
-    Typed,
     after,
     changeable,
     changed_record,

@@ -180,6 +180,23 @@ def with_parts(expression: Expression, of: Callable[[Expression], Expression]) -
     return replace(expression, **changed) if changed else expression
 
 
+def rewriter(change: Callable[[Expression], Expression | None]) -> Callable[[Expression], Expression]:
+    """Return a function that replaces what ``change`` has another expression for, at any depth; shared parts stay shared.
+
+    >>> rewriter(lambda each: Constant(1) if each == Argument(0) else None)(Invoke("+", (Argument(0), Argument(1))))
+    Invoke(name='+', arguments=(Constant(value=1), Argument(argument=1, path=())))
+    """
+    known: dict[int, tuple[Expression, Expression]] = {}
+
+    def of(expression: Expression) -> Expression:
+        if id(expression) not in known:
+            made = change(expression)
+            known[id(expression)] = expression, with_parts(expression, of) if made is None else made
+        return known[id(expression)][1]
+
+    return of
+
+
 # ---- Matches of regular expressions in expressions, and their groups, which are lists of texts.
 #
 # A group is text, not ``None``, if the expression cannot match without it: ``(\d+)`` in ``(\d+)-(\d+)?``. Should

@@ -39,7 +39,6 @@ from funken.columnar.typed.operations import (
     UPDATED,
     WITHOUT,
     Typed,
-    as_int,
     is_partition,
     item_of_list,
     item_of_match,
@@ -882,39 +881,3 @@ def _single(made: Expression, kind: Atomic, options: JsonOptions) -> Expression:
     if kind != STR:
         raise NotVectorizable(f"calls json.dumps() with a {kind}")
     return Rowwise("json ascii" if options.ensure_ascii else "json text", (made,), STR)
-
-
-__all__ = [
-    "CHANGES",
-    "REPLACE",
-    "REPLACE_TUPLE",
-    "Given",
-    "Typed",
-    "after",
-    "as_dict",
-    "as_int",
-    "attribute",
-    "call_of",
-    "changeable",
-    "changed_record",
-    "check_aliases",
-    "check_known",
-    "combined",
-    "compared_tuples",
-    "cut",
-    "dumped",
-    "has_key",
-    "is_empty",
-    "is_tuple",
-    "item",
-    "item_schema",
-    "kind_of_constant",
-    "options_of",
-    "project",
-    "record",
-    "spread",
-    "truth",
-    "type_of",
-    "type_tested",
-    "unified",
-]
