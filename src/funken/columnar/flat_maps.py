@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import reduce
 from itertools import count
 from types import CodeType, FunctionType
 from typing import Any
@@ -21,6 +22,7 @@ from funken.columnar.expressions import (
     Constant,
     Expression,
     Invoke,
+    Loop,
     Make,
     NotVectorizable,
     Raises,
@@ -28,6 +30,7 @@ from funken.columnar.expressions import (
     Unpacked,
     reads,
 )
+from funken.columnar.recurrence import conditions_of, result_of
 from funken.columnar.stack import Agenda, Stack, State
 from funken.columnar.tracing import (
     Convention,
@@ -40,6 +43,7 @@ from funken.columnar.tracing import (
     with_method,
 )
 from funken.columnar.typed.inference import Emission, TracedFlatMap, checked
+from funken.columnar.typed.operations import rewriter
 from funken.expr.paths import ALWAYS, NEVER, PathCondition, PathConditions
 from funken.expr.types import INT, NONE, Tuple, Type
 
@@ -151,44 +155,37 @@ class FlatMapTracer(Tracer):
         """Add results."""
         self.emissions.append(emission if emission.items is not None else replace(emission, segment=self.segment()))
 
-    def taken(self, before: int) -> Marker:
-        """Take the emissions behind so many, as a value."""
-        made = self.emissions[before:]
-        del self.emissions[before:]
-        return Marker("several", value=made)
-
-    def returned(self, value: Any, at: Emission, dropped: tuple[Expression, ...]) -> None:
+    def returned(self, value: Any, at: Emission, state: State) -> None:
         """Emit the function's result."""
+        dropped = state.dropped
         match self.convention.gives:
             case "several":
-                self.give(value, at)
+                self.give(value, at, state)
             case "truth":
                 truth = expression_on(value)
                 self.emit(replace(under(at, truth), result=self.convention.arguments[0]))
                 dropped = dropping(dropped, truth)
-            case gives:
-                self._give_choice(expression_on(value), at, gives == "one")
+            case "one":
+                self.give_one(value, at)
+            case _:
+                self._give_choice(expression_on(value), at)
         self.end(dropped, at)
 
-    def _give_choice(self, value: Expression, at: Emission, whole: bool) -> None:
+    def _give_choice(self, value: Expression, at: Emission) -> None:
         match value:
-            case Choose(condition, then, otherwise) if not whole:
-                self._give_choice(then, under(at, condition), whole)
-                self._give_choice(otherwise, under(at, Invoke("not", (condition,))), whole)
-            case Sequence(before, result) if not whole:
-                self._give_choice(result, at, whole)
+            case Choose(condition, then, otherwise):
+                self._give_choice(then, under(at, condition))
+                self._give_choice(otherwise, under(at, Invoke("not", (condition,))))
+            case Sequence(before, result):
+                self._give_choice(result, at)
                 self.end(before, at)
-            case Constant(None) if not whole:
-                pass
-            case _:
+            case _ if value != Constant(None):
                 self.give_one(value, at)
 
-    def give(self, value: Any, at: Emission) -> None:
+    def give(self, value: Any, at: Emission, state: State) -> None:
         """Emit all that is in a value."""
         if isinstance(value, Marker) and value.kind == "several":
-            segment = self.segment()
-            for each in value.value:
-                self.emit(replace(each, segment=segment))
+            self._give_all(value.value, at, state.objects())
             return
         if isinstance(value, Marker) and value.kind == "list":
             value = Make(tuple(value.value))
@@ -203,6 +200,21 @@ class FlatMapTracer(Tracer):
             if at.items is not None:
                 raise NotVectorizable("has a loop in a loop")
             self.emit(replace(at, items=expression_on(value), result=_ITEM, segment=self.segment()))
+
+    def _give_all(self, results: Loop | list[Expression], at: Emission, outside: tuple[Expression, ...]) -> None:
+        """Emit the results of a comprehension: of its loop, or of each item of a display."""
+        if isinstance(results, list):
+            for each in results:
+                self.give_one(result_of(each), reduce(under, conditions_of(each), at))
+            return
+        number = results.number
+        of = rewriter(
+            lambda each: (
+                (replace(each, argument=1) if each.argument == number else each) if isinstance(each, Argument) else None
+            )
+        )
+        base = replace(at, items=results.items, segment=self.segment(), outside=outside)
+        self.emit(replace(base, conditions=tuple(map(of, results.conditions)), result=of(results.result)))
 
     def give_one(self, value: Any, at: Emission) -> None:
         """Emit one result."""
@@ -272,25 +284,21 @@ class _Guards:
 class EmissionWalk(Walk):
     """Follows a function that emits results, its callee, or the body of a loop, whose emissions begin as ``base``.
 
-    ``around`` is the way through what this is in; ``until``: where a loop ends that is a comprehension. What a function that is
-    called returns is put into ``returned``, with the state behind it.
+    ``around`` is the way through what this is in. What a function that is called returns is put into ``returned``, with the state
+    behind it.
     """
 
     _reader: FlatMapTracer
 
     def __init__(
         self, reader: FlatMapTracer, around: EmissionWalk | None = None, base: Emission | None = None, at: int | None = None,
-        until: int | None = None, comprehension: bool = False, returned: list[tuple[State, Any]] | None = None,
+        returned: list[tuple[State, Any]] | None = None,
     ) -> None:  # fmt: skip
         shared = around if base is None else None
         agenda = Agenda(reader._steps, reader.meets, None if shared is None else shared.agenda)
         super().__init__(reader, at, agenda=agenda)
         begin = Emission(Constant(None)) if base is None else base
         self._guards: _Guards = _Guards(begin, agenda.conditions) if shared is None else shared._guards
-        self._until = until
-        self._comprehension: bool = comprehension or (
-            around is not None and around._reader is reader and around._comprehension
-        )
         self._returned = returned
 
     def at(self, state: State) -> Emission:
@@ -300,7 +308,7 @@ class EmissionWalk(Walk):
     # ---- where paths end
 
     def _ends_at(self, number: int) -> bool:
-        if number in (self._at, self._until, _THROUGH):
+        if number in (self._at, _THROUGH):
             return True
         if self._at is not None and not self._at < number < self.operations[self._at].argument:
             raise NotVectorizable("leaves a loop early")
@@ -324,12 +332,10 @@ class EmissionWalk(Walk):
         value = state.stack.pop()
         if self._returned is not None:
             self._returned.append((state, value))
-        elif self._comprehension:
-            self._reader.end(state.dropped, self.at(state))
         elif is_generator(self._reader._code):
             self._reader.end(dropping(state.dropped, value), self.at(state))
         else:
-            self._reader.returned(value, self.at(state), state.dropped)
+            self._reader.returned(value, self.at(state), state)
 
     # ---- from one place to the next
 
@@ -356,27 +362,18 @@ class EmissionWalk(Walk):
         name, argument = operation.name, operation.argument
         if name == "CALL":
             return argument == 2 and stack.peek(3, "output")
-        return name in ("YIELD_VALUE", "GET_YIELD_FROM_ITER") or (
-            name == "LIST_APPEND" and self._is_result(stack, argument)
-        )
-
-    def _is_result(self, stack: Stack, depth: int) -> bool:
-        """Return True if an item is appended to the list of a comprehension, and not to a display within it."""
-        if stack.peek(depth + 1, "comprehension"):
-            return True
-        return self._comprehension and not is_generator(self._reader._code) and stack.depth() == depth + 1
+        return name in ("YIELD_VALUE", "GET_YIELD_FROM_ITER")
 
     def _give(self, operation: Operation, state: State) -> None:
         name, stack, at = operation.name, state.stack, self.at(state)
         if name == "CALL":
             self._reader.give_to_side(stack, at)
         elif name == "GET_YIELD_FROM_ITER":
-            self._reader.give(stack.pop(), at)
+            self._reader.give(stack.pop(), at, state)
             state.number = self.after_yield_from(state.number)
         else:
             self._reader.give_one(stack.pop(), at)
-        if name != "LIST_APPEND":
-            stack.push(Constant(None))
+        stack.push(Constant(None))
 
     def after_yield_from(self, number: int) -> int:
         """Return the place behind ``yield from``: the end of its loop of instructions."""
@@ -385,40 +382,14 @@ class EmissionWalk(Walk):
         target: int = self.operations[number + 1].argument
         return target
 
-    def _comprehend(self, state: State) -> None:
-        """Call the function that a comprehension is; if its results are returned or yielded at once, no list of them is made."""
-        code = state.stack.item(2).value
-        operations = operations_of(code)
-        if not self._is_given(state.number, operations) or code.co_name in ("<setcomp>", "<dictcomp>"):
-            super()._comprehend(state)
-            return
-        iterator, _ = state.stack.pop(), state.stack.pop()
-        seen, reader = self._reader.seen_by(code, state.variables), self._reader.reading(operations, code)
-        walk = EmissionWalk(reader, self, comprehension=True)
-        before = len(reader.emissions)
-        walk.follow(State(0, Stack(reader), {**seen, ".0": iterator}, when=state.when))
-        state.stack.push(reader.taken(before))
-
-    def _comprehend_loop(self, here: int, stop: int, iterator: Marker, state: State) -> None:
-        """Do the same with a comprehension that is a loop in the function."""
-        if not self._is_given(stop, self.operations[here:stop]) or self.operations[here - 2].name != "BUILD_LIST":
-            super()._comprehend_loop(here, stop, iterator, state)
-            return
-        inside = replace(state.copy(), number=here, dropped=())
-        inside.stack.push(Marker("comprehension"))
-        inside.stack.push(iterator)
-        before = len(self._reader.emissions)
-        EmissionWalk(self._reader, self, until=stop).follow(inside)
-        state.stack.push(self._reader.taken(before))
-
-    def _is_given(self, number: int, loop: list[Operation]) -> bool:
+    def _is_given(self, number: int, loop: list[Operation], makes: str) -> bool:
         """Return True if the list of a comprehension is the result itself: it has one loop and no other use."""
-        if self._comprehension or self._reader.convention.gives != "several" or _loops_in(loop) > 1:
+        if self._reader.convention.gives != "several" or sum(each.name == "FOR_ITER" for each in loop) > 1:
             return False
         while self.operations[number].name in ("END_FOR", "SWAP", "STORE_FAST"):
             # In 3.13, what is popped here is the iterator.
             number += 1 + (self.operations[number].name == "END_FOR" and ends_loops_twice())
-        return self.operations[number].name in ("RETURN_VALUE", "GET_YIELD_FROM_ITER")
+        return makes == "BUILD_LIST" and self.operations[number].name in ("RETURN_VALUE", "GET_YIELD_FROM_ITER")
 
     def _shown(self, iterator: Marker) -> list[Expression] | None:
         return items_displayed(iterator)
@@ -436,11 +407,7 @@ class EmissionWalk(Walk):
         items = iterator.value
         texts = expression_on(items.value if isinstance(items, Marker) and items.kind == "generator" else items)
         known = {name: found for name, found in variables.items() if name not in stored}
-        there = [*known.values(), *(state.stack.item(depth) for depth in range(1, state.stack.depth() + 1))]
-        outside = tuple(
-            expression_on(each) for each in there if isinstance(each, Expression) or getattr(each, "kind", "") == "list"
-        )
-        base = replace(at, items=texts, segment=reader.segment(), outside=outside)
+        base = replace(at, items=texts, segment=reader.segment(), outside=state.objects())
         before, stack = len(reader.emissions), state.stack.copy()
         stack.push(iterator)
         stack.push(_ITEM)
@@ -460,10 +427,6 @@ class EmissionWalk(Walk):
         lists = {name for name, value in variables.items() if isinstance(value, Marker) and value.kind == "list"}
         appended = {each.argument for each in inner if each.name == "LOAD_FAST"} & lists
         return bool(appended or stored & variables.keys())
-
-
-def _loops_in(operations: list[Operation]) -> int:
-    return sum(each.name == "FOR_ITER" for each in operations)
 
 
 def under(at: Emission, condition: Expression) -> Emission:

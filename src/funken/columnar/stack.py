@@ -467,6 +467,13 @@ class State:
         """Note that a value was evaluated, and that the path goes on without it."""
         self.dropped = dropping(self.dropped, value)
 
+    def objects(self) -> tuple[Expression, ...]:
+        """Return the objects that its variables and its stack have."""
+        there = [*self.variables.values(), *(self.stack.item(depth) for depth in range(1, self.stack.depth() + 1))]
+        return tuple(
+            expression_on(each) for each in there if isinstance(each, Expression) or getattr(each, "kind", "") == "list"
+        )
+
     def place(self) -> tuple[int, ...]:
         """Return the place of the state in the order in which states are taken."""
         return (*(part for start, _, item in self.loops for part in (start, item)), self.number)

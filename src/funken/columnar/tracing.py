@@ -82,6 +82,8 @@ UNSET = Marker("unset")
 _ONCE = ("a generator", "a map", "a filter")
 _CLOSURE = 8
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+_MADE = {"<setcomp>": "BUILD_SET", "<dictcomp>": "BUILD_MAP"}
+"""What the functions of comprehensions make, but for lists."""
 _BEGINS = [["SWAP", made, "SWAP"] for made in ("BUILD_LIST", "BUILD_SET", "BUILD_MAP")]
 
 
@@ -287,7 +289,14 @@ class Walk:
     def _comprehend(self, state: State) -> None:
         """Call the function that a comprehension is."""
         iterator, function = state.stack.pop(), state.stack.pop()
-        state.stack.push(self._reader.comprehended(function.value, iterator, state.variables))
+        code: CodeType = function.value
+        found = operations_of(code)
+        given = self._is_given(state.number, found, _MADE.get(code.co_name, "BUILD_LIST"))
+        state.stack.push(self._reader.comprehended(code, found, iterator, state.variables, given))
+
+    def _is_given(self, number: int, loop: list[Operation], makes: str) -> bool:
+        """Return True if what a comprehension makes is the result of the function, and has no other use."""
+        return False
 
     def _begin_loop(self, here: int, stop: int, state: State) -> None:
         """Begin a loop, or go on with the next item of a display."""
@@ -318,8 +327,10 @@ class Walk:
 
     def _comprehend_loop(self, here: int, stop: int, iterator: Marker, state: State) -> None:
         """Push the result of a comprehension that is a loop."""
-        loop = self._reader.loop_over(here, iterator, state.variables)
-        state.stack.push(self._reader.of_comprehension(here, loop))
+        makes = self.operations[here - 2].name
+        given = self._is_given(stop, self.operations[here:stop], makes)
+        loop = self._reader.loop_over(here, iterator, state.variables, given=given)
+        state.stack.push(self._reader.of_comprehension(makes, loop))
 
     def _loop_over(self, here: int, stop: int, iterator: Marker, state: State) -> None:
         """Follow a loop over a list."""
@@ -641,10 +652,9 @@ class Tracer(FunctionReader):
         """Return True if a loop is a comprehension: from 3.12 on, that is a loop in the function."""
         return [each.name for each in self._operations[max(0, here - 3) : here]] in _BEGINS
 
-    def of_comprehension(self, here: int, loop: Any) -> Any:
-        """Return the result of a comprehension that is a loop: a list, or a set of the same items."""
-        made = self._operations[here - 2].name
-        return a_set(loop) if made == "BUILD_SET" else self._a_dict(loop) if made == "BUILD_MAP" else loop
+    def of_comprehension(self, makes: str, loop: Any) -> Any:
+        """Return the result of a comprehension: a list, a set of the same items, or a dict."""
+        return a_set(loop) if makes == "BUILD_SET" else self._a_dict(loop) if makes == "BUILD_MAP" else loop
 
     def _a_dict(self, loop: Any) -> MakeRecord:
         if not isinstance(loop, Marker) or loop.kind != "list":
@@ -653,20 +663,19 @@ class Tracer(FunctionReader):
         self._steps.own.append(made)
         return made
 
-    def comprehended(self, code: CodeType, iterator: Marker, variables: Mapping[str, Any]) -> Any:
+    def comprehended(
+        self, code: CodeType, found: list[Operation], iterator: Marker, variables: Mapping[str, Any], given: bool
+    ) -> Any:
         """Return the result of a comprehension's function; of a generator expression, its items."""
         seen = self.seen_by(code, variables)
         if not is_followed(code.replace(co_flags=code.co_flags & ~_GENERATOR)):
             raise NotVectorizable("has an inner function")
-        inner = self.reading(operations_of(code), code)
-        loop = inner.loop_over(
-            next(n for n, each in enumerate(inner._operations) if each.name == "FOR_ITER"), iterator, seen
-        )
-        if code.co_name == "<setcomp>":
-            return a_set(loop)
-        if code.co_name == "<dictcomp>":
-            return self._a_dict(loop)
-        return Marker("generator", "a generator", loop) if is_generator(code) and isinstance(loop, Expression) else loop
+        inner = self.reading(found, code)
+        here = next(number for number, each in enumerate(found) if each.name == "FOR_ITER")
+        loop = inner.loop_over(here, iterator, seen, given=given)
+        if is_generator(code) and isinstance(loop, Expression):
+            return Marker("generator", "a generator", loop)
+        return self.of_comprehension(_MADE.get(code.co_name, "BUILD_LIST"), loop)
 
     def seen_by(self, code: CodeType, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Return the variables that the function of a comprehension uses."""
@@ -683,10 +692,12 @@ class Tracer(FunctionReader):
         inner._free = frozenset(code.co_freevars)  # of these, the function around it has looked after
         return inner
 
-    def loop_over(self, here: int, iterator: Marker, variables: dict[str, Any], around: Stack | None = None) -> Any:
+    def loop_over(
+        self, here: int, iterator: Marker, variables: dict[str, Any], around: Stack | None = None, given: bool = False
+    ) -> Any:
         """Return the results of a comprehension's loop, which is followed once for any item, or for each of a display.
 
-        ``around`` is the stack of the loop around it.
+        ``around`` is the stack of the loop around it. ``given``: the results are those of the function, and no list is made.
         """
         items = iterator.value
         if isinstance(items, Marker) and items.kind == "generator":
@@ -705,13 +716,17 @@ class Tracer(FunctionReader):
             if any(isinstance(each, Unpacked) for each in items.items):
                 raise NotVectorizable("loops over a display with *")
             trees = [(tree, several) for tree, several in map(body, items.items) if not is_never(tree)]
-            if any(conditions_of(tree) or several for tree, several in trees):
+            if any(several or (conditions_of(tree) and not given) for tree, several in trees):
                 raise NotVectorizable("makes a list")
+            if given:
+                return Marker("several", value=[tree for tree, _ in trees])
             return Marker("list", "a list", [result_of(tree) for tree, _ in trees])
         item = self._new_item()
         tree, several = body(item)
         loop = Loop(expression_on(items), item.argument, conditions_of(tree), result_of(tree))
-        return Invoke("chain", (loop,)) if several else loop
+        if several:
+            return Invoke("chain", (loop,))
+        return Marker("several", value=loop) if given else loop
 
     # ---- loops that are none
 
