@@ -14,6 +14,7 @@ from collections import Counter, abc
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import field, replace
+from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, Self, TypeVar
 
@@ -354,6 +355,10 @@ def _appends(operation: Operation, stack: Stack) -> bool:
 
 def _given(_: State, result: Expression) -> Expression:
     return result
+
+
+def _variable(name: str, end: State, _: Expression) -> Expression:
+    return expression_on(end.variables[name])
 
 
 _Read = TypeVar("_Read")
@@ -755,7 +760,7 @@ class Tracer(FunctionReader):
         for name in assigned:
             variables.pop(name, None)
         for name in carried:
-            values = walk.value(lambda end, _, name=name: expression_on(end.variables[name]))
+            values = walk.value(partial(_variable, name))
             variables[name] = fold_of(values, places[name], loop, before[name], of_variables)
         for name in collected[:1]:
             found = appended_of(walk.value(_given), loop, of_variables)

@@ -30,6 +30,7 @@ from funken.columnar.expressions import (
     Sequence,
 )
 from funken.columnar.tracing import Traced, trace
+from funken.expr.python.table import TABLE
 from funken.operators.codegen import expression_of, watched
 
 _MOST = 60
@@ -90,7 +91,6 @@ class BlockPredicates:
 _RECORD = "record"
 _EFFECTS = (ast.Call, ast.JoinedStr)
 _LONGEST = 500
-_SIGNS = {"not": "not", "negative": "-", "inverted": "~"}
 _CALLS = {"abs", "len", "min", "max", "str", "float", "bool"}
 
 
@@ -173,16 +173,12 @@ class _Loop:
                 if repr(value) in {"inf", "-inf", "nan"}:
                     raise NotVectorizable(f"compares with {value!r}")
                 return f"({value!r})"
-            case Invoke(op, (left, right)) if not op[0].isalpha() and op[0] != ".":
-                return f"({self._source(left)} {op} {self._source(right)})"
             case Invoke("bool", (operand,)):
                 return f"(not not {self._source(operand)})"
-            case Invoke("not" | "negative" | "inverted" as name, (operand,)):
-                return f"({_SIGNS[name]} {self._source(operand)})"
+            case Invoke("not", (operand,)):
+                return f"(not {self._source(operand)})"
             case Choose(condition, then, otherwise):
                 return f"({self._source(then)} if {self._source(condition)} else {self._source(otherwise)})"
-            case Invoke("in", (needle, container)):
-                return f"({self._source(needle)} in {self._source(container)})"
             case Make(items):
                 return "(" + "".join(f"{self._source(item)}, " for item in items) + ")"
             case Sequence(before, result):
@@ -193,4 +189,6 @@ class _Loop:
                 return f"{self._source(text)}{name}({', '.join(map(self._source, rest))})"
             case Invoke(name, arguments) if name in _CALLS:
                 return f"{name}({', '.join(map(self._source, arguments))})"
+            case Invoke(name, given) if (row := TABLE.find(name)) and (row.group == "operators" or name == "in"):
+                return row.written.format(*map(self._source, given))
         raise NotVectorizable(f"has no source: {type(expression).__name__}")

@@ -267,13 +267,13 @@ def _typed(
         writes.append(replace(write, guards=guards, value=None if write.value is None else made))
     others: list[list[Effect]] = [[], []]
     for made_of, effects in zip(others, (traced.timers, traced.accesses), strict=True):
-        for each in effects:
-            known = under(each.replaced(simpler))
-            if known is not None and each.value is not None and known[2] != INT:
+        for effect in effects:
+            known = under(effect.replaced(simpler))
+            if known is not None and effect.value is not None and known[2] != INT:
                 raise NotVectorizable(f"sets a timer at {known[2]}")
             if known is not None:
-                made_of.append(replace(each, guards=known[0], value=None if each.value is None else known[1]))
-    timers, accesses = map(tuple, others)
+                made_of.append(replace(effect, guards=known[0], value=None if effect.value is None else known[1]))
+    timers, accesses = tuple(others[0]), tuple(others[1])
     map_keys: list[tuple[Expression | None, Type | None]] = []
     for state, each in zip(states, traced.map_keys, strict=True):
         map_keys.append((None, None) if each is None else _map_key(each, schema, state))

@@ -857,6 +857,7 @@ class BlockOfStates:
         for each in changes:
             where = self._values.where(each.guards)
             if where.length:
+                assert each.value is not None
                 at: Any = where.of(each.value)
                 of = np.arange(where.length) if where.positions is None else where.positions
                 found.append((of, at.array(where.length), np.full(where.length, each.deletes)))
