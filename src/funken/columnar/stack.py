@@ -680,11 +680,7 @@ def is_made(operation: Operation, stack: Stack) -> Expression | None:
 
 
 def changed(
-    operation: Operation,
-    stack: Stack,
-    variables: dict[str, Any],
-    own: list[Expression],
-    given: Iterable[Expression] = (),
+    operation: Operation, state: State, own: list[Expression], given: Iterable[Expression] = ()
 ) -> Expression | None:
     """Change a record, if an operation does that; return the changed record, ``None`` for other operations.
 
@@ -692,7 +688,7 @@ def changed(
     ``own`` are the records that the function alone has, ``given`` what it has given to others since.
     """
     before = len(own)
-    evaluated = _changed(operation, stack, variables, own)
+    evaluated = _changed(operation, state, own)
     if evaluated is not None:
         made = own[before]
         assert isinstance(made, MakeRecord)
@@ -706,22 +702,18 @@ def changed(
     return evaluated
 
 
-def _changed(operation: Operation, stack: Stack, variables: dict[str, Any], own: list[Expression]) -> Expression | None:
-    name, argument = operation.name, operation.argument
-    if name == "STORE_SUBSCR" and _is_own(stack.item(2), own):
-        key, record, value = stack.pop(), stack.pop(), expression_on(stack.pop())
-        made = MakeRecord(CHANGED, (_name(key), None), (value, Unpacked(record)))
-        _replace(record, made, stack, variables, own)
-        return made
-    if name == "STORE_ATTR" and _is_own(stack.item(1), own):
-        record, value = stack.pop(), expression_on(stack.pop())
-        made = MakeRecord(SET, (argument, None), (value, Unpacked(record)))
-        _replace(record, made, stack, variables, own)
-        return made
-    if name == "DELETE_SUBSCR" and _is_own(stack.item(2), own):
-        key, record = stack.pop(), stack.pop()
-        made = MakeRecord(WITHOUT, (_name(key),), (Unpacked(record),))
-        _replace(record, made, stack, variables, own)
+_STORES = {"STORE_SUBSCR": CHANGED, "STORE_ATTR": SET, "DELETE_SUBSCR": WITHOUT}
+
+
+def _changed(operation: Operation, state: State, own: list[Expression]) -> Expression | None:
+    name, argument, stack = operation.name, operation.argument, state.stack
+    form = _STORES.get(name)
+    if form is not None and _is_own(stack.item(1 if form == SET else 2), own):
+        field = argument if form == SET else _name(stack.pop())
+        record = stack.pop()
+        value = () if form == WITHOUT else (expression_on(stack.pop()),)
+        made = MakeRecord(form, (field, None)[: 1 + len(value)], (*value, Unpacked(record)))
+        _replace(record, made, state, own)
         return made
     if name not in ("CALL", "CALL_KW"):
         return None
@@ -729,33 +721,30 @@ def _changed(operation: Operation, stack: Stack, variables: dict[str, Any], own:
     method, record = stack.item(count + 2), stack.item(count + 1)
     if not isinstance(method, Marker) or method.kind != "method" or method.name not in _METHODS:
         return None
-    return _called(method.name, count, name == "CALL_KW", stack, variables, own) if _is_own(record, own) else None
+    return _called(method.name, count, name == "CALL_KW", state, own) if _is_own(record, own) else None
 
 
-def _called(
-    method: str, count: int, named: bool, stack: Stack, variables: dict[str, Any], own: list[Expression]
-) -> Expression:
+def _called(method: str, count: int, named: bool, state: State, own: list[Expression]) -> Expression:
+    stack = state.stack
     names = stack.keywords(named)
     given = [expression_on(stack.pop()) for _ in range(count - named)][::-1]
     record = stack.pop()
     stack.discard()
     if method == "update":
         unnamed = len(given) - len(names)
-        if unnamed > 1:
-            raise NotVectorizable("calls update() in another way")
-        parts = (*(Unpacked(each) for each in given[:unnamed]), *given[unnamed:])
-        if not parts:
-            raise NotVectorizable("calls update() with nothing")
-        made = MakeRecord(UPDATED, (*([None] * unnamed), *names, None), (*parts, Unpacked(record)))
+        if unnamed > 1 or not given:
+            raise NotVectorizable(f"calls update() {'in another way' if given else 'with nothing'}")
+        parts = (*map(Unpacked, given[:unnamed]), *given[unnamed:], Unpacked(record))
+        made = MakeRecord(UPDATED, (*([None] * unnamed), *names, None), parts)
         result: Expression = Constant(None)
     else:
         if names or len(given) not in (1, 2):
             raise NotVectorizable("calls pop() in another way")
         key = _name(given[0])
         optional = len(given) == 2
-        made = MakeRecord(WITHOUT, (key, None) if optional else (key,), (Unpacked(record),) * len(given))
+        made = MakeRecord(WITHOUT, (key, None)[: len(given)], (Unpacked(record),) * len(given))
         result = Invoke(".get", (record, given[0], given[1])) if optional else GetItem(record, key)
-    _replace(record, made, stack, variables, own)
+    _replace(record, made, state, own)
     stack.push(result)
     return made
 
@@ -771,9 +760,7 @@ def _name(key: Any) -> str:
     return name
 
 
-def _replace(
-    record: Expression, made: Expression, stack: Stack, variables: dict[str, Any], own: list[Expression]
-) -> None:
+def _replace(record: Expression, made: Expression, state: State, own: list[Expression]) -> None:
     """Put the changed record where the record was; raise ``NotVectorizable`` if something else has it, too."""
     own.append(made)
     parts: list[tuple[Expression, set[int]]] = [(part, set()) for part in _parts(record, own)]
@@ -794,10 +781,10 @@ def _replace(
             raise NotVectorizable("changes a record that is in another")
         return found
 
-    for name, found in variables.items():
-        variables[name] = replaced(found)
-    for depth in range(1, stack.depth() + 1):
-        stack.put(depth, replaced(stack.item(depth)))
+    for name, found in state.variables.items():
+        state.variables[name] = replaced(found)
+    for depth in range(1, state.stack.depth() + 1):
+        state.stack.put(depth, replaced(state.stack.item(depth)))
 
 
 def _parts(record: Expression, own: list[Expression]) -> list[Expression]:

@@ -601,7 +601,7 @@ class Tracer(FunctionReader):
         elif name not in ("MAKE_CELL", "END_SEND") and not (self.convention.methods and self._asked(operation, stack)):
             if self.changes:
                 given = self.given()
-                evaluated = changed(operation, stack, variables, self._steps.own, given)
+                evaluated = changed(operation, state, self._steps.own, given)
                 if evaluated is not None:
                     self._steps.count(len(given))  # each was looked at
                     state.drop(evaluated)
