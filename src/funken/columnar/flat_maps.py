@@ -442,9 +442,8 @@ def under(at: Emission, condition: Expression) -> Emission:
 # context answers; anything else that is asked of it has no kernel.
 
 
-_FIELDS = tuple([Argument(0, (0,)), Argument(0, (1,)), Argument(0, (2,)), Argument(0, (3,)), Argument(0, (4,))])
+_FIELDS = Argument(0, (0,)), Argument(0, (1,)), Argument(0, (2,)), Argument(0, (3,)), Argument(0, (4,))
 _CONTEXT = Marker("context", "its context")
-_TIMES = {"get_left_timestamp": 2, "get_right_timestamp": 3, "get_timestamp": 4, "timestamp": 4}
 
 _FLAT_MAP = Convention((Argument(0),), gives="several", changes=True)
 MAYBE = Convention((Argument(0),), gives="one or none", changes=True)
@@ -453,7 +452,12 @@ PAIR, PAIRS = (Convention(_FIELDS[:2], gives="one"), Convention(_FIELDS[:2], giv
 """Of a record (left record, right record), one result or several."""
 JOIN = Convention(
     (*_FIELDS[:2], _CONTEXT),
-    dict(zip([("context", name) for name in _TIMES], [_FIELDS[number] for number in _TIMES.values()], strict=True)),
+    {
+        ("context", "get_left_timestamp"): _FIELDS[2],
+        ("context", "get_right_timestamp"): _FIELDS[3],
+        ("context", "get_timestamp"): _FIELDS[4],
+        ("context", "timestamp"): _FIELDS[4],
+    },
     gives="several",
 )
 """Of a record (left record, right record, and three times: of both, and of the pair)."""
