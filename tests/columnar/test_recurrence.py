@@ -110,10 +110,37 @@ def least(items: list[float]) -> float:
     return own
 
 
+def best_of_some(items: list[float]) -> float:
+    own = 1.0
+    for new in items:
+        if new < 3:  # noqa: SIM102 - two paths, as a program has them
+            if new > own:  # noqa: PLR1730
+                own = new
+    return own
+
+
+def added_and_counted(items: list[float]) -> float:
+    total, best = 0.0, 1.0
+    for new in items:
+        if new > best:  # noqa: PLR1730
+            best = new
+        if new != 0.5:
+            total += new
+    return total * 2 + best
+
+
+def last_positive(items: list[float]) -> float:
+    own = -1.0
+    for new in items:
+        if new > 0:
+            own = 7.0
+    return own
+
+
 LISTS = [[2.5, -1.0], [], [math.nan, 0.5], [math.inf, -math.inf], [-0.0], [1.0, 3.0, 0.0]]
 
 
-@pytest.mark.parametrize("loop", [added, taken, greatest, least])
+@pytest.mark.parametrize("loop", [added, taken, greatest, least, best_of_some, added_and_counted, last_positive])
 def test_loops_give_what_python_gives(loop: Callable[[list[float]], float]) -> None:
     traced, kind = trace(loop, None, 1).typed(ListOf(FLOAT))
 
