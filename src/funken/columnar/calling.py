@@ -66,7 +66,9 @@ _COMPILED = {BuiltinFunctionType, ClassMethodDescriptorType, MethodDescriptorTyp
 
 @dataclass(frozen=True)
 class Dependency:
-    """Something a function uses: ``kind`` is ``global``, ``builtin``, ``closure``, ``default``, ``method`` or ``attribute``.
+    """Something a function uses: ``kind`` is ``global``, ``builtin``, ``closure``, ``default``, ``attribute``, or a method.
+
+    ``method``: it is one itself; ``own method``: it calls one of its object.
 
     ``name`` has dots where attributes follow. By ``how``, ``value`` is the constant, the name of a function of the library, a
     class whose objects are made or asked for, or the code of a function that was read as well, with its dependencies.
@@ -76,6 +78,11 @@ class Dependency:
     name: str
     value: Any
     how: str = CONSTANT
+
+    @property
+    def may_change(self) -> bool:
+        """True if the program may assign another value."""
+        return self.kind not in ("method", "own method", "builtin")
 
 
 def holds(function: Any, dependencies: Iterable[Dependency], owner: Any = None) -> bool:
@@ -95,6 +102,9 @@ def still_holds(dependencies: Sequence[Dependency], target: Any, method: str | N
 def _holds(function: FunctionType, known: Dependency, owner: Any) -> bool:
     if known.kind == "method":
         return bool(fingerprint(function.__code__) == known.value)
+    if known.kind == "own method":
+        called = getattr(type(owner), known.name, None)
+        return type(called) is FunctionType and bool(fingerprint(called.__code__) == known.value)
     if known.kind == "builtin":
         return known.name not in function.__globals__ and is_builtin(function, known.name)
     of_owner = known.kind == "attribute"

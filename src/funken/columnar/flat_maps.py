@@ -503,7 +503,7 @@ def drops_none(condition: Traced) -> bool:
     >>> [drops_none(trace(each, None, 1)) for each in (lambda r: r is not None, lambda r: r, lambda r: r is None)]
     [True, True, False]
     """
-    if any(each.kind not in ("method", "builtin") for each in condition.dependencies):
+    if any(each.may_change for each in condition.dependencies):
         return False
     try:
         return condition.condition(NONE).result == Constant(False)

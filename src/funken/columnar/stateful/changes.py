@@ -10,7 +10,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, is_plain
-from funken.columnar.calling import attribute_of, cell_of, fingerprint, same
+from funken.columnar.calling import cell_of, fingerprint, same
 from funken.columnar.declared import bits_of_leaves, kept_schema
 from funken.columnar.expressions import (
     COMPARISONS,
@@ -267,10 +267,6 @@ class TracedState:
     """Of states that are maps, the one key that the function uses of them."""
     stamped: bool
     """True if it uses the timestamps of records."""
-    attributes: tuple[tuple[str, Any], ...]
-    """The attributes of its object that it uses as constants."""
-    methods: tuple[tuple[str, Any], ...]
-    """The methods of its object that it calls, with their code."""
     used: frozenset[int]
     """The states that it uses."""
     drops_none: bool
@@ -284,12 +280,6 @@ class TracedState:
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Return True if everything the function uses is as it was when it was traced."""
-        found = ((attribute_of(target, name), value) for name, value in self.attributes)
-        if not all(each is not None and same(each[0], value) for each, value in found):
-            return False
-        own = ((getattr(type(target), name, None), known) for name, known in self.methods)
-        if not all(type(each) is FunctionType and fingerprint(each.__code__) == known for each, known in own):
-            return False
         return self.given.holds(target, method)
 
 

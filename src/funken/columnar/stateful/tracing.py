@@ -19,6 +19,7 @@ from funken.columnar.calling import (
     Dependency,
     Marker,
     Method,
+    Outside,
     attribute_of,
     constant_of,
     expression_on,
@@ -100,8 +101,6 @@ class StateTracer(FlatMapTracer):
         self._target = target
         self._states = {each.attribute: number for number, each in enumerate(states)}
         self.timers: list[Effect] = []
-        self.attributes: dict[str, Any] = {}
-        self.methods_called: dict[str, Any] = {}
 
     def _filled(self, followed: list[Operation], number: int, state: int, method: str) -> int | None:
         """Return the place behind ``state or constant``, if the constant can stand for a missing state."""
@@ -311,12 +310,7 @@ class StateTracer(FlatMapTracer):
         kept = attribute_of(self._target, name)
         if kept is None:
             raise NotVectorizable(f"uses self.{name}")
-        try:
-            found = constant_of(kept[0])
-        except NotVectorizable:
-            raise NotVectorizable(f"uses self.{name}") from None
-        self.attributes[name] = kept[0]
-        return found
+        return Outside("attribute", name, kept[0])
 
     def _method(self, name: str) -> FunctionType:
         if name in self._states:
@@ -383,7 +377,7 @@ class StateTracer(FlatMapTracer):
             raise NotVectorizable(f"calls {called.name}(), which is no plain method")
         if function.__globals__ is not self._function.__globals__:
             raise NotVectorizable(f"calls {called.name}(), which is of another module")
-        self.methods_called[called.name.removeprefix("self.")] = fingerprint(code)
+        self.depend("own method", called.name.removeprefix("self."), fingerprint(code))
         variables = {**dict(zip(names, [own, *given], strict=True)), **of_states(state.variables)}
         behind = []
         with self._steps.within(code, called.name):
@@ -461,7 +455,13 @@ def trace_with_state(
     all_parts: tuple[Any, ...] = (*given.emissions, *tracer.writes, *tracer.timers, *tracer.accesses)
     stamped = STAMP in nodes_of(*(part for each in all_parts for part in each.parts()))
     return TracedState(
-        given, tuple(tracer.writes), tuple(tracer.map_keys), stamped, tuple(tracer.attributes.items()),
-        tuple(tracer.methods_called.items()), frozenset(tracer.touched), gives == "one or none", tuple(tracer.fills),
-        tuple(tracer.timers), tuple(tracer.accesses),
-    )  # fmt: skip
+        given,
+        tuple(tracer.writes),
+        tuple(tracer.map_keys),
+        stamped,
+        frozenset(tracer.touched),
+        gives == "one or none",
+        tuple(tracer.fills),
+        tuple(tracer.timers),
+        tuple(tracer.accesses),
+    )

@@ -188,7 +188,9 @@ class _Reached:
         assert of.key is not None
         assert of.traced_key is not None
         self._function(node, of.key, of.traced_key, near)
-        if of.traced.attributes:  # an attribute of the object may change, and then other fields may be read
+        if any(
+            each.kind == "attribute" for each in of.traced.given.dependencies
+        ):  # an attribute of the object may change, and then other fields may be read
             raise _TakesAll(node.name)
         self._reads(node, UserFunction(function.target, of.method), replace(of.traced.given, read=of.typed.read), near)
 
@@ -196,7 +198,7 @@ class _Reached:
         self._paths.update(traced.read)
         if () in self._paths:
             raise _TakesAll(node.name)
-        if any(each.kind not in ("method", "builtin") for each in traced.dependencies):
+        if any(each.may_change for each in traced.dependencies):
             if not near:
                 raise _TakesAll(node.name)
             self._guards.append((function, traced))
