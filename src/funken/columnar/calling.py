@@ -207,7 +207,7 @@ def is_builtin(function: FunctionType, name: str) -> bool:
     """Return True if a name that is no global of a function is the built-in object, and functions with it are read."""
     row, found = TABLE.find(name), function.__globals__.get("__builtins__", builtins)
     space = found if isinstance(found, dict) else vars(found)
-    is_read = name == "object" or name in _LOWERED or (row is not None and row.builtin)
+    is_read = name in LOWERED or (row is not None and row.builtin)
     return is_read and space.get(name) is getattr(builtins, name)
 
 
@@ -700,7 +700,7 @@ class FunctionReader:
 
     def builtin_called(self, name: str, given: list[Any], names: tuple[str, ...]) -> Any:
         """Return a call of a built-in function."""
-        lower = _LOWERED.get(name)
+        lower = LOWERED.get(name)
         lowered = None if lower is None else lower(self, name, given, names)
         if lowered is not None:
             return lowered
@@ -877,7 +877,7 @@ class FunctionReader:
         return MakeRecord(kind, fields, tuple(found[name] for name in fields), cls)
 
 
-_LOWERED: dict[str, Callable[[Any, str, list[Any], tuple[str, ...]], Any]] = {
+LOWERED: dict[str, Callable[[Any, str, list[Any], tuple[str, ...]], Any]] = {
     "isinstance": FunctionReader._tested,
     **dict.fromkeys(("iter", "next"), FunctionReader._iterated),
     "type": FunctionReader._type,
@@ -889,5 +889,6 @@ _LOWERED: dict[str, Callable[[Any, str, list[Any], tuple[str, ...]], Any]] = {
     "divmod": FunctionReader._divided,
     "enumerate": FunctionReader._numbered,
     "dict": FunctionReader._dict,
+    "object": lambda *_: None,  # a class that is asked for
 }
 """Calls that become other expressions, or objects on the stack; a call that returns ``None`` goes by its row."""
