@@ -33,10 +33,10 @@ from funken.columnar.expressions import (
     reads,
 )
 from funken.columnar.records import is_inherited
-from funken.columnar.recurrence import ADD, KEEP, LEAST, MOST, comparison_of, recurrence_of
+from funken.columnar.recurrence import ADD, ALL, KEEP, LEAST, MOST, ListFold, comparison_of, list_fold, recurrence_of
 from funken.columnar.tracing import Traced, trace
 from funken.columnar.typed.inference import TracedFlatMap
-from funken.columnar.typed.operations import ALL, ListFold, list_fold, with_parts
+from funken.columnar.typed.operations import with_parts
 from funken.dataclass import dataclass
 from funken.expr.python.table import AS_FLOAT_32, AS_INTS, DATE, DATETIME, DECIMAL
 from funken.expr.types import (

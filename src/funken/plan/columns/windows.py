@@ -25,9 +25,9 @@ from funken.columnar.declared import (
 )
 from funken.columnar.expressions import Argument, Constant, Expression, Make, NotVectorizable
 from funken.columnar.flat_maps import BUCKET, JOIN, PAIR, PAIRS, pair_schema, trace_by, window_function
+from funken.columnar.recurrence import ALL, ListFold
 from funken.columnar.tracing import Traced, trace
 from funken.columnar.typed.inference import TracedFlatMap
-from funken.columnar.typed.operations import ALL, ListFold
 from funken.connectors.base import declares
 from funken.expr.types import (
     ARRAYS,
