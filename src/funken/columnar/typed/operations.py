@@ -31,9 +31,21 @@ from funken.columnar.expressions import (
     Unpacked,
     children,
 )
-from funken.columnar.records import leaves_looked_at
 from funken.expr.python.table import EMPTY, PATTERN, TABLE, element_of, literal_of
-from funken.expr.types import BOOL, DICT, INT, STR, Atomic, ListOf, Record, Tuple, Type, atomic_fields, optional
+from funken.expr.types import (
+    BOOL,
+    DICT,
+    INT,
+    STR,
+    Atomic,
+    ListOf,
+    Record,
+    Tuple,
+    Type,
+    atomic_fields,
+    leaves_looked_at,
+    optional,
+)
 
 Typed = tuple[Expression, Type]
 """An expression as kernels compute it, and the type of its results."""

@@ -32,7 +32,7 @@ from funken.columnar.expressions import (
     number_as_float,
     schema_of_value,
 )
-from funken.columnar.records import has_documents, is_inherited
+from funken.columnar.records import is_inherited
 from funken.columnar.typed.operations import (
     CHANGED,
     SET,
@@ -81,6 +81,7 @@ from funken.expr.types import (
     Record,
     Tuple,
     Type,
+    has_documents,
     optional,
     types_in,
 )

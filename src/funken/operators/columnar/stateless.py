@@ -19,12 +19,11 @@ from funken.columnar.kernels.rowwise import flattened, value_of
 from funken.columnar.kernels.text import split_by_spaces, split_texts
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import key_codes
-from funken.columnar.records import with_items_read
 from funken.columnar.tracing import Traced
 from funken.columnar.typed.inference import Emission, TracedFlatMap, paths_of
 from funken.columnar.vectorized.results import argument_of, columns_made, columns_of_records, mask_made, records_made
 from funken.connectors.base import SourceReader
-from funken.expr.types import HIGHEST, INT, LOWEST, STR, Tuple, Type, atomic_fields
+from funken.expr.types import HIGHEST, INT, LOWEST, STR, Tuple, Type, atomic_fields, with_items_read
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction, WatchedPath

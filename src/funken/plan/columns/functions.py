@@ -15,7 +15,6 @@ from funken.columnar.calling import FUNCTION, Dependency, same
 from funken.columnar.declared import FIRST, LAST, bits_of_leaves, named_rows, named_rows_of_all
 from funken.columnar.expressions import Argument, Expression, NotVectorizable
 from funken.columnar.flat_maps import MAYBE, PROCESS, drops_none, trace_by, trace_flat_map
-from funken.columnar.records import has_documents
 from funken.columnar.stateful.changes import DeclaredState, TracedState, declared_states, renewals_of, with_floats
 from funken.columnar.stateful.tracing import trace_with_state
 from funken.columnar.stateful.typed import all_steps, fills_of, shared_parts, typed_states
@@ -23,7 +22,7 @@ from funken.columnar.tracing import Traced, trace
 from funken.columnar.typed.calls import Parsed
 from funken.columnar.typed.inference import TracedFlatMap, either
 from funken.columnar.typed.values import changeable
-from funken.expr.types import INT, STR, Atomic, Tuple, Type, atomic_fields
+from funken.expr.types import INT, STR, Atomic, Tuple, Type, atomic_fields, has_documents
 from funken.operators.columnar.specs import (
     ColumnarKeyed,
     ColumnarMap,

@@ -20,12 +20,11 @@ from typing import Any, cast
 
 from funken.columnar.declared import Aggregate
 from funken.columnar.expressions import Argument, Expression, Loop, Rowwise
-from funken.columnar.records import has_documents, name_of
 from funken.columnar.tracing import Traced
 from funken.columnar.typed.inference import TracedFlatMap
 from funken.columnar.typed.operations import ITEMS
 from funken.dataclass import dataclass
-from funken.expr.types import ListOf, Type, atomic_fields
+from funken.expr.types import ListOf, Type, atomic_fields, has_documents, name_of
 from funken.ids import OperatorId
 from funken.operators.columnar.specs import (
     ColumnarKeyed,
