@@ -14,7 +14,6 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dis import get_instructions
 from functools import reduce
 from types import (
     BuiltinFunctionType,
@@ -29,6 +28,7 @@ from types import (
 )
 from typing import Any, cast
 
+from funken.columnar.bytecode import instructions
 from funken.columnar.expressions import (
     Argument,
     Choose,
@@ -347,7 +347,7 @@ def kept_attribute(target: Any, name: str) -> Any:
         for method, function in vars(cls).items():
             if method == "__init__" or not isinstance(function, FunctionType) or name not in function.__code__.co_names:
                 continue
-            if any(each.opname == "STORE_ATTR" and each.argval == name for each in get_instructions(function)):
+            if any(each.opname == "STORE_ATTR" and each.argval == name for each in instructions(function.__code__)):
                 raise NotVectorizable(f"uses self.{name}, which {method}() sets")
     return found[0]
 
