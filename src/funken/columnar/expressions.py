@@ -86,8 +86,9 @@ class GetItem(Expression):
 class Invoke(Expression):
     """An operation of the table in ``expr/python``, by its name, or a method by ``.name``, whose object is the first argument.
 
-    As it is traced there are four more: ``attribute``, whose second argument is the constant name, ``not``, ``text``, which joins
-    the parts of an f-string, and ``display``, a list with other lists in it.
+    Some have no row, but a type rule (``typed/calls.py``): ``not``, ``text`` (an f-string of its parts), ``attribute`` (the second
+    argument is the constant name), ``display`` (a list with other lists in it), ``rest``, ``%d``; kernels also see ``at``, an item
+    of lists.
     """
 
     name: str
