@@ -86,9 +86,8 @@ class GetItem(Expression):
 class Invoke(Expression):
     """An operation of the table in ``expr/python``, by its name, or a method by ``.name``, whose object is the first argument.
 
-    Some have no row, but a type rule (``typed/calls.py``): ``not``, ``text`` (an f-string of its parts), ``attribute`` (the second
-    argument is the constant name), ``display`` (a list with other lists in it), ``rest``, ``%d``; kernels also see ``at``, an item
-    of lists.
+    Some have no row, but a type rule (``typed/calls.py``): ``not``, ``text`` (an f-string of its parts), ``attribute`` (its name is
+    the second argument), ``display`` (a list with other lists in it), ``rest``, ``%d``. Kernels also see ``at``, an item of lists.
     """
 
     name: str
@@ -114,7 +113,7 @@ class Raises(Expression):
 
 @dataclass(frozen=True)
 class Rowwise(Expression):
-    """A function of ``library.py``, called for each value; ``kind`` is the type of its results."""
+    """An operation that is called for each value, or computed by the kernel of its row; ``kind`` is the type of its results."""
 
     function: str
     arguments: tuple[Expression, ...]
