@@ -86,8 +86,9 @@ class GetItem(Expression):
 class Invoke(Expression):
     """An operation of the table in ``expr/python``, by its name, or a method by ``.name``, whose object is the first argument.
 
-    Some have no row, but a type rule (``typed/calls.py``): ``not``, ``text`` (an f-string of its parts), ``attribute`` (its name is
-    the second argument), ``display`` (a list with other lists in it), ``rest``, ``%d``. Kernels also see ``at``, an item of lists.
+    Some have no row, but a type rule (``typed/calls.py``): ``not``, ``text`` (an f-string of its parts), ``attribute`` (whose
+    name is the second argument), ``display`` (a list with other lists in it), ``rest``, ``%d``. Kernels also see ``at``, an
+    item of lists.
     """
 
     name: str
