@@ -168,6 +168,41 @@ def test_what_is_not_read_is_told(function: Any, schema: Any, reason: str) -> No
         trace_flat_map(function, None).typed(schema)
 
 
+def one_object(line: str) -> list[dict[str, int]]:
+    found = {"n": 1}
+    return [found for _ in line.split()]
+
+
+def own_objects(line: str) -> list[dict[str, str]]:
+    return [{"word": word} for word in line.split() if word != "a"]
+
+
+def of_a_display(line: str) -> list[tuple[str, int]]:
+    return [(name, size) for name, size in (("line", len(line)), ("rest", 12 // (len(line) - 3))) if size > 1]
+
+
+def test_a_comprehension_that_is_returned_is_a_loop() -> None:
+    with pytest.raises(NotVectorizable, match="gives one object several times"):
+        trace_flat_map(one_object, None).typed(STR)
+
+    traced, _ = trace_flat_map(own_objects, None).typed(STR)
+    (emission,) = traced.emissions
+    assert emission.items is not None
+    assert len(emission.conditions) == 1
+
+
+@pytest.mark.parametrize("lines", [["a", "bb", "a bb ccc", "dddddddd"], ["abc"]])
+def test_the_items_of_a_display_have_their_conditions(lines: list[str]) -> None:
+    traced, results = trace_flat_map(of_a_display, None).typed(STR)
+
+    if "abc" in lines:
+        with pytest.raises(FallBackToRows):
+            flat_map.given_of(traced.emissions, results, columns_of(lines, STR))
+        return
+    found = flat_map.given_of(traced.emissions, results, columns_of(lines, STR))
+    assert found.to_list() == [pair for line in lines for pair in of_a_display(line)]
+
+
 def test_a_display_within_a_comprehension_gives_nothing_by_itself() -> None:
     """Found by random functions: what it appends to was taken for the list of the comprehension."""
 

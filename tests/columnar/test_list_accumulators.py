@@ -19,8 +19,8 @@ from funken import (
 )
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.kernels.columns import columns_of
+from funken.columnar.recurrence import ADD, ALL, BEGIN, KEEP, LEAST, MOST, ListFold, list_fold
 from funken.columnar.tracing import trace
-from funken.columnar.typed.operations import ADD, ALL, BEGIN, GREATEST, KEEP, LEAST, ListFold, list_fold
 from funken.expr.types import FLOAT, INT, STR, ListOf, Tuple
 from funken.operators.columnar import contents
 from funken.operators.columnar.contents import ListPane, listed_records
@@ -60,10 +60,10 @@ def fold_of(add: Any) -> ListFold:
     ("add", "how", "alike"),
     [
         (lambda value, kept: [*kept, value], ALL, ADD),
-        (lambda value, kept: [value] if not kept or value[0] > kept[0][0] else kept, GREATEST, KEEP),
+        (lambda value, kept: [value] if not kept or value[0] > kept[0][0] else kept, MOST, KEEP),
         (lambda value, kept: kept if kept and kept[-1][2] < value[2] else [value], LEAST, BEGIN),
-        (lambda value, kept: kept if len(kept) > 0 and not -value[0] > -kept[0][0] else [value], GREATEST, KEEP),
-        (lambda value, kept: [value] if not kept or value[0] // 2 >= kept[0][0] // 2 else kept, GREATEST, BEGIN),
+        (lambda value, kept: kept if len(kept) > 0 and not -value[0] > -kept[0][0] else [value], MOST, KEEP),
+        (lambda value, kept: [value] if not kept or value[0] // 2 >= kept[0][0] // 2 else kept, MOST, BEGIN),
     ],
 )
 def test_what_becomes_of_a_list_is_read(add: Any, how: str, alike: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from funken.columnar.expressions import NotVectorizable, nodes_of
-from funken.columnar.flat_maps import trace_flat_map, trace_maybe
+from funken.columnar.flat_maps import MAYBE, trace_by, trace_flat_map
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.tracing import trace
@@ -67,7 +67,7 @@ def test_a_long_function_is_read_in_a_moment():
 def read(function: Any, case: int) -> tuple[Any, Any]:
     """Return what computes a function, and its schema."""
     if case % 3 == 1:
-        return trace_maybe(function, None).typed(SCHEMA)
+        return trace_by(MAYBE, function, None).typed(SCHEMA)
     return trace_flat_map(function, None).typed(SCHEMA) if case % 3 == 2 else trace(function, None, 1).typed(SCHEMA)
 
 

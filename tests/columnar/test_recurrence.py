@@ -10,7 +10,7 @@ import pytest
 
 from funken import Configuration, NumberSequenceSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.columnar.declared import aggregate_folds, reduce_folds
-from funken.columnar.expressions import Argument, Binary, Choose, Compare, Constant, Expression, Invoke, Sequence, Unary
+from funken.columnar.expressions import Argument, Choose, Constant, Expression, Invoke, Sequence
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.recurrence import ADD, KEEP, LEAST, MOST, SET, UNITE, recurrence_of
@@ -18,29 +18,29 @@ from funken.columnar.tracing import trace
 from funken.expr.types import FLOAT, INT, STR, ListOf, Tuple
 
 OWN, NEW = Argument(0), Argument(1)
-LESS, GREATER = Compare("<", NEW, OWN), Compare(">", NEW, OWN)
+LESS, GREATER = Invoke("<", (NEW, OWN)), Invoke(">", (NEW, OWN))
 FORMS: list[tuple[Expression, str, Expression, bool]] = [
     (OWN, KEEP, Constant(0), True),
     (NEW, SET, NEW, True),
-    (Binary("+", OWN, NEW), ADD, NEW, True),
-    (Binary("+", NEW, OWN), ADD, NEW, False),
-    (Binary("-", OWN, NEW), ADD, Unary("-", NEW), True),
-    (Binary("-", OWN, Constant(2)), ADD, Constant(-2), True),
-    (Binary("-", NEW, OWN), SET, Binary("-", NEW, OWN), True),
-    (Binary("*", OWN, NEW), SET, Binary("*", OWN, NEW), True),
-    (Binary("|", NEW, OWN), UNITE, NEW, False),
+    (Invoke("+", (OWN, NEW)), ADD, NEW, True),
+    (Invoke("+", (NEW, OWN)), ADD, NEW, False),
+    (Invoke("-", (OWN, NEW)), ADD, Invoke("negative", (NEW,)), True),
+    (Invoke("-", (OWN, Constant(2))), ADD, Constant(-2), True),
+    (Invoke("-", (NEW, OWN)), SET, Invoke("-", (NEW, OWN)), True),
+    (Invoke("*", (OWN, NEW)), SET, Invoke("*", (OWN, NEW)), True),
+    (Invoke("|", (NEW, OWN)), UNITE, NEW, False),
     (Invoke("max", (OWN, NEW)), MOST, NEW, True),
     (Invoke("min", (NEW, OWN)), LEAST, NEW, False),
     (Choose(GREATER, NEW, OWN), MOST, NEW, True),
-    (Choose(Compare("<", OWN, NEW), NEW, OWN), MOST, NEW, True),
+    (Choose(Invoke("<", (OWN, NEW)), NEW, OWN), MOST, NEW, True),
     (Choose(LESS, NEW, OWN), LEAST, NEW, True),
-    (Choose(Compare(">=", NEW, OWN), NEW, OWN), MOST, NEW, False),
+    (Choose(Invoke(">=", (NEW, OWN)), NEW, OWN), MOST, NEW, False),
     # Of NaN, these are not what they are of ints.
-    (Choose(Compare(">=", OWN, NEW), OWN, NEW), MOST, NEW, False),
-    (Choose(Unary("not", Compare("<=", NEW, OWN)), NEW, OWN), MOST, NEW, False),
+    (Choose(Invoke(">=", (OWN, NEW)), OWN, NEW), MOST, NEW, False),
+    (Choose(Invoke("not", (Invoke("<=", (NEW, OWN)),)), NEW, OWN), MOST, NEW, False),
     (Choose(GREATER, Constant(1), OWN), SET, Choose(GREATER, Constant(1), OWN), True),
     (Choose(GREATER, OWN, OWN), SET, Choose(GREATER, OWN, OWN), True),
-    (Sequence((NEW,), Binary("+", OWN, NEW)), ADD, Sequence((NEW,), NEW), True),
+    (Sequence((NEW,), Invoke("+", (OWN, NEW))), ADD, Sequence((NEW,), NEW), True),
 ]
 
 
@@ -110,10 +110,37 @@ def least(items: list[float]) -> float:
     return own
 
 
+def best_of_some(items: list[float]) -> float:
+    own = 1.0
+    for new in items:
+        if new < 3:  # noqa: SIM102 - two paths, as a program has them
+            if new > own:  # noqa: PLR1730
+                own = new
+    return own
+
+
+def added_and_counted(items: list[float]) -> float:
+    total, best = 0.0, 1.0
+    for new in items:
+        if new > best:  # noqa: PLR1730
+            best = new
+        if new != 0.5:
+            total += new
+    return total * 2 + best
+
+
+def last_positive(items: list[float]) -> float:
+    own = -1.0
+    for new in items:
+        if new > 0:
+            own = 7.0
+    return own
+
+
 LISTS = [[2.5, -1.0], [], [math.nan, 0.5], [math.inf, -math.inf], [-0.0], [1.0, 3.0, 0.0]]
 
 
-@pytest.mark.parametrize("loop", [added, taken, greatest, least])
+@pytest.mark.parametrize("loop", [added, taken, greatest, least, best_of_some, added_and_counted, last_positive])
 def test_loops_give_what_python_gives(loop: Callable[[list[float]], float]) -> None:
     traced, kind = trace(loop, None, 1).typed(ListOf(FLOAT))
 

@@ -85,6 +85,9 @@ def test_a_function_becomes_an_expression() -> None:
     [
         (lambda x: repr((x, x)), "calls repr() with (int, int)"),
         (lambda x: input(x) + "", "calls input()"),
+        (lambda x: divmod(x, x, x), "calls divmod()"),
+        (lambda x: (x, object()), "calls object()"),
+        (lambda x: abs(x, x), "calls abs() with 2 arguments"),
         (lambda x: THINGS, "uses the global 'THINGS', a list"),
         (lambda x: x.name, "uses the attribute 'name' of int"),
         (lambda x: x.upper(), "calls the method upper() of int"),

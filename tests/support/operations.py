@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from funken.columnar.calling import LOWERED
 from funken.expr.python.table import BYTES, DATE, DATETIME, HASH, MATCH, PATTERN, TABLE, TIMEZONE, OperationRule
 from funken.expr.types import BOOL, FLOAT, INT, NONE, STR, Atomic, ListOf, Type, optional
 
@@ -144,7 +145,8 @@ def page() -> str:
     for group, title in TITLES.items():
         parts.append(f"\n## {title}\n\n| written | types | arrays |\n|---|---|---|\n")
         parts += [_line(rule) for rule in written_rows() if rule.group == group]
-    others = ", ".join(f"`{rule.name}`" for rule in TABLE if rule.builtin and not signatures(rule))
+    rows = [rule.name for rule in TABLE if rule.builtin and not signatures(rule)]
+    others = ", ".join(f"`{name}`" for name in [*rows, *(name for name in LOWERED if TABLE.find(name) is None)])
     return "".join([*parts, f"\n## Others\n\nThese become other operations when a function is read: {others}.\n"])
 
 

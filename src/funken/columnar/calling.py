@@ -14,7 +14,6 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dis import get_instructions
 from functools import reduce
 from types import (
     BuiltinFunctionType,
@@ -27,14 +26,12 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
+from funken.columnar.bytecode import instructions
 from funken.columnar.expressions import (
     Argument,
-    Attribute,
-    Binary,
     Choose,
-    Compare,
     Constant,
     Expression,
     GetItem,
@@ -46,14 +43,15 @@ from funken.columnar.expressions import (
     NotVectorizable,
     TypeTest,
     Unpacked,
+    attribute_of_record,
     is_text,
 )
 from funken.columnar.records import default_of, form_of
 from funken.columnar.typed.calls import table_schema
-from funken.columnar.typed.operations import DISTINCT, VIEWS, by_format, view_of
+from funken.columnar.typed.operations import DISTINCT, FIRST_ITEM, VIEWS, by_format, names_of, view_of
 from funken.columnar.typed.values import REPLACE, REPLACE_TUPLE, call_of, options_of
 from funken.dataclass import dataclass
-from funken.expr.python.table import BUILTINS, DUMPS, PATTERN, TABLE, JsonOptions, is_pattern, is_table, kind_of_object
+from funken.expr.python.table import DUMPS, PATTERN, TABLE, JsonOptions, is_pattern, is_table, kind_of_object
 from funken.expr.types import DICT, HIGHEST, LOWEST, ROW, UNNAMED_ROW, Type
 from funken.types.row import Row
 
@@ -61,46 +59,30 @@ from funken.types.row import Row
 # the same.
 
 
-_BUILTIN_OBJECTS = {name: getattr(builtins, name) for name in BUILTINS}
-BUILTIN_CLASSES: dict[str, type] = {name: each for name, each in _BUILTIN_OBJECTS.items() if isinstance(each, type)}
-
-
 _NONE: Any = object()
+CONSTANT, LIBRARY, CLASS, FUNCTION = "constant", "library", "class", "function"
 _COMPILED = {BuiltinFunctionType, ClassMethodDescriptorType, MethodDescriptorType, WrapperDescriptorType}
 
 
 @dataclass(frozen=True)
 class Dependency:
-    """Something a function uses: ``kind`` is ``global``, ``builtin``, ``closure``, ``default``, ``method`` or ``attribute``.
+    """Something a function uses: ``kind`` is ``global``, ``builtin``, ``closure``, ``default``, ``attribute``, or a method.
 
-    ``name`` has dots where attributes follow. ``value`` is the constant, or one of the classes below.
+    ``method``: it is one itself; ``own method``: it calls one of its object.
+
+    ``name`` has dots where attributes follow. By ``how``, ``value`` is the constant, the name of a function of the library, a
+    class whose objects are made or asked for, or the code of a function that was read as well, with its dependencies.
     """
 
     kind: str
     name: str
     value: Any
+    how: str = CONSTANT
 
-
-@dataclass(frozen=True)
-class LibraryFunction:
-    """A function of the library, by its name in ``expr/python``."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class KnownClass:
-    """A class whose objects are made or asked for."""
-
-    cls: Any
-
-
-@dataclass(frozen=True)
-class InlinedFunction:
-    """A function of the program that was read as well."""
-
-    code: tuple[Any, ...]
-    dependencies: tuple[Dependency, ...]
+    @property
+    def may_change(self) -> bool:
+        """True if the program may assign another value."""
+        return self.kind not in ("method", "own method", "builtin")
 
 
 def holds(function: Any, dependencies: Iterable[Dependency], owner: Any = None) -> bool:
@@ -120,6 +102,9 @@ def still_holds(dependencies: Sequence[Dependency], target: Any, method: str | N
 def _holds(function: FunctionType, known: Dependency, owner: Any) -> bool:
     if known.kind == "method":
         return bool(fingerprint(function.__code__) == known.value)
+    if known.kind == "own method":
+        called = getattr(type(owner), known.name, None)
+        return type(called) is FunctionType and bool(fingerprint(called.__code__) == known.value)
     if known.kind == "builtin":
         return known.name not in function.__globals__ and is_builtin(function, known.name)
     of_owner = known.kind == "attribute"
@@ -127,12 +112,13 @@ def _holds(function: FunctionType, known: Dependency, owner: Any) -> bool:
     if found is None:
         return False
     (value,) = found
-    match known.value:
-        case LibraryFunction(name):
-            return TABLE.name_of(value) == name
-        case KnownClass(cls):
-            return value is cls
-        case InlinedFunction(code, dependencies):
+    match known.how:
+        case "library":
+            return bool(TABLE.name_of(value) == known.value)
+        case "class":
+            return value is known.value
+        case "function":
+            code, dependencies = known.value
             return type(value) is FunctionType and fingerprint(value.__code__) == code and holds(value, dependencies)
     return same(value, known.value)
 
@@ -218,10 +204,11 @@ def is_namespace(value: Any) -> bool:
 
 
 def is_builtin(function: FunctionType, name: str) -> bool:
-    """Return True if a name that is no global of a function is the built-in object."""
-    found = function.__globals__.get("__builtins__", builtins)
+    """Return True if a name that is no global of a function is the built-in object, and functions with it are read."""
+    row, found = TABLE.find(name), function.__globals__.get("__builtins__", builtins)
     space = found if isinstance(found, dict) else vars(found)
-    return space.get(name) is _BUILTIN_OBJECTS[name]
+    is_read = name in LOWERED or (row is not None and row.builtin)
+    return is_read and space.get(name) is getattr(builtins, name)
 
 
 def cell_of(function: FunctionType, name: str) -> tuple[Any] | None:
@@ -360,7 +347,7 @@ def kept_attribute(target: Any, name: str) -> Any:
         for method, function in vars(cls).items():
             if method == "__init__" or not isinstance(function, FunctionType) or name not in function.__code__.co_names:
                 continue
-            if any(each.opname == "STORE_ATTR" and each.argval == name for each in get_instructions(function)):
+            if any(each.opname == "STORE_ATTR" and each.argval == name for each in instructions(function.__code__)):
                 raise NotVectorizable(f"uses self.{name}, which {method}() sets")
     return found[0]
 
@@ -491,6 +478,9 @@ def in_order(
 # change.
 
 
+_INNER = "calls an inner function, which"
+_DEEPEST = 10
+"""Functions that call each other are read so deep."""
 _MOST_STEPS = 2000
 _MOST_PATHS = 128
 """A function of ``flat_map`` has so many ways through it: each is compared with all that came before it."""
@@ -504,7 +494,6 @@ class Steps:
         self.paths = 0
         #: the code of the functions that are being followed
         self.codes: list[CodeType] = []
-        self.depth = 0
         self.loops = 0
         self.catches = False
         #: the records that the function alone has, so that it may change them
@@ -540,6 +529,8 @@ class Steps:
         """Go into a function that is called; raise ``NotVectorizable`` if it is being followed: it may call itself for ever."""
         if code in self.codes:
             raise NotVectorizable(f"calls {name}(), which calls itself")
+        if len(self.codes) >= _DEEPEST:
+            raise NotVectorizable(f"calls {name}(), which calls others too deep")
         self.codes.append(code)
         try:
             with self.inside():
@@ -573,7 +564,9 @@ def known_target(target: Any) -> Expression | None:
             return _one_or_all([GetItem(record, key) for key in keys])
     if type(target) is operator.attrgetter:
         names = target.__reduce__()[1]
-        return _one_or_all([reduce(Attribute, str(name).split("."), cast("Any", record)) for name in names])
+        return _one_or_all(
+            [reduce(attribute_of_record, str(name).split("."), cast("Expression", record)) for name in names]
+        )
     library = TABLE.name_of(target)
     if library == DUMPS:
         return call_of(record, JsonOptions())
@@ -589,38 +582,52 @@ def _one_or_all(found: list[Any]) -> Expression:
 # ---- What a traced function may call, and what it may use from outside of it.
 
 
-class FunctionReader(Protocol):
-    """The stack's view of the reader of a function."""
+class FunctionReader:
+    """The reader of a function: its calls, and the values from outside that it uses."""
+
+    def __init__(self, function: FunctionType, steps: Steps | None) -> None:
+        self._function = function
+        self._dependencies: dict[tuple[str, str], Dependency] = {}
+        self._steps = Steps() if steps is None else steps
 
     def function(self) -> FunctionType:
-        """Return the function."""
-        ...
+        """Return the function that is read."""
+        return self._function
 
-    def depend(self, dependency: Dependency) -> None:
+    def depend(self, kind: str, name: str, value: Any, how: str = CONSTANT) -> None:
         """Note a dependency of the function."""
+        self._dependencies[kind, name] = Dependency(kind, name, value, how)
+
+    def _called(self, function: FunctionType, given: Sequence[Any], what: str, bound: bool = False) -> Any:
+        """Read another function; a refusal begins with ``what``."""
+        raise NotImplementedError
 
     def inlined(self, kind: str, name: str, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
         """Return the result of a function of the program for arguments."""
-        ...
+        with self._steps.within(function.__code__, name):
+            traced = self._called(function, given, f"calls {name}(), which")
+        self.depend(kind, name, (fingerprint(function.__code__), traced.dependencies), FUNCTION)
+        found: Expression = traced.result
+        return found
 
-    def new_item(self) -> int:
-        """Return the number of an argument that stands for the items of a list."""
-        ...
+    def inner(
+        self, function: FunctionType, given: tuple[Expression, ...], what: str = _INNER, bound: bool = False
+    ) -> Expression:
+        """Return the result for arguments of a function in which names mean the same."""
+        with self._steps.inside():
+            traced = self._called(function, given, what, bound)
+        self._dependencies |= {(each.kind, each.name): each for each in traced.dependencies}
+        found: Expression = traced.result
+        return found
+
+    def _new_item(self) -> Argument:
+        """Return an argument that stands for the items of a list."""
+        self._steps.loops += 1
+        return Argument(FIRST_ITEM + self._steps.loops)
 
     def names_of(self, found: Any) -> tuple[str, ...] | None:
         """Return the names of a dict; ``None`` if they are not known."""
-        ...
-
-    def inner(self, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
-        """Return the result for arguments of a function that the function makes, without variables of its own."""
-        ...
-
-
-class Calls:
-    """The calls of one function that is read."""
-
-    def __init__(self, reader: FunctionReader) -> None:
-        self._reader = reader
+        return names_of(found, self._steps.schema)
 
     def used(self, value: Any) -> Any:
         """Return an item of the stack; a value from outside as the constant it is."""
@@ -643,7 +650,7 @@ class Calls:
                 raise
             raise NotVectorizable(f"uses {said(found)}, {article(value)}") from refused
         kept = copy.deepcopy(value) if type(value) in (dict, list, set) else value
-        self._reader.depend(Dependency(found.kind, found.name, kept))
+        self.depend(found.kind, found.name, kept)
         return constant
 
     def looked_into(self, found: Any) -> Expression:
@@ -665,18 +672,19 @@ class Calls:
     def class_of(self, found: Any) -> type:
         """Return a class that a value is tested for."""
         if isinstance(found, Marker) and found.kind == "builtin" and found.value is not None:
-            return BUILTIN_CLASSES[found.name]
+            cls: type = found.value
+            return cls
         if isinstance(found, Outside) and isinstance(found.value, type):
             if not tests_bases(found.value):
                 raise NotVectorizable(f"tests the type {found.name}, which has an isinstance() hook of its own")
-            self._reader.depend(Dependency(found.kind, found.name, KnownClass(found.value)))
+            self.depend(found.kind, found.name, found.value, CLASS)
             return found.value
         raise NotVectorizable("tests a type that is not known")
 
     def method_called(self, name: str, owner: Expression, given: list[Any], names: tuple[str, ...]) -> Any:
         """Return a call of a method; ``names`` are those of the last arguments."""
         if name in VIEWS and not given:
-            fields = self._reader.names_of(owner)
+            fields = self.names_of(owner)
             if fields is not None:
                 return Marker("generator", "a view of a dict", view_of(owner, fields, name))
         if name == REPLACE_TUPLE and len(names) == len(given):
@@ -692,15 +700,15 @@ class Calls:
 
     def builtin_called(self, name: str, given: list[Any], names: tuple[str, ...]) -> Any:
         """Return a call of a built-in function."""
-        lower = _LOWERED.get(name)
+        lower = LOWERED.get(name)
         lowered = None if lower is None else lower(self, name, given, names)
         if lowered is not None:
             return lowered
         if names:
             raise NotVectorizable(f"calls {name}() with keywords")
-        row = TABLE[name]
-        counts = row.counts()
-        if len(given) not in counts:
+        row = TABLE.find(name)
+        counts = () if row is None else row.counts()
+        if row is None or len(given) not in counts:
             raise NotVectorizable(f"calls {name}() with {len(given)} arguments" if counts else f"calls {name}()")
         if row.items and (len(given) == 1 or name == "sum"):
             return Invoke(name, (self._items(given[0], name), *map(self.expression, given[1:])))
@@ -754,7 +762,7 @@ class Calls:
         if len(given) != 2 or names:
             return None
         one, other = map(self.expression, given)
-        return Make((Binary("//", one, other), Binary("%", one, other)))
+        return Make((Invoke("//", (one, other)), Invoke("%", (one, other))))
 
     def _numbered(self, name: str, given: list[Any], names: tuple[str, ...]) -> Any:
         if len(given) not in (1, 2) or names not in ((), ("start",)):
@@ -790,24 +798,23 @@ class Calls:
         """Return the result of ``map`` or ``filter`` for the items of a list."""
         if isinstance(items, Make) and name == "map":
             return Marker("generator", "a map", Make(tuple(self._of_key(function, each, name) for each in items.items)))
-        number = self._reader.new_item()
-        item = Argument(number)
+        item = self._new_item()
         nothing = name == "filter" and isinstance(function, Constant) and function.value is None
         made = item if nothing else self._of_key(function, item, name)
-        loop = Loop(items, number, (), made) if name == "map" else Loop(items, number, (made,), item)
+        loop = Loop(items, item.argument, (), made) if name == "map" else Loop(items, item.argument, (made,), item)
         return Marker("generator", f"a {name}", loop)
 
     def _keys(self, items: Expression, key: Any, name: str) -> Expression:
         """Return a key function's results for the items of a list."""
-        number = self._reader.new_item()
-        return Loop(items, number, (), self._of_key(key, Argument(number), name))
+        item = self._new_item()
+        return Loop(items, item.argument, (), self._of_key(key, item, name))
 
     def _of_key(self, key: Any, item: Expression, name: str) -> Expression:
         """Return a key function's result for an item."""
         if isinstance(key, Outside) and type(key.value) is FunctionType:
-            return self._reader.inlined(key.kind, key.name, key.value, (item,))
+            return self.inlined(key.kind, key.name, key.value, (item,))
         if isinstance(key, Marker) and key.kind == "inner":
-            return self._reader.inner(key.value, (item,))
+            return self.inner(key.value, (item,))
         if isinstance(key, Marker) and key.kind == "builtin":
             return expression_on(self.builtin_called(key.name, [item], ()))
         raise NotVectorizable(f"calls {name}() with a function that is none of the program")
@@ -817,14 +824,14 @@ class Calls:
         key = given.pop()
         one, other = (self.expression(each) for each in given)
         by = [self._of_key(key, each, name) for each in (one, other)]
-        return Choose(Compare(">" if name == "max" else "<", by[1], by[0]), other, one)
+        return Choose(Invoke(">" if name == "max" else "<", (by[1], by[0])), other, one)
 
     def outside_called(self, called: Outside, given: list[Any], names: tuple[str, ...]) -> Expression:
         """Return a call of something from outside of the function."""
         value = called.value
         library = TABLE.name_of(value)
         if library == DUMPS and len(given) == len(names) + 1:
-            self._reader.depend(Dependency(called.kind, called.name, LibraryFunction(library)))
+            self.depend(called.kind, called.name, library, LIBRARY)
             return call_of(self.expression(given[0]), options_of(names, given[1:]))
         arguments = tuple(map(self.expression, given))
         row = None if library is None else TABLE[library]
@@ -834,25 +841,25 @@ class Calls:
             takes_pattern = any(PATTERN in types for types in row.signatures)
             if names or (takes_pattern and len(arguments) not in row.counts()) or row.name == DUMPS:
                 raise NotVectorizable(f"calls {called.name}() with keywords")
-            self._reader.depend(Dependency(called.kind, called.name, LibraryFunction(row.name)))
+            self.depend(called.kind, called.name, row.name, LIBRARY)
             if takes_pattern:
                 return Invoke(f".{row.name}", (pattern_of(arguments[0]), *arguments[1:]))
             return Invoke(row.name, arguments)
         if value is dataclasses.replace and len(names) == len(arguments) - 1:
-            self._reader.depend(Dependency(called.kind, called.name, KnownClass(value)))
+            self.depend(called.kind, called.name, value, CLASS)
             return MakeRecord(REPLACE, (None, *names), (Unpacked(arguments[0]), *arguments[1:]))
         if isinstance(value, type):
             return self._record(called, value, arguments, names)
         if type(value) is not FunctionType:
             raise NotVectorizable(f"calls {called.name}()")
-        return self._reader.inlined(called.kind, called.name, value, in_order(value, arguments, names, called.name))
+        return self.inlined(called.kind, called.name, value, in_order(value, arguments, names, called.name))
 
     def _record(self, called: Outside, cls: type, given: tuple[Expression, ...], names: tuple[str, ...]) -> Expression:
         if cls is Row and given and len(names) == len(given) and not any(name.startswith("_") for name in names):
-            self._reader.depend(Dependency(called.kind, called.name, KnownClass(cls)))
+            self.depend(called.kind, called.name, cls, CLASS)
             return MakeRecord(ROW, names, given)
         if cls is Row and given and not names:
-            self._reader.depend(Dependency(called.kind, called.name, KnownClass(cls)))
+            self.depend(called.kind, called.name, cls, CLASS)
             return MakeRecord(UNNAMED_ROW, (None,) * len(given), given)
         form = form_of(cls)
         if form is None:
@@ -866,13 +873,22 @@ class Calls:
                 found[name] = constant_of(default[0])
         if set(found) != set(fields) or positional > len(fields) or set(fields[:positional]) & set(names):
             raise NotVectorizable(f"calls {called.name}() with other arguments than its fields")
-        self._reader.depend(Dependency(called.kind, called.name, KnownClass(cls)))
+        self.depend(called.kind, called.name, cls, CLASS)
         return MakeRecord(kind, fields, tuple(found[name] for name in fields), cls)
 
 
-_LOWERED: dict[str, Callable[[Calls, str, list[Any], tuple[str, ...]], Any]] = {
-    "isinstance": Calls._tested, "iter": Calls._iterated, "next": Calls._iterated, "type": Calls._type, "max": Calls._extreme,
-    "min": Calls._extreme, "set": Calls._set, "len": Calls._of_set, "sorted": Calls._of_set, "range": Calls._range,
-    "map": Calls._mapped, "filter": Calls._mapped, "divmod": Calls._divided, "enumerate": Calls._numbered, "dict": Calls._dict,
-}  # fmt: skip
+LOWERED: dict[str, Callable[[Any, str, list[Any], tuple[str, ...]], Any]] = {
+    "isinstance": FunctionReader._tested,
+    **dict.fromkeys(("iter", "next"), FunctionReader._iterated),
+    "type": FunctionReader._type,
+    **dict.fromkeys(("max", "min"), FunctionReader._extreme),
+    "set": FunctionReader._set,
+    **dict.fromkeys(("len", "sorted"), FunctionReader._of_set),
+    "range": FunctionReader._range,
+    **dict.fromkeys(("map", "filter"), FunctionReader._mapped),
+    "divmod": FunctionReader._divided,
+    "enumerate": FunctionReader._numbered,
+    "dict": FunctionReader._dict,
+    "object": lambda *_: None,  # a class that is asked for
+}
 """Calls that become other expressions, or objects on the stack; a call that returns ``None`` goes by its row."""

@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any
 
 from funken.columnar.expressions import (
+    COMPARISONS,
     Argument,
     Choose,
-    Compare,
     Constant,
     Expression,
     GetItem,
@@ -29,15 +29,14 @@ from funken.columnar.expressions import (
     NotVectorizable,
     Rowwise,
     Sequence,
-    Unary,
     Unpacked,
     reads,
 )
 from funken.columnar.records import is_inherited
-from funken.columnar.recurrence import ADD, KEEP, LEAST, MOST, comparison_of, recurrence_of
+from funken.columnar.recurrence import ADD, ALL, KEEP, LEAST, MOST, ListFold, comparison_of, list_fold, recurrence_of
 from funken.columnar.tracing import Traced, trace
 from funken.columnar.typed.inference import TracedFlatMap
-from funken.columnar.typed.operations import ALL, ListFold, list_fold, with_parts
+from funken.columnar.typed.operations import with_parts
 from funken.dataclass import dataclass
 from funken.expr.python.table import AS_FLOAT_32, AS_INTS, DATE, DATETIME, DECIMAL
 from funken.expr.types import (
@@ -657,10 +656,10 @@ def _deciding(expression: Expression, kinds: dict[tuple[int, ...], Atomic]) -> t
             return argument, Argument(0, path)
         case GetItem(Make(items), index) if all(_deciding(each, kinds) is not None for each in items):
             return _deciding(items[index], kinds)
-        case Unary("-", operand):
+        case Invoke("negative", (operand,)):
             found = _deciding(operand, kinds)
             if found is not None and isinstance(found[1], Argument) and kinds[found[1].path] == INT:
-                return found[0], Unary("-", found[1])
+                return found[0], Invoke("negative", (found[1],))
     return None
 
 
@@ -690,10 +689,8 @@ def _leaf(expression: Expression, path: tuple[int, ...]) -> Expression:
 def _is_total(expression: Expression) -> bool:
     """Return True if evaluating the expression never raises."""
     match expression:
-        case Compare(_, left, right):
-            return _is_total(left) and _is_total(right)
-        case Unary(op, operand):
-            return op in ("not", "bool") and _is_total(operand)
+        case Invoke(name, given) if name in COMPARISONS or name in ("not", "bool"):
+            return all(map(_is_total, given))
         case GetItem(record):
             return _is_total(record)
     return isinstance(expression, Argument | Constant)

@@ -4,8 +4,7 @@ Expressions are plain data: they travel in the plan and are compared in tests. T
 ``expr/types.py``.
 
 ``tracing.py`` makes expressions as a function has them. ``inference.py``, which knows the types of the arguments, replaces those
-that depend on them (``Attribute``, ``Slice``, ``MakeRecord``, ``Unpacked``, ``IsNone``, ``TypeTest``, most of ``GetItem`` and
-``Invoke``), so kernels see the others only.
+that depend on them (``MakeRecord``, ``Unpacked``, ``TypeTest``, most of ``GetItem`` and ``Invoke``): kernels see the others only.
 """
 
 from __future__ import annotations
@@ -50,32 +49,6 @@ class Constant(Expression):
 
 
 @dataclass(frozen=True)
-class Binary(Expression):
-    """``left op right``, arithmetic or bitwise."""
-
-    op: str
-    left: Expression
-    right: Expression
-
-
-@dataclass(frozen=True)
-class Compare(Expression):
-    """``left op right``, one of the six comparisons."""
-
-    op: str
-    left: Expression
-    right: Expression
-
-
-@dataclass(frozen=True)
-class Unary(Expression):
-    """``op operand``: ``-``, ``~``, ``not``, or ``bool`` for the truth of a value."""
-
-    op: str
-    operand: Expression
-
-
-@dataclass(frozen=True)
 class Choose(Expression):
     """``then if condition else otherwise``; ``and`` and ``or`` become it, too.
 
@@ -110,26 +83,16 @@ class GetItem(Expression):
 
 
 @dataclass(frozen=True)
-class Contains(Expression):
-    """``needle in container``: a text in a text, or a value in a tuple or set of constants."""
-
-    needle: Expression
-    container: Expression
-
-
-@dataclass(frozen=True)
 class Invoke(Expression):
-    """A call of a function by its name, or of a method by ``.name``, whose object is the first argument."""
+    """An operation of the table in ``expr/python``, by its name, or a method by ``.name``, whose object is the first argument.
+
+    Some have no row, but a type rule (``typed/calls.py``): ``not``, ``text`` (an f-string of its parts), ``attribute`` (whose
+    name is the second argument), ``display`` (a list with other lists in it), ``rest``, ``%d``. Kernels also see ``at``, an
+    item of lists.
+    """
 
     name: str
     arguments: tuple[Expression, ...]
-
-
-@dataclass(frozen=True)
-class Text(Expression):
-    """An f-string without formats: its parts, one after the other."""
-
-    parts: tuple[Expression, ...]
 
 
 @dataclass(frozen=True)
@@ -151,29 +114,11 @@ class Raises(Expression):
 
 @dataclass(frozen=True)
 class Rowwise(Expression):
-    """A function of ``library.py``, called for each value; ``kind`` is the type of its results."""
+    """An operation that is called for each value, or computed by the kernel of its row; ``kind`` is the type of its results."""
 
     function: str
     arguments: tuple[Expression, ...]
     kind: Atomic
-
-
-@dataclass(frozen=True)
-class Attribute(Expression):
-    """``record.name``."""
-
-    record: Expression
-    name: str
-
-
-@dataclass(frozen=True)
-class Slice(Expression):
-    """``record[start:stop:step]``."""
-
-    record: Expression
-    start: Expression
-    stop: Expression
-    step: Expression
 
 
 @dataclass(frozen=True)
@@ -191,13 +136,6 @@ class Unpacked(Expression):
     """``*record`` or ``**record`` in a display."""
 
     record: Expression
-
-
-@dataclass(frozen=True)
-class IsNone(Expression):
-    """``operand is None``."""
-
-    operand: Expression
 
 
 @dataclass(frozen=True)
@@ -228,12 +166,25 @@ class Listed(Expression):
     schema: Any = None
 
 
-@dataclass(frozen=True)
-class At(Expression):
-    """An item of a list."""
+COMPARISONS = frozenset(("<", "<=", "==", "!=", ">", ">="))
 
-    items: Expression
-    index: Expression
+
+def attribute_of_record(record: Expression, name: str) -> Expression:
+    """Return ``record.name``."""
+    return Invoke("attribute", (record, Constant(name)))
+
+
+def bare(condition: Expression) -> tuple[Expression, bool]:
+    """Return a condition without ``not`` and ``bool`` around it, and whether it is negated by them.
+
+    >>> bare(Invoke("not", (Invoke("bool", (Argument(0),)),)))
+    (Argument(argument=0, path=()), True)
+    """
+    negated = False
+    while isinstance(condition, Invoke) and condition.name in ("not", "bool"):
+        negated ^= condition.name == "not"
+        condition = condition.arguments[0]
+    return condition, negated
 
 
 def number_as_float(made: Expression, schema: Type) -> tuple[Expression, Type]:
@@ -271,8 +222,8 @@ def nodes_of(*expressions: Expression) -> Iterator[Expression]:
     """Yield expressions and all that they consist of, each object once: they share their parts.
 
     >>> shared = Argument(0)
-    >>> [type(each).__name__ for each in nodes_of(Binary("*", shared, shared))]
-    ['Binary', 'Argument']
+    >>> [type(each).__name__ for each in nodes_of(Invoke("*", (shared, shared)))]
+    ['Invoke', 'Argument']
     """
     todo, seen = list(expressions), set[int]()
     while todo:

@@ -7,63 +7,49 @@ has no value before and after it. A comprehension is a function of its own up to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import field, replace
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+from itertools import count
 from types import CodeType, FunctionType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, always_raises, ends_loops_twice, is_generator, is_plain_generator
-from funken.columnar.calling import Dependency, Marker, Method, Outside, dropping, expression_on, known_target
+from funken.columnar.calling import Marker, Method, Outside, dropping, expression_on, known_target
 from funken.columnar.expressions import (
     Argument,
-    Binary,
     Choose,
     Constant,
     Expression,
+    Invoke,
+    Loop,
     Make,
     NotVectorizable,
     Raises,
     Sequence,
-    Unary,
     Unpacked,
-    nodes_of,
     reads,
 )
+from funken.columnar.recurrence import conditions_of, result_of
 from funken.columnar.stack import Agenda, Stack, State
 from funken.columnar.tracing import (
+    Convention,
     Traced,
     Tracer,
     Walk,
     function_of,
-    function_of_method,
     items_displayed,
     operations_of,
     with_method,
 )
 from funken.columnar.typed.inference import Emission, TracedFlatMap, checked
-from funken.dataclass import dataclass
+from funken.columnar.typed.operations import rewriter
 from funken.expr.paths import ALWAYS, NEVER, PathCondition, PathConditions
 from funken.expr.types import INT, NONE, Tuple, Type
 
 _ITEM = Argument(1)
 _THROUGH = 1 << 30
 """The place of states that are through with the body of a loop: behind all others."""
-
-
-@dataclass(frozen=True)
-class Convention:
-    """A calling convention: the ``arguments`` of a function, and the meaning of its result.
-
-    It ``gives`` ``several`` results, ``one``, ``one or none`` (``None`` is no result), or the ``truth`` about its first argument.
-    """
-
-    arguments: tuple[Any, ...]
-    methods: Mapping[tuple[Any, str], Any] = field(default_factory=dict)
-    """The results of methods without arguments, by owner (the kind of a marker, or an argument) and name."""
-    gives: str = "several"
-    sides: bool = False
-    """True if a pair of a tag and a value is a result for a side output."""
 
 
 @reads
@@ -81,44 +67,26 @@ def trace_flat_map(target: Any, method: str | None, schema: Type | None = None) 
     items = known_target(target) if method is None else None
     if items is not None:
         return TracedFlatMap((Emission(_ITEM, items=items, segment=1),))
-    return read_by(Convention((Argument(0),)), target, method, schema, changes=True)
+    return trace_by(_FLAT_MAP, target, method, schema)
 
 
-def read_by(
-    convention: Convention, target: Any, method: str | None, schema: Type | None = None, changes: bool = False
-) -> TracedFlatMap:
-    """Return the results of a function with a known calling convention; ``changes``: nobody else has its arguments."""
+@reads
+def trace_by(convention: Convention, target: Any, method: str | None, schema: Type | None = None) -> TracedFlatMap:
+    """Return the results of a function that is called by a convention; raise ``NotVectorizable`` with the reason.
+
+    >>> found = trace_by(MAYBE, lambda n: (n, 10 // n) if n else None, None)
+    >>> [each.guards for each in found.emissions if each.emits]
+    [(Argument(argument=0, path=()),)]
+    >>> [each.result for each in trace_by(JOIN, lambda left, right, ctx: [left, ctx.get_right_timestamp()], None).emissions]
+    [Argument(argument=0, path=(0,)), Argument(argument=0, path=(3,))]
+    >>> trace_by(JOIN, lambda left, right, ctx: ctx.output(None, left), None)
+    Traceback (most recent call last):
+    ...
+    funken.columnar.expressions.NotVectorizable: asks its context for output()
+    """
     function = function_of(target, method)
     tracer = FlatMapTracer(function, convention, method is not None, target)
-    return with_method(tracer.of(schema, changes).read(), function, method)
-
-
-class EmissionLog:
-    """The results of a function and all it calls, in order."""
-
-    def __init__(self) -> None:
-        self.emissions: list[Emission] = []
-        self._segments = 0
-
-    def segment(self) -> int:
-        """Return the number of the next place."""
-        self._segments += 1
-        return self._segments
-
-    def add(self, emission: Emission) -> None:
-        """Add results."""
-        if emission.items is None:
-            emission = replace(emission, segment=self.segment())
-        self.emissions.append(emission)
-
-    @contextmanager
-    def aside(self) -> Iterator[list[Emission]]:
-        """Put emissions from now on into a list of their own."""
-        before, self.emissions = self.emissions, []
-        try:
-            yield self.emissions
-        finally:
-            self.emissions = before
+    return with_method(tracer.of(schema).read(), function, method)
 
 
 class FlatMapTracer(Tracer):
@@ -130,19 +98,19 @@ class FlatMapTracer(Tracer):
     def __init__(self, function: FunctionType, convention: Convention, bound: bool, target: Any = None) -> None:
         if convention.gives != "several" and is_generator(function.__code__):
             raise NotVectorizable("is a generator, or has variable arguments")
-        super().__init__(function, convention.arguments, bound, target=target)
-        self.convention = convention
-        self.methods = convention.methods
-        self.log = EmissionLog()
+        super().__init__(function, convention, bound, target=target)
+        #: the results of the function and all it calls, in order
+        self.emissions: list[Emission] = []
+        self._segments = count(1)
 
     def read(self) -> TracedFlatMap:
         """Follow the function from its beginning."""
         EmissionWalk(self).follow(State(0, Stack(self), self._start))
-        return TracedFlatMap(tuple(self.log.emissions), tuple(self._dependencies.values()), catches=self._steps.catches)
+        return TracedFlatMap(tuple(self.emissions), tuple(self._dependencies.values()), catches=self._steps.catches)
 
     def given(self) -> list[Expression]:
         """Return the results so far."""
-        return [each.result for each in self.log.emissions]
+        return [each.result for each in self.emissions]
 
     @staticmethod
     def _check(code: CodeType) -> None:
@@ -164,7 +132,7 @@ class FlatMapTracer(Tracer):
         """Return the id of a tag that comes from outside of the function; ``None`` if it is something else."""
         if not isinstance(found, Outside) or not isinstance(tag := getattr(found.value, "tag_id", None), str):
             return None
-        self.depend(Dependency(found.kind, found.name, found.value))
+        self.depend(found.kind, found.name, found.value)
         return tag
 
     # ---- for those that know more operations
@@ -179,38 +147,45 @@ class FlatMapTracer(Tracer):
 
     # ---- what comes of it
 
-    def returned(self, value: Any, at: Emission, dropped: tuple[Expression, ...]) -> None:
+    def segment(self) -> int:
+        """Return the number of the next place."""
+        return next(self._segments)
+
+    def emit(self, emission: Emission) -> None:
+        """Add results."""
+        self.emissions.append(emission if emission.items is not None else replace(emission, segment=self.segment()))
+
+    def returned(self, value: Any, at: Emission, state: State) -> None:
         """Emit the function's result."""
+        dropped = state.dropped
         match self.convention.gives:
             case "several":
-                self.give(value, at)
+                self.give(value, at, state)
             case "truth":
                 truth = expression_on(value)
-                self.log.add(replace(under(at, truth), result=self.convention.arguments[0]))
+                self.emit(replace(under(at, truth), result=self.convention.arguments[0]))
                 dropped = dropping(dropped, truth)
-            case gives:
-                self._give_choice(expression_on(value), at, gives == "one")
+            case "one":
+                self.give_one(value, at)
+            case _:
+                self._give_choice(expression_on(value), at)
         self.end(dropped, at)
 
-    def _give_choice(self, value: Expression, at: Emission, whole: bool) -> None:
+    def _give_choice(self, value: Expression, at: Emission) -> None:
         match value:
-            case Choose(condition, then, otherwise) if not whole:
-                self._give_choice(then, under(at, condition), whole)
-                self._give_choice(otherwise, under(at, Unary("not", condition)), whole)
-            case Sequence(before, result) if not whole:
-                self._give_choice(result, at, whole)
+            case Choose(condition, then, otherwise):
+                self._give_choice(then, under(at, condition))
+                self._give_choice(otherwise, under(at, Invoke("not", (condition,))))
+            case Sequence(before, result):
+                self._give_choice(result, at)
                 self.end(before, at)
-            case Constant(None) if not whole:
-                pass
-            case _:
+            case _ if value != Constant(None):
                 self.give_one(value, at)
 
-    def give(self, value: Any, at: Emission) -> None:
+    def give(self, value: Any, at: Emission, state: State) -> None:
         """Emit all that is in a value."""
         if isinstance(value, Marker) and value.kind == "several":
-            segment = self.log.segment()
-            for each in value.value:
-                self.log.add(replace(each, segment=segment))
+            self._give_all(value.value, at, state.objects())
             return
         if isinstance(value, Marker) and value.kind == "list":
             value = Make(tuple(value.value))
@@ -224,14 +199,29 @@ class FlatMapTracer(Tracer):
         elif value != Constant(None):
             if at.items is not None:
                 raise NotVectorizable("has a loop in a loop")
-            self.log.add(replace(at, items=expression_on(value), result=_ITEM, segment=self.log.segment()))
+            self.emit(replace(at, items=expression_on(value), result=_ITEM, segment=self.segment()))
+
+    def _give_all(self, results: Loop | list[Expression], at: Emission, outside: tuple[Expression, ...]) -> None:
+        """Emit the results of a comprehension: of its loop, or of each item of a display."""
+        if isinstance(results, list):
+            for each in results:
+                self.give_one(result_of(each), reduce(under, conditions_of(each), at))
+            return
+        number = results.number
+        of = rewriter(
+            lambda each: (
+                (replace(each, argument=1) if each.argument == number else each) if isinstance(each, Argument) else None
+            )
+        )
+        base = replace(at, items=results.items, segment=self.segment(), outside=outside)
+        self.emit(replace(base, conditions=tuple(map(of, results.conditions)), result=of(results.result)))
 
     def give_one(self, value: Any, at: Emission) -> None:
         """Emit one result."""
         side = None
         if isinstance(value, Marker) and value.kind == "side":
             side, value = value.value
-        self.log.add(replace(at, result=expression_on(value), side=side))
+        self.emit(replace(at, result=expression_on(value), side=side))
 
     def give_to_side(self, stack: Stack, at: Emission) -> None:
         """Call the context's method that emits a value to a side output."""
@@ -246,9 +236,9 @@ class FlatMapTracer(Tracer):
     def end(self, dropped: tuple[Expression, ...], at: Emission) -> None:
         """End a path."""
         self._steps.end()
-        check = checked(dropped, at, self.log.emissions)
+        check = checked(dropped, at, self.emissions)
         if check is not None:
-            self.log.emissions.append(check)
+            self.emissions.append(check)
 
 
 class _Guards:
@@ -281,7 +271,7 @@ class _Guards:
 
     def _guard(self, test: int, holds: bool) -> Expression:
         expression = self._conditions.tests[test]
-        return self._guards.setdefault((test, holds), expression if holds else Unary("not", expression))
+        return self._guards.setdefault((test, holds), expression if holds else Invoke("not", (expression,)))
 
     def _expression(self, when: PathCondition) -> Expression:
         if when is ALWAYS or when is NEVER:
@@ -294,25 +284,21 @@ class _Guards:
 class EmissionWalk(Walk):
     """Follows a function that emits results, its callee, or the body of a loop, whose emissions begin as ``base``.
 
-    ``around`` is the way through what this is in; ``until``: where a loop ends that is a comprehension. What a function that is
-    called returns is put into ``returned``, with the state behind it.
+    ``around`` is the way through what this is in. What a function that is called returns is put into ``returned``, with the state
+    behind it.
     """
 
     _reader: FlatMapTracer
 
     def __init__(
         self, reader: FlatMapTracer, around: EmissionWalk | None = None, base: Emission | None = None, at: int | None = None,
-        until: int | None = None, comprehension: bool = False, returned: list[tuple[State, Any]] | None = None,
+        returned: list[tuple[State, Any]] | None = None,
     ) -> None:  # fmt: skip
         shared = around if base is None else None
         agenda = Agenda(reader._steps, reader.meets, None if shared is None else shared.agenda)
         super().__init__(reader, at, agenda=agenda)
         begin = Emission(Constant(None)) if base is None else base
         self._guards: _Guards = _Guards(begin, agenda.conditions) if shared is None else shared._guards
-        self._until = until
-        self._comprehension: bool = comprehension or (
-            around is not None and around._reader is reader and around._comprehension
-        )
         self._returned = returned
 
     def at(self, state: State) -> Emission:
@@ -322,7 +308,7 @@ class EmissionWalk(Walk):
     # ---- where paths end
 
     def _ends_at(self, number: int) -> bool:
-        if number in (self._at, self._until, _THROUGH):
+        if number in (self._at, _THROUGH):
             return True
         if self._at is not None and not self._at < number < self.operations[self._at].argument:
             raise NotVectorizable("leaves a loop early")
@@ -346,12 +332,10 @@ class EmissionWalk(Walk):
         value = state.stack.pop()
         if self._returned is not None:
             self._returned.append((state, value))
-        elif self._comprehension:
-            self._reader.end(state.dropped, self.at(state))
         elif is_generator(self._reader._code):
             self._reader.end(dropping(state.dropped, value), self.at(state))
         else:
-            self._reader.returned(value, self.at(state), state.dropped)
+            self._reader.returned(value, self.at(state), state)
 
     # ---- from one place to the next
 
@@ -378,27 +362,18 @@ class EmissionWalk(Walk):
         name, argument = operation.name, operation.argument
         if name == "CALL":
             return argument == 2 and stack.peek(3, "output")
-        return name in ("YIELD_VALUE", "GET_YIELD_FROM_ITER") or (
-            name == "LIST_APPEND" and self._is_result(stack, argument)
-        )
-
-    def _is_result(self, stack: Stack, depth: int) -> bool:
-        """Return True if an item is appended to the list of a comprehension, and not to a display within it."""
-        if stack.peek(depth + 1, "comprehension"):
-            return True
-        return self._comprehension and not is_generator(self._reader._code) and stack.depth() == depth + 1
+        return name in ("YIELD_VALUE", "GET_YIELD_FROM_ITER")
 
     def _give(self, operation: Operation, state: State) -> None:
         name, stack, at = operation.name, state.stack, self.at(state)
         if name == "CALL":
             self._reader.give_to_side(stack, at)
         elif name == "GET_YIELD_FROM_ITER":
-            self._reader.give(stack.pop(), at)
+            self._reader.give(stack.pop(), at, state)
             state.number = self.after_yield_from(state.number)
         else:
             self._reader.give_one(stack.pop(), at)
-        if name != "LIST_APPEND":
-            stack.push(Constant(None))
+        stack.push(Constant(None))
 
     def after_yield_from(self, number: int) -> int:
         """Return the place behind ``yield from``: the end of its loop of instructions."""
@@ -407,40 +382,14 @@ class EmissionWalk(Walk):
         target: int = self.operations[number + 1].argument
         return target
 
-    def _comprehend(self, state: State) -> None:
-        """Call the function that a comprehension is; if its results are returned or yielded at once, no list of them is made."""
-        code = state.stack.item(2).value
-        operations = operations_of(code)
-        if not self._is_given(state.number, operations) or code.co_name in ("<setcomp>", "<dictcomp>"):
-            super()._comprehend(state)
-            return
-        iterator, _ = state.stack.pop(), state.stack.pop()
-        seen, reader = self._reader.seen_by(code, state.variables), self._reader.reading(operations, code)
-        walk = EmissionWalk(reader, self, comprehension=True)
-        with self._reader.log.aside() as made:
-            walk.follow(State(0, Stack(reader), {**seen, ".0": iterator}, when=state.when))
-        state.stack.push(Marker("several", value=made))
-
-    def _comprehend_loop(self, here: int, stop: int, iterator: Marker, state: State) -> None:
-        """Do the same with a comprehension that is a loop in the function."""
-        if not self._is_given(stop, self.operations[here:stop]) or self.operations[here - 2].name != "BUILD_LIST":
-            super()._comprehend_loop(here, stop, iterator, state)
-            return
-        inside = replace(state.copy(), number=here, dropped=())
-        inside.stack.push(Marker("comprehension"))
-        inside.stack.push(iterator)
-        with self._reader.log.aside() as made:
-            EmissionWalk(self._reader, self, until=stop).follow(inside)
-        state.stack.push(Marker("several", value=made))
-
-    def _is_given(self, number: int, loop: list[Operation]) -> bool:
+    def _is_given(self, number: int, loop: list[Operation], makes: str) -> bool:
         """Return True if the list of a comprehension is the result itself: it has one loop and no other use."""
-        if self._comprehension or self._reader.convention.gives != "several" or _loops_in(loop) > 1:
+        if self._reader.convention.gives != "several" or sum(each.name == "FOR_ITER" for each in loop) > 1:
             return False
         while self.operations[number].name in ("END_FOR", "SWAP", "STORE_FAST"):
             # In 3.13, what is popped here is the iterator.
             number += 1 + (self.operations[number].name == "END_FOR" and ends_loops_twice())
-        return self.operations[number].name in ("RETURN_VALUE", "GET_YIELD_FROM_ITER")
+        return makes == "BUILD_LIST" and self.operations[number].name in ("RETURN_VALUE", "GET_YIELD_FROM_ITER")
 
     def _shown(self, iterator: Marker) -> list[Expression] | None:
         return items_displayed(iterator)
@@ -458,18 +407,14 @@ class EmissionWalk(Walk):
         items = iterator.value
         texts = expression_on(items.value if isinstance(items, Marker) and items.kind == "generator" else items)
         known = {name: found for name, found in variables.items() if name not in stored}
-        there = [*known.values(), *(state.stack.item(depth) for depth in range(1, state.stack.depth() + 1))]
-        outside = tuple(
-            expression_on(each) for each in there if isinstance(each, Expression) or getattr(each, "kind", "") == "list"
-        )
-        base = replace(at, items=texts, segment=reader.log.segment(), outside=outside)
-        before, stack = len(reader.log.emissions), state.stack.copy()
+        base = replace(at, items=texts, segment=reader.segment(), outside=state.objects())
+        before, stack = len(reader.emissions), state.stack.copy()
         stack.push(iterator)
         stack.push(_ITEM)
         with reader._steps.inside():
             EmissionWalk(reader, self, base, here).follow(State(here + 1, stack, dict(known)))
         state.variables = known
-        if len(reader.log.emissions) == before:
+        if len(reader.emissions) == before:
             state.dropped = (*state.dropped, *dropping((), texts))
 
     @staticmethod
@@ -482,10 +427,6 @@ class EmissionWalk(Walk):
         lists = {name for name, value in variables.items() if isinstance(value, Marker) and value.kind == "list"}
         appended = {each.argument for each in inner if each.name == "LOAD_FAST"} & lists
         return bool(appended or stored & variables.keys())
-
-
-def _loops_in(operations: list[Operation]) -> int:
-    return sum(each.name == "FOR_ITER" for each in operations)
 
 
 def under(at: Emission, condition: Expression) -> Emission:
@@ -501,13 +442,15 @@ def under(at: Emission, condition: Expression) -> Emission:
 # context answers; anything else that is asked of it has no kernel.
 
 
-_FIELDS = tuple(Argument(0, (number,)) for number in range(5))
+_FIELDS = Argument(0, (0,)), Argument(0, (1,)), Argument(0, (2,)), Argument(0, (3,)), Argument(0, (4,))
 _CONTEXT = Marker("context", "its context")
-_STAMP = Argument(1)
 
-_MAYBE = Convention((Argument(0),), gives="one or none")
-_PAIRS = Convention(_FIELDS[:2])
-_JOIN = Convention(
+_FLAT_MAP = Convention((Argument(0),), gives="several", changes=True)
+MAYBE = Convention((Argument(0),), gives="one or none", changes=True)
+"""Of a map in front of filters that drop ``None``: only they see it."""
+PAIR, PAIRS = (Convention(_FIELDS[:2], gives="one"), Convention(_FIELDS[:2], gives="several"))
+"""Of a record (left record, right record), one result or several."""
+JOIN = Convention(
     (*_FIELDS[:2], _CONTEXT),
     {
         ("context", "get_left_timestamp"): _FIELDS[2],
@@ -515,16 +458,18 @@ _JOIN = Convention(
         ("context", "get_timestamp"): _FIELDS[4],
         ("context", "timestamp"): _FIELDS[4],
     },
+    gives="several",
 )
 """Of a record (left record, right record, and three times: of both, and of the pair)."""
-_PROCESS = Convention(
+PROCESS = Convention(
     (_FIELDS[0], _CONTEXT),
     {("context", "timestamp"): _FIELDS[1], ("context", "output"): Method("output", "a method of its context")},
+    gives="several",
     sides=True,
 )
 """Of a record (record, timestamp)."""
-_KEY, _RESULT, _WINDOW = _FIELDS[:3]
-"""Of a record (key, result, window), the window with a start and an end."""
+BUCKET = Convention((Argument(0), _CONTEXT), {("context", "timestamp"): Argument(1)})
+"""Of a record and its timestamp (ms)."""
 
 
 def pair_schema(left: Type, right: Type) -> Type:
@@ -532,17 +477,22 @@ def pair_schema(left: Type, right: Type) -> Type:
     return Tuple((left, right, INT, INT, INT))
 
 
-@reads
-def trace_maybe(target: Any, method: str | None, schema: Type | None = None) -> TracedFlatMap:
-    """Return the result of a function of one record unless it is ``None``; raise ``NotVectorizable`` with the reason.
+def window_function(keyed: bool, context: bool, bounds: bool, many: bool = False) -> Convention:
+    """Return the convention of a window function, of a record (key, result, window), the window with a start and an end.
 
-    Only filters see the ``None``: it gives one result or none.
+    ``keyed``: its first argument is the key; ``context``: it gets a context, not the window; ``bounds``: the window has a start
+    and an end; ``many``: it gets all records of the window, which are its result. Else it sees a list of the one result.
 
-    >>> found = trace_maybe(lambda n: (n, 10 // n) if n else None, None)
-    >>> [each.guards for each in found.emissions if each.emits]
-    [(Argument(argument=0, path=()),)]
+    >>> found = trace_by(window_function(True, False, True), lambda key, window, counts: [(key, n) for n in counts], None)
+    >>> [each.result for each in found.emissions]
+    [Make(items=(Argument(argument=0, path=(0,)), Argument(argument=0, path=(1,))))]
     """
-    return read_by(_MAYBE, target, method, schema, changes=True)
+    key, result, there = _FIELDS[:3]
+    window: Any = there if bounds else Marker("window", "its window")
+    elements: Any = result if many else Marker("list", "a list", [result])
+    last = Invoke("-", (Argument(0, (2, 1)), Constant(1)))
+    methods = {("context", "window"): window, (there, "max_timestamp"): last}
+    return Convention((*[key] * keyed, _CONTEXT if context else window, elements), methods, gives="several")
 
 
 @reads
@@ -553,99 +503,9 @@ def drops_none(condition: Traced) -> bool:
     >>> [drops_none(trace(each, None, 1)) for each in (lambda r: r is not None, lambda r: r, lambda r: r is None)]
     [True, True, False]
     """
-    if any(each.kind not in ("method", "builtin") for each in condition.dependencies):
+    if any(each.may_change for each in condition.dependencies):
         return False
     try:
         return condition.condition(NONE).result == Constant(False)
     except NotVectorizable:
         return False
-
-
-@reads
-def trace_join_function(target: Any, method: str | None) -> TracedFlatMap:
-    """Return the results of ``function(left, right, context)``; raise ``NotVectorizable`` with the reason.
-
-    >>> found = trace_join_function(lambda left, right, ctx: [left, ctx.get_right_timestamp()], None)
-    >>> [each.result for each in found.emissions]
-    [Argument(argument=0, path=(0,)), Argument(argument=0, path=(3,))]
-    >>> trace_join_function(lambda left, right, ctx: ctx.output(None, left), None)
-    Traceback (most recent call last):
-    ...
-    funken.columnar.expressions.NotVectorizable: asks its context for output()
-    """
-    return read_by(_JOIN, target, method)
-
-
-@reads
-def trace_pairs(target: Any, method: str | None, flat: bool) -> TracedFlatMap:
-    """Return the results of ``function(left, right)``: one, or, if it is ``flat``, several.
-
-    Raises ``NotVectorizable`` with the reason.
-
-    >>> [each.result for each in trace_pairs(lambda left, right: right, None, flat=False).emissions]
-    [Argument(argument=0, path=(1,))]
-    """
-    if flat:
-        return read_by(_PAIRS, target, method)
-    function = function_of(target, method)
-    traced = Tracer(function, _PAIRS.arguments, method is not None, target=target).run()
-    return with_method(TracedFlatMap((Emission(traced.result),), traced.dependencies), function, method)
-
-
-@reads
-def trace_process(target: Any, method: str | None) -> TracedFlatMap:
-    """Return the results of a process function, also to side outputs; raise ``NotVectorizable`` with the reason.
-
-    >>> found = trace_process(lambda value, ctx: [(value, ctx.timestamp())], None)
-    >>> [each.result for each in found.emissions]
-    [Make(items=(Argument(argument=0, path=(0,)), Argument(argument=0, path=(1,))))]
-    """
-    return read_by(_PROCESS, target, method)
-
-
-@reads
-def trace_window_function(
-    target: Any, method: str | None, keyed: bool, context: bool, bounds: bool, many: bool = False
-) -> TracedFlatMap:
-    """Return the results of a window function; raise ``NotVectorizable`` with the reason.
-
-    ``keyed``: its first argument is the key; ``context``: it gets a context, not the window; ``bounds``: the window has a start
-    and an end; ``many``: it gets all records of the window, which are its result. Else it sees a list of the one result.
-
-    >>> found = trace_window_function(lambda key, window, counts: [(key, n) for n in counts], None, True, False, True)
-    >>> [each.result for each in found.emissions]
-    [Make(items=(Argument(argument=0, path=(0,)), Argument(argument=0, path=(1,))))]
-    """
-    function = function_of(target, method)
-    window: Any = _WINDOW if bounds else Marker("window", "its window")
-    elements: Any = _RESULT if many else Marker("list", "a list", [_RESULT])
-    arguments = (*[_KEY] * keyed, _CONTEXT if context else window, elements)
-    last = Binary("-", Argument(0, (2, 1)), Constant(1))
-    convention = Convention(arguments, {("context", "window"): window, (_WINDOW, "max_timestamp"): last})
-    return with_method(FlatMapTracer(function, convention, method is not None).read(), function, method)
-
-
-@dataclass(frozen=True)
-class TracedWithContext:
-    """A function of a record and its timestamp (ms), and whether it asks for the latter."""
-
-    traced: Traced
-    asks: bool
-
-
-@reads
-def trace_with_context(target: Any, method: str) -> TracedWithContext:
-    """Return a method's result for a record and a context; raise ``NotVectorizable`` with the reason.
-
-    >>> class Hours:
-    ...     def get_bucket_id(self, element, context):
-    ...         return context.timestamp() // 3_600_000
-    >>> found = trace_with_context(Hours(), "get_bucket_id")
-    >>> found.traced.result, found.asks
-    (Binary(op='//', left=Argument(argument=1, path=()), right=Constant(value=3600000)), True)
-    """
-    function = function_of_method(target, method)
-    tracer = Tracer(function, (Argument(0), _CONTEXT), bound=True, target=target)
-    tracer.methods = {("context", "timestamp"): _STAMP}
-    traced = tracer.run()
-    return TracedWithContext(with_method(traced, function, method), _STAMP in nodes_of(traced.result))

@@ -8,8 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import inspect
-import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter, itemgetter
@@ -18,7 +17,6 @@ from typing import Any
 
 from funken.columnar.expressions import schema_of_value
 from funken.expr.types import (
-    ARRAYS,
     DATACLASS,
     DICT,
     DOCUMENT,
@@ -28,10 +26,6 @@ from funken.expr.types import (
     Composite,
     ListOf,
     Record,
-    Tuple,
-    Type,
-    atomic_fields,
-    optional,
 )
 from funken.types.row import Row, RowKind, make_row
 
@@ -108,7 +102,7 @@ def has_form(record: Any, of: Record) -> bool:
 def fits(record: Any, schema: Any) -> bool:
     """Return True if a record is of a schema, and its values fit into columns.
 
-    >>> from funken.expr.types import INT, STR
+    >>> from funken.expr.types import INT, STR, Tuple
     >>> fits((1, "a"), Tuple((INT, STR))), fits((True, "a"), Tuple((INT, STR))), fits({"x": 1}, Record((INT,), DICT, ("x",)))
     (True, False, True)
     """
@@ -126,7 +120,7 @@ def fits(record: Any, schema: Any) -> bool:
 def have_fields(records: list[Any], schema: Any) -> bool:
     """Return True if records, and the records within them, have the fields of a schema; other values are not looked at.
 
-    >>> from funken.expr.types import INT
+    >>> from funken.expr.types import INT, Tuple
     >>> have_fields([{"x": "no int"}], Record((INT,), DICT, ("x",))), have_fields([()], Tuple((INT,)))
     (True, False)
     """
@@ -138,89 +132,6 @@ def have_fields(records: list[Any], schema: Any) -> bool:
         isinstance(inner, Atomic) or have_fields(list(map(field_getter(schema, number), records)), inner)
         for number, inner in enumerate(schema)
     )
-
-
-def as_documents(schema: Any) -> Any:
-    """Return a schema whose records with names are dicts; those that are documents stay that.
-
-    >>> from funken.expr.types import INT
-    >>> as_documents(Record((INT,), ROW, ("x",)))
-    {x: int}
-    """
-    if schema.is_optional:
-        return optional(as_documents(schema.required))
-    if isinstance(schema, ListOf):
-        return ListOf(as_documents(schema.element), read=schema.read)
-    if isinstance(schema, Atomic):
-        return schema
-    fields = map(as_documents, schema)
-    if not isinstance(schema, Record):
-        return Tuple(fields)
-    return Record(fields, DOCUMENT if schema.form == DOCUMENT else DICT, schema.names)
-
-
-def name_of(schema: Any, path: Iterable[int]) -> str:
-    """Return the name of a field, or its number where it has none; with those of the records around it.
-
-    >>> from funken.expr.types import INT, STR
-    >>> name_of(Tuple((INT, Record((STR,), DICT, ("item",)))), (1, 0))
-    '1.item'
-    """
-    parts = []
-    for number in path:
-        parts.append(schema.names[number] if isinstance(schema, Record) else str(number))
-        schema = schema[number]
-    return ".".join(parts)
-
-
-def has_documents(schema: Any) -> bool:
-    """Return True if a schema is that of documents, or has them within it.
-
-    >>> from funken.expr.types import INT, STR
-    >>> has_documents(Tuple((INT, Record((STR,), DOCUMENT, ("item",))))), has_documents(INT)
-    (True, False)
-    """
-    if isinstance(schema, Atomic):
-        lists = schema.required
-        return isinstance(lists, ListOf) and has_documents(lists.element)
-    return getattr(schema, "form", None) == DOCUMENT or any(map(has_documents, schema))
-
-
-def leaves_looked_at(schema: Type, paths: Iterable[tuple[int, ...]]) -> frozenset[tuple[int, ...]]:
-    """Return the paths of atomic fields, and one per record that was looked at alone: it may be null.
-
-    >>> from funken.expr.types import INT, STR, Object
-    >>> sorted(leaves_looked_at(Tuple((STR, Tuple((Object("x"), INT)), Tuple((INT, INT)))), [(), (0,), (1,), (2,), (2, 0)]))
-    [(0,), (1, 1), (2, 0)]
-    """
-    leaves = dict(atomic_fields(schema))
-    found = {path for path in paths if path in leaves}
-    for path in sorted(paths, key=len, reverse=True):
-        within = [leaf for leaf in leaves if leaf[: len(path)] == path]
-        if path and found.isdisjoint(within):
-            found.add(next((leaf for leaf in within if leaves[leaf].required in ARRAYS), within[0]))
-    return frozenset(found)
-
-
-def with_items_read(schema: Any, read: Mapping[int, Iterable[int]]) -> Any:
-    """Return a schema whose lists name the fields of their items to read: ``read`` has these for some fields.
-
-    >>> from funken.expr.types import INT, STR
-    >>> with_items_read(Tuple((INT, ListOf(Tuple((STR, INT))))), {1: [0]})[1].read
-    frozenset({0})
-    """
-    numbers = itertools.count()
-
-    def marked(inner: Any) -> Any:
-        if not isinstance(inner, Atomic):
-            return inner.with_fields([marked(each) for each in inner])
-        number, lists = next(numbers), inner.required
-        if number not in read or not isinstance(lists, ListOf):
-            return inner
-        found = ListOf(lists.element, read=frozenset(read[number]))
-        return optional(found) if inner.is_optional else found
-
-    return marked(schema)
 
 
 def vars_of(record: Any) -> set[str]:

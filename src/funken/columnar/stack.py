@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Several
 from contextlib import suppress
@@ -12,10 +13,7 @@ from typing import Any
 
 from funken.columnar.bytecode import Operation, reason_of
 from funken.columnar.calling import (
-    BUILTIN_CLASSES,
     DISPLAY,
-    Calls,
-    Dependency,
     FunctionReader,
     Marker,
     Outside,
@@ -30,31 +28,24 @@ from funken.columnar.calling import (
     kept_attribute,
 )
 from funken.columnar.expressions import (
-    Attribute,
-    Binary,
     Choose,
-    Compare,
     Constant,
-    Contains,
     Expression,
     GetItem,
     Invoke,
-    IsNone,
     Listed,
     Loop,
     Make,
     MakeRecord,
     NotVectorizable,
     Sequence,
-    Slice,
-    Text,
     TypeTest,
-    Unary,
     Unpacked,
+    attribute_of_record,
+    bare,
     children,
     nodes_of,
 )
-from funken.columnar.recurrence import ResultOfItem
 from funken.columnar.typed.operations import (
     CHANGED,
     SET,
@@ -69,10 +60,10 @@ from funken.columnar.typed.operations import (
 )
 from funken.dataclass import dataclass
 from funken.expr.paths import ALWAYS, NEVER, PathCondition, PathConditions
-from funken.expr.python.table import BUILTINS, TABLE
+from funken.expr.python.table import TABLE
 from funken.expr.types import DICT
 
-_UNARY = {"UNARY_NEGATIVE": "-", "UNARY_NOT": "not", "UNARY_INVERT": "~", "TO_BOOL": "bool"}
+_UNARY = {"UNARY_NEGATIVE": "negative", "UNARY_NOT": "not", "UNARY_INVERT": "inverted", "TO_BOOL": "bool"}
 
 
 _NULL = Marker("null")
@@ -85,7 +76,6 @@ class Stack:
         self._reader = reader
         self._items: list[Any] = [] if items is None else items
         self._keywords: tuple[str, ...] = ()
-        self._calls = Calls(reader)
 
     def copy(self) -> Stack:
         """Return the same stack, for another path."""
@@ -97,7 +87,7 @@ class Stack:
 
     def pop(self) -> Any:
         """Take the top item; an object from outside is used by that."""
-        return self._calls.used(self._items.pop())
+        return self._reader.used(self._items.pop())
 
     def depth(self) -> int:
         """Return the number of items on the stack."""
@@ -150,7 +140,7 @@ class Stack:
         if known is not None:
             known(self, argument)
         elif name in _UNARY:
-            self.push(Unary(_UNARY[name], self._expression()))
+            self.push(Invoke(_UNARY[name], (self._expression(),)))
         elif name in ("BINARY_OP", "COMPARE_OP"):
             self._operate(name, argument.removesuffix("=") if name == "BINARY_OP" else argument)
         elif name == "LOAD_GLOBAL":
@@ -170,7 +160,7 @@ class Stack:
         if op == "%" and isinstance(left, Constant) and type(left.value) is str:
             self.push(by_percent(left.value, right))
             return
-        self.push(Binary(op, left, right) if name == "BINARY_OP" else Compare(op, left, right))
+        self.push(Invoke(op, (left, right)))
 
     def _constant(self, value: Any) -> None:
         self.push(Marker("code", "an inner function", value) if isinstance(value, CodeType) else constant_of(value))
@@ -193,9 +183,10 @@ class Stack:
         space = self._reader.function().__globals__
         if name in space:
             self.push(Outside("global", name, space[name]))
-        elif name in BUILTINS and is_builtin(self._reader.function(), name):
-            self._reader.depend(Dependency("builtin", name, None))
-            self.push(Marker("builtin", name, BUILTIN_CLASSES.get(name)))
+        elif is_builtin(self._reader.function(), name):
+            self._reader.depend("builtin", name, None)
+            found = getattr(builtins, name)
+            self.push(Marker("builtin", name, found if isinstance(found, type) else None))
         else:
             raise NotVectorizable(f"calls {name}()" if calls else f"uses the global {name!r}")
 
@@ -210,7 +201,7 @@ class Stack:
                 raise NotVectorizable(f"uses {owner.name}.{name}")
             self.push(Outside(owner.kind, f"{owner.name}.{name}", found[0]))
             return
-        self.push(Attribute(_owner(self._calls.used(owner), name), name))
+        self.push(attribute_of_record(_owner(self._reader.used(owner), name), name))
 
     def _method(self, name: str) -> None:
         owner = self._items[-1]
@@ -221,28 +212,28 @@ class Stack:
             return
         self._items.pop()
         if isinstance(owner, Outside):
-            owner = self._calls.depended(owner, container=True)
+            owner = self._reader.depended(owner, container=True)
         self._items += [Marker("method", name), _owner(owner, name)]
 
     def _is(self, inverted: int) -> None:
         right, left = self._items.pop(), self._items.pop()
         if isinstance(right, Constant) and right.value is None:
-            found: Expression = IsNone(expression_on(self._calls.used(left)))
+            found: Expression = Invoke("is None", (expression_on(self._reader.used(left)),))
         elif isinstance(left, Marker) and left.kind == "type":
-            found = TypeTest(left.value, (self._calls.class_of(right),), exact=True)
+            found = TypeTest(left.value, (self._reader.class_of(right),), exact=True)
         elif isinstance(right, Constant) and type(right.value) is bool:
-            made = expression_on(self._calls.used(left))
-            found = Choose(TypeTest(made, (bool,), exact=True), Compare("==", made, right), Constant(False))
+            made = expression_on(self._reader.used(left))
+            found = Choose(TypeTest(made, (bool,), exact=True), Invoke("==", (made, right)), Constant(False))
         else:
             raise NotVectorizable("compares identities")
-        self.push(Unary("not", found) if inverted else found)
+        self.push(Invoke("not", (found,)) if inverted else found)
 
     def _subscript(self, _: Any) -> None:
         index, record = self._items.pop(), self._items.pop()
         if isinstance(index, Marker) and index.kind == "slice":
-            self.push(Slice(expression_on(self._calls.used(record)), *index.value))
+            self.push(Invoke("slice", (expression_on(self._reader.used(record)), *index.value)))
             return
-        index, record = expression_on(self._calls.used(index)), self._calls.looked_into(record)
+        index, record = expression_on(self._reader.used(index)), self._reader.looked_into(record)
         self.push(GetItem(record, index.value if isinstance(index, Constant) else index))
 
     def _slice(self, count: int) -> None:
@@ -251,7 +242,7 @@ class Stack:
 
     def _binary_slice(self, _: Any) -> None:
         start, stop = self._several(2)
-        self.push(Slice(self._expression(), start, stop, Constant(None)))
+        self.push(Invoke("slice", (self._expression(), start, stop, Constant(None))))
 
     def _unpack(self, count: int) -> None:
         if self.peek(1, "list") and len(self._items[-1].value) == count:
@@ -260,7 +251,7 @@ class Stack:
                 self._items += reversed(items)
                 return
             raise NotVectorizable("unpacks a display with *")
-        record = self._calls.as_tuple(self._items.pop())
+        record = self._reader.as_tuple(self._items.pop())
         shown = record.items if isinstance(record, Make) and len(record.items) == count else ()
         if shown and not any(isinstance(each, Unpacked) for each in shown):
             self._items += reversed(shown)
@@ -271,15 +262,15 @@ class Stack:
         before, behind = counts & 255, counts >> 8
         if (before > 0) == (behind > 0):
             raise NotVectorizable("unpacks with * in the middle")
-        record = self._calls.as_tuple(self._items.pop())
+        record = self._reader.as_tuple(self._items.pop())
         rest = Invoke("rest", (record, Constant(before), Constant(-behind if behind else None)))
         self._items += [GetItem(record, -number) for number in range(1, behind + 1)]
         self._items += [rest, *(GetItem(record, number) for number in reversed(range(before)))]
 
     def _contains(self, inverted: int) -> None:
-        container, needle = self._calls.looked_into(self._items.pop()), self._expression()
-        found = Contains(needle, container)
-        self.push(Unary("not", found) if inverted else found)
+        container, needle = self._reader.looked_into(self._items.pop()), self._expression()
+        found = Invoke("in", (needle, container))
+        self.push(Invoke("not", (found,)) if inverted else found)
 
     # ---- displays
 
@@ -331,7 +322,7 @@ class Stack:
         self._list_to_tuple(None)
 
     def _list_to_tuple(self, _: Any) -> None:
-        self.push(self._calls.as_tuple(self._items.pop()))
+        self.push(self._reader.as_tuple(self._items.pop()))
 
     def _format(self, form: tuple[int, bool]) -> None:
         conversion, with_spec = form
@@ -359,13 +350,13 @@ class Stack:
         given, names = [self._items.pop() for _ in range(count)][::-1], self.keywords(on_stack=False)
         second, first = self._items.pop(), self._items.pop()
         if isinstance(first, Marker) and first.kind == "method":
-            self.push(self._calls.method_called(first.name, expression_on(second), given, names))
+            self.push(self._reader.method_called(first.name, expression_on(second), given, names))
             return
         called = first if first is not _NULL and isinstance(first, Marker) else second
         if isinstance(called, Marker) and called.kind == "builtin":
-            self.push(self._calls.builtin_called(called.name, given, names))
+            self.push(self._reader.builtin_called(called.name, given, names))
         elif isinstance(called, Outside):
-            self.push(self._calls.outside_called(called, given, names))
+            self.push(self._reader.outside_called(called, given, names))
         else:
             raise NotVectorizable("calls a function")
 
@@ -401,7 +392,7 @@ _OPERATIONS: dict[str, Callable[[Stack, Any], None]] = {
     "UNPACK_SEQUENCE": Stack._unpack,
     "UNPACK_EX": Stack._unpack_rest,
     "BUILD_TUPLE": Stack._tuple,
-    "BUILD_STRING": lambda stack, count: stack.push(Text(stack._several(count))),
+    "BUILD_STRING": lambda stack, count: stack.push(Invoke("text", stack._several(count))),
     "BUILD_MAP": Stack._map,
     "BUILD_CONST_KEY_MAP": Stack._const_key_map,
     "DICT_UPDATE": Stack._dict_update,
@@ -461,8 +452,10 @@ class State:
     variables: dict[str, Any]
     dropped: tuple[Expression, ...] = ()
     when: PathCondition = ALWAYS
-    given: ResultOfItem | None = None
+    given: Expression | None = None
     """The result of the body of a loop for the item."""
+    several: bool = False
+    """True if it is a list of results, from an inner loop."""
     loops: tuple[tuple[int, int, int], ...] = ()
     """The loops over displays around it: where they begin, where they stop, and how many items they have behind them."""
 
@@ -473,6 +466,13 @@ class State:
     def drop(self, value: Any) -> None:
         """Note that a value was evaluated, and that the path goes on without it."""
         self.dropped = dropping(self.dropped, value)
+
+    def objects(self) -> tuple[Expression, ...]:
+        """Return the objects that its variables and its stack have."""
+        there = [*self.variables.values(), *(self.stack.item(depth) for depth in range(1, self.stack.depth() + 1))]
+        return tuple(
+            expression_on(each) for each in there if isinstance(each, Expression) or getattr(each, "kind", "") == "list"
+        )
 
     def place(self) -> tuple[int, ...]:
         """Return the place of the state in the order in which states are taken."""
@@ -550,23 +550,21 @@ class Agenda:
         stack = state.stack
         value = stack.pop()
         condition = expression_on(value)
-        if isinstance(condition, Unary) and condition.op == "bool":
-            condition = condition.operand  # 3.13 asks for the truth in an instruction of its own
         jumping = stack
         if name.endswith("OR_POP"):
             jumping = stack.copy()
             jumping.push(value)
         if name.endswith("NONE"):
-            condition = IsNone(condition)
+            condition = Invoke("is None", (condition,))
         known = known_truth(condition, self._steps.present)
         jumps_if = not ("FALSE" in name or "NOT_NONE" in name)
         if known is not None:
             jumps = known == jumps_if
             self.add(replace(state, stack=jumping if jumps else stack), there if jumps else here)
             return
+        condition, inverted = bare(condition)  # 3.13 asks for the truth in an instruction of its own
+        jumps_if ^= inverted
         test = self._sharing.of(condition)
-        while isinstance(test, Unary) and test.op == "not":
-            test, jumps_if = test.operand, not jumps_if
         state.drop(test)
         holds, fails = self.forked(state, test)
         stays, jumps_there = (fails, holds) if jumps_if else (holds, fails)
@@ -682,11 +680,7 @@ def is_made(operation: Operation, stack: Stack) -> Expression | None:
 
 
 def changed(
-    operation: Operation,
-    stack: Stack,
-    variables: dict[str, Any],
-    own: list[Expression],
-    given: Iterable[Expression] = (),
+    operation: Operation, state: State, own: list[Expression], given: Iterable[Expression] = ()
 ) -> Expression | None:
     """Change a record, if an operation does that; return the changed record, ``None`` for other operations.
 
@@ -694,7 +688,7 @@ def changed(
     ``own`` are the records that the function alone has, ``given`` what it has given to others since.
     """
     before = len(own)
-    evaluated = _changed(operation, stack, variables, own)
+    evaluated = _changed(operation, state, own)
     if evaluated is not None:
         made = own[before]
         assert isinstance(made, MakeRecord)
@@ -708,22 +702,18 @@ def changed(
     return evaluated
 
 
-def _changed(operation: Operation, stack: Stack, variables: dict[str, Any], own: list[Expression]) -> Expression | None:
-    name, argument = operation.name, operation.argument
-    if name == "STORE_SUBSCR" and _is_own(stack.item(2), own):
-        key, record, value = stack.pop(), stack.pop(), expression_on(stack.pop())
-        made = MakeRecord(CHANGED, (_name(key), None), (value, Unpacked(record)))
-        _replace(record, made, stack, variables, own)
-        return made
-    if name == "STORE_ATTR" and _is_own(stack.item(1), own):
-        record, value = stack.pop(), expression_on(stack.pop())
-        made = MakeRecord(SET, (argument, None), (value, Unpacked(record)))
-        _replace(record, made, stack, variables, own)
-        return made
-    if name == "DELETE_SUBSCR" and _is_own(stack.item(2), own):
-        key, record = stack.pop(), stack.pop()
-        made = MakeRecord(WITHOUT, (_name(key),), (Unpacked(record),))
-        _replace(record, made, stack, variables, own)
+_STORES = {"STORE_SUBSCR": CHANGED, "STORE_ATTR": SET, "DELETE_SUBSCR": WITHOUT}
+
+
+def _changed(operation: Operation, state: State, own: list[Expression]) -> Expression | None:
+    name, argument, stack = operation.name, operation.argument, state.stack
+    form = _STORES.get(name)
+    if form is not None and _is_own(stack.item(1 if form == SET else 2), own):
+        field = argument if form == SET else _name(stack.pop())
+        record = stack.pop()
+        value = () if form == WITHOUT else (expression_on(stack.pop()),)
+        made = MakeRecord(form, (field, None)[: 1 + len(value)], (*value, Unpacked(record)))
+        _replace(record, made, state, own)
         return made
     if name not in ("CALL", "CALL_KW"):
         return None
@@ -731,33 +721,30 @@ def _changed(operation: Operation, stack: Stack, variables: dict[str, Any], own:
     method, record = stack.item(count + 2), stack.item(count + 1)
     if not isinstance(method, Marker) or method.kind != "method" or method.name not in _METHODS:
         return None
-    return _called(method.name, count, name == "CALL_KW", stack, variables, own) if _is_own(record, own) else None
+    return _called(method.name, count, name == "CALL_KW", state, own) if _is_own(record, own) else None
 
 
-def _called(
-    method: str, count: int, named: bool, stack: Stack, variables: dict[str, Any], own: list[Expression]
-) -> Expression:
+def _called(method: str, count: int, named: bool, state: State, own: list[Expression]) -> Expression:
+    stack = state.stack
     names = stack.keywords(named)
     given = [expression_on(stack.pop()) for _ in range(count - named)][::-1]
     record = stack.pop()
     stack.discard()
     if method == "update":
         unnamed = len(given) - len(names)
-        if unnamed > 1:
-            raise NotVectorizable("calls update() in another way")
-        parts = (*(Unpacked(each) for each in given[:unnamed]), *given[unnamed:])
-        if not parts:
-            raise NotVectorizable("calls update() with nothing")
-        made = MakeRecord(UPDATED, (*([None] * unnamed), *names, None), (*parts, Unpacked(record)))
+        if unnamed > 1 or not given:
+            raise NotVectorizable(f"calls update() {'in another way' if given else 'with nothing'}")
+        parts = (*map(Unpacked, given[:unnamed]), *given[unnamed:], Unpacked(record))
+        made = MakeRecord(UPDATED, (*([None] * unnamed), *names, None), parts)
         result: Expression = Constant(None)
     else:
         if names or len(given) not in (1, 2):
             raise NotVectorizable("calls pop() in another way")
         key = _name(given[0])
         optional = len(given) == 2
-        made = MakeRecord(WITHOUT, (key, None) if optional else (key,), (Unpacked(record),) * len(given))
+        made = MakeRecord(WITHOUT, (key, None)[: len(given)], (Unpacked(record),) * len(given))
         result = Invoke(".get", (record, given[0], given[1])) if optional else GetItem(record, key)
-    _replace(record, made, stack, variables, own)
+    _replace(record, made, state, own)
     stack.push(result)
     return made
 
@@ -773,9 +760,7 @@ def _name(key: Any) -> str:
     return name
 
 
-def _replace(
-    record: Expression, made: Expression, stack: Stack, variables: dict[str, Any], own: list[Expression]
-) -> None:
+def _replace(record: Expression, made: Expression, state: State, own: list[Expression]) -> None:
     """Put the changed record where the record was; raise ``NotVectorizable`` if something else has it, too."""
     own.append(made)
     parts: list[tuple[Expression, set[int]]] = [(part, set()) for part in _parts(record, own)]
@@ -796,10 +781,10 @@ def _replace(
             raise NotVectorizable("changes a record that is in another")
         return found
 
-    for name, found in variables.items():
-        variables[name] = replaced(found)
-    for depth in range(1, stack.depth() + 1):
-        stack.put(depth, replaced(stack.item(depth)))
+    for name, found in state.variables.items():
+        state.variables[name] = replaced(found)
+    for depth in range(1, state.stack.depth() + 1):
+        state.stack.put(depth, replaced(state.stack.item(depth)))
 
 
 def _parts(record: Expression, own: list[Expression]) -> list[Expression]:

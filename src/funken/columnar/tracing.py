@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter, abc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import field, replace
-from types import CodeType, FunctionType, MappingProxyType
+from functools import partial
+from types import CodeType, FunctionType
 from typing import Any, Self, TypeVar
 
 from funken.columnar.bytecode import (
@@ -30,7 +31,7 @@ from funken.columnar.bytecode import (
 from funken.columnar.calling import (
     DISPLAY,
     Dependency,
-    InlinedFunction,
+    FunctionReader,
     Marker,
     Method,
     Steps,
@@ -53,26 +54,23 @@ from funken.columnar.expressions import (
     NotVectorizable,
     Raises,
     Sequence,
-    Unary,
     Unpacked,
+    nodes_of,
     pruned,
     reads,
 )
 from funken.columnar.recurrence import (
-    CarriedVariables,
-    ResultOfItem,
+    NOTHING,
     appended_of,
     conditions_of,
     fold_of,
-    gives_several,
     is_never,
     result_of,
 )
 from funken.columnar.stack import Agenda, Stack, State, changed, is_made, labels_of
 from funken.columnar.typed.inference import typed_and_read
-from funken.columnar.typed.operations import FIRST_ITEM, dict_of, names_of, view_of
+from funken.columnar.typed.operations import FIRST_ITEM, dict_of, view_of
 from funken.dataclass import dataclass
-from funken.expr.paths import PathCondition
 from funken.expr.types import Type
 
 # ---- Variables and comprehensions of a function that is followed instruction by instruction.
@@ -85,6 +83,8 @@ UNSET = Marker("unset")
 _ONCE = ("a generator", "a map", "a filter")
 _CLOSURE = 8
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+_MADE = {"<setcomp>": "BUILD_SET", "<dictcomp>": "BUILD_MAP"}
+"""What the functions of comprehensions make, but for lists."""
 _BEGINS = [["SWAP", made, "SWAP"] for made in ("BUILD_LIST", "BUILD_SET", "BUILD_MAP")]
 
 
@@ -137,25 +137,37 @@ def cells_of(code: CodeType, found: list[Operation]) -> frozenset[str]:
 class Walk:
     """Follows a function to its returns, or the body of the loop ``at`` to its end.
 
-    ``carried`` are the variables that a loop, which is no comprehension, carries from one item to the next.
+    ``carried``: the loop is no comprehension, and carries variables from one item to the next.
     """
 
     def __init__(
-        self, reader: Tracer, at: int | None = None, carried: tuple[str, ...] | None = None,
-        agenda: Agenda | None = None,
-    ) -> None:  # fmt: skip
+        self, reader: Tracer, at: int | None = None, carried: bool = False, agenda: Agenda | None = None
+    ) -> None:
         self.agenda = Agenda(reader._steps) if agenda is None else agenda
         self._reader = reader
         self.operations: list[Operation] = reader._operations
         self._at = at
         self._carried = carried
         self._labels = labels_of(self.operations)
-        self._results: list[tuple[PathCondition, Expression]] = []
+        self._ends: list[tuple[State, Expression]] = []
 
     def run(self, begin: State) -> Expression:
         """Return the results of the function, chosen by the conditions of their paths."""
         self.follow(begin)
-        return pruned(self.agenda.conditions.choose(self._results, Choose), self.agenda.key)
+        return self.value(_given)
+
+    def value(self, of: Callable[[State, Expression], Expression]) -> Expression:
+        """Return a value of the states where paths end, and of their results, chosen by the conditions of the paths."""
+        found = ((state, of(state, result)) for state, result in self._ends)
+        paths = [(end.when, Sequence(end.dropped, value) if end.dropped else value) for end, value in found]
+        return pruned(self.agenda.conditions.choose(paths, Choose), self.agenda.key)
+
+    def gives_several(self) -> bool:
+        """Return True if paths give lists, from an inner loop; raise ``NotVectorizable`` if only some of them do."""
+        found = {end.several for end, _ in self._ends if end.given is not None}
+        if len(found) > 1:
+            raise NotVectorizable("has a loop in a loop, and gives something beside it")
+        return True in found
 
     def follow(self, begin: State) -> None:
         """Follow all paths from a state on."""
@@ -170,15 +182,11 @@ class Walk:
         return number == self._at
 
     def _end(self, state: State, result: Expression) -> None:
-        self._results.append((state.when, Sequence(state.dropped, result) if state.dropped else result))
+        self._ends.append((state, result))
 
     def _end_body(self, state: State) -> None:
         """End with the body of a loop."""
-        end: Expression = state.given or ResultOfItem(None)
-        if self._carried is not None:
-            values = tuple(expression_on(state.variables[each]) for each in self._carried)
-            end = CarriedVariables(values, state.given)
-        self._end(state, end)
+        self._end(state, NOTHING if state.given is None else state.given)
 
     def _raise(self, state: State) -> None:
         """End with an exception, unless it is one for an item of a loop."""
@@ -267,7 +275,7 @@ class Walk:
     def _give(self, operation: Operation, state: State) -> None:
         """Note an operation's result for the item, which had none before."""
         appends, stack = operation.name == "CALL", state.stack
-        if state.given is not None or (appends and self._carried is None):
+        if state.given is not None or (appends and not self._carried):
             raise NotVectorizable("makes a list" if appends else "has a loop in a loop")
         value = expression_on(stack.pop())
         if operation.name == "MAP_ADD":
@@ -277,12 +285,19 @@ class Walk:
             stack.pop()
         if appends or operation.name == "YIELD_VALUE":
             stack.push(Constant(None))
-        state.given = ResultOfItem(value)
+        state.given = value
 
     def _comprehend(self, state: State) -> None:
         """Call the function that a comprehension is."""
         iterator, function = state.stack.pop(), state.stack.pop()
-        state.stack.push(self._reader.comprehended(function.value, iterator, state.variables))
+        code: CodeType = function.value
+        found = operations_of(code)
+        given = self._is_given(state.number, found, _MADE.get(code.co_name, "BUILD_LIST"))
+        state.stack.push(self._reader.comprehended(code, found, iterator, state.variables, given))
+
+    def _is_given(self, number: int, loop: list[Operation], makes: str) -> bool:
+        """Return True if what a comprehension makes is the result of the function, and has no other use."""
+        return False
 
     def _begin_loop(self, here: int, stop: int, state: State) -> None:
         """Begin a loop, or go on with the next item of a display."""
@@ -309,22 +324,24 @@ class Walk:
 
     def _shown(self, iterator: Marker) -> list[Expression] | None:
         """Return the items that a loop is followed for one by one; ``None``: it is followed once for any item."""
-        return None if self._at is not None and self._carried is None else items_displayed(iterator)
+        return None if self._at is not None and not self._carried else items_displayed(iterator)
 
     def _comprehend_loop(self, here: int, stop: int, iterator: Marker, state: State) -> None:
         """Push the result of a comprehension that is a loop."""
-        loop = self._reader.loop_over(here, iterator, state.variables)
-        state.stack.push(self._reader.of_comprehension(here, loop))
+        makes = self.operations[here - 2].name
+        given = self._is_given(stop, self.operations[here:stop], makes)
+        loop = self._reader.loop_over(here, iterator, state.variables, given=given)
+        state.stack.push(self._reader.of_comprehension(makes, loop))
 
     def _loop_over(self, here: int, stop: int, iterator: Marker, state: State) -> None:
         """Follow a loop over a list."""
         if self._at is None:
             self._carry(here, stop, iterator, state)
             return
-        if state.given is not None or self._carried is not None:
+        if state.given is not None or self._carried:
             raise NotVectorizable("has a loop in a loop")
         loop = expression_on(self._reader.loop_over(here, iterator, state.variables, state.stack))
-        state.given = ResultOfItem(loop, several=True)
+        state.given, state.several = loop, True
 
     def _carry(self, here: int, stop: int, iterator: Marker, state: State) -> None:
         evaluated = self._reader.carry(here, stop, iterator, state.variables, state.stack.depth())
@@ -336,10 +353,15 @@ def _appends(operation: Operation, stack: Stack) -> bool:
     return depth is not None and stack.peek(operation.argument + depth, "comprehension")
 
 
-_Read = TypeVar("_Read")
+def _given(_: State, result: Expression) -> Expression:
+    return result
 
-_DEEPEST = 10
-"""Functions that call each other are read so deep."""
+
+def _variable(name: str, end: State, _: Expression) -> Expression:
+    return expression_on(end.variables[name])
+
+
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True)
@@ -357,6 +379,10 @@ class Traced:
         """Return True if everything the function uses is as it was when it was traced."""
         return still_holds(self.dependencies, target, method)
 
+    def uses(self, argument: int) -> bool:
+        """Return True if its result depends on an argument."""
+        return any(isinstance(each, Argument) and each.argument == argument for each in nodes_of(self.result))
+
     @reads
     def typed(self, *schemas: Type) -> tuple[Traced, Type]:
         """Return it for arguments of these schemas, as kernels compute it, and the schema of its results.
@@ -369,13 +395,33 @@ class Traced:
     @reads
     def condition(self, schema: Type) -> Traced:
         """Return it as a test of records of a schema, as kernels compute it; raise ``NotVectorizable``."""
-        (result, _), read = typed_and_read(Unary("bool", self.result), schema)
+        (result, _), read = typed_and_read(Invoke("bool", (self.result,)), schema)
         return replace(self, result=result, read=read)
 
 
+@dataclass(frozen=True)
+class Convention:
+    """A calling convention: the ``arguments`` of a function, and the meaning of its result.
+
+    It ``gives`` a ``value``; or results: ``several``, ``one``, ``one or none`` (``None`` is none), or its first argument where
+    the ``truth`` is so.
+    """
+
+    arguments: tuple[Any, ...]
+    methods: Mapping[tuple[Any, str], Any] = field(default_factory=dict)
+    """The results of methods without arguments, by owner (the kind of a marker, or an argument) and name."""
+    gives: str = "value"
+    sides: bool = False
+    """True if a pair of a tag and a value is a result for a side output."""
+    changes: bool = False
+    """True if nobody but the function has its arguments from then on, so it may change them."""
+
+
 @reads
-def trace(target: Any, method: str | None, arguments: int, changes: bool = False, schema: Type | None = None) -> Traced:
-    """Return the result of a function of ``arguments`` arguments; raise ``NotVectorizable`` with the reason.
+def trace(
+    target: Any, method: str | None, arguments: int | Convention, changes: bool = False, schema: Type | None = None
+) -> Traced:
+    """Return the result of a function of so many arguments, or of a convention; raise ``NotVectorizable`` with the reason.
 
     ``method`` names a method of the object ``target``, which may use attributes that ``__init__`` has set. ``changes``: nobody
     but the function has its arguments from then on, so it may change them. ``schema``: that of the first argument, if what is
@@ -393,8 +439,10 @@ def trace(target: Any, method: str | None, arguments: int, changes: bool = False
     if known is not None:
         return Traced(known)
     function = function_of(target, method)
-    tracer = Tracer(function, [*map(Argument, range(arguments))], method is not None, target=target)
-    return with_method(tracer.of(schema, changes).run(), function, method)
+    if isinstance(arguments, int):
+        arguments = Convention(tuple(map(Argument, range(arguments))), changes=changes)
+    tracer = Tracer(function, arguments, method is not None, target=target)
+    return with_method(tracer.of(schema).run(), function, method)
 
 
 def with_method(traced: _Read, function: FunctionType, method: str | None) -> _Read:
@@ -431,8 +479,8 @@ def function_of_method(target: Any, method: str) -> FunctionType:
     return found
 
 
-class Tracer:
-    """Follows one function, which is called with ``given``, or one of its comprehensions."""
+class Tracer(FunctionReader):
+    """Follows one function, or one of its comprehensions."""
 
     _free: frozenset[str] = frozenset()
     raises = True
@@ -440,18 +488,15 @@ class Tracer:
     changes = True
     """True if records that are changed are followed; if not, the function is refused."""
 
-    methods: Mapping[tuple[Any, str], Any] = MappingProxyType({})
-    """The results of methods without arguments, by owner (the kind of a marker, or an argument) and name."""
-
     def __init__(
-        self, function: FunctionType, given: abc.Sequence[Any], bound: bool, steps: Steps | None = None, target: Any = None
+        self, function: FunctionType, convention: Convention, bound: bool, steps: Steps | None = None, target: Any = None
     ) -> None:  # fmt: skip
+        given, self.convention = convention.arguments, convention
         code = function.__code__
         names = code.co_varnames[: code.co_argcount]
         self._check(code)
-        self._function, self._code = function, code
-        self._dependencies: dict[tuple[str, str], Dependency] = {}
-        self._steps = Steps() if steps is None else steps
+        super().__init__(function, steps)
+        self._code = code
         self._steps.catches |= catches(code)
         count = len(given) + bound
         if not len(names) - len(function.__defaults__ or ()) <= count <= len(names):
@@ -472,13 +517,13 @@ class Tracer:
         found = default_argument(self._function, name)
         assert found is not None
         constant = constant_of(found[0])
-        self._dependencies["default", name] = Dependency("default", name, found[0])
+        self.depend("default", name, found[0])
         return constant
 
-    def of(self, schema: Type | None, changes: bool) -> Self:
-        """Return it, as one that knows the schema of its first argument, and may change its arguments if ``changes``."""
+    def of(self, schema: Type | None) -> Self:
+        """Return it, as one that knows the schema of its first argument."""
         self._steps.schema = schema
-        if changes:
+        if self.convention.changes:
             self._steps.own += [each for each in self._start.values() if isinstance(each, Argument)]
         return self
 
@@ -487,70 +532,28 @@ class Tracer:
         begin = State(0, Stack(self), self._start)
         for each in list(self._start.values()) if called else ():
             begin.drop(each)
-        result = self._follow(begin)
+        result = Walk(self).run(begin)
         return Traced(result, tuple(self._dependencies.values()), catches=self._steps.catches)
-
-    # ---- what the stack asks for
-
-    def function(self) -> FunctionType:
-        """Return the function that is read."""
-        return self._function
-
-    def depend(self, dependency: Dependency) -> None:
-        """Note a dependency of the function."""
-        self._dependencies[dependency.kind, dependency.name] = dependency
-
-    def inlined(self, kind: str, name: str, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
-        """Return the result of a function of the program for arguments."""
-        self._steps.depth += 1
-        if self._steps.depth > _DEEPEST:
-            raise NotVectorizable(f"calls {name}(), which calls others too deep")
-        with self._steps.within(function.__code__, name):
-            traced = self._called(function, given, f"calls {name}(), which")
-        self._steps.depth -= 1
-        self.depend(Dependency(kind, name, InlinedFunction(fingerprint(function.__code__), traced.dependencies)))
-        return traced.result
-
-    def new_item(self) -> int:
-        """Return the number of an argument that stands for the items of a list."""
-        self._steps.loops += 1
-        number: int = FIRST_ITEM + self._steps.loops
-        return number
-
-    def inner(self, function: FunctionType, given: tuple[Expression, ...]) -> Expression:
-        """Return the result for arguments of a function that the function makes, without variables of its own."""
-        with self._steps.inside():
-            traced = self._called(function, given, "calls an inner function, which")
-        for each in traced.dependencies:  # of names that mean the same in both
-            self.depend(each)
-        return traced.result
 
     def _called(self, function: FunctionType, given: abc.Sequence[Any], what: str, bound: bool = False) -> Traced:
         """Read another function; a refusal begins with ``what``."""
         try:
-            return Tracer(function, given, bound, self._steps).run(called=True)
+            return Tracer(function, Convention(tuple(given)), bound, self._steps).run(called=True)
         except NotVectorizable as refused:
             raise NotVectorizable(f"{what} {refused}") from None
 
     # ---- the way through
 
-    def _follow(self, state: State, at: int | None = None, carried: tuple[str, ...] | None = None) -> Expression:
-        """Follow the function from a state to its returns, or the body of the loop ``at`` to its end.
-
-        ``carried`` are the variables that a loop, which is no comprehension, carries from one item to the next.
-        """
-        if at is None:
-            return Walk(self, at, carried).run(state)
+    def _followed(self, state: State, at: int, carried: bool = False) -> Walk:
+        """Follow the body of the loop ``at`` to its end; ``carried`` as in ``Walk``."""
+        walk = Walk(self, at, carried)
         with self._steps.inside():
-            return Walk(self, at, carried).run(state)
+            walk.follow(state)
+        return walk
 
     def _unknown(self, owner: Marker, method: str) -> str:
         """Return the reason for which a method of a marker is not followed."""
         return f"asks its {owner.kind} for {method}()"
-
-    def names_of(self, found: Any) -> tuple[str, ...] | None:
-        """Return the names of a dict; ``None`` if they are not known."""
-        return names_of(found, self._steps.schema)
 
     def given(self) -> abc.Sequence[Expression]:
         """Return the results of the function so far, behind which it goes on."""
@@ -595,10 +598,10 @@ class Tracer:
             function = stack.pop()
             stack.pop()
             stack.push(function)
-        elif name not in ("MAKE_CELL", "END_SEND") and not (self.methods and self._asked(operation, stack)):
+        elif name not in ("MAKE_CELL", "END_SEND") and not (self.convention.methods and self._asked(operation, stack)):
             if self.changes:
                 given = self.given()
-                evaluated = changed(operation, stack, variables, self._steps.own, given)
+                evaluated = changed(operation, state, self._steps.own, given)
                 if evaluated is not None:
                     self._steps.count(len(given))  # each was looked at
                     state.drop(evaluated)
@@ -613,9 +616,9 @@ class Tracer:
         name, argument, top = operation.name, operation.argument, stack.top()
         if name in ("LOAD_METHOD", "LOAD_ATTR") and isinstance(top, Marker | Argument):
             of = top.kind if isinstance(top, Marker) else top
-            found = self.methods.get((of, argument))
+            found = self.convention.methods.get((of, argument))
             if found is None:
-                if isinstance(top, Marker) and any(owner == of for owner, _ in self.methods):
+                if isinstance(top, Marker) and any(owner == of for owner, _ in self.convention.methods):
                     raise NotVectorizable(self._unknown(top, argument))
                 return False
             stack.pop()
@@ -654,10 +657,9 @@ class Tracer:
         """Return True if a loop is a comprehension: from 3.12 on, that is a loop in the function."""
         return [each.name for each in self._operations[max(0, here - 3) : here]] in _BEGINS
 
-    def of_comprehension(self, here: int, loop: Any) -> Any:
-        """Return the result of a comprehension that is a loop: a list, or a set of the same items."""
-        made = self._operations[here - 2].name
-        return a_set(loop) if made == "BUILD_SET" else self._a_dict(loop) if made == "BUILD_MAP" else loop
+    def of_comprehension(self, makes: str, loop: Any) -> Any:
+        """Return the result of a comprehension: a list, a set of the same items, or a dict."""
+        return a_set(loop) if makes == "BUILD_SET" else self._a_dict(loop) if makes == "BUILD_MAP" else loop
 
     def _a_dict(self, loop: Any) -> MakeRecord:
         if not isinstance(loop, Marker) or loop.kind != "list":
@@ -666,20 +668,19 @@ class Tracer:
         self._steps.own.append(made)
         return made
 
-    def comprehended(self, code: CodeType, iterator: Marker, variables: Mapping[str, Any]) -> Any:
+    def comprehended(
+        self, code: CodeType, found: list[Operation], iterator: Marker, variables: Mapping[str, Any], given: bool
+    ) -> Any:
         """Return the result of a comprehension's function; of a generator expression, its items."""
         seen = self.seen_by(code, variables)
         if not is_followed(code.replace(co_flags=code.co_flags & ~_GENERATOR)):
             raise NotVectorizable("has an inner function")
-        inner = self.reading(operations_of(code), code)
-        loop = inner.loop_over(
-            next(n for n, each in enumerate(inner._operations) if each.name == "FOR_ITER"), iterator, seen
-        )
-        if code.co_name == "<setcomp>":
-            return a_set(loop)
-        if code.co_name == "<dictcomp>":
-            return self._a_dict(loop)
-        return Marker("generator", "a generator", loop) if is_generator(code) and isinstance(loop, Expression) else loop
+        inner = self.reading(found, code)
+        here = next(number for number, each in enumerate(found) if each.name == "FOR_ITER")
+        loop = inner.loop_over(here, iterator, seen, given=given)
+        if is_generator(code) and isinstance(loop, Expression):
+            return Marker("generator", "a generator", loop)
+        return self.of_comprehension(_MADE.get(code.co_name, "BUILD_LIST"), loop)
 
     def seen_by(self, code: CodeType, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Return the variables that the function of a comprehension uses."""
@@ -696,10 +697,12 @@ class Tracer:
         inner._free = frozenset(code.co_freevars)  # of these, the function around it has looked after
         return inner
 
-    def loop_over(self, here: int, iterator: Marker, variables: dict[str, Any], around: Stack | None = None) -> Any:
+    def loop_over(
+        self, here: int, iterator: Marker, variables: dict[str, Any], around: Stack | None = None, given: bool = False
+    ) -> Any:
         """Return the results of a comprehension's loop, which is followed once for any item, or for each of a display.
 
-        ``around`` is the stack of the loop around it.
+        ``around`` is the stack of the loop around it. ``given``: the results are those of the function, and no list is made.
         """
         items = iterator.value
         if isinstance(items, Marker) and items.kind == "generator":
@@ -707,24 +710,28 @@ class Tracer:
         if isinstance(items, Marker) and items.kind == "list":
             items = Make(tuple(items.value))
 
-        def body(item: Expression) -> Expression:
+        def body(item: Expression) -> tuple[Expression, bool]:
             stack = Stack(self, [Marker("comprehension")]) if around is None else around.copy()
             stack.push(iterator)
             stack.push(item)
-            return self._follow(State(here + 1, stack, dict(variables)), here)
+            walk = self._followed(State(here + 1, stack, dict(variables)), here)
+            return walk.value(_given), walk.gives_several()
 
         if isinstance(items, Make):
             if any(isinstance(each, Unpacked) for each in items.items):
                 raise NotVectorizable("loops over a display with *")
-            trees = [tree for tree in map(body, items.items) if not is_never(tree)]
-            if any(conditions_of(each) or gives_several(each) for each in trees):
+            trees = [(tree, several) for tree, several in map(body, items.items) if not is_never(tree)]
+            if any(several or (conditions_of(tree) and not given) for tree, several in trees):
                 raise NotVectorizable("makes a list")
-            return Marker("list", "a list", [result_of(each) for each in trees])
-        self._steps.loops += 1
-        number = FIRST_ITEM + self._steps.loops
-        tree = body(Argument(number))
-        loop = Loop(expression_on(items), number, conditions_of(tree), result_of(tree))
-        return Invoke("chain", (loop,)) if gives_several(tree) else loop
+            if given:
+                return Marker("several", value=[tree for tree, _ in trees])
+            return Marker("list", "a list", [result_of(tree) for tree, _ in trees])
+        item = self._new_item()
+        tree, several = body(item)
+        loop = Loop(expression_on(items), item.argument, conditions_of(tree), result_of(tree))
+        if several:
+            return Invoke("chain", (loop,))
+        return Marker("several", value=loop) if given else loop
 
     # ---- loops that are none
 
@@ -747,15 +754,16 @@ class Tracer:
         body |= places | {name: Marker("collected", "a list") for name in collected}
         below = [Marker("below", "what is around a loop")] * depth
         stack = Stack(self, [*below, iterator, Argument(number)])
-        tree = self._follow(State(here + 1, stack, body), here, carried)
+        walk = self._followed(State(here + 1, stack, body), here, carried=True)
         loop = Loop(expression_on(iterator.value), number, (), Constant(None))
         of_variables = frozenset(each.argument for each in places.values())
         for name in assigned:
             variables.pop(name, None)
-        for place, name in enumerate(carried):
-            variables[name] = fold_of(tree, place, loop, before[name], of_variables)
+        for name in carried:
+            values = walk.value(partial(_variable, name))
+            variables[name] = fold_of(values, places[name], loop, before[name], of_variables)
         for name in collected[:1]:
-            found = appended_of(tree, loop, of_variables)
+            found = appended_of(walk.value(_given), loop, of_variables)
             if found is None or len(collected) > 1:
                 raise NotVectorizable("makes a list")
             variables[name] = found

@@ -10,7 +10,8 @@ its fields. Types are immutable, and equal ones have equal hashes; those without
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeAlias
 
 
@@ -311,3 +312,81 @@ def is_key(of: Type) -> bool:
 def is_plain(of: Type) -> bool:
     """Return True if records are tuples of ints, floats, bools and texts, or one of these."""
     return of in ARRAYS if isinstance(of, Atomic) else type(of) is Tuple and all(map(is_plain, of))
+
+
+def as_documents(schema: Any) -> Any:
+    """Return a schema whose records with names are dicts; those that are documents stay that.
+
+    >>> as_documents(Record((INT,), ROW, ("x",)))
+    {x: int}
+    """
+    if schema.is_optional:
+        return optional(as_documents(schema.required))
+    if isinstance(schema, ListOf):
+        return ListOf(as_documents(schema.element), read=schema.read)
+    if isinstance(schema, Atomic):
+        return schema
+    fields = map(as_documents, schema)
+    if not isinstance(schema, Record):
+        return Tuple(fields)
+    return Record(fields, DOCUMENT if schema.form == DOCUMENT else DICT, schema.names)
+
+
+def name_of(schema: Any, path: Iterable[int]) -> str:
+    """Return the name of a field, or its number where it has none; with those of the records around it.
+
+    >>> name_of(Tuple((INT, Record((STR,), DICT, ("item",)))), (1, 0))
+    '1.item'
+    """
+    parts = []
+    for number in path:
+        parts.append(schema.names[number] if isinstance(schema, Record) else str(number))
+        schema = schema[number]
+    return ".".join(parts)
+
+
+def has_documents(schema: Any) -> bool:
+    """Return True if a schema is that of documents, or has them within it.
+
+    >>> has_documents(Tuple((INT, Record((STR,), DOCUMENT, ("item",))))), has_documents(INT)
+    (True, False)
+    """
+    if isinstance(schema, Atomic):
+        lists = schema.required
+        return isinstance(lists, ListOf) and has_documents(lists.element)
+    return getattr(schema, "form", None) == DOCUMENT or any(map(has_documents, schema))
+
+
+def leaves_looked_at(schema: Type, paths: Iterable[tuple[int, ...]]) -> frozenset[tuple[int, ...]]:
+    """Return the paths of atomic fields, and one per record that was looked at alone: it may be null.
+
+    >>> sorted(leaves_looked_at(Tuple((STR, Tuple((Object("x"), INT)), Tuple((INT, INT)))), [(), (0,), (1,), (2,), (2, 0)]))
+    [(0,), (1, 1), (2, 0)]
+    """
+    leaves = dict(atomic_fields(schema))
+    found = {path for path in paths if path in leaves}
+    for path in sorted(paths, key=len, reverse=True):
+        within = [leaf for leaf in leaves if leaf[: len(path)] == path]
+        if path and found.isdisjoint(within):
+            found.add(next((leaf for leaf in within if leaves[leaf].required in ARRAYS), within[0]))
+    return frozenset(found)
+
+
+def with_items_read(schema: Any, read: Mapping[int, Iterable[int]]) -> Any:
+    """Return a schema whose lists name the fields of their items to read: ``read`` has these for some fields.
+
+    >>> with_items_read(Tuple((INT, ListOf(Tuple((STR, INT))))), {1: [0]})[1].read
+    frozenset({0})
+    """
+    numbers = itertools.count()
+
+    def marked(inner: Any) -> Any:
+        if not isinstance(inner, Atomic):
+            return inner.with_fields([marked(each) for each in inner])
+        number, lists = next(numbers), inner.required
+        if number not in read or not isinstance(lists, ListOf):
+            return inner
+        found = ListOf(lists.element, read=frozenset(read[number]))
+        return optional(found) if inner.is_optional else found
+
+    return marked(schema)

@@ -97,9 +97,6 @@ _BINARY: dict[str, type[ast.operator]] = {
 _COMPARE: dict[str, type[ast.cmpop]] = {
     "<": ast.Lt, "<=": ast.LtE, "==": ast.Eq, "!=": ast.NotEq, ">": ast.Gt, ">=": ast.GtE,
 }  # fmt: skip
-_UNARY: dict[str, type[ast.unaryop]] = {
-    "UNARY_NEGATIVE": ast.USub, "UNARY_INVERT": ast.Invert, "UNARY_NOT": ast.Not,
-}  # fmt: skip
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not one of those that are compiled into the interpreter
 _LOOK_AT_FRAMES = {"locals", "globals", "vars", "dir", "eval", "exec", "super", "__import__", "breakpoint"}
 _SYSTEM = {"sys", "posix", "nt", "_thread", "time", "gc", "_warnings", "faulthandler", "_tracemalloc", "_imp"}
@@ -281,10 +278,13 @@ class _Reader:
         for operation, place in zip(operations(code), positions(code), strict=True):
             if operation.name == "RETURN_VALUE":
                 return self._pop()
-            if not any(read(operation.name, operation.argument) for read in (self._load, self._operate, self._build)):
+            step = _STEPS.get(operation.name)
+            if step is None:
                 break
-            if isinstance(self._stack[-1], ast.expr):
-                self.places.setdefault(self._stack[-1], place)
+            made = step(self, operation.argument)
+            self._stack.append(made)
+            if isinstance(made, ast.expr):
+                self.places.setdefault(made, place)
         raise _Unreadable
 
     def _pop(self) -> ast.expr:
@@ -302,88 +302,45 @@ class _Reader:
             raise _Unreadable
         return ast.Name(self._names[name])
 
-    def _load(self, name: str, argument: Any) -> bool:
-        push = self._stack.append
-        match name:
-            case "LOAD_FAST":
-                push(self._variable(argument))
-            case "LOAD_CONST":
-                push(_constant(argument))
-            case "LOAD_GLOBAL":
-                push(self._global(argument))
-            case "LOAD_DEREF":
-                push(self._free(argument))
-            case "PUSH_NULL":
-                push(_NULL)
-            case "LOAD_METHOD":
-                self._stack += [_NULL, self._attribute(argument)]
-            case "LOAD_ATTR":
-                push(self._attribute(argument))
-            case _:
-                return False
-        return True
+    def _method(self, name: str) -> ast.expr:
+        found = self._attribute(name)
+        self._stack.append(_NULL)
+        return found
 
-    def _operate(self, name: str, argument: Any) -> bool:
-        match name:
-            case "CALL":
-                self._call(argument)
-            case "BINARY_OP":
-                if argument not in _BINARY:  # ``+=`` and its like may change an object
-                    return False
-                left, right = self._pop_many(2)
-                self._stack.append(ast.BinOp(left, _BINARY[argument](), right))
-            case "BINARY_SUBSCR":
-                whole, item = self._pop_many(2)
-                self._stack.append(ast.Subscript(_not_constant(whole), item))
-            case "UNARY_NEGATIVE" | "UNARY_INVERT" | "UNARY_NOT":
-                self._stack.append(ast.UnaryOp(_UNARY[name](), self._pop()))
-            case "COMPARE_OP":
-                if argument not in _COMPARE:
-                    return False
-                self._compare(_COMPARE[argument]())
-            case "CONTAINS_OP":
-                self._compare(ast.NotIn() if argument else ast.In())
-            case "IS_OP":
-                if any(
-                    isinstance(side, ast.Constant) and type(side.value) in _NO_IDENTITY for side in self._stack[-2:]
-                ):
-                    return False  # the compiler would warn
-                self._compare(ast.IsNot() if argument else ast.Is())
-            case _:
-                return name == "TO_BOOL"  # before ``not``, which does the same; nowhere else in a straight line
-        return True
-
-    def _build(self, name: str, argument: Any) -> bool:
-        push = self._stack.append
-        match name:
-            case "BUILD_TUPLE":
-                push(ast.Tuple(self._pop_many(argument)))
-            case "BUILD_LIST":
-                push(ast.List(self._pop_many(argument)))
-            case "BUILD_SET" if argument:
-                push(ast.Set(self._pop_many(argument)))
-            case "BUILD_MAP":
-                items = self._pop_many(2 * argument)
-                push(ast.Dict(list(items[::2]), items[1::2]))
-            case "BUILD_CONST_KEY_MAP":
-                keys = self._pop()
-                assert isinstance(keys, ast.Tuple)
-                push(ast.Dict(list(keys.elts), self._pop_many(argument)))
-            case "BUILD_STRING":
-                push(ast.JoinedStr([_part(part) for part in self._pop_many(argument)]))
-            case "FORMAT":
-                conversion, has_spec = argument
-                spec = self._pop() if has_spec else None
-                self._format(_CONVERSIONS[conversion], spec)
-            case "CONVERT_VALUE":
-                push(ast.FormattedValue(self._pop(), _CONVERSIONS[argument]))
-            case _:
-                return False
-        return True
-
-    def _compare(self, operator: ast.cmpop) -> None:
+    def _binary(self, op: str) -> ast.expr:
+        if op not in _BINARY:  # ``+=`` and its like may change an object
+            raise _Unreadable
         left, right = self._pop_many(2)
-        self._stack.append(ast.Compare(left, [operator], [right]))
+        return ast.BinOp(left, _BINARY[op](), right)
+
+    def _subscript(self, _: Any) -> ast.expr:
+        whole, item = self._pop_many(2)
+        return ast.Subscript(_not_constant(whole), item)
+
+    def _compare(self, operator: type[ast.cmpop] | None) -> ast.expr:
+        if operator is None:
+            raise _Unreadable
+        left, right = self._pop_many(2)
+        return ast.Compare(left, [operator()], [right])
+
+    def _is(self, inverted: int) -> ast.expr:
+        if any(isinstance(side, ast.Constant) and type(side.value) in _NO_IDENTITY for side in self._stack[-2:]):
+            raise _Unreadable  # the compiler would warn
+        return self._compare(ast.IsNot if inverted else ast.Is)
+
+    def _set(self, count: int) -> ast.expr:
+        if not count:
+            raise _Unreadable
+        return ast.Set(self._pop_many(count))
+
+    def _dict(self, count: int) -> ast.expr:
+        items = self._pop_many(2 * count)
+        return ast.Dict(list(items[::2]), items[1::2])
+
+    def _const_key_dict(self, count: int) -> ast.expr:
+        keys = self._pop()
+        assert isinstance(keys, ast.Tuple)
+        return ast.Dict(list(keys.elts), self._pop_many(count))
 
     def _hold(self, node: ast.expr, value: Any) -> ast.expr:
         if _looks_at_frames(value):
@@ -421,7 +378,7 @@ class _Reader:
             raise _Unreadable  # in the module that the loop runs in, it is something else
         return ast.Name(name)
 
-    def _call(self, count: int) -> None:
+    def _call(self, count: int) -> ast.expr:
         arguments = self._pop_many(count)
         under = self._stack[-2:]
         if len(under) != 2 or sum(item is _NULL for item in under) != 1:  # 3.13 pushes the two the other way round
@@ -430,7 +387,7 @@ class _Reader:
         (callee,) = (item for item in under if item is not _NULL)
         if not self._may_call(callee):
             raise _Unreadable
-        self._stack.append(ast.Call(_not_constant(callee), arguments, []))
+        return ast.Call(_not_constant(callee), arguments, [])
 
     def _may_call(self, callee: ast.expr) -> bool:
         """Return True if a callee is built in, or named like a built-in method: others may look at their caller."""
@@ -443,7 +400,8 @@ class _Reader:
                 return name in _METHODS
         return False
 
-    def _format(self, conversion: int, spec: ast.expr | None) -> None:
+    def _format(self, form: tuple[int, bool]) -> ast.expr:
+        conversion, spec = _CONVERSIONS[form[0]], self._pop() if form[1] else None
         if isinstance(spec, ast.Constant):
             spec = ast.JoinedStr([spec])
         elif spec is not None and not isinstance(spec, ast.JoinedStr):
@@ -451,7 +409,36 @@ class _Reader:
         value = self._pop()
         if isinstance(value, ast.FormattedValue):  # 3.13 has an instruction of its own for the conversion
             conversion, value = value.conversion, value.value
-        self._stack.append(ast.JoinedStr([ast.FormattedValue(value, conversion, spec)]))
+        return ast.JoinedStr([ast.FormattedValue(value, conversion, spec)])
+
+
+_STEPS: dict[str, Callable[[_Reader, Any], Any]] = {
+    "LOAD_FAST": _Reader._variable,
+    "LOAD_CONST": lambda _, value: _constant(value),
+    "LOAD_GLOBAL": _Reader._global,
+    "LOAD_DEREF": _Reader._free,
+    "LOAD_ATTR": _Reader._attribute,
+    "LOAD_METHOD": _Reader._method,
+    "PUSH_NULL": lambda _, __: _NULL,
+    "CALL": _Reader._call,
+    "BINARY_OP": _Reader._binary,
+    "BINARY_SUBSCR": _Reader._subscript,
+    "UNARY_NEGATIVE": lambda reader, _: ast.UnaryOp(ast.USub(), reader._pop()),
+    "UNARY_INVERT": lambda reader, _: ast.UnaryOp(ast.Invert(), reader._pop()),
+    "UNARY_NOT": lambda reader, _: ast.UnaryOp(ast.Not(), reader._pop()),
+    "TO_BOOL": lambda reader, _: reader._pop(),  # before ``not``, which does the same; nowhere else in a straight line
+    "COMPARE_OP": lambda reader, op: reader._compare(_COMPARE.get(op)),
+    "CONTAINS_OP": lambda reader, inverted: reader._compare(ast.NotIn if inverted else ast.In),
+    "IS_OP": _Reader._is,
+    "BUILD_TUPLE": lambda reader, count: ast.Tuple(reader._pop_many(count)),
+    "BUILD_LIST": lambda reader, count: ast.List(reader._pop_many(count)),
+    "BUILD_SET": _Reader._set,
+    "BUILD_MAP": _Reader._dict,
+    "BUILD_CONST_KEY_MAP": _Reader._const_key_dict,
+    "BUILD_STRING": lambda reader, count: ast.JoinedStr([_part(part) for part in reader._pop_many(count)]),
+    "FORMAT": _Reader._format,
+    "CONVERT_VALUE": lambda reader, conversion: ast.FormattedValue(reader._pop(), _CONVERSIONS[conversion]),
+}
 
 
 def _is_built_in(called: Any) -> bool:

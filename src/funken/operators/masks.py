@@ -20,21 +20,17 @@ from typing import Any
 
 from funken.columnar.expressions import (
     Argument,
-    Attribute,
-    Binary,
     Choose,
-    Compare,
     Constant,
-    Contains,
     Expression,
     GetItem,
     Invoke,
     Make,
     NotVectorizable,
     Sequence,
-    Unary,
 )
 from funken.columnar.tracing import Traced, trace
+from funken.expr.python.table import TABLE
 from funken.operators.codegen import expression_of, watched
 
 _MOST = 60
@@ -102,7 +98,7 @@ def _is_field(expression: Expression) -> bool:
     match expression:
         case Argument():
             return True
-        case Attribute(record, _) | GetItem(record, int() | str(), None):
+        case Invoke("attribute", (record, Constant(_))) | GetItem(record, int() | str(), None):
             return _is_field(record)
     return False
 
@@ -134,9 +130,9 @@ class _Loop:
         """Return an expression as a condition."""
         self._printed = 0
         match expression:
-            case Compare("==", field, Constant(value)) | Compare("==", Constant(value), field) if _is_field(field):
+            case Invoke("==", (field, Constant(value))) | Invoke("==", (Constant(value), field)) if _is_field(field):
                 return _Test(self._source(expression), self._source(field), (value,))
-            case Contains(field, Make(items)) if _is_field(field):
+            case Invoke("in", (field, Make(items))) if _is_field(field):
                 if all(isinstance(each, Constant) for each in items):
                     constants = [each.value for each in items if isinstance(each, Constant)]
                     return _Test(self._source(expression), self._source(field), constants)
@@ -171,22 +167,18 @@ class _Loop:
         match expression:
             case Argument(0, path):
                 return _RECORD + "".join(f"[{index}]" for index in path)
-            case Attribute(record, name):
+            case Invoke("attribute", (record, Constant(name))):
                 return f"{self._source(record)}.{name}"
             case Constant(value) if type(value) in (int, float, bool, str, NoneType):
                 if repr(value) in {"inf", "-inf", "nan"}:
                     raise NotVectorizable(f"compares with {value!r}")
                 return f"({value!r})"
-            case Binary(op, left, right) | Compare(op, left, right):
-                return f"({self._source(left)} {op} {self._source(right)})"
-            case Unary("bool", operand):
+            case Invoke("bool", (operand,)):
                 return f"(not not {self._source(operand)})"
-            case Unary(op, operand):
-                return f"({op} {self._source(operand)})"
+            case Invoke("not", (operand,)):
+                return f"(not {self._source(operand)})"
             case Choose(condition, then, otherwise):
                 return f"({self._source(then)} if {self._source(condition)} else {self._source(otherwise)})"
-            case Contains(needle, container):
-                return f"({self._source(needle)} in {self._source(container)})"
             case Make(items):
                 return "(" + "".join(f"{self._source(item)}, " for item in items) + ")"
             case Sequence(before, result):
@@ -197,4 +189,6 @@ class _Loop:
                 return f"{self._source(text)}{name}({', '.join(map(self._source, rest))})"
             case Invoke(name, arguments) if name in _CALLS:
                 return f"{name}({', '.join(map(self._source, arguments))})"
+            case Invoke(name, given) if (row := TABLE.find(name)) and (row.group == "operators" or name == "in"):
+                return row.written.format(*map(self._source, given))
         raise NotVectorizable(f"has no source: {type(expression).__name__}")

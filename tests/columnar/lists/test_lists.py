@@ -16,10 +16,23 @@ from funken.columnar.kernels.columns import Column, Columns, column_of, columns_
 from funken.columnar.kernels.evaluation import FallBackToRows, computed
 from funken.columnar.keyed.codec import decode_block, encode_block
 from funken.columnar.keyed.relational import size_of
-from funken.columnar.records import NOT_READ, fits, has_documents
+from funken.columnar.records import NOT_READ, fits
 from funken.columnar.tracing import trace
 from funken.columnar.typed.operations import ITEMS
-from funken.expr.types import BOOL, DICT, DOCUMENT, FLOAT, INT, STR, ListOf, Optional, Record, Tuple, optional
+from funken.expr.types import (
+    BOOL,
+    DICT,
+    DOCUMENT,
+    FLOAT,
+    INT,
+    STR,
+    ListOf,
+    Optional,
+    Record,
+    Tuple,
+    has_documents,
+    optional,
+)
 
 ITEM = Record((STR, FLOAT, ListOf(INT)), DICT, ("sku", "price", "marks"))
 ORDER = Record((INT, ListOf(ITEM), ListOf(STR), ListOf(BOOL)), DICT, ("id", "items", "tags", "flags"))

@@ -19,9 +19,10 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.flat_maps import trace_with_context
+from funken.columnar.flat_maps import BUCKET
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.kernels.evaluation import FallBackToRows
+from funken.columnar.tracing import trace
 from funken.connectors import CsvSchema
 from funken.connectors.files.arrow_files import ParquetFormat
 from funken.connectors.files.csv_files import CsvReaderFormat
@@ -180,7 +181,7 @@ def test_columns_of_parquet_stay_columns(tmp_path, monkeypatch):
     sink = FileSink.for_bulk_format(tmp_path / "out", ParquetFormat(PAIRS)).with_bucket_assigner(ByLetter()).build()
     env = job(tmp_path, True, sink, ROWS)
     monkeypatch.setattr("funken.columnar.kernels.columns.Columns.rows", None)
-    monkeypatch.setattr("funken.expr.watch.CostWatch.compares", lambda self: False)  # samples are records
+    monkeypatch.setattr("funken.expr.watch.CostWatch.sample", lambda self, length: 0)  # samples are records
     env.execute()
     for letter in "ab":
         (file,) = (tmp_path / "out" / f"letter={letter}").iterdir()
@@ -205,16 +206,16 @@ def test_what_else_is_asked_of_the_context_is_refused():
             return json.dumps(context)
 
     with pytest.raises(NotVectorizable):
-        trace_with_context(Passes(), "get_bucket_id")
+        trace(Passes(), "get_bucket_id", BUCKET)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "ü", ""]), st.integers(-9, 9)), min_size=1), st.booleans())
 def test_groups_are_those_of_a_dictionary(rows, timed):
     assigner = ByLetter() if not timed else ByMinute()
-    found = trace_with_context(assigner, "get_bucket_id")
-    traced, _ = found.traced.typed(Tuple((STR, INT)), INT)
+    found = trace(assigner, "get_bucket_id", BUCKET)
+    traced, _ = found.typed(Tuple((STR, INT)), INT)
     stamps = [number * 40_000 for _, number in rows] if timed else None
-    groups = grouped_by(columns_of(rows, Tuple((STR, INT)), stamps), type(found)(traced, found.asks))
+    groups = grouped_by(columns_of(rows, Tuple((STR, INT)), stamps), traced)
     expected: dict[str, list[tuple[str, int]]] = {}
     for letter, number in rows:
         expected.setdefault(f"minute={number * 40_000 // 60_000:03d}" if timed else f"letter={letter}", []).append(
@@ -224,7 +225,7 @@ def test_groups_are_those_of_a_dictionary(rows, timed):
 
 
 def test_times_that_are_not_there_make_no_groups():
-    found = trace_with_context(ByMinute(), "get_bucket_id")
-    traced, _ = found.traced.typed(Tuple((STR, INT)), INT)
+    found = trace(ByMinute(), "get_bucket_id", BUCKET)
+    traced, _ = found.typed(Tuple((STR, INT)), INT)
     with pytest.raises(FallBackToRows):
         grouped_by(columns_of([("a", 1)], Tuple((STR, INT))), type(found)(traced, True))

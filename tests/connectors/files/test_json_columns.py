@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from funken import DiscardingSink, FileSource, Types
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.records import NOT_READ, name_of
+from funken.columnar.records import NOT_READ
 from funken.connectors import JsonSchema
 from funken.connectors.files import line_files
 from funken.connectors.files import line_files as lines
@@ -22,7 +22,7 @@ from funken.connectors.formats.json_columns import JsonColumns
 from funken.connectors.formats.json_types import JsonLeaves, parsed_exactly
 from funken.connectors.formats.record_types import from_documents, shape_of
 from funken.errors import OperatorFailed
-from funken.expr.types import atomic_fields
+from funken.expr.types import atomic_fields, name_of
 from tests.support import fields
 from tests.support.texts import (
     CALM,

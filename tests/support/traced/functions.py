@@ -13,9 +13,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.records import has_documents
 from funken.columnar.tracing import trace
-from funken.expr.types import Type
+from funken.expr.types import Type, has_documents
 from tests.support.traced.records import SHAPES, SPACE, random_records
 
 _CONSTANTS = ("'a'", "','", "''", "'é'", "' '", "'b'")

@@ -11,9 +11,8 @@ from collections import Counter
 from typing import Any
 
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
-from funken.columnar.records import has_documents
 from funken.columnar.vectorized.functions import BatchFormat, vectorized
-from funken.expr.types import INT, NUMBER, Atomic, Composite, ListOf, Tuple, types_in
+from funken.expr.types import INT, NUMBER, Atomic, Composite, ListOf, Tuple, has_documents, types_in
 from funken.testing.harness import OperatorHarness
 from funken.testing.simulated import local
 from tests.support.traced.functions import Difference

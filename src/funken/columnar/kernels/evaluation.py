@@ -6,6 +6,7 @@ The result is what the Python function would give for every record, or ``FallBac
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, reduce
 from typing import Any
@@ -14,12 +15,8 @@ import numpy as np
 
 from funken.columnar.expressions import (
     Argument,
-    At,
-    Binary,
     Choose,
-    Compare,
     Constant,
-    Contains,
     Expression,
     GetItem,
     Invoke,
@@ -29,8 +26,6 @@ from funken.columnar.expressions import (
     Raises,
     Rowwise,
     Sequence,
-    Text,
-    Unary,
     described,
     noted,
 )
@@ -157,27 +152,17 @@ class ExpressionEvaluation:
                 for each in before:
                     self.of(each)
                 return self.of(result)
-            case Binary(op, left, right):
-                return self._binary(op, self._column(left), self._column(right))
-            case Compare(op, left, right):
-                return self._compare(op, self._column(left), self._column(right))
-            case Unary(op, operand):
-                return self._unary(op, self.of(operand))
             case Choose():
                 return self._branch(expression)
-            case Contains(needle, container):
-                return self._contains(needle, container)
+            case Invoke("in", (needle, Make(items))):
+                return self._among(needle, items)
             case Invoke(name, given):
-                return self._invoke(name, [self._column(each) for each in given])
-            case Text(parts):
-                return concatenated([self._column(part) for part in parts], self.length)
+                return _NATIVE[name](self, name, *map(self._column, given))
             case Rowwise(function, given, kind):
                 part = self._part_of(expression)
                 if part is not None:
                     return part
                 return rowwise(function, [self._given(each) for each in given], kind, self.length)
-            case At(items, index):
-                return value_of(item_at(lists_of(self._column(items), self.length), self._column(index)))
             case Loop():
                 return looped(expression, self)
             case Listed():
@@ -254,16 +239,14 @@ class ExpressionEvaluation:
             return self._not(find_text("is", value, ""))
         return Column(BOOL, value.data != 0)
 
-    def _unary(self, op: str, value: Value) -> Column:
-        if op in ("not", "bool"):
-            truth = self.truth(value)
-            return truth if op == "bool" else self._not(truth)
-        assert isinstance(value, Column)
+    def _unary(self, name: str, value: Column) -> Column:
         if value.kind == FLOAT:
             return constant(-value.data) if value.constant else Column(FLOAT, -value.data)
-        if op == "~":
-            return self._integers("-", constant(-1), value)
-        return self._integers("-", constant(0), value)
+        return self._integers("-", constant(-1 if name == "inverted" else 0), value)
+
+    def _truth(self, name: str, value: Column) -> Column:
+        truth = self.truth(value)
+        return truth if name == "bool" else self._not(truth)
 
     @staticmethod
     def _not(truth: Column) -> Column:
@@ -352,52 +335,60 @@ class ExpressionEvaluation:
 
     # ---- text
 
-    def _contains(self, needle: Expression, container: Expression) -> Column:
-        if isinstance(container, Make):
-            found = self._column(needle)
-            items = [item.value for item in container.items if isinstance(item, Constant)]
-            tests = [self._compare("==", found, constant(item)) for item in items]
-            return reduce(lambda one, other: folded(BOOL, BITS["|"], one, other), tests)
-        return self._search("in", self._column(container), self._column(needle))
+    def _among(self, needle: Expression, items: tuple[Expression, ...]) -> Column:
+        """Compute whether values are among constants."""
+        found = self._column(needle)
+        tests = [self._compare("==", found, constant(each.value)) for each in items if isinstance(each, Constant)]
+        return reduce(lambda one, other: folded(BOOL, BITS["|"], one, other), tests)
 
-    def _search(self, how: str, text: Column, part: Column) -> Column:
+    def _search(self, name: str, text: Column, part: Column) -> Column:
+        how = _SEARCHES[name]
+        if name == "in":
+            text, part = part, text
         if text.constant and part.constant:
             return constant(TEXT_TESTS[how](text.data, part.data))
         if not part.constant or text.constant:
             raise FallBackToRows("a search for different texts")
         return find_text(how, text, part.data)
 
-    def _as_text(self, column: Column) -> Column:
-        return column if column.kind == STR else concatenated([column], self.length)
+    def _as_text(self, _: str, *columns: Column) -> Column:
+        first = columns[0] if len(columns) == 1 else None
+        return first if first is not None and first.kind == STR else concatenated(list(columns), self.length)
 
-    def _invoke(self, name: str, given: list[Column]) -> Column:
-        first = given[0]
-        match name:
-            case "str.startswith" | "str.endswith":
-                return self._search("starts" if name == "str.startswith" else "ends", first, given[1])
-            case "str":
-                return self._as_text(first)
-            case "float":
-                return as_float(first)
-            case "int":
-                return (
-                    constant(int(first.data))
-                    if first.constant
-                    else Column(INT, first.data.astype(np.int64), False, 0, 1)
-                )
-            case "abs":
-                if first.kind == FLOAT:
-                    return constant(abs(first.data)) if first.constant else Column(FLOAT, np.abs(first.data))
-                negative = self._compare("<", first, constant(0))
-                return _column(self._choose(negative, self._unary("-", first), first))
-            case "min" | "max":
-                better = self._compare("<" if name == "min" else ">", given[1], first)
-                return _column(self._choose(better, given[1], first))
-            case "len":
-                if first.constant:
-                    return constant(len(first.data))
-                return length_of(first)
-        raise FallBackToRows(f"no kernel for {name}")
+    def _absolute(self, _: str, column: Column) -> Column:
+        if column.kind == FLOAT:
+            return constant(abs(column.data)) if column.constant else Column(FLOAT, np.abs(column.data))
+        negative = self._compare("<", column, constant(0))
+        return _column(self._choose(negative, self._unary("negative", column), column))
+
+    def _extreme(self, name: str, one: Column, other: Column) -> Column:
+        better = self._compare("<" if name == "min" else ">", other, one)
+        return _column(self._choose(better, other, one))
+
+    def _at(self, _: str, lists: Column, index: Column) -> Value:
+        return value_of(item_at(lists_of(lists, self.length), index))
+
+
+def _as_int(_: ExpressionEvaluation, __: str, column: Column) -> Column:
+    return constant(int(column.data)) if column.constant else Column(INT, column.data.astype(np.int64), False, 0, 1)
+
+
+_SEARCHES = {"in": "in", "str.startswith": "starts", "str.endswith": "ends"}
+_NATIVE: dict[str, Callable[..., Value]] = {
+    **dict.fromkeys(PYTHON, ExpressionEvaluation._binary),
+    **dict.fromkeys(COMPARE, ExpressionEvaluation._compare),
+    **dict.fromkeys(("negative", "inverted"), ExpressionEvaluation._unary),
+    **dict.fromkeys(("not", "bool"), ExpressionEvaluation._truth),
+    **dict.fromkeys(_SEARCHES, ExpressionEvaluation._search),
+    **dict.fromkeys(("str", "text"), ExpressionEvaluation._as_text),
+    **dict.fromkeys(("min", "max"), ExpressionEvaluation._extreme),
+    "abs": ExpressionEvaluation._absolute,
+    "at": ExpressionEvaluation._at,
+    "float": lambda _, __, column: as_float(column),
+    "int": _as_int,
+    "len": lambda _, __, column: constant(len(column.data)) if column.constant else length_of(column),
+}
+"""The operations that are computed on arrays without a call."""
 
 
 class _Part(ExpressionEvaluation):

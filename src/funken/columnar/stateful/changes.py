@@ -10,20 +10,19 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from funken.columnar.bytecode import Operation, is_plain
-from funken.columnar.calling import attribute_of, cell_of, fingerprint, same
+from funken.columnar.calling import cell_of, fingerprint, same
 from funken.columnar.declared import bits_of_leaves, kept_schema
 from funken.columnar.expressions import (
+    COMPARISONS,
     Argument,
-    Binary,
     Choose,
-    Compare,
     Constant,
     Expression,
     Invoke,
     Make,
     NotVectorizable,
     Rowwise,
-    Unary,
+    bare,
     children,
     reads,
     schema_of_value,
@@ -60,10 +59,8 @@ def _tests(guards: Sequence[Expression], sharing: Sharing) -> _Guards:
     """Return the test of each guard, alike for tests that are alike, and its wanted outcome."""
     found = []
     for guard in guards:
-        truth = True
-        while isinstance(guard, Unary) and guard.op == "not":
-            guard, truth = guard.operand, not truth  # noqa: PLW2901 - what is below
-        found.append((id(sharing.of(guard)), truth))
+        test, negated = bare(guard)
+        found.append((id(sharing.of(test)), not negated))
     return found
 
 
@@ -80,7 +77,7 @@ def merged(changes: Sequence[StateChange]) -> tuple[StateChange, ...]:
     >>> from funken.columnar.expressions import Argument, Constant
     >>> from funken.columnar.recurrence import SET
     >>> taken, test = Argument(0, (1,)), Argument(0, (2,))
-    >>> changes = [StateChange((test, each), SET, Constant(1)) for each in (taken, Unary("not", taken))]
+    >>> changes = [StateChange((test, each), SET, Constant(1)) for each in (taken, Invoke("not", (taken,)))]
     >>> [change.guards for change in merged(changes)] == [(test,)]
     True
     """
@@ -127,6 +124,7 @@ def _any_opposite(guards: _Guards, others: _Guards) -> bool:
 
 
 Path = tuple[int, ...]
+_ARITHMETIC = frozenset(("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>"))
 
 
 def widened(known: Type, written: Type) -> Type:
@@ -182,9 +180,10 @@ def check_floats(expressions: Iterable[Expression], paths: Sequence[Path], schem
         parts = children(each)
         todo += parts
         for part in parts:
-            if isinstance(each, Binary) and any(_is_float(other, kinds) for other in parts if other is not part):
+            name = each.name if isinstance(each, Invoke) else ""
+            if name in _ARITHMETIC and any(_is_float(other, kinds) for other in parts if other is not part):
                 continue
-            if not isinstance(each, Compare):
+            if name not in COMPARISONS:
                 _check(part, paths)
 
 
@@ -201,9 +200,9 @@ def _is_float(expression: Expression, kinds: dict[Path, Atomic]) -> bool:
             return kinds.get(path) == FLOAT
         case Constant(value):
             return type(value) is float
-        case Binary(op, left, right):
+        case Invoke(op, (left, right)) if op in _ARITHMETIC:
             return op == "/" or _is_float(left, kinds) or _is_float(right, kinds)
-        case Unary("-", operand):
+        case Invoke("negative", (operand,)):
             return _is_float(operand, kinds)
         case After(_, result):
             return _is_float(result, kinds)
@@ -219,7 +218,7 @@ def _is_float(expression: Expression, kinds: dict[Path, Atomic]) -> bool:
 # ---- What was read of a function with state: what it gives, what it writes, and which timers it sets.
 
 
-RECORD, KEY, STAMP, WATERMARK = (Argument(0, (number,)) for number in range(4))
+RECORD, KEY, STAMP, WATERMARK = Argument(0, (0,)), Argument(0, (1,)), Argument(0, (2,)), Argument(0, (3,))
 """The fields of the one argument; of ``on_timer``, the record is the time of the timer."""
 FIRST_STATE = 4
 """The number of the field with the first state."""
@@ -236,56 +235,26 @@ def value_of(number: int) -> Argument:
 
 
 @dataclass(frozen=True)
-class Write:
-    """A change of a state, where the ``guards`` hold, one after the other; ``value`` is ``None``: it has none from then on."""
+class Effect:
+    """Something that a function does to a state, or to a timer, where the ``guards`` hold, one after the other."""
 
-    state: int
     guards: tuple[Expression, ...]
-    value: Expression | None
-    """Of a list: the added items."""
+    value: Expression | None = None
+    """The written value (``None``: there is none from then on), or the time of a timer; of a list, the added items."""
+    state: int = -1
+    """The number of the state; a timer has none."""
     whole: bool = False
     """Of a list: whether ``value`` is all that is in it from then on."""
+    deletes: bool = False
+    """Of a timer: whether it is deleted, and not registered."""
 
     def parts(self) -> tuple[Expression, ...]:
         """Return all that is computed."""
         return self.guards if self.value is None else (*self.guards, self.value)
 
-    def replaced(self, of: Callable[[Expression], Expression]) -> Write:
-        """Return the write with a function's result for each part."""
+    def replaced(self, of: Callable[[Expression], Expression]) -> Effect:
+        """Return the effect with a function's result for each part."""
         return replace(self, guards=tuple(map(of, self.guards)), value=None if self.value is None else of(self.value))
-
-
-@dataclass(frozen=True)
-class Access:
-    """A read of a state whose values live longer if they are read, where the ``guards`` hold, one after the other."""
-
-    state: int
-    guards: tuple[Expression, ...]
-
-    def parts(self) -> tuple[Expression, ...]:
-        """Return all that is computed."""
-        return self.guards
-
-    def replaced(self, of: Callable[[Expression], Expression]) -> Access:
-        """Return the read with a function's result for each part."""
-        return replace(self, guards=tuple(map(of, self.guards)))
-
-
-@dataclass(frozen=True)
-class TimerChange:
-    """An event-time timer of the key that is registered, or deleted, where the ``guards`` hold, one after the other."""
-
-    guards: tuple[Expression, ...]
-    at: Expression
-    deletes: bool
-
-    def parts(self) -> tuple[Expression, ...]:
-        """Return all that is computed."""
-        return *self.guards, self.at
-
-    def replaced(self, of: Callable[[Expression], Expression]) -> TimerChange:
-        """Return the change with a function's result for each part."""
-        return replace(self, guards=tuple(map(of, self.guards)), at=of(self.at))
 
 
 @dataclass(frozen=True)
@@ -293,33 +262,24 @@ class TracedState:
     """A function with state: its results, and its ``writes`` in order: of two that are made, the later one counts."""
 
     given: TracedFlatMap
-    writes: tuple[Write, ...]
+    writes: tuple[Effect, ...]
     map_keys: tuple[Expression | None, ...]
     """Of states that are maps, the one key that the function uses of them."""
     stamped: bool
     """True if it uses the timestamps of records."""
-    attributes: tuple[tuple[str, Any], ...]
-    """The attributes of its object that it uses as constants."""
-    methods: tuple[tuple[str, Any], ...]
-    """The methods of its object that it calls, with their code."""
     used: frozenset[int]
     """The states that it uses."""
     drops_none: bool
     """True if a result that is ``None`` is none."""
     fills: tuple[Any, ...]
     """Of each state, the value that is read where it has none (``None``: it is asked whether it has one)."""
-    timers: tuple[TimerChange, ...] = ()
+    timers: tuple[Effect, ...] = ()
     """Its changes of timers, in order."""
-    accesses: tuple[Access, ...] = ()
+    accesses: tuple[Effect, ...] = ()
+    """Its reads of states whose values live longer by that."""
 
     def holds(self, target: Any, method: str | None = None) -> bool:
         """Return True if everything the function uses is as it was when it was traced."""
-        found = ((attribute_of(target, name), value) for name, value in self.attributes)
-        if not all(each is not None and same(each[0], value) for each, value in found):
-            return False
-        own = ((getattr(type(target), name, None), known) for name, known in self.methods)
-        if not all(type(each) is FunctionType and fingerprint(each.__code__) == known for each, known in own):
-            return False
         return self.given.holds(target, method)
 
 
@@ -372,7 +332,7 @@ def makes_lifetimes(called: Any) -> bool:
 
 
 def renewals_of(
-    writes: Sequence[Write], accesses: Sequence[Access], lifetimes: Sequence[StateLifetime | None]
+    writes: Sequence[Effect], accesses: Sequence[Effect], lifetimes: Sequence[StateLifetime | None]
 ) -> tuple[tuple[int, tuple[Guards, ...]], ...]:
     """Return of each state that expires where its life begins anew: it is set, or read as the first thing of a record.
 

@@ -4,8 +4,8 @@ The function has one record as its argument, with fields: the record itself, its
 state whether it has a value (``held``) and which (``value_of``), as they are before the record. A path through the function that
 reads a state without a default goes on in two: with a value, and with ``None``. What is read after it was written is what was
 written. So all the function gives is emissions (``columnar/flat_maps.py``) over that record, and each change of a state is a
-``Write`` with the conditions it is made under. A timer that is set or deleted is a ``TimerChange``. ``on_timer`` is such a
-function too: its record is the time.
+``Effect`` with the conditions it is made under, as is a timer that is set or deleted. ``on_timer`` is such a function too: its
+record is the time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from funken.columnar.calling import (
     Dependency,
     Marker,
     Method,
+    Outside,
     attribute_of,
     constant_of,
     expression_on,
@@ -28,34 +29,31 @@ from funken.columnar.calling import (
 from funken.columnar.declared import kept, seen
 from funken.columnar.expressions import (
     Argument,
-    Binary,
     Choose,
     Constant,
     Expression,
     Invoke,
     Listed,
     NotVectorizable,
-    Unary,
+    bare,
     nodes_of,
     reads,
     schema_of_value,
 )
-from funken.columnar.flat_maps import Convention, EmissionWalk, FlatMapTracer
+from funken.columnar.flat_maps import EmissionWalk, FlatMapTracer
 from funken.columnar.stack import State
 from funken.columnar.stateful.changes import (
     KEY,
     RECORD,
     STAMP,
     WATERMARK,
-    Access,
     DeclaredState,
-    TimerChange,
+    Effect,
     TracedState,
-    Write,
     held,
     value_of,
 )
-from funken.columnar.tracing import function_of_method
+from funken.columnar.tracing import Convention, function_of_method
 from funken.columnar.typed.inference import Emission
 from funken.state.descriptors import StateKind
 
@@ -63,11 +61,13 @@ from funken.state.descriptors import StateKind
 
 
 _COMBINES = (StateKind.REDUCING, StateKind.AGGREGATING)
+_COMBINING = {"get": 0, "add": 1, "clear": 0}
 _METHODS = {
     StateKind.VALUE: {"value": 0, "update": 1, "clear": 0},
     StateKind.LIST: {"get": 0, "add": 1, "clear": 0, "update": 1},
     StateKind.MAP: {"get": 1, "contains": 1, "put": 2, "remove": 1},
-    **{kind: {"get": 0, "add": 1, "clear": 0} for kind in _COMBINES},
+    StateKind.REDUCING: _COMBINING,
+    StateKind.AGGREGATING: _COMBINING,
 }
 """Numbers of arguments of the methods of handles."""
 
@@ -93,16 +93,14 @@ class StateTracer(FlatMapTracer):
         super().__init__(function, convention, True, target)
         self._declared = states
         self._steps.present = frozenset(map(value_of, range(len(states))))
-        self.writes: list[Write] = []
-        self.accesses: list[Access] = []
+        self.writes: list[Effect] = []
+        self.accesses: list[Effect] = []
         self.map_keys: list[Expression | None] = [None] * len(states)
-        self.used: set[int] = set()
+        self.touched: set[int] = set()
         self.fills: list[Any] = [each.default for each in states]
         self._target = target
         self._states = {each.attribute: number for number, each in enumerate(states)}
-        self.timers: list[TimerChange] = []
-        self.attributes: dict[str, Any] = {}
-        self.methods_called: dict[str, Any] = {}
+        self.timers: list[Effect] = []
 
     def _filled(self, followed: list[Operation], number: int, state: int, method: str) -> int | None:
         """Return the place behind ``state or constant``, if the constant can stand for a missing state."""
@@ -129,13 +127,13 @@ class StateTracer(FlatMapTracer):
         if self.fills[state] is not None and not same(self.fills[state], value):
             return None
         if load.name == "LOAD_GLOBAL":
-            self._dependencies["global", load.argument] = Dependency("global", load.argument, value)
+            self.depend("global", load.argument, value)
         self.fills[state] = value
         return there
 
     def _read(self, number: int, method: str, given: list[Expression], at: Emission) -> None:
         """Note that a state, or of a map that at a key, is read."""
-        self.used.add(number)
+        self.touched.add(number)
         self._access(number, at)
         if method == "get":
             self._take_key(number, given)
@@ -153,12 +151,12 @@ class StateTracer(FlatMapTracer):
         if declared.lifetime is not None and declared.lifetime.read_renews:
             if at.items is not None:
                 raise NotVectorizable(f"reads self.{declared.attribute}, which renews it, in a loop")
-            self.accesses.append(Access(number, at.guards))
+            self.accesses.append(Effect(at.guards, state=number))
 
     def _use(self, number: int, method: str, given: list[Expression], state: State, walk: EmissionWalk) -> list[State]:
         """Follow the use of a state; return the states behind it, with its results on their stacks."""
         declared, kind = self._declared[number], self._declared[number].kind
-        self.used.add(number)
+        self.touched.add(number)
         what = f"self.{declared.attribute}.{method}()"
         if len(given) != _METHODS[kind].get(method, -1):
             raise NotVectorizable(f"uses {what} of a {'map' if kind is StateKind.MAP else f'{kind.value} state'}")
@@ -196,7 +194,7 @@ class StateTracer(FlatMapTracer):
         if at.items is not None:
             raise NotVectorizable("changes state in a loop")
         written = value if whole else self._kept(number, value)
-        self.writes.append(Write(number, at.guards, written, whole))
+        self.writes.append(Effect(at.guards, written, number, whole))
         return written
 
     def _kept(self, state: int, value: Expression | None) -> Expression | None:
@@ -251,17 +249,14 @@ class StateTracer(FlatMapTracer):
         if function.__globals__ is not self._function.__globals__:
             raise NotVectorizable(f"has a state {declared.attribute!r} with a function of another module")
         what = f"has a state {declared.attribute!r} with a function that"
-        traced = self._called(function, given, what, bound=owner is not None)
-        for each in traced.dependencies:  # of names that mean the same in both
-            self.depend(each)
-        return traced.result
+        return self.inner(function, given, what, bound=owner is not None)
 
     def _is_list(self, state: int) -> bool:
         return self._declared[state].kind is StateKind.LIST
 
     def _listed(self, state: int, variables: dict[str, Any]) -> Any:
         """Return the content of a list that is a state."""
-        self.used.add(state)
+        self.touched.add(state)
         known = variables.get(current(state), value_of(state))
         return Marker("list", "a list", []) if known is None else known
 
@@ -275,7 +270,7 @@ class StateTracer(FlatMapTracer):
         whole = method == "update"
         after = self._write(number, given[0] if given else None, walk.at(state), whole)
         if after is not None and not whole:
-            after = Binary("+", expression_on(self._listed(number, state.variables)), Listed((after,)))
+            after = Invoke("+", (expression_on(self._listed(number, state.variables)), Listed((after,))))
         return _behind(state, Constant(None), name, after)
 
     # ---- attributes of the object, and its context
@@ -315,12 +310,7 @@ class StateTracer(FlatMapTracer):
         kept = attribute_of(self._target, name)
         if kept is None:
             raise NotVectorizable(f"uses self.{name}")
-        try:
-            found = constant_of(kept[0])
-        except NotVectorizable:
-            raise NotVectorizable(f"uses self.{name}") from None
-        self.attributes[name] = kept[0]
-        return found
+        return Outside("attribute", name, kept[0])
 
     def _method(self, name: str) -> FunctionType:
         if name in self._states:
@@ -349,7 +339,7 @@ class StateTracer(FlatMapTracer):
             deletes, _ = stack.pop().value, stack.pop()
             if at.items is not None:
                 raise NotVectorizable("sets timers in a loop")
-            self.timers.append(TimerChange(at.guards, at_time, deletes))
+            self.timers.append(Effect(at.guards, at_time, deletes=deletes))
             stack.push(Constant(None))
             return [state]
         if name == "CALL" and stack.peek(argument + 2, "own method"):
@@ -358,7 +348,7 @@ class StateTracer(FlatMapTracer):
             number, key = stack.pop().value, expression_on(stack.pop())
             states = self._use(number, "contains", [key], state, walk)
             for each in states if argument else ():
-                each.stack.push(Unary("not", each.stack.pop()))
+                each.stack.push(Invoke("not", (each.stack.pop(),)))
             return states
         if name == "BINARY_SUBSCR" and stack.peek(2, "state"):
             key = expression_on(stack.pop())
@@ -387,24 +377,22 @@ class StateTracer(FlatMapTracer):
             raise NotVectorizable(f"calls {called.name}(), which is no plain method")
         if function.__globals__ is not self._function.__globals__:
             raise NotVectorizable(f"calls {called.name}(), which is of another module")
-        self._steps.depth += 1
-        if self._steps.depth > _DEEPEST:
-            raise NotVectorizable(f"calls {called.name}(), which calls others too deep")
-        self.methods_called[called.name.removeprefix("self.")] = fingerprint(code)
+        self.depend("own method", called.name.removeprefix("self."), fingerprint(code))
         variables = {**dict(zip(names, [own, *given], strict=True)), **of_states(state.variables)}
         behind = []
-        for end, value in walk.call(code, variables, state):
+        with self._steps.within(code, called.name):
+            ends = walk.call(code, variables, state)
+        for end, value in ends:
             after = replace(state.copy(), dropped=end.dropped, when=end.when)
             after.variables |= of_states(end.variables)
             after.stack.push(value)
             behind.append(after)
-        self._steps.depth -= 1
         return behind
 
     def chooses(self, walk: EmissionWalk, name: str, there: int, state: State) -> bool:
         """Go over ``state or constant``, which is one value and not two paths."""
         value, operations, stack = state.stack.top(), walk.operations[state.number : there], state.stack.copy()
-        value = value.operand if isinstance(value, Unary) and value.op == "bool" else value
+        value = bare(value)[0] if isinstance(value, Expression) else value
         if not isinstance(value, Argument) or value not in self._steps.present:
             return False
         stack.pop()
@@ -427,7 +415,6 @@ def _behind(state: State, result: Any, name: str, value: Expression | None) -> l
     return [state]
 
 
-_DEEPEST = 10
 _TIMERS = "timer service"
 _CONTEXT = {
     ("context", "get_current_key"): KEY,
@@ -457,7 +444,7 @@ def trace_with_state(
     ...     def process_element(self, value, ctx):
     ...         self.count.update(self.count.value() + 1)
     >>> trace_with_state(Count(), "process_element", declared_states(Count())).writes[0].value
-    Binary(op='+', left=Argument(argument=0, path=(4, 1)), right=Constant(value=1))
+    Invoke(name='+', arguments=(Argument(argument=0, path=(4, 1)), Constant(value=1)))
     """
     function = function_of_method(target, method)
     arguments = (RECORD, Marker("context", "its context"))[: 1 + context]
@@ -468,7 +455,13 @@ def trace_with_state(
     all_parts: tuple[Any, ...] = (*given.emissions, *tracer.writes, *tracer.timers, *tracer.accesses)
     stamped = STAMP in nodes_of(*(part for each in all_parts for part in each.parts()))
     return TracedState(
-        given, tuple(tracer.writes), tuple(tracer.map_keys), stamped, tuple(tracer.attributes.items()),
-        tuple(tracer.methods_called.items()), frozenset(tracer.used), gives == "one or none", tuple(tracer.fills),
-        tuple(tracer.timers), tuple(tracer.accesses),
-    )  # fmt: skip
+        given,
+        tuple(tracer.writes),
+        tuple(tracer.map_keys),
+        stamped,
+        frozenset(tracer.touched),
+        gives == "one or none",
+        tuple(tracer.fills),
+        tuple(tracer.timers),
+        tuple(tracer.accesses),
+    )

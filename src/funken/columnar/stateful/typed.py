@@ -5,7 +5,7 @@ What a state holds is found out from what is written to it. Several functions ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,17 +16,16 @@ from typing import Any
 from funken.columnar.calling import same
 from funken.columnar.expressions import (
     Argument,
-    At,
-    Binary,
     Choose,
     Constant,
     Expression,
     GetItem,
+    Invoke,
     Listed,
     Make,
     NotVectorizable,
     Rowwise,
-    Unary,
+    bare,
     reads,
     schema_of_value,
 )
@@ -44,12 +43,10 @@ from funken.columnar.recurrence import (
 )
 from funken.columnar.stateful.changes import (
     FIRST_STATE,
-    Access,
     DeclaredState,
+    Effect,
     StateChange,
-    TimerChange,
     TracedState,
-    Write,
     are_exclusive,
     check_floats,
     held,
@@ -59,7 +56,7 @@ from funken.columnar.stateful.changes import (
     with_declared_floats,
 )
 from funken.columnar.typed.inference import TracedFlatMap, looked_at, paths_of, typed, typed_under
-from funken.columnar.typed.operations import Sharing, may_raise, with_parts
+from funken.columnar.typed.operations import Sharing, may_raise, rewriter
 from funken.dataclass import dataclass
 from funken.expr.python.table import AS_FLOAT_32, EMPTY
 from funken.expr.types import (
@@ -80,7 +77,6 @@ from funken.expr.types import (
 )
 from funken.state.descriptors import StateKind
 
-_Part = Write | TimerChange | Access
 _EMPTY = {INT: 0, BOOL: False, STR: ""}
 _ROUNDS = 8
 
@@ -91,15 +87,15 @@ class TypedState:
 
     schema: Composite
     given: TracedFlatMap
-    writes: tuple[Write, ...]
-    timers: tuple[TimerChange, ...]
+    writes: tuple[Effect, ...]
+    timers: tuple[Effect, ...]
     map_keys: tuple[Expression | None, ...]
     map_kinds: tuple[Type | None, ...]
     results: Type | None
     """``None``: it never gives any."""
     read: frozenset[tuple[int, ...]]
     """The paths of the fields of records that it looks at."""
-    accesses: tuple[Access, ...] = ()
+    accesses: tuple[Effect, ...] = ()
 
 
 @reads
@@ -212,12 +208,12 @@ def _declared(state: DeclaredState) -> Type | None:
     return ListOf(state.declared) if state.kind is StateKind.LIST and state.declared is not None else state.declared
 
 
-def _kind(write: Write, schema: Type, kinds: list[Type | None]) -> Type | None:
+def _kind(write: Effect, schema: Type, kinds: list[Type | None]) -> Type | None:
     """Return the schema of the written value; ``None`` if it depends on states whose schemas are not known yet."""
     assert write.value is not None
     value = write.value
     if write.whole:  # what it has now, may be nothing
-        value = WithParts({value_of(write.state): Listed(())}).of(value)
+        value = with_arguments({value_of(write.state): Listed(())})(value)
     unknown = {FIRST_STATE + number for number, kind in enumerate(kinds) if kind is None}
 
     def depends(expression: Expression) -> bool:
@@ -240,14 +236,14 @@ def _typed(
     kinds: list[Type],
 ) -> TypedState:  # fmt: skip
     schema = _schema_with(record, key, kinds)
-    simpler = _Simplified(kinds)
-    emissions = tuple(each.replaced(simpler.of) for each in traced.given.emissions)
+    simpler = _simplified(kinds)
+    emissions = tuple(each.replaced(simpler) for each in traced.given.emissions)
     given, results = replace(traced.given, emissions=emissions).typed_or_nothing(schema, with_none=True)
     if traced.drops_none and isinstance(results, Atomic) and (results == NONE or results.is_optional):
         raise NotVectorizable("gives sometimes None, which is no result")
     writes, read = [], set(given.read)
 
-    def under(part: _Part) -> tuple[tuple[Expression, ...], Expression, Type] | None:
+    def under(part: Effect) -> tuple[tuple[Expression, ...], Expression, Type] | None:
         """Return the guards of a part, and its value, as kernels compute them; ``None``: it is never come to."""
         read.update(looked_at(part.parts(), None, schema))
         value = part.parts()[len(part.guards) :] or (Constant(0),)
@@ -255,7 +251,7 @@ def _typed(
         return None if found is None else (tuple(found[0]), *found[1])
 
     for write in traced.writes:
-        known = under(write.replaced(simpler.of))
+        known = under(write.replaced(simpler))
         if known is None:
             continue
         guards, made, kind = known
@@ -269,25 +265,22 @@ def _typed(
             facts = f"{wanted} and sometimes {kind}"
             raise NotVectorizable(f"keeps in self.{states[write.state].attribute} sometimes {facts}")
         writes.append(replace(write, guards=guards, value=None if write.value is None else made))
-    timers = []
-    for change in traced.timers:
-        known = under(change.replaced(simpler.of))
-        if known is not None:
-            if known[2] != INT:
+    others: list[list[Effect]] = [[], []]
+    for made_of, effects in zip(others, (traced.timers, traced.accesses), strict=True):
+        for effect in effects:
+            known = under(effect.replaced(simpler))
+            if known is not None and effect.value is not None and known[2] != INT:
                 raise NotVectorizable(f"sets a timer at {known[2]}")
-            timers.append(replace(change, guards=known[0], at=known[1]))
-    accesses = []
-    for access in traced.accesses:
-        known = under(access.replaced(simpler.of))
-        if known is not None:
-            accesses.append(replace(access, guards=known[0]))
+            if known is not None:
+                made_of.append(replace(effect, guards=known[0], value=None if effect.value is None else known[1]))
+    timers, accesses = tuple(others[0]), tuple(others[1])
     map_keys: list[tuple[Expression | None, Type | None]] = []
     for state, each in zip(states, traced.map_keys, strict=True):
         map_keys.append((None, None) if each is None else _map_key(each, schema, state))
         read |= frozenset() if each is None else looked_at([each], None, schema)
     of_record = frozenset(path[1:] for path in read if path[:1] == (0,))
     keys, key_kinds = tuple(key for key, _ in map_keys), tuple(kind for _, kind in map_keys)
-    return TypedState(schema, given, tuple(writes), tuple(timers), keys, key_kinds, results, of_record, tuple(accesses))
+    return TypedState(schema, given, tuple(writes), timers, keys, key_kinds, results, of_record, accesses)
 
 
 def shared_parts(typed: TypedState) -> TypedState:
@@ -311,45 +304,26 @@ def _map_key(
     return made, kind
 
 
-class WithParts:
-    """Expressions in which some parts are replaced; shared parts stay shared."""
-
-    def __init__(self, parts: dict[Expression, Expression]) -> None:
-        self._parts = parts
-        self._known: dict[int, Expression] = {}
-
-    def of(self, expression: Expression) -> Expression:
-        """Return an expression with other parts."""
-        found = self._known.get(id(expression))
-        if found is None:
-            found = self._known[id(expression)] = self._of(expression)
-        return found
-
-    def _of(self, expression: Expression) -> Expression:
-        return (
-            self._parts.get(expression, expression)
-            if isinstance(expression, Argument)
-            else with_parts(expression, self.of)
-        )
+def with_arguments(others: Mapping[Expression, Expression]) -> Callable[[Expression], Expression]:
+    """Return a function that replaces arguments in expressions."""
+    return rewriter(lambda each: others.get(each, each) if isinstance(each, Argument) else None)
 
 
-class _Simplified(WithParts):
-    """Expressions in which ``state or 0`` is the state: of ints, bools and texts, the only one that is false is equal to it."""
+def _simplified(kinds: Sequence[Type]) -> Callable[[Expression], Expression]:
+    """Return a function that makes ``state or 0`` the state: of ints, bools and texts, the only false one is equal to it."""
+    empty = {
+        value_of(number): _EMPTY[kind]
+        for number, kind in enumerate(kinds)
+        if isinstance(kind, Atomic) and kind in _EMPTY
+    }
 
-    def __init__(self, kinds: Sequence[Type]) -> None:
-        super().__init__({})
-        self._same = {}
-        for number, kind in enumerate(kinds):
-            if isinstance(kind, Atomic) and kind in _EMPTY:
-                self._same[value_of(number)] = _EMPTY[kind]
-
-    def _of(self, expression: Expression) -> Expression:
+    def simpler(expression: Expression) -> Expression | None:
         match expression:
-            case Choose(condition, then, Constant(value)) if condition == then and then in self._same:
-                empty = self._same[then]
-                if type(value) is type(empty) and value == empty:
-                    return then
-        return super()._of(expression)
+            case Choose(condition, Argument() as then, Constant(value)) if condition == then and then in empty:
+                return then if type(value) is type(empty[then]) and value == empty[then] else None
+        return expression if isinstance(expression, Argument) else None
+
+    return rewriter(simpler)
 
 
 def states_in(expression: Expression) -> Iterator[tuple[int, ...]]:
@@ -387,7 +361,7 @@ class BestChanges:
     """Whether, of those that are equal, the first stays."""
 
 
-def best_changes(state: int, writes: Sequence[Write], kind: Type, default: Any) -> BestChanges | None:
+def best_changes(state: int, writes: Sequence[Effect], kind: Type, default: Any) -> BestChanges | None:
     """Return the changes of a state in that form; ``None``: it has another."""
     of_state = [each for each in writes if each.state == state]
     found: list[tuple[StateChange, Comparison | None]] = []
@@ -421,14 +395,14 @@ def _constant(value: Any) -> Expression:
     return Make(tuple(map(_constant, value))) if type(value) is tuple else Constant(value)
 
 
-def _change(state: int, write: Write) -> tuple[StateChange, Comparison | None] | None:
+def _change(state: int, write: Effect) -> tuple[StateChange, Comparison | None] | None:
     """Return the change of the record, without the comparing guard, and the comparison of that guard."""
     value, own = write.value, value_of(state)
     assert value is not None
     guards = list(write.guards)
     match value:
         case Choose(condition, then, otherwise) if own in (then, otherwise):
-            guards.append(condition if otherwise == own else Unary("not", condition))
+            guards.append(condition if otherwise == own else Invoke("not", (condition,)))
             value = then if otherwise == own else otherwise
     if value == own:
         return None
@@ -448,10 +422,7 @@ def _is_of(expression: Expression, state: int) -> bool:
 
 
 def _comparison(guard: Expression, state: int) -> Comparison | None:
-    negated = False
-    while isinstance(guard, Unary) and guard.op in ("not", "bool"):
-        negated ^= guard.op == "not"
-        guard = guard.operand
+    guard, negated = bare(guard)
     if isinstance(guard, After):
         if any(not isinstance(each, Argument | Make) for each in guard.before):
             return None
@@ -465,7 +436,7 @@ def _only_of(expression: Expression, state: int) -> bool:
     match expression:
         case Argument(0, path):
             return path[:2] == (FIRST_STATE + state, 1)
-        case Unary("-", operand):
+        case Invoke("negative", (operand,)):
             return _only_of(operand, state)
     return False
 
@@ -475,8 +446,8 @@ def _plain(expression: Expression) -> Expression:
     match expression:
         case GetItem(Make(items), int() as index):
             return _plain(items[index])
-        case Unary("-", operand):
-            return Unary("-", _plain(operand))
+        case Invoke("negative", (operand,)):
+            return Invoke("negative", (_plain(operand),))
     return expression
 
 
@@ -485,7 +456,7 @@ def _of_new(own: Expression, state: int, value: Expression, kind: Type) -> Expre
     parts: dict[Expression, Expression] = {
         Argument(0, (FIRST_STATE + state, 1, *path)): leaf_of(value, path) for path, _ in atomic_fields(kind)
     }
-    return WithParts(parts).of(own)
+    return with_arguments(parts)(own)
 
 
 def whole_of(value: Any, kind: Type) -> Expression:
@@ -511,7 +482,7 @@ def leaf_of(expression: Expression, path: Path) -> Expression:
             return Argument(argument, (*where, *path))
         case GetItem(Make(items), int() as index):
             return leaf_of(items[index], path)
-        case At():
+        case Invoke("at"):
             for index in path:
                 expression = GetItem(expression, index)
             return expression
@@ -692,7 +663,7 @@ def _step(unit: Unit, unknown: set[Path]) -> Step | None:
     return _presence(unit, unknown) if unit.path == held(unit.state).path else _scan(unit, unknown)
 
 
-def _units(state: int, writes: Sequence[Write], kind: Type, default: object, whole: bool) -> list[Unit]:
+def _units(state: int, writes: Sequence[Effect], kind: Type, default: object, whole: bool) -> list[Unit]:
     of_state = [each for each in writes if each.state == state]
     if isinstance(kind, ListOf):
         changes = [
@@ -767,9 +738,9 @@ def _presence(unit: Unit, unknown: set[Path]) -> Step | None:
     for there in (True, False):
         changes: list[StateChange] = []
         for each in unit.changes:
-            if (Unary("not", own) if there else own) in each.guards:
+            if (Invoke("not", (own,)) if there else own) in each.guards:
                 continue  # not under this assumption
-            guards = tuple(guard for guard in each.guards if guard not in (own, Unary("not", own)))
+            guards = tuple(guard for guard in each.guards if guard not in (own, Invoke("not", (own,))))
             change = replace(each, guards=guards)
             if each.of == Constant(there) and are_exclusive(change, changes):
                 continue  # it stays as it is
@@ -798,7 +769,7 @@ def _scan(unit: Unit, unknown: set[Path]) -> Step | None:
 def _step_of(each: StateChange, own: Argument, kind: Type) -> StateChange:
     """Return a change in one of the forms that are scanned, if it has one."""
     match each.of:
-        case Rowwise(function, (Binary("+" | "-") as sum_of,)) if function == AS_FLOAT_32:
+        case Rowwise(function, (Invoke("+" | "-") as sum_of,)) if function == AS_FLOAT_32:
             change = _step_of(replace(each, of=sum_of), own, kind)
             return replace(change, how=ADD_ROUNDED) if change.how == ADD else each
     is_own = partial(eq, own)

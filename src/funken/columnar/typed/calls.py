@@ -9,9 +9,8 @@ from typing import Any, Protocol
 
 from funken.columnar.block import Block
 from funken.columnar.expressions import (
-    Binary,
+    COMPARISONS,
     Choose,
-    Compare,
     Constant,
     Expression,
     GetItem,
@@ -20,7 +19,6 @@ from funken.columnar.expressions import (
     MakeRecord,
     NotVectorizable,
     Rowwise,
-    Text,
     Unpacked,
     children,
     number_as_float,
@@ -29,6 +27,8 @@ from funken.columnar.records import is_inherited
 from funken.columnar.typed import values as fields
 from funken.columnar.typed.operations import (
     INTEGER,
+    Typed,
+    as_int,
     called_with,
     joined_lists,
     listed,
@@ -37,9 +37,9 @@ from funken.columnar.typed.operations import (
     of_nothing,
     operated,
     over_list,
-    with_parts,
+    rewriter,
 )
-from funken.columnar.typed.values import Typed, after, as_int, check_known, dumped, truth
+from funken.columnar.typed.values import after, dumped, kind_of_constant, truth
 from funken.dataclass import dataclass
 from funken.expr.python.table import DUMPS, LOADS, MATCH, TABLE, element_of, is_pattern, is_table, table_kinds
 from funken.expr.types import (
@@ -274,45 +274,75 @@ def with_wanted(expressions: Sequence[Expression]) -> list[Expression]:
         look(each, ())
     if not wanted:
         return list(expressions)
-    known: dict[int, Expression] = {}
 
-    def of(expression: Expression) -> Expression:
-        found = known.get(id(expression))
-        if found is None:
-            found = with_parts(expression, of)
-            if isinstance(expression, Parsed) and isinstance(found, Parsed):
-                found = replace(found, wanted=tuple(sorted(wanted[id(expression)])))
-            known[id(expression)] = found
-        return found
+    def parsed(expression: Expression) -> Expression | None:
+        if not isinstance(expression, Parsed):
+            return None
+        return replace(expression, wanted=tuple(sorted(wanted[id(expression)])))
 
-    return [of(each) for each in expressions]
+    return list(map(rewriter(parsed), expressions))
 
 
 _TruthOf = Callable[[Expression], Expression]
-_Compared = Callable[[str, Typed, Typed], Expression]
 
 
-def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf, compared: _Compared) -> Typed:
-    """Return a call as kernels compute it, and the schema of its results; raise ``NotVectorizable``."""
-    row = TABLE.find(name)
-    if row is not None and row.items and name != "tuple":
-        return _over_items(name, given, of, truth_of, compared)
-    if name == "display":
-        return _display(given, of)
-    if name == LOADS:
-        return loaded([of(each) for each in given])
-    if name == DUMPS:
-        return dumped(of(given[0]), given[1].value)  # type: ignore[attr-defined]
-    if name == "bool" and len(given) == 1:
-        return truth_of(given[0]), BOOL
+def called(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf) -> Typed:
+    """Return an operation as kernels compute it, and the schema of its results; raise ``NotVectorizable``."""
+    rule = _RULES.get(name)
+    if rule is not None:
+        return rule(name, given, of, truth_of)
     if name.startswith("."):
         return _method(name[1:], given, of)
+    if TABLE[name].items:
+        return _over_items(name, given, of, truth_of)
+    return called_with(name, [of(each) for each in given])
+
+
+def _arithmetic(op: str, given: tuple[Expression, ...], of: _Of, _: _TruthOf) -> Typed:
+    left, right = map(of, given)
+    if op == "/" or (op in ("+", "-", "*") and FLOAT in (left[1], right[1])):
+        left, right = number_as_float(*left), number_as_float(*right)
+    left_schema, right_schema = left[1], right[1]
+    if op == "+" and isinstance(left_schema, ListOf) and isinstance(right_schema, ListOf):
+        return joined_lists(left, right)
+    if not isinstance(left_schema, Atomic) or not isinstance(right_schema, Atomic):
+        return fields.combined(op, left, right)
+    if op == "**" and right == (Constant(2), INT) and as_int(left)[1] == INT:
+        op, right = "*", left
+    found = operated(op, [left, right])
+    if found is None:
+        raise NotVectorizable(f"computes {left_schema} {op} {right_schema}")
+    return found
+
+
+def _signed(name: str, given: tuple[Expression, ...], of: _Of, _: _TruthOf) -> Typed:
+    operand = of(given[0])
+    found = operated(name, [operand])
+    if found is None:
+        raise NotVectorizable(f"computes {'-' if name == 'negative' else '~'} of {operand[1]}")
+    return found
+
+
+def _truth(name: str, given: tuple[Expression, ...], _: _Of, truth_of: _TruthOf) -> Typed:
+    if len(given) != 1:
+        raise NotVectorizable(f"calls {name}() with {len(given)} arguments")
+    found = truth_of(given[0])
+    return (found if name == "bool" else fields.negated(found)), BOOL
+
+
+def _texts(_: str, parts: tuple[Expression, ...], of: _Of, truth_of: _TruthOf) -> Typed:
+    typed = [(of(part), part) for part in parts]
+    made = (each if kind in (INT, STR) else called("str", (part,), of, truth_of)[0] for (each, kind), part in typed)
+    return Invoke("text", tuple(made)), STR
+
+
+def _sized(name: str, given: tuple[Expression, ...], of: _Of, _: _TruthOf) -> Typed:
     found = [of(each) for each in given]
-    if name in (INTEGER, "rest"):
-        return _integer(found[0]) if name == INTEGER else _rest(found)
-    if len(found) == 1 and not isinstance(found[0][1], Atomic) and name in ("tuple", "len"):
-        return _of_record(name, found[0])
-    return called_with(name, [number_as_float(*each) for each in found] if name == "float" else found)
+    return (
+        _of_record(name, found[0])
+        if len(found) == 1 and not isinstance(found[0][1], Atomic)
+        else called_with(name, found)
+    )
 
 
 def _of_record(name: str, found: Typed) -> Typed:
@@ -327,9 +357,9 @@ def _of_record(name: str, found: Typed) -> Typed:
     return after([made], Constant(len(schema))), INT
 
 
-def _integer(found: Typed) -> Typed:
+def _integer(_: str, given: tuple[Expression, ...], of: _Of, __: _TruthOf) -> Typed:
     """Return a number as ``%d`` writes it."""
-    made, schema = as_int(found)
+    made, schema = as_int(of(given[0]))
     if schema == FLOAT:
         return Rowwise("int", (made,), INT), INT
     if schema != INT:
@@ -337,15 +367,15 @@ def _integer(found: Typed) -> Typed:
     return made, INT
 
 
-def _rest(found: list[Typed]) -> Typed:
+def _rest(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf) -> Typed:
     """Return the list that is left of a list when its first, or last, items are taken."""
-    (made, schema), (start, _), (stop, _) = found
+    (made, schema), (start, _), (stop, _) = map(of, given)
     if element_of(schema) is None or not isinstance(schema, Atomic):
         raise NotVectorizable(f"unpacks {schema} with *")
     return Rowwise("slice", (made, start, stop, Constant(None)), schema), schema
 
 
-def _display(items: tuple[Expression, ...], of: _Of) -> Typed:
+def _display(_: str, items: tuple[Expression, ...], of: _Of, __: _TruthOf) -> Typed:
     """Return the display of a list with other lists in it."""
     parts: list[Typed] = []
     single: list[Typed] = []
@@ -362,7 +392,7 @@ def _display(items: tuple[Expression, ...], of: _Of) -> Typed:
 # ---- several values
 
 
-def _over_items(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf, compared: _Compared) -> Typed:
+def _over_items(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _TruthOf) -> Typed:
     shown = given[0].items if len(given) == 1 and isinstance(given[0], Make) else None
     if shown is not None and not any(isinstance(each, Unpacked) for each in shown):
         if not shown:
@@ -394,7 +424,7 @@ def _over_items(name: str, given: tuple[Expression, ...], of: _Of, truth_of: _Tr
 
     def better(one: Expression, other: Expression) -> Expression:
         if kind == STR:
-            return Choose(compared(op, (other, STR), (one, STR)), other, one)
+            return Choose(fields.compared(op, (other, STR), (one, STR)), other, one)
         return Invoke(name, (one, other))
 
     return reduce(better, [each for each, _ in found]), kind
@@ -412,7 +442,7 @@ def _sum(found: list[Typed]) -> Typed:
     numbers = [as_int(each) for each in found]
     if any(schema != INT for _, schema in numbers):
         raise NotVectorizable("calls sum() with other numbers than ints, which Python adds in its own way")
-    return reduce(lambda one, other: Binary("+", one, other), [each for each, _ in numbers]), INT
+    return reduce(lambda one, other: Invoke("+", (one, other)), [each for each, _ in numbers]), INT
 
 
 # ---- methods
@@ -457,7 +487,7 @@ def _joined(separator: Expression, parts: list[Typed]) -> Typed:
     texts: list[Expression] = []
     for each, _ in parts:
         texts += [separator, each] if texts else [each]
-    return after([separator], Text(tuple(texts))), STR
+    return after([separator], Invoke("text", tuple(texts))), STR
 
 
 def _looked_up(table: Constant, given: tuple[Expression, ...], of: _Of) -> Typed:
@@ -475,26 +505,62 @@ def _looked_up(table: Constant, given: tuple[Expression, ...], of: _Of) -> Typed
     return Rowwise("get", (table, key[0], default[0]), kind), kind
 
 
-# ---- comparisons
+# ---- containers
 
 
-def compared(op: str, left: Typed, right: Typed) -> Expression:
-    """Return a comparison as kernels compute it."""
-    left, right = number_as_float(*left), number_as_float(*right)
-    (one, left_schema), (other, right_schema) = left, right
-    check_known(left_schema)
-    check_known(right_schema)
-    refused = NotVectorizable(f"compares {left_schema} {op} {right_schema}")
-    if not isinstance(left_schema, Atomic) or not isinstance(right_schema, Atomic):
-        found = fields.compared_tuples(op, left, right, compared)
-        if found is None:
-            raise refused
-        return found
-    made = operated(op, [left, right], lambda one, other: Compare(op, one, other))
-    if made is not None:
-        return made[0]
-    arrays = left_schema in ARRAYS and right_schema in ARRAYS
-    nothing = NONE in (left_schema, right_schema) and not (left_schema.is_optional or right_schema.is_optional)
-    if op in ("==", "!=") and (arrays or nothing):  # of two types
-        return after([one, other], Constant(op == "!="))
-    raise refused
+_MOST_COMPARED = 16
+"""A value is compared with so many constants at most, one after the other."""
+
+
+def _contained(needle: Expression, container: Expression, of: _Of) -> Expression:
+    """Return a test of a value for presence in a container."""
+    made, kind = of(needle)
+    items: list[Expression] | None = None
+    if isinstance(container, Make):
+        items = [of(item)[0] for item in container.items]
+    elif isinstance(container, Constant) and type(container.value) in (list, set, frozenset):
+        items = [Constant(value) for value in container.value]
+    elif isinstance(container, Constant) and is_table(container.value) and kind in ARRAYS:
+        return Rowwise("in", (made, container), BOOL)
+    if items is not None:
+        kinds = {kind_of_constant(item.value) for item in items if isinstance(item, Constant)}
+        constant = all(isinstance(item, Constant) for item in items)
+        if not items:
+            return after([made], Constant(False))
+        if constant and kinds == {kind} and kind in (INT, STR) and len(items) <= _MOST_COMPARED:
+            return Invoke("in", (made, Make(tuple(items))))
+        if constant and kind in (INT, STR, optional(INT), optional(STR)) and kinds <= {*ARRAYS, NONE}:
+            values = frozenset(item.value for item in items if isinstance(item, Constant))
+            return Rowwise("in", (made, Constant(values)), BOOL)
+        raise NotVectorizable("tests with 'in' something else than constants")
+    if is_record_table(container) and kind in (INT, STR):
+        return Rowwise("in", (made, Constant(frozenset(container.value))), BOOL)  # type: ignore[attr-defined]
+    text, schema = of(container)
+    if kind == schema == STR and isinstance(made, Constant):
+        return Invoke("in", (made, text))
+    found = operated("in", [(made, kind), (text, schema)])
+    if found is not None:
+        return found[0]
+    if isinstance(made, Constant) and not isinstance(schema, Atomic):
+        return after([text], Constant(fields.has_key(schema, made.value)))
+    raise NotVectorizable("tests with 'in' something else than constants")
+
+
+_RULES: dict[str, Callable[[str, tuple[Expression, ...], _Of, _TruthOf], Typed]] = {
+    **dict.fromkeys(("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>"), _arithmetic),
+    **dict.fromkeys(COMPARISONS, lambda op, given, of, _: (fields.compared(op, *map(of, given)), BOOL)),
+    **dict.fromkeys(("negative", "inverted"), _signed),
+    **dict.fromkeys(("not", "bool"), _truth),
+    **dict.fromkeys(("tuple", "len"), _sized),
+    "attribute": lambda _, given, of, __: fields.attribute(of(given[0]), given[1].value),  # type: ignore[attr-defined]
+    "display": _display,
+    "float": lambda name, given, of, _: called_with(name, [number_as_float(*of(each)) for each in given]),
+    "in": lambda _, given, of, __: (_contained(given[0], given[1], of), BOOL),
+    "rest": _rest,
+    "slice": lambda _, given, of, __: fields.cut(of(given[0]), [of(each) for each in given[1:]]),
+    "text": _texts,
+    DUMPS: lambda _, given, of, __: dumped(of(given[0]), given[1].value),  # type: ignore[attr-defined]
+    INTEGER: _integer,
+    LOADS: lambda _, given, of, __: loaded([of(each) for each in given]),
+}
+"""The type rules of operations that depend on more than the types of their arguments; others have that of their row."""

@@ -15,17 +15,13 @@ from typing import Any
 
 from funken.columnar.calling import Dependency, still_holds
 from funken.columnar.expressions import (
+    COMPARISONS,
     Argument,
-    Attribute,
-    Binary,
     Choose,
-    Compare,
     Constant,
-    Contains,
     Expression,
     GetItem,
     Invoke,
-    IsNone,
     Listed,
     Loop,
     Make,
@@ -34,10 +30,7 @@ from funken.columnar.expressions import (
     Raises,
     Rowwise,
     Sequence,
-    Slice,
-    Text,
     TypeTest,
-    Unary,
     Unpacked,
     add_evaluated,
     children,
@@ -46,24 +39,20 @@ from funken.columnar.expressions import (
     reads,
 )
 from funken.columnar.typed import values as fields
-from funken.columnar.typed.calls import called, compared, is_record_table, looked_up, table_schema, with_wanted
+from funken.columnar.typed.calls import called, looked_up, table_schema, with_wanted
 from funken.columnar.typed.operations import (
     Reads,
     Sharing,
-    as_int,
-    binary,
+    Typed,
     both_lists,
-    joined_lists,
     listed,
     may_raise,
-    operated,
     unsplit,
     with_parts,
 )
 from funken.columnar.typed.values import (
     CHANGES,
     Given,
-    Typed,
     after,
     changeable,
     changed_record,
@@ -72,19 +61,16 @@ from funken.columnar.typed.values import (
     is_empty,
     is_none,
     kind_of_constant,
+    negated,
     truth,
     unified,
 )
 from funken.dataclass import dataclass
 from funken.expr.python.table import EMPTY, HASH, MATCH, element_of, is_table
 from funken.expr.types import (
-    ARRAYS,
     BOOL,
-    FLOAT,
-    INT,
     NONE,
     STR,
-    Atomic,
     ListOf,
     Optional,
     Tuple,
@@ -93,77 +79,30 @@ from funken.expr.types import (
     types_in,
 )
 
-# ---- Conditions: ``in``, ``not``, and what is known not to be ``None`` where they are true.
-
-
-_Of = Callable[[Expression], Typed]
-_MOST_COMPARED = 16
-"""A value is compared with so many constants at most, one after the other."""
-
-
-def contained(needle: Expression, container: Expression, of: _Of) -> Expression:
-    """Return a test of a value for presence in a container."""
-    made, kind = of(needle)
-    items: list[Expression] | None = None
-    if isinstance(container, Make):
-        items = [of(item)[0] for item in container.items]
-    elif isinstance(container, Constant) and type(container.value) in (list, set, frozenset):
-        items = [Constant(value) for value in container.value]
-    elif isinstance(container, Constant) and is_table(container.value) and kind in ARRAYS:
-        return Rowwise("in", (made, container), BOOL)
-    if items is not None:
-        kinds = {kind_of_constant(item.value) for item in items if isinstance(item, Constant)}
-        constant = all(isinstance(item, Constant) for item in items)
-        if not items:
-            return after([made], Constant(False))
-        if constant and kinds == {kind} and kind in (INT, STR) and len(items) <= _MOST_COMPARED:
-            return Contains(made, Make(tuple(items)))
-        if constant and kind in (INT, STR, optional(INT), optional(STR)) and kinds <= {*ARRAYS, NONE}:
-            values = frozenset(item.value for item in items if isinstance(item, Constant))
-            return Rowwise("in", (made, Constant(values)), BOOL)
-        raise NotVectorizable("tests with 'in' something else than constants")
-    if is_record_table(container) and kind in (INT, STR):
-        return Rowwise("in", (made, Constant(frozenset(container.value))), BOOL)  # type: ignore[attr-defined]
-    text, schema = of(container)
-    if kind == schema == STR and isinstance(made, Constant):
-        return Contains(made, text)
-    found = operated("in", [(made, kind), (text, schema)])
-    if found is not None:
-        return found[0]
-    if isinstance(made, Constant) and not isinstance(schema, Atomic):
-        return after([text], Constant(fields.has_key(schema, made.value)))
-    raise NotVectorizable("tests with 'in' something else than constants")
-
-
-def negated(condition: Expression) -> Expression:
-    """Return the negation of a condition."""
-    match condition:
-        case Constant(value):
-            return Constant(not value)
-        case Unary("not", operand):
-            return operand
-    return Unary("not", condition)
+# ---- What is known not to be ``None`` where a condition is true.
 
 
 def present(condition: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
     """Return the operands that are not ``None`` where a condition is true, and where it is not."""
     match condition:
-        case IsNone(operand):
+        case Invoke("is None", (operand,)):
             return (), (operand,)
-        case Unary("not", operand):
+        case Invoke("not", (operand,)):
             return present(operand)[::-1]
-        case Unary("bool", operand):
+        case Invoke("bool", (operand,)):
             return present(operand)
         case TypeTest(operand, classes) if type(None) not in classes and object not in classes:
             return (operand,), ()
-        case Compare() | Contains() | Choose() | Constant():
+        case Choose() | Constant():
+            return (), ()
+        case Invoke(name) if name in COMPARISONS or name == "in":
             return (), ()
     return (condition,), ()
 
 
 NOT_KEPT = (MATCH, optional(MATCH), ListOf(MATCH), HASH, EMPTY)
 """Types that can be changed, or do not travel, so no record holds them."""
-_SIGNS = {"-": "negative", "~": "inverted"}
+_JOINING = ("+", "text")
 _MOST_OPENED = 100
 """So many expressions are computed for each of the values that were chosen before."""
 
@@ -295,10 +234,6 @@ class Inference:
                 return looked_up(table, self.of(index if isinstance(index, Expression) else Constant(index)))
             case GetItem(record, index, of):
                 return fields.item(self._owner(record), record, index, of, self.of)
-            case Attribute(record, name):
-                return fields.attribute(self.of(record), name)
-            case Slice(record, start, stop, step):
-                return fields.cut(self.of(record), [self.of(each) for each in (start, stop, step)])
             case Sequence(before, result):
                 made, schema = self.of(result)
                 return after(self._dropped(before), made), schema
@@ -310,8 +245,27 @@ class Inference:
                 return Raises(self.truth_of(condition)), NONE
             case Listed(items):
                 return listed([self.of(each) for each in items])
-            case _:
-                return self._computed(expression)
+            case Choose(condition, then, otherwise):
+                return self._choice(condition, then, otherwise, self.of)
+            case TypeTest(operand, classes, exact):
+                return fields.type_tested(self.of(operand), classes, exact), BOOL
+            case Invoke(name, given):
+                return self._called(name, given)
+        raise NotVectorizable(f"has no kernel for {type(expression).__name__}")
+
+    def _called(self, name: str, given: tuple[Expression, ...]) -> Typed:
+        if name != "is None":
+            found = called(name, given, self.of, self.truth_of)
+            if name == "len" and len(given) == 1:
+                self.reads.count(self.of(given[0]), -2)
+            return found
+        (operand,) = given
+        if isinstance(operand, Choose):
+            one, other = (Invoke(name, (each,)) for each in (operand.then, operand.otherwise))
+            return self.truth_of(Choose(operand.condition, one, other)), BOOL
+        found = self.of(operand)
+        self.reads.count(found, -1)
+        return self._is_none(found), BOOL
 
     def _dropped(self, before: tuple[Expression, ...]) -> list[Expression]:
         found = [self.of(_without_value(each)) for each in before]
@@ -321,44 +275,6 @@ class Inference:
 
     def _owner(self, record: Expression) -> Typed | None:
         return None if isinstance(record, Constant) and is_table(record.value) else self.of(record)
-
-    def _computed(self, expression: Expression) -> Typed:
-        match expression:
-            case Binary(op, left, right):
-                return self._binary(op, self.of(left), self.of(right))
-            case Compare(op, left, right):
-                return compared(op, self.of(left), self.of(right)), BOOL
-            case Unary("not", operand):
-                return negated(self.truth_of(operand)), BOOL
-            case Unary("bool", operand):
-                return self.truth_of(operand), BOOL
-            case Unary(op, operand):
-                given = self.of(operand)
-                found = operated(_SIGNS[op], [given], partial(Unary, op))
-                if found is None:
-                    raise NotVectorizable(f"computes {op} of {given[1]}")
-                return found
-            case Choose(condition, then, otherwise):
-                return self._choice(condition, then, otherwise, self.of)
-            case Contains(needle, container):
-                return contained(needle, container, self.of), BOOL
-            case Invoke("len", (items,)):
-                found = called("len", (items,), self.of, self.truth_of, compared)
-                self.reads.count(self.of(items), -2)
-                return found
-            case Invoke(name, given):
-                return called(name, given, self.of, self.truth_of, compared)
-            case Text(parts):
-                return Text(tuple(self._text(part) for part in parts)), STR
-            case IsNone(Choose(condition, then, otherwise)):
-                return self.truth_of(Choose(condition, IsNone(then), IsNone(otherwise))), BOOL
-            case IsNone(operand):
-                found = self.of(operand)
-                self.reads.count(found, -1)
-                return self._is_none(found), BOOL
-            case TypeTest(operand, classes, exact):
-                return fields.type_tested(self.of(operand), classes, exact), BOOL
-        raise NotVectorizable(f"has no kernel for {type(expression).__name__}")
 
     def _made(self, items: tuple[Expression, ...]) -> Typed:
         made: list[Typed] = []
@@ -394,9 +310,9 @@ class Inference:
 
     def _truth_of(self, expression: Expression) -> Expression:
         match expression:
-            case Unary("bool", operand):
+            case Invoke("bool", (operand,)):
                 return self.truth_of(operand)
-            case Unary("not", operand):
+            case Invoke("not", (operand,)):
                 return negated(self.truth_of(operand))
             case Choose(condition, then, otherwise):
                 return self._choice(condition, then, otherwise, lambda each: (self.truth_of(each), BOOL))[0]
@@ -426,7 +342,10 @@ class Inference:
         schema = fields.unified(one[1], two[1])
         for kind in types_in(schema):
             check_known(kind)
-        lazy = any(self._raises(made) or (kind == STR and isinstance(made, Binary | Text)) for made, kind in (one, two))
+        lazy = any(
+            self._raises(made) or (kind == STR and isinstance(made, Invoke) and made.name in _JOINING)
+            for made, kind in (one, two)
+        )
         return Choose(decides, one[0], two[0], lazy, not self._raises(decides)), schema
 
     def _raises(self, made: Expression) -> bool:
@@ -483,29 +402,6 @@ class Inference:
         if schema.is_optional:
             return is_none(made)
         return after([made], Constant(schema == NONE))
-
-    # ---- values
-
-    def _binary(self, op: str, left: Typed, right: Typed) -> Typed:
-        if op == "/" or (op in ("+", "-", "*") and FLOAT in (left[1], right[1])):
-            left, right = number_as_float(*left), number_as_float(*right)
-        left_schema, right_schema = left[1], right[1]
-        if op == "+" and isinstance(left_schema, ListOf) and isinstance(right_schema, ListOf):
-            return joined_lists(left, right)
-        if not isinstance(left_schema, Atomic) or not isinstance(right_schema, Atomic):
-            return fields.combined(op, left, right)
-        if op == "**" and right == (Constant(2), INT) and as_int(left)[1] == INT:
-            op, right = "*", left
-        found = binary(op, left, right)
-        if found is None:
-            raise NotVectorizable(f"computes {left_schema} {op} {right_schema}")
-        return found
-
-    def _text(self, part: Expression) -> Expression:
-        made, schema = self.of(part)
-        if schema in (INT, STR):
-            return made
-        return called("str", (part,), self.of, self.truth_of, compared)[0]
 
 
 def _with_part(expression: Expression, part: Expression, to: Expression) -> Expression:

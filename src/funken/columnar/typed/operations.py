@@ -15,17 +15,12 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, cast
 
 from funken.columnar.expressions import (
+    COMPARISONS,
     Argument,
-    At,
-    Binary,
-    Choose,
-    Compare,
     Constant,
-    Contains,
     Expression,
     GetItem,
     Invoke,
-    IsNone,
     Listed,
     Loop,
     Make,
@@ -33,15 +28,24 @@ from funken.columnar.expressions import (
     NotVectorizable,
     Rowwise,
     Sequence,
-    Text,
-    Unary,
     Unpacked,
     children,
 )
-from funken.columnar.records import leaves_looked_at
-from funken.dataclass import dataclass
 from funken.expr.python.table import EMPTY, PATTERN, TABLE, element_of, literal_of
-from funken.expr.types import BOOL, DICT, INT, STR, Atomic, ListOf, Record, Tuple, Type, atomic_fields, optional
+from funken.expr.types import (
+    BOOL,
+    DICT,
+    INT,
+    STR,
+    Atomic,
+    ListOf,
+    Record,
+    Tuple,
+    Type,
+    atomic_fields,
+    leaves_looked_at,
+    optional,
+)
 
 Typed = tuple[Expression, Type]
 """An expression as kernels compute it, and the type of its results."""
@@ -55,10 +59,8 @@ def as_int(operand: Typed) -> Typed:
     return (Constant(int(made.value)) if isinstance(made, Constant) else Invoke("int", (made,))), INT
 
 
-def operated(name: str, found: abc.Sequence[Typed], node: Callable[..., Expression] | None = None) -> Typed | None:
+def operated(name: str, found: abc.Sequence[Typed]) -> Typed | None:
     """Return an operation of values, with bools as ints where it takes none; ``None`` if the table has no such types.
-
-    ``node`` makes the expression of one that is computed on arrays without a call.
 
     >>> from funken.expr.types import FLOAT
     >>> operated("abs", [(Constant(-1.5), FLOAT)])
@@ -72,20 +74,18 @@ def operated(name: str, found: abc.Sequence[Typed], node: Callable[..., Expressi
         return found[0]
     kind = row.native.get(types)
     if kind is not None and (row.native_with is None or isinstance(made[row.native_with], Constant)):
-        return (Invoke(name, made) if node is None else node(*made)), kind
+        return Invoke(name, made), kind
     kind = row.result(types)
     if isinstance(kind, Atomic):
         return Rowwise(name, made, kind), kind
-    return operated(name, [as_int(each) for each in found], node) if BOOL in types else None
-
-
-def binary(name: str, left: Typed, right: Typed) -> Typed | None:
-    """Return an arithmetic or bitwise operation of two values; ``None`` if the table has no such types."""
-    return operated(name, [left, right], lambda one, other: Binary(name, one, other))
+    return operated(name, [as_int(each) for each in found]) if BOOL in types else None
 
 
 # ---- Which expressions may raise an exception, or are costly: they are computed for the records only that come to
 # them.
+
+
+_RAISING = frozenset(row.name for row in TABLE if row.raises)
 
 
 def may_raise(expression: Expression, known: dict[int, bool] | None = None) -> bool:
@@ -94,8 +94,8 @@ def may_raise(expression: Expression, known: dict[int, bool] | None = None) -> b
     ``known`` are the results so far, by the numbers of expressions that are kept.
 
     >>> from funken.columnar.expressions import Argument
-    >>> quotient = Binary("//", Argument(0), Argument(1))
-    >>> may_raise(quotient), may_raise(Binary("//", Argument(0), Constant(2)))
+    >>> quotient = Invoke("//", (Argument(0), Argument(1)))
+    >>> may_raise(quotient), may_raise(Invoke("//", (Argument(0), Constant(2))))
     (True, False)
     """
     return _may_raise(expression, {} if known is None else known)
@@ -105,9 +105,11 @@ def _may_raise(expression: Expression, known: dict[int, bool]) -> bool:
     found = known.get(id(expression))
     if found is None:
         match expression:
-            case Rowwise() | Loop() | At() | Expression(raises=True):
+            case Rowwise() | Loop() | Expression(raises=True):
                 found = True
-            case Binary(op, _, right) if TABLE[op].raises and not (isinstance(right, Constant) and right.value):
+            case Invoke("at"):
+                found = True
+            case Invoke(op, (_, right)) if op in _RAISING and not (isinstance(right, Constant) and right.value):
                 found = True
             case _:
                 found = any(_may_raise(each, known) for each in children(expression))
@@ -134,10 +136,11 @@ class Sharing:
     def of(self, expression: Expression) -> Expression:
         """Return an expression, with the objects that were met before for all parts that are like them.
 
-        >>> from funken.columnar.expressions import Argument, Binary
-        >>> shared = Sharing().of(Binary("*", Binary("+", Argument(0), Constant(1)), Binary("+", Argument(0), Constant(1))))
-        >>> shared.left is shared.right, Sharing().of(Binary("+", Constant(1), Constant(True)))
-        (True, Binary(op='+', left=Constant(value=1), right=Constant(value=True)))
+        >>> from funken.columnar.expressions import Argument
+        >>> plus = Invoke("+", (Argument(0), Constant(1)))
+        >>> shared = Sharing().of(Invoke("*", (plus, Invoke("+", (Argument(0), Constant(1))))))
+        >>> shared.arguments[0] is shared.arguments[1], Sharing().of(Invoke("+", (Constant(1), Constant(True))))
+        (True, Invoke(name='+', arguments=(Constant(value=1), Constant(value=True))))
         """
         known = self._known.get(id(expression))
         if known is None:
@@ -185,6 +188,23 @@ def with_parts(expression: Expression, of: Callable[[Expression], Expression]) -
             if any(one is not other for one, other in zip(made, value, strict=True)):
                 changed[name] = made
     return replace(expression, **changed) if changed else expression
+
+
+def rewriter(change: Callable[[Expression], Expression | None]) -> Callable[[Expression], Expression]:
+    """Return a function that replaces what ``change`` has another expression for, at any depth; shared parts stay shared.
+
+    >>> rewriter(lambda each: Constant(1) if each == Argument(0) else None)(Invoke("+", (Argument(0), Argument(1))))
+    Invoke(name='+', arguments=(Constant(value=1), Argument(argument=1, path=())))
+    """
+    known: dict[int, tuple[Expression, Expression]] = {}
+
+    def of(expression: Expression) -> Expression:
+        if id(expression) not in known:
+            made = change(expression)
+            known[id(expression)] = expression, with_parts(expression, of) if made is None else made
+        return known[id(expression)][1]
+
+    return of
 
 
 # ---- Matches of regular expressions in expressions, and their groups, which are lists of texts.
@@ -362,7 +382,7 @@ def item_of_list(made: Expression, schema: ListOf, index: Typed, of: int | None)
         raise NotVectorizable(f"takes an item of {schema}")
     if element == STR:
         return Rowwise("item", (made, index[0]), STR), STR  # of the parts of a text there are kernels for some
-    return At(made, index[0]), element
+    return Invoke("at", (made, index[0])), element
 
 
 def over_list(name: str, found: list[Typed], truth: Callable[[Expression, Type], Expression]) -> Typed:
@@ -383,130 +403,6 @@ def called_with(name: str, found: list[Typed]) -> Typed:
         types = ", ".join(str(each) for _, each in found)
         raise NotVectorizable(f"calls {name.partition(' ')[0]}() with {types or 'nothing'}")
     return made
-
-
-# ---- Accumulators that are lists of records: all of them, or those for which something is greatest or least.
-#
-# What ``add`` returns is followed for each case there is: the list is empty, or the new record is greater than
-# those in it, like them, or less. In each of them it has to keep the list, add the record to it, or begin a new
-# one; all records of a list are alike in what is compared.
-
-
-ALL, GREATEST, LEAST = "all", "greatest", "least"
-ADD, KEEP, BEGIN = "add", "keep", "begin"
-"""The changes of a list by a record."""
-_ACCUMULATOR = Argument(1)
-_CASES = {"greater": {">", ">=", "!="}, "alike": {">=", "<=", "=="}, "less": {"<", "<=", "!="}}
-"""By how a new record compares with those of the list, the comparisons that are true."""
-_MIRRORED = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "==": "==", "!=": "!="}
-
-
-@dataclass(frozen=True)
-class ListFold:
-    """The records that a list keeps: ``how`` they compare by ``by`` (of argument 0), and the rule for equal ones."""
-
-    how: str
-    by: Expression | None = None
-    alike: str = ADD
-
-
-def list_fold(added: Expression) -> ListFold:
-    """Return the form of ``add(record, list)``, typed for both; raise ``NotVectorizable`` if it has none.
-
-    >>> from funken.expr.types import INT, ListOf
-    >>> from funken.columnar.tracing import trace
-    >>> def add(value, largest):
-    ...     if not largest or value > largest[0]:
-    ...         return [value]
-    ...     return [*largest, value] if value == largest[0] else largest
-    >>> list_fold(trace(add, None, 2).typed(INT, ListOf(INT))[0].result)
-    ListFold(how='greatest', by=Argument(argument=0, path=()), alike='add')
-    """
-    compared: list[Expression] = []
-    if _outcome(added, None, compared) == KEEP:
-        raise NotVectorizable("adds no record to an empty list")
-    greater, alike, less = (_outcome(added, case, compared) for case in _CASES)
-    if any(repr(each) != repr(compared[0]) for each in compared):
-        raise NotVectorizable("compares the records of a list in several ways")
-    if not compared and {greater, alike, less} == {ADD}:
-        return ListFold(ALL)
-    if compared and (greater, less) == (BEGIN, KEEP):
-        return ListFold(GREATEST, compared[0], alike)
-    if compared and (greater, less) == (KEEP, BEGIN):
-        return ListFold(LEAST, compared[0], alike)
-    raise NotVectorizable("keeps a list of records in a way that has no kernel")
-
-
-def _outcome(tree: Expression, case: str | None, compared: list[Expression]) -> str:
-    """Return the outcome for the list in a case (``None``: it is empty), and note the comparisons."""
-    match tree:
-        case Sequence(before, result) if all(_is_harmless(each, compared) for each in before):
-            return _outcome(result, case, compared)
-        case Choose(condition, then, otherwise):
-            return _outcome(then if _truth(condition, case, compared) else otherwise, case, compared)
-        case Argument() if tree == _ACCUMULATOR:
-            return KEEP
-        case Listed((Argument(0, ()),)):
-            return BEGIN
-        case Rowwise("joined", (Argument(1, ()), Listed((Argument(0, ()),)))):
-            return BEGIN if case is None else ADD
-    raise NotVectorizable("keeps a list of records in a way that has no kernel")
-
-
-def _truth(condition: Expression, case: str | None, compared: list[Expression]) -> bool:
-    match condition:
-        case Constant(bool() as value):
-            return value
-        case Unary("not", operand):
-            return not _truth(operand, case, compared)
-        case Unary("bool", operand):
-            return _truth(operand, case, compared)
-        case Rowwise("truth", (Argument(1, ()),)):
-            return case is not None
-        case Choose(inner, then, otherwise):
-            return _truth(then if _truth(inner, case, compared) else otherwise, case, compared)
-        case Compare("==" | "!=" | ">" as op, Rowwise("len", (Argument(1, ()),)), Constant(0)):
-            return (op == "==") == (case is None)
-        case Compare(op, left, right) if case is not None and op in _MIRRORED:
-            for new, kept, how in ((left, right, op), (right, left, _MIRRORED[op])):
-                of_kept = _of_first(kept)
-                if of_kept is not None and repr(of_kept) == repr(new):
-                    compared.append(new)
-                    return how in _CASES[case]
-    raise NotVectorizable("decides about a list of records in a way that has no kernel")
-
-
-def _of_first(expression: Expression) -> Expression | None:
-    """Return an expression of the first item of the list as one of a record; ``None``: it is of other values."""
-    match expression:
-        case At(Argument(1, ()), Constant(0 | -1)):
-            return Argument(0)
-        case GetItem(record, int() as index):
-            found: Any = _of_first(record)
-            return Argument(0, (*found.path, index)) if isinstance(found, Argument) else None
-        case Sequence(before, result):
-            made = _of_first(result)
-            return made if made is not None and all(_is_harmless(each, [made]) for each in before) else None
-        case Constant():
-            return expression
-        case Unary(_, operand) if (inner := _of_first(operand)) is not None:
-            return replace(expression, operand=inner)
-        case Binary(_, left, right):
-            one, other = _of_first(left), _of_first(right)
-            return None if one is None or other is None else replace(expression, left=one, right=other)
-    return None
-
-
-def _is_harmless(expression: Expression, compared: list[Expression]) -> bool:
-    """Return True if an expression raises nothing that the compared ones would not."""
-    match expression:
-        case Sequence(before, result):
-            return all(_is_harmless(each, compared) for each in before) and _is_harmless(result, compared)
-        case GetItem(record):
-            return _is_harmless(record, compared)
-        case Argument() | At(Argument(1, ()), Constant(0 | -1)):
-            return True
-    return any(repr(each) in (repr(expression), repr(_of_first(expression))) for each in compared)
 
 
 # ---- Parts of texts in expressions: what is read of ``text.split(separator)`` and ``text.partition(separator)``.
@@ -638,7 +534,7 @@ class Reads:
 # ---- Texts that are formatted: f-strings, ``"%s: %d" % (name, n)`` and ``"{}: {}".format(name, n)``, as they are
 # traced.
 #
-# Each becomes a ``Text`` of its parts, in which a value is a call of ``format`` where it has a format of its own.
+# Each becomes a ``text`` of its parts, in which a value is a call of ``format`` where it has a format of its own.
 
 
 _CONVERSIONS = {1: "str", 2: "repr"}
@@ -661,14 +557,14 @@ def formatted(value: Expression, conversion: int, spec: Expression | None) -> Ex
         value = converted(value, conversion)
     if spec is not None and not isinstance(spec, Constant):
         raise NotVectorizable("formats a value in a way that is computed")
-    return Text((value,)) if spec is None or not spec.value else Invoke("format", (value, spec))
+    return Invoke("text", (value,)) if spec is None or not spec.value else Invoke("format", (value, spec))
 
 
 def by_percent(pattern: str, given: Expression) -> Expression:
     """Return ``pattern % given``; raise ``NotVectorizable`` for unknown formats in it.
 
     >>> from funken.columnar.expressions import Argument
-    >>> by_percent("%s: %05.1f", Make((Argument(0), Argument(1)))).parts[2]
+    >>> by_percent("%s: %05.1f", Make((Argument(0), Argument(1)))).arguments[2]
     Invoke(name='format', arguments=(Argument(argument=1, path=()), Constant(value='05.1f')))
     """
     values = list(given.items) if isinstance(given, Make) else [given]
@@ -688,7 +584,7 @@ def by_percent(pattern: str, given: Expression) -> Expression:
     parts += _literal(pattern[end:])
     if values:
         raise NotVectorizable("formats a text with too many values")
-    return Text(tuple(parts))
+    return Invoke("text", tuple(parts))
 
 
 def _literal(text: str) -> list[Expression]:
@@ -706,13 +602,13 @@ def _in_place(place: re.Match[str], value: Expression) -> Expression:
         spec = f"{align}{width}" if width else ""
         if kind == "r" or spec or digits:
             value = Invoke("repr" if kind == "r" else "str", (value,))
-        return Invoke("format", (value, Constant(spec + digits))) if spec or digits else Text((value,))
+        return Invoke("format", (value, Constant(spec + digits))) if spec or digits else Invoke("text", (value,))
     if kind in "di":
         value, kind = Invoke(INTEGER, (value,)), "d"
         if digits:
             raise NotVectorizable(f"formats a text with {place[0]!r}")
         if not width and not flags.strip("-0"):
-            return Text((value,))
+            return Invoke("text", (value,))
     elif kind in "xXo" and digits:
         raise NotVectorizable(f"formats a text with {place[0]!r}")
     elif kind in "fFeEgG":
@@ -747,7 +643,7 @@ def by_format(pattern: str, given: Several[Expression], names: Several[str]) -> 
         how = _NAMED.get(conversion, _OTHER) if conversion else 0
         parts.append(formatted(values[name], how, Constant(spec or "")))
     unused = tuple(value for name, value in values.items() if name not in used)  # they are evaluated as well
-    return Sequence(unused, Text(tuple(parts))) if unused else Text(tuple(parts))
+    return Sequence(unused, Invoke("text", tuple(parts))) if unused else Invoke("text", tuple(parts))
 
 
 # ---- The names of dicts, where they are known as a function is read: loops over a dict are loops over a display
@@ -812,9 +708,9 @@ def text_of(key: Any) -> str | None:
     match key:
         case Constant(str() as text):
             return text
-        case Binary("+", left, right):
+        case Invoke("+", (left, right)):
             parts = [text_of(left), text_of(right)]
-        case Text(items):
+        case Invoke("text", items):
             parts = [text_of(each) for each in items]
         case _:
             return None
@@ -839,26 +735,26 @@ def known_truth(condition: Expression, present: Container[Expression] = ()) -> b
 
     ``present`` are arguments that are not ``None``.
 
-    >>> known_truth(Compare("!=", Constant("url"), Constant("user"))), known_truth(Compare("<", Argument(0), Constant(1)))
+    >>> known_truth(Invoke("!=", (Constant("url"), Constant("user")))), known_truth(Invoke("<", (Argument(0), Constant(1))))
     (True, None)
     """
     match condition:
-        case Unary("not", operand):
+        case Invoke("not", (operand,)):
             known = known_truth(operand, present)
             return None if known is None else not known
-        case Unary("bool", operand):
+        case Invoke("bool", (operand,)):
             return known_truth(operand, present)
         case Constant(value):
             return bool(value)
-        case IsNone(Constant(value)):
+        case Invoke("is None", (Constant(value),)):
             return value is None
-        case IsNone(Argument() as operand) if operand in present:
+        case Invoke("is None", (Argument() as operand,)) if operand in present:
             return False
-        case Compare(op, Constant(str() as left), Constant(str() as right)):
+        case Invoke(op, (Constant(str() as left), Constant(str() as right))) if op in COMPARISONS:
             return bool(TABLE[op].function(left, right))
-        case Contains(Constant(str() as part), Constant(list() | set() | frozenset() | str() as whole)):
+        case Invoke("in", (Constant(str() as part), Constant(list() | set() | frozenset() | str() as whole))):
             return part in whole
-        case Contains(Constant(str() as part), Make(items)) if all(isinstance(each, Constant) for each in items):
+        case Invoke("in", (Constant(str() as part), Make(items))) if all(isinstance(each, Constant) for each in items):
             return any(isinstance(each, Constant) and each.value == part for each in items)
         case Invoke(name, (Constant(str() as text), Constant(str() as part))) if name in _TESTS:
             return text.startswith(part) if name.endswith("startswith") else text.endswith(part)

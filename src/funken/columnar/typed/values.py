@@ -13,11 +13,8 @@ from typing import Any, TypeGuard
 
 from funken.columnar.expressions import (
     Argument,
-    Attribute,
     Choose,
-    Compare,
     Constant,
-    Contains,
     Expression,
     GetItem,
     Invoke,
@@ -28,22 +25,20 @@ from funken.columnar.expressions import (
     NotVectorizable,
     Rowwise,
     Sequence,
-    Text,
-    Unary,
     Unpacked,
+    bare,
     children,
     nodes_of,
     number_as_float,
     schema_of_value,
 )
-from funken.columnar.records import has_documents, is_inherited
+from funken.columnar.records import is_inherited
 from funken.columnar.typed.operations import (
     CHANGED,
     SET,
     UPDATED,
     WITHOUT,
     Typed,
-    as_int,
     is_partition,
     item_of_list,
     item_of_match,
@@ -86,6 +81,7 @@ from funken.expr.types import (
     Record,
     Tuple,
     Type,
+    has_documents,
     optional,
     types_in,
 )
@@ -116,7 +112,7 @@ def truth(made: Expression, schema: Type) -> Expression:
         return made
     if isinstance(schema, Atomic):
         if schema in ARRAYS:
-            return Constant(bool(made.value)) if isinstance(made, Constant) else Unary("bool", made)
+            return Constant(bool(made.value)) if isinstance(made, Constant) else Invoke("bool", (made,))
         return after([made], Constant(False)) if schema == NONE else found_text(made) or Rowwise("truth", (made,), BOOL)
     if isinstance(schema, Record) and schema.form == DATACLASS:
         cls = schema.cls
@@ -136,15 +132,15 @@ def found_text(made: Expression) -> Expression | None:
                 return None
             part = Constant(literal)
             if how == "search":
-                return Contains(part, text)
-            return Invoke("str.startswith", (text, part)) if how == "match" else Compare("==", text, part)
+                return Invoke("in", (part, text))
+            return Invoke("str.startswith", (text, part)) if how == "match" else Invoke("==", (text, part))
     return None
 
 
 def is_none(made: Expression) -> Expression:
     """Return a test of values for ``None``."""
     found = found_text(made)
-    return Rowwise("is None", (made,), BOOL) if found is None else Unary("not", found)
+    return Rowwise("is None", (made,), BOOL) if found is None else Invoke("not", (found,))
 
 
 def type_tested(operand: Typed, classes: tuple[type, ...], exact: bool) -> Expression:
@@ -157,7 +153,7 @@ def type_tested(operand: Typed, classes: tuple[type, ...], exact: bool) -> Expre
     none = type(None) in classes or (object in classes and not exact)
     if maybe and fits != none:
         missing = is_none(made)
-        return Unary("not", missing) if fits else missing
+        return Invoke("not", (missing,)) if fits else missing
     return after([made], Constant(fits))
 
 
@@ -191,7 +187,6 @@ def type_of(schema: Type) -> type:
 
 
 _Of = Callable[[Expression], Typed]
-_Compared = Callable[[str, Typed, Typed], Expression]
 _MOST_ORDERED = 8
 
 
@@ -205,6 +200,16 @@ def project(record: Typed, index: int) -> Typed:
     if isinstance(made, Make) and all(map(is_partition, made.items)):
         return made.items[index], schema[index]  # the others cannot raise
     return GetItem(made, index), schema[index]
+
+
+def negated(condition: Expression) -> Expression:
+    """Return the negation of a condition."""
+    match condition:
+        case Constant(value):
+            return Constant(not value)
+        case Invoke("not", (operand,)):
+            return operand
+    return Invoke("not", (condition,))
 
 
 def spread(record: Typed) -> list[Typed]:
@@ -364,7 +369,29 @@ def has_key(schema: Type, key: Any) -> bool:
     raise NotVectorizable("tests with 'in' something else than constants")
 
 
-def compared_tuples(op: str, left: Typed, right: Typed, compared: _Compared) -> Expression | None:
+def compared(op: str, left: Typed, right: Typed) -> Expression:
+    """Return a comparison as kernels compute it."""
+    left, right = number_as_float(*left), number_as_float(*right)
+    (one, left_schema), (other, right_schema) = left, right
+    check_known(left_schema)
+    check_known(right_schema)
+    refused = NotVectorizable(f"compares {left_schema} {op} {right_schema}")
+    if not isinstance(left_schema, Atomic) or not isinstance(right_schema, Atomic):
+        found = compared_tuples(op, left, right)
+        if found is None:
+            raise refused
+        return found
+    made = operated(op, [left, right])
+    if made is not None:
+        return made[0]
+    arrays = left_schema in ARRAYS and right_schema in ARRAYS
+    nothing = NONE in (left_schema, right_schema) and not (left_schema.is_optional or right_schema.is_optional)
+    if op in ("==", "!=") and (arrays or nothing):  # of two types
+        return after([one, other], Constant(op == "!="))
+    raise refused
+
+
+def compared_tuples(op: str, left: Typed, right: Typed) -> Expression | None:
     """Return a comparison of two tuples, field by field; ``None`` if there is no kernel.
 
     Python takes equal objects for equal without asking them, so a NaN may equal itself there: floats are left out.
@@ -509,9 +536,8 @@ def check_aliases(results: Iterable[Given]) -> None:
 
 
 def _branch(condition: Expression) -> tuple[int, bool]:
-    if isinstance(condition, Unary) and condition.op == "not":
-        return id(condition.operand), False
-    return id(condition), True
+    test, negated = bare(condition)
+    return id(test), not negated
 
 
 class _Holder:
@@ -626,7 +652,9 @@ class _Holder:
                     if around is None
                     else (around[0], (*around[1], _ANY, *path), True)
                 )
-            case GetItem(record, key) | Attribute(record, key) | Invoke(".get", (record, key, *_)):
+            case (
+                GetItem(record, key) | Invoke("attribute", (record, Constant(key))) | Invoke(".get", (record, key, *_))
+            ):
                 before, schema = self._way(record), self._schema(record)
                 if before is None or schema is None:
                     return None
@@ -645,7 +673,7 @@ class _Holder:
         match expression:
             case Sequence(_, result):
                 return self._resolved(result)
-            case GetItem(record, key) | Attribute(record, key):
+            case GetItem(record, key) | Invoke("attribute", (record, Constant(key))):
                 known = key.value if isinstance(key, Constant) else key
                 if isinstance(known, int | str):
                     if (id(record), known) not in self._fields:
@@ -811,7 +839,7 @@ def dumped(found: Typed, options: JsonOptions) -> Typed:
             parts[-1] = Constant(last + each.value)
         else:
             parts.append(each)
-    return Text(tuple(parts)), STR
+    return Invoke("text", tuple(parts)), STR
 
 
 def _json_parts(found: Typed, options: JsonOptions) -> list[Expression]:
@@ -854,39 +882,3 @@ def _single(made: Expression, kind: Atomic, options: JsonOptions) -> Expression:
     if kind != STR:
         raise NotVectorizable(f"calls json.dumps() with a {kind}")
     return Rowwise("json ascii" if options.ensure_ascii else "json text", (made,), STR)
-
-
-__all__ = [
-    "CHANGES",
-    "REPLACE",
-    "REPLACE_TUPLE",
-    "Given",
-    "Typed",
-    "after",
-    "as_dict",
-    "as_int",
-    "attribute",
-    "call_of",
-    "changeable",
-    "changed_record",
-    "check_aliases",
-    "check_known",
-    "combined",
-    "compared_tuples",
-    "cut",
-    "dumped",
-    "has_key",
-    "is_empty",
-    "is_tuple",
-    "item",
-    "item_schema",
-    "kind_of_constant",
-    "options_of",
-    "project",
-    "record",
-    "spread",
-    "truth",
-    "type_of",
-    "type_tested",
-    "unified",
-]

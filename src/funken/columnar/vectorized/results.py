@@ -17,7 +17,7 @@ from funken.columnar.expressions import NotVectorizable, is_text, reads
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, pa, values_of_leaves
 from funken.columnar.records import field_getter, form_of, has_form
 from funken.columnar.vectorized.functions import BatchFormat
-from funken.columnar.vectorized.schemas import OBJECT, structure_of
+from funken.columnar.vectorized.schemas import OBJECT, structure, structure_of
 from funken.errors import ValueDoesNotFit
 from funken.expr.python.table import BYTES, CLASSES, DATE, DATETIME, DECIMAL, OBJECTS, TIMEDELTA
 from funken.expr.types import (
@@ -216,18 +216,7 @@ class _Table(dict[str, Any]):
 
 
 def _structure_made(made: Any) -> Type:
-    if isinstance(made, _Table) or (type(made) is dict and made and all(type(name) is str for name in made)):
-        inner = [OBJECT if isinstance(made, _Table) else _structure_made(each) for each in made.values()]
-        return Record(inner, DICT, tuple(made))
-    if type(made) is tuple and made:
-        return Tuple(map(_structure_made, made))
-    if type(made) is Row and made._fields:
-        return Record(map(_structure_made, made._values), ROW, tuple(made._fields))
-    cls: Any = type(made)
-    form = form_of(cls)
-    if form is None:
-        return OBJECT
-    return Record((_structure_made(getattr(made, name)) for name in form[1]), form[0], form[1], type(made))
+    return Record((OBJECT,) * len(made), DICT, tuple(made)) if isinstance(made, _Table) else structure(made)
 
 
 def _taken_apart(made: Any, schema: Type, where: str) -> list[tuple[str, Any]]:

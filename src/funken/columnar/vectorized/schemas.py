@@ -127,31 +127,32 @@ def structure_of(records: list[Any]) -> Type:
     >>> structure_of([{"x": 1, "y": (2, 3)}])
     {x: object, y: (object, object)}
     """
-    structure = _structure(records[0])
-    if not isinstance(structure, Atomic):
+    first = structure(records[0])
+    if not isinstance(first, Atomic):
         for number, record in enumerate(records):
-            if not _has(record, structure):
-                other = str(_structure(record))
+            if not _has(record, first):
+                other = str(structure(record))
                 raise ValueDoesNotFit(
                     f"a vectorized function takes columns, but record {number} of the block, {other}, has other fields than the "
-                    f"first, {structure}. Give all records the same fields in the function before"
+                    f"first, {first}. Give all records the same fields in the function before"
                 )
-    return structure
+    return first
 
 
-def _structure(record: Any) -> Type:
+def structure(record: Any) -> Type:
+    """Return the structure of a record, or of a record of columns: a schema whose fields are ``OBJECT``."""
     cls: Any = type(record)
     if cls is tuple and record:
-        return Tuple(map(_structure, record))
+        return Tuple(map(structure, record))
     if cls is dict and record and all(type(name) is str for name in record):
-        return Record(map(_structure, record.values()), DICT, tuple(record))
+        return Record(map(structure, record.values()), DICT, tuple(record))
     if cls is Row and record._fields and len(record._fields) == len(record._values):
-        return Record(map(_structure, record._values), ROW, tuple(record._fields))
+        return Record(map(structure, record._values), ROW, tuple(record._fields))
     form = form_of(cls) if cls not in _VALUES else None
     if form is None:
         return OBJECT
     kind, names = form
-    return Record((_structure(getattr(record, name)) for name in names), kind, names, cls)
+    return Record((structure(getattr(record, name)) for name in names), kind, names, cls)
 
 
 def _has(record: Any, structure: Type) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from funken import extras
-from funken.columnar.records import NOT_READ, name_of
+from funken.columnar.records import NOT_READ
 from funken.connectors.formats.arrow_columns import columns_of_batch, has_fields
 from funken.connectors.formats.record_types import RecordShape, has_other_values, names_of
 from funken.expr.python.table import DATE
@@ -33,6 +33,7 @@ from funken.expr.types import (
     Record,
     Type,
     atomic_fields,
+    name_of,
     outer_fields,
 )
 from funken.types.convert import python_values

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from funken import extras
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.records import NOT_READ, as_documents, have_fields
+from funken.columnar.records import NOT_READ, have_fields
 from funken.expr.python.table import BYTES, DATE, DATETIME, DECIMAL, TIMEDELTA
 from funken.expr.types import (
     ARRAYS,
@@ -38,6 +38,7 @@ from funken.expr.types import (
     Object,
     Record,
     Type,
+    as_documents,
     atomic_fields,
     optional,
 )

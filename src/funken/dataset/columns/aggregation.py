@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from funken.columnar.declared import FIRST, LAST, reduce_folds
 from funken.columnar.expressions import (
     Argument,
-    Binary,
     Choose,
     Expression,
+    Invoke,
     Make,
     NotVectorizable,
     Rowwise,
@@ -199,7 +199,7 @@ def _computes_floats(expression: Expression, schema: Type) -> bool:
 
 def _computes(expression: Any) -> bool:
     """Return True if an expression has more than choices among its arguments."""
-    if isinstance(expression, Binary | Rowwise):
+    if isinstance(expression, Invoke | Rowwise):
         return True
     if isinstance(expression, tuple):
         return any(map(_computes, expression))

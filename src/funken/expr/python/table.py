@@ -337,11 +337,6 @@ def _over(name: str, function: Callable[..., Any], infer: Inference, kernel: str
     return _part(name, function, infer, kernel, builtin=True, items=True, **how)
 
 
-def _lowered(name: str, function: Callable[..., Any], written: str = "", **more: Any) -> OperationRule:
-    """Return a built-in function that is made of other operations when it is read."""
-    return OperationRule(name, function, builtin=True, written=written, group="items", **more)
-
-
 def _unpacked(values: Any, count: int, place: int) -> Any:
     if len(values) != count:
         raise ValueError(f"{len(values)} values to unpack, not {count}")
@@ -406,8 +401,6 @@ _ITEM_ROWS = [
     _part("truth", bool, kernel="is_not_empty"),
     _part("is None", functools.partial(operator.is_, None)),
     _part("not none", lambda value: value),
-    *(_lowered(function.__name__, function) for function in (dict, filter, isinstance, iter, map, next, object, set, type)),
-    _lowered("divmod", divmod),
 ]  # fmt: skip
 
 
@@ -796,8 +789,6 @@ LOADS, DUMPS = "json.loads", "json.dumps"
 _JSON = [OperationRule(LOADS, json.loads, target=json.loads), OperationRule(DUMPS, json.dumps, target=json.dumps)]
 
 TABLE = OperationTable([*_NUMBER_ROWS, *_TEXT_ROWS, *_TIME_ROWS, *_ITEM_ROWS, *_JSON])
-BUILTINS = frozenset(row.name for row in TABLE if row.builtin)
-"""Built-in functions and types that are known by their names."""
 
 
 def bound_to(row: OperationRule, position: int, value: Any) -> Callable[..., Any] | None:

@@ -34,7 +34,7 @@ from funken.columnar.keyed.groups import Partials, ranks
 from funken.columnar.keyed.keys import Slots, column_of_keys
 from funken.columnar.keyed.logs import LEAF_TYPES, ListLog, column_from, grown, objects
 from funken.columnar.records import fits
-from funken.columnar.typed.operations import ADD, ALL, GREATEST, KEEP, ListFold
+from funken.columnar.recurrence import ADD, ALL, KEEP, MOST, ListFold
 from funken.dataclass import dataclass
 from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, Atomic, Type, atomic_fields
 from funken.operators.window.contents import Pane
@@ -459,7 +459,7 @@ class ListPane(ArrayPane):
         """Return which records are kept, in order."""
         assert some.by is not None
         places = ranks([some.by], len(numbers))
-        places = places if self._fold.how == GREATEST else -places
+        places = places if self._fold.how == MOST else -places
         most = np.full(len(self), np.iinfo(np.int64).min)
         np.maximum.at(most, numbers, places)
         kept = np.flatnonzero(places == most.take(numbers))

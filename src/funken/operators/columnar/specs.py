@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from funken.columnar.declared import Aggregate, Fold
 from funken.columnar.expressions import Constant
-from funken.columnar.flat_maps import TracedWithContext
 from funken.columnar.stateful.changes import DeclaredState, Guards, TracedState
 from funken.columnar.stateful.typed import Step, TypedState
 from funken.columnar.tracing import Traced
@@ -192,7 +191,7 @@ class ColumnarSink(OnColumns):
 
     logic = "columnar.stateless:ColumnarSinkLogic"
     spec: WriterSink
-    grouped: TracedWithContext | None = None
+    grouped: Traced | None = None
 
 
 class BatchResult(enum.Enum):

@@ -13,19 +13,17 @@ import numpy as np
 
 from funken.columnar.block import Block, RowBlock
 from funken.columnar.expressions import Constant, Expression, Rowwise
-from funken.columnar.flat_maps import TracedWithContext
 from funken.columnar.kernels.columns import Array, Column, Columns, joined, lists_of
 from funken.columnar.kernels.evaluation import ExpressionEvaluation, FallBackToRows, computed, evaluate, mask_of
 from funken.columnar.kernels.rowwise import flattened, value_of
 from funken.columnar.kernels.text import split_by_spaces, split_texts
 from funken.columnar.keyed.groups import Groups
 from funken.columnar.keyed.keys import key_codes
-from funken.columnar.records import with_items_read
 from funken.columnar.tracing import Traced
 from funken.columnar.typed.inference import Emission, TracedFlatMap, paths_of
 from funken.columnar.vectorized.results import argument_of, columns_made, columns_of_records, mask_made, records_made
 from funken.connectors.base import SourceReader
-from funken.expr.types import HIGHEST, INT, LOWEST, STR, Tuple, Type, atomic_fields
+from funken.expr.types import HIGHEST, INT, LOWEST, STR, Tuple, Type, atomic_fields, with_items_read
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction, WatchedPath
@@ -100,7 +98,7 @@ class ColumnarSinkLogic(WriterSinkLogic):
         self._groups: ColumnPath[list[tuple[Any, Any]]] | None = None
         if spec.grouped is not None:
             grouped = spec.grouped
-            function = TracedFunction(call_of(spec.spec.sink.grouped_by, ""), grouped.traced)
+            function = TracedFunction(call_of(spec.spec.sink.grouped_by, ""), grouped)
             self._groups = ColumnPath(lambda block: grouped_by(block, grouped), function)
 
     def process_block(self, block: Block) -> None:
@@ -115,18 +113,18 @@ class ColumnarSinkLogic(WriterSinkLogic):
             self.process(*block.rows())
 
 
-def grouped_by(block: Columns, of: TracedWithContext) -> list[tuple[Any, Columns]]:
+def grouped_by(block: Columns, of: Traced) -> list[tuple[Any, Columns]]:
     """Return the records of a block by what a function of them gives, in the order of first records; of each all in their order.
 
     Raises ``FallBackToRows``, also for a record without a timestamp if the function asks for it.
     """
     stamps = block.timestamps
-    if not of.asks:
+    if not of.uses(1):
         stamps = None
     elif stamps is None or stamps.min() == MIN_TIMESTAMP:
         raise FallBackToRows("a record without a timestamp")
     times = Columns(INT, [Column(INT, 0, True) if stamps is None else Column(INT, stamps)], block.length)
-    given = evaluate(of.traced.result, block.length, block, times)
+    given = evaluate(of.result, block.length, block, times)
     assert isinstance(given, Column)
     codes, values = key_codes(given, block.length)
     if len(values) == 1:

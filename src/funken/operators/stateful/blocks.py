@@ -42,7 +42,7 @@ from funken.columnar.keyed.groups import (
 )
 from funken.columnar.keyed.logs import RecordLog, column_from, objects
 from funken.columnar.recurrence import ADD, ADD_ROUNDED, KEEP, MOST, SET, UNITE
-from funken.columnar.stateful.changes import Guards, StateChange, TimerChange
+from funken.columnar.stateful.changes import Effect, Guards, StateChange
 from funken.columnar.stateful.typed import Appends, Best, BestChanges, Presence, Rounds, Scan, Step, Unit
 from funken.columnar.typed.inference import Emission, paths_of
 from funken.expr.types import ARRAYS, BOOL, FLOAT, INT, STR, Atomic, ListOf, Type, atomic_fields
@@ -851,13 +851,14 @@ class BlockOfStates:
         origins = owners if where.positions is None else where.positions.take(owners)
         return Made(_results(value, schema, len(owners)), origins, numbers, emission.segment)
 
-    def timers(self, changes: Sequence[TimerChange]) -> tuple[Array, list[int], list[bool]]:
+    def timers(self, changes: Sequence[Effect]) -> tuple[Array, list[int], list[bool]]:
         """Return the changes of timers, in order: the records, the times, and whether each is deleted."""
         found: list[tuple[Array, Array, Array]] = []
         for each in changes:
             where = self._values.where(each.guards)
             if where.length:
-                at: Any = where.of(each.at)
+                assert each.value is not None
+                at: Any = where.of(each.value)
                 of = np.arange(where.length) if where.positions is None else where.positions
                 found.append((of, at.array(where.length), np.full(where.length, each.deletes)))
         if not found:

@@ -11,11 +11,10 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any
 
 from funken.columnar.bytecode import names_changed
-from funken.columnar.calling import Dependency, InlinedFunction, same
+from funken.columnar.calling import FUNCTION, Dependency, same
 from funken.columnar.declared import FIRST, LAST, bits_of_leaves, named_rows, named_rows_of_all
 from funken.columnar.expressions import Argument, Expression, NotVectorizable
-from funken.columnar.flat_maps import drops_none, trace_flat_map, trace_maybe, trace_process
-from funken.columnar.records import has_documents
+from funken.columnar.flat_maps import MAYBE, PROCESS, drops_none, trace_by, trace_flat_map
 from funken.columnar.stateful.changes import DeclaredState, TracedState, declared_states, renewals_of, with_floats
 from funken.columnar.stateful.tracing import trace_with_state
 from funken.columnar.stateful.typed import all_steps, fills_of, shared_parts, typed_states
@@ -23,7 +22,7 @@ from funken.columnar.tracing import Traced, trace
 from funken.columnar.typed.calls import Parsed
 from funken.columnar.typed.inference import TracedFlatMap, either
 from funken.columnar.typed.values import changeable
-from funken.expr.types import INT, STR, Atomic, Tuple, Type, atomic_fields
+from funken.expr.types import INT, STR, Atomic, Tuple, Type, atomic_fields, has_documents
 from funken.operators.columnar.specs import (
     ColumnarKeyed,
     ColumnarMap,
@@ -73,8 +72,8 @@ class ProgramChanges:
             self._check(each)
 
     def _check(self, used: Dependency) -> None:
-        if isinstance(used.value, InlinedFunction):
-            for each in used.value.dependencies:
+        if used.how == FUNCTION:
+            for each in used.value[1]:
                 self._check(each)
         if used.kind not in ("global", "closure", "attribute"):
             return
@@ -224,7 +223,7 @@ def columnar_map(
     missing = made is None or traced.catches or (made[1].is_optional)
     if missing and declared is None and filtered():
         with suppress(NotVectorizable):  # a handler, which is not read, may give None as well
-            given, some = trace_maybe(spec.function.target, spec.function.method, schema).typed(schema)
+            given, some = trace_by(MAYBE, spec.function.target, spec.function.method, schema).typed(schema)
             _check_results(given, some)
             return ColumnarMap(spec, given, some), some
     if made is None:
@@ -246,7 +245,7 @@ def columnar_process_function(
 ) -> tuple[ColumnarProcess, Type | None]:
     """Return the operator of a function without a key, and the schema of its main output (``None``: it is empty)."""
     called = process_call(spec.function)
-    given = named_rows_of_all(trace_process(called.target, called.method), declared)
+    given = named_rows_of_all(trace_by(PROCESS, called.target, called.method), declared)
     traced, result = given.typed_or_nothing(Tuple((schema, INT)))
     for each in (result, *(side for _, side in traced.sides)):
         if each is not None:

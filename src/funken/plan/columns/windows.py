@@ -7,7 +7,6 @@ need folds that do not show the order of records.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from types import MethodType
 from typing import Any
 
@@ -25,16 +24,10 @@ from funken.columnar.declared import (
     named_rows_of_all,
 )
 from funken.columnar.expressions import Argument, Constant, Expression, Make, NotVectorizable
-from funken.columnar.flat_maps import (
-    pair_schema,
-    trace_join_function,
-    trace_pairs,
-    trace_window_function,
-    trace_with_context,
-)
+from funken.columnar.flat_maps import BUCKET, JOIN, PAIR, PAIRS, pair_schema, trace_by, window_function
+from funken.columnar.recurrence import ALL, ListFold
 from funken.columnar.tracing import Traced, trace
 from funken.columnar.typed.inference import TracedFlatMap
-from funken.columnar.typed.operations import ALL, ListFold
 from funken.connectors.base import declares
 from funken.expr.types import (
     ARRAYS,
@@ -194,7 +187,7 @@ def _given(
             raise NotVectorizable("does something in clear()")
     keyed, bounds = style in (CallStyle.PROCESS, CallStyle.APPLY), spec.layout is not Strategy.COUNTS
     many = isinstance(spec.contents, Elements)
-    traced = trace_window_function(target, function.call.method, keyed, context, bounds, many)
+    traced = trace_by(window_function(keyed, context, bounds, many), target, function.call.method)
     return named_rows_of_all(traced, made).typed(Tuple((key, contents, _TIME_WINDOW)))
 
 
@@ -256,13 +249,12 @@ def columnar_sink(spec: WriterSink, schema: Type) -> ColumnarSink:
         raise NotVectorizable(f"is grouped by {function!r}, which is no method")
     owner, name = function.__self__, function.__name__
     try:
-        found = trace_with_context(owner, name)
-        traced, kind = found.traced.typed(schema, INT)
+        traced, kind = trace(owner, name, BUCKET).typed(schema, INT)
     except NotVectorizable as reason:
         raise NotVectorizable(f"its {type(owner).__qualname__}.{name} {reason}") from None
     if kind != STR:
         raise NotVectorizable(f"its {type(owner).__qualname__}.{name} gives no text")
-    return ColumnarSink(spec, replace(found, traced=traced))
+    return ColumnarSink(spec, traced)
 
 
 def keys_of(keys: Sequence[UserFunction], schemas: Sequence[Type]) -> list[tuple[Traced, Type]]:
@@ -293,7 +285,7 @@ def columnar_interval_join(
         raise NotVectorizable("has bounds too wide")
     keys = keys_of((spec.key1, spec.key2), schemas)
     left, right = schemas
-    traced = trace_join_function(spec.function.target, spec.function.method)
+    traced = trace_by(JOIN, spec.function.target, spec.function.method)
     given, results = _typed(traced, pair_schema(left, right), declared)
     return ColumnarJoin(spec, (left, right), tuple(traced for traced, _ in keys), given, results), results
 
@@ -316,7 +308,7 @@ def columnar_window_join(
     left, right = schemas
     function, flat = groups.function, groups.flat if isinstance(groups, JoinPairs) else True
     seen = Tuple((left, right) if isinstance(groups, JoinPairs) else (ListOf(left), ListOf(right)))
-    given, results = _typed(trace_pairs(function.target, function.method, flat), seen, declared)
+    given, results = _typed(trace_by(PAIRS if flat else PAIR, function.target, function.method), seen, declared)
     return ColumnarJoin(spec, (left, right), tuple(traced for traced, _ in keys), given, results), results
 
 

@@ -93,7 +93,7 @@ def _of_window(window: ColumnarWindow) -> PreAggregation:
 
 
 def _check_variables(functions: tuple[tuple[UserFunction, Traced], ...]) -> None:
-    if any(each.kind not in ("method", "builtin") for _, traced in functions for each in traced.dependencies):
+    if any(each.may_change for _, traced in functions for each in traced.dependencies):
         raise NotVectorizable("its function uses variables, which may change")
 
 

@@ -20,12 +20,11 @@ from typing import Any, cast
 
 from funken.columnar.declared import Aggregate
 from funken.columnar.expressions import Argument, Expression, Loop, Rowwise
-from funken.columnar.records import has_documents, name_of
 from funken.columnar.tracing import Traced
 from funken.columnar.typed.inference import TracedFlatMap
 from funken.columnar.typed.operations import ITEMS
 from funken.dataclass import dataclass
-from funken.expr.types import ListOf, Type, atomic_fields
+from funken.expr.types import ListOf, Type, atomic_fields, has_documents, name_of
 from funken.ids import OperatorId
 from funken.operators.columnar.specs import (
     ColumnarKeyed,
@@ -188,7 +187,9 @@ class _Reached:
         assert of.key is not None
         assert of.traced_key is not None
         self._function(node, of.key, of.traced_key, near)
-        if of.traced.attributes:  # an attribute of the object may change, and then other fields may be read
+        if any(
+            each.kind == "attribute" for each in of.traced.given.dependencies
+        ):  # an attribute of the object may change, and then other fields may be read
             raise _TakesAll(node.name)
         self._reads(node, UserFunction(function.target, of.method), replace(of.traced.given, read=of.typed.read), near)
 
@@ -196,7 +197,7 @@ class _Reached:
         self._paths.update(traced.read)
         if () in self._paths:
             raise _TakesAll(node.name)
-        if any(each.kind not in ("method", "builtin") for each in traced.dependencies):
+        if any(each.may_change for each in traced.dependencies):
             if not near:
                 raise _TakesAll(node.name)
             self._guards.append((function, traced))

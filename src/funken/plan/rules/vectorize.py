@@ -16,11 +16,10 @@ from typing import Any
 
 from funken import config
 from funken.columnar.expressions import NotVectorizable, described, noted
-from funken.columnar.records import has_documents, name_of
 from funken.connectors.base import declares
 from funken.connectors.formats.arrow_columns import is_held
 from funken.dataclass import dataclass
-from funken.expr.types import HIGHEST, INT, LOWEST, Record, Type, atomic_fields
+from funken.expr.types import HIGHEST, INT, LOWEST, Record, Type, atomic_fields, has_documents, name_of
 from funken.extras import absent
 from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
