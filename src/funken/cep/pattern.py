@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeAlias
 from funken.errors import InvalidProgram, MalformedPattern
 from funken.io.durations import DurationLike, duration_ms
 from funken.sdk import check_result
+from funken.types.callables import shown_function
 
 # ---- The events that partial matches have taken, as linked lists with shared prefixes.
 #
@@ -398,7 +399,8 @@ def as_condition(given: Any, pattern: str) -> Condition:
     count = _arguments(given)
     if count not in {1, 2}:
         raise InvalidProgram(
-            f"pattern {pattern!r}: a condition takes the event, or the event and a context: {given!r}."
+            f"pattern {pattern!r}: a condition takes the event, or the event and a context, but "
+            f"{shown_function(given)} takes {count} parameters. Take the event, and ask the context for events before it."
         )
     check_result(given, "condition", f"pattern {pattern!r}")
     return Test(given, iterative=count == 2)

@@ -104,7 +104,10 @@ class TokenReader:
         """Read a text in quotes."""
         token = self.current
         if token is None or token.token_type != TokenType.STRING:
-            self.fail("a text in quotes")
+            quoted = token is not None and token.token_type == TokenType.IDENTIFIER
+            self.fail(
+                "a text in single quotes; a name is in double quotes or backticks" if quoted else "a text in quotes"
+            )
         self.at += 1
         return token.text
 
