@@ -114,7 +114,7 @@ def _of_import(error: ImportError) -> str:
     """Return the import that finds the names of a failed one, if it asked Funken for them."""
     frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(_OURS)]
     frames = [each for each in frames if not each.filename.startswith("<frozen")]
-    if not (error.name or "").startswith("funken") or not frames or "Did you mean" in str(error):
+    if not (error.name or "").startswith("funken") or not frames or re.search("Did you mean|Write:", str(error)):
         return ""
     lines = "".join(linecache.getlines(frames[-1].filename)[(frames[-1].lineno or 1) - 1 :])
     statement = re.match(r"\s*from\s+funken[\w.]*\s+import\s+(?:\(([^)]*)\)|([^\n#;]*))", lines)
