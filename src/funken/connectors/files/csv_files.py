@@ -456,7 +456,8 @@ def infer_csv(
             f"the columns of {os.fspath(path)!r} cannot be determined: it has no rows; declare them."
         )
     names = list(rows[0]) if header else [f"f{i}" for i in range(len(rows[0]))]
-    columns = [[row[index] for row in rows[header:] if index < len(row)] for index in range(len(names))]
+    whole = [row for row in rows[header:] if len(row) == len(names)]  # others are malformed
+    columns = [[row[index] for row in whole] for index in range(len(names))]
     null = null_literal or ""
     kinds = [_kind([text for text in column if text != null]) for column in columns]
     for name, kind, column in zip(names, kinds, columns, strict=True):
