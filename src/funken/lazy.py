@@ -10,9 +10,11 @@ So a name is declared once, and a program that uses five of 200 names imports wh
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from opcode import opmap
@@ -117,3 +119,19 @@ def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
         return value
 
     return load, lambda: sorted({*vars(module), *names}), sorted(names)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Leave the garbage collector off while modules are imported, which make no garbage; it never looks at them later.
+
+    For a process of Funken's own: ``funken sql`` took 110 of its 470 ms to look for garbage among modules.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.freeze()
+            gc.enable()

@@ -6,7 +6,6 @@ box; ``changelog``, a line per change; ``table``, the rows that are left at the 
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import gc
 import sys
@@ -20,6 +19,7 @@ from funken import extras
 from funken.cli.failures import job_options, with_options
 from funken.config import Configuration, set_default_configuration
 from funken.errors import FunkenError
+from funken.lazy import importing
 from funken.runtime.process import collecting_rarely
 
 if TYPE_CHECKING:
@@ -234,7 +234,6 @@ def sql(
     funken sql --target local
     """
     set_default_configuration(with_options(configuration, target, parallelism))
-    atexit.register(gc.freeze)  # Python would look at all that there is once more: 0.2 s
     path = file or script
     typed = path is None and text is None and sys.stdin.isatty()
     with collecting_rarely():
@@ -248,7 +247,8 @@ def sql(
 
 
 def _environment(batch: bool) -> Any:
-    from funken.table.environment import EnvironmentSettings, TableEnvironment  # noqa: PLC0415 - the help needs none
+    with importing():
+        from funken.table.environment import EnvironmentSettings, TableEnvironment  # noqa: PLC0415 - the help needs none
 
     settings = EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
     return TableEnvironment.create(settings)
@@ -270,3 +270,4 @@ def _session(session: SqlClient, init: str | None, typed: bool, script: Callable
         raise click.ClickException(str(error)) from error
     finally:
         session.close()
+        gc.freeze()  # Python would look at all that there is once more, now and at the end: 0.2 s

@@ -10,7 +10,8 @@ from __future__ import annotations
 import dis
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from types import CodeType
 from typing import Any
@@ -56,6 +57,12 @@ class Operation:
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
+@lru_cache(128)
+def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
+    """Return the instructions of a function; several readers look at each function of a plan."""
+    return tuple(dis.get_instructions(code))
+
+
 def is_generator(code: CodeType) -> bool:
     """Return True if a function yields."""
     return bool(code.co_flags & _GENERATORS)
@@ -77,7 +84,7 @@ def is_followed(code: CodeType) -> bool:
 
 def catches(code: CodeType) -> bool:
     """Return True if a function has a ``try``; the cleanup after comprehensions and generators is none."""
-    return any(each.opname == "PUSH_EXC_INFO" for each in dis.get_instructions(code))
+    return any(each.opname == "PUSH_EXC_INFO" for each in instructions(code))
 
 
 def is_plain(code: CodeType) -> bool:
@@ -98,7 +105,7 @@ def operations(code: CodeType) -> list[Operation]:
     found: list[Operation] = []
     number_at: dict[int, int] = {}
     jumps: list[int] = []
-    for instruction in dis.get_instructions(code):
+    for instruction in instructions(code):
         number_at[instruction.offset] = len(found)
         if instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
             jumps.append(len(found))
@@ -118,7 +125,7 @@ def returns_only_none(code: CodeType) -> bool:
     """
     found = False
     before: dis.Instruction | None = None
-    for step in dis.get_instructions(code):
+    for step in instructions(code):
         if step.opname in ("RETURN_VALUE", "RETURN_CONST"):
             made = step if step.opname == "RETURN_CONST" else before
             if made is None or made.opname not in ("LOAD_CONST", "RETURN_CONST") or made.argval is not None:
@@ -131,7 +138,7 @@ def returns_only_none(code: CodeType) -> bool:
 def positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
     """Return the place of each operation of a function in its file: first and last line, first and last column."""
     found: list[tuple[int | None, int | None, int | None, int | None]] = []
-    for at in dis.get_instructions(code):
+    for at in instructions(code):
         place = at.positions or dis.Positions()
         found += [(place.lineno, place.end_lineno, place.col_offset, place.end_col_offset)] * len(_parts(at, code))
     return found
@@ -179,7 +186,7 @@ def constants_behind(code: CodeType, name: str) -> list[Any] | None:
     >>> constants_behind((lambda: (Tag("late"), Tag(name))).__code__, "Tag")
     ['late', None]
     """
-    steps = [step for step in dis.get_instructions(code) if step.opname not in ("PUSH_NULL", "PRECALL", "CACHE")]
+    steps = [step for step in instructions(code) if step.opname not in ("PUSH_NULL", "PRECALL", "CACHE")]
     if any(step.opname == "IMPORT_NAME" for step in steps):
         return None
     return [
@@ -202,7 +209,7 @@ def names_changed(code: CodeType) -> tuple[set[str], set[str]]:
     """
     own = code.co_varnames[0] if code.co_argcount else None
     assigned, changed = set[str](), set[str]()
-    found = list(dis.get_instructions(code))
+    found = instructions(code)
     for number, each in enumerate(found):
         before = found[number - 1] if number else None
         of_self = before is not None and before.opname == "LOAD_FAST" and before.argval == own
@@ -231,7 +238,7 @@ def changes_of_names(code: CodeType) -> Iterator[tuple[str, str, int]]:
     >>> [change[:2] for change in changes_of_names(remember.__code__)]
     [('assigns', 'last'), ('changes', 'seen'), ('changes', 'counts')]
     """
-    found = list(dis.get_instructions(code))
+    found = instructions(code)
     for number, step in enumerate(found):
         line = (step.positions.lineno if step.positions else None) or code.co_firstlineno
         outer = step.opname == "STORE_DEREF" and step.argval in code.co_freevars
@@ -254,7 +261,7 @@ _GROWS = ("append", "extend", "insert", "add", "update", "appendleft")
 _NAMED = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST", "LOAD_NAME")
 
 
-def _augmented(found: list[dis.Instruction], number: int) -> dis.Instruction | None:
+def _augmented(found: Sequence[dis.Instruction], number: int) -> dis.Instruction | None:
     """Return the instruction that loads the container of an item changed in place: two loads before the copies."""
     for at in range(number - 1, 1, -1):
         if found[at].opname == "COPY" and found[at - 1].opname == "COPY":
@@ -273,7 +280,7 @@ def counted_in_self(code: CodeType) -> Iterator[tuple[str, int]]:
     >>> [name for name, _ in counted_in_self(count.__code__)]
     ['total']
     """
-    found = list(dis.get_instructions(code))
+    found = instructions(code)
     for number, step in enumerate(found):
         in_place = step.opname == "STORE_ATTR" and found[number - 1].opname == "SWAP"
         if in_place and found[number - 2].opname == "BINARY_OP" and found[number - 2].argrepr.endswith("="):
@@ -290,7 +297,7 @@ def gives_conditions(code: CodeType) -> bool:
     (True, False)
     """
     before = None
-    for step in dis.get_instructions(code):
+    for step in instructions(code):
         if step.opname == "COPY" or step.opname.endswith("_OR_POP"):
             return False  # "and", "or"
         if step.opname == "RETURN_VALUE" and (before is None or before.opname not in _CONDITIONS):
@@ -304,7 +311,7 @@ def gives_conditions(code: CodeType) -> bool:
 _CONDITIONS = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "UNARY_NOT")
 
 
-def _container(found: list[dis.Instruction], number: int) -> dis.Instruction | None:
+def _container(found: Sequence[dis.Instruction], number: int) -> dis.Instruction | None:
     """Return the last instruction of the container in which an item is set or deleted, before those of the key."""
     depth = 0
     for at in range(number - 1, 0, -1):

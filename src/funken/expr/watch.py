@@ -12,8 +12,13 @@ from __future__ import annotations
 import enum
 from collections import defaultdict, deque
 
-SAMPLE = 256
+_SAMPLE = 256
 """So many records of a block, at most, go both ways."""
+_EARLY, _LEAST, _SHARE = 64, 32, 10
+"""So many of the first block; of later ones at least 32, and one of 2**10 records seen.
+
+256 of each took 12 % of a job of six blocks (``benchmarks/nexmark_query.py q0``).
+"""
 _FIRST = 3
 """So many blocks are compared, then those whose number is a power of two."""
 _KEPT = 5
@@ -87,20 +92,23 @@ class CostWatch:
     """
 
     def __init__(self) -> None:
-        self._blocks = 0
+        self._blocks = self._records = 0
         self._columns: defaultdict[int, _Cost] = defaultdict(_Cost)
         self._rows = _Cost()
         self._trials: defaultdict[int, _Trials] = defaultdict(_Trials)
 
-    def compares(self) -> bool:
-        """Return True if the next block is one of those of which some records go both ways.
+    def sample(self, records: int) -> int:
+        """Return the number of the next block's records that go both ways.
 
         >>> watch = CostWatch()
-        >>> [number for number in range(1, 20) if watch.compares()]
-        [1, 2, 3, 4, 8, 16]
+        >>> [watch.sample(10_000) for _ in range(16)]
+        [64, 32, 32, 39, 0, 0, 0, 78, 0, 0, 0, 0, 0, 0, 0, 156]
         """
         self._blocks += 1
-        return self._blocks <= _FIRST or self._blocks & (self._blocks - 1) == 0
+        self._records += records
+        if self._blocks > _FIRST and self._blocks & (self._blocks - 1):
+            return 0
+        return min(records, _EARLY if self._blocks == 1 else max(_LEAST, min(_SAMPLE, self._records >> _SHARE)))
 
     def way(self, records: int) -> Way:
         """Return the way of a block."""

@@ -19,6 +19,7 @@ import decimal
 import math
 import re
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType, TracebackType
@@ -532,11 +533,19 @@ class _Line:
     step: LoopStep
 
 
-class _Lines:
-    """The lines of a loop that belong to steps: a constant of its code, so that a frame leads to them."""
+class _Lines(dict[int, _Line]):
+    """The lines of a loop that belong to steps; its function holds them."""
 
-    def __init__(self, lines: dict[int, _Line]) -> None:
-        self.lines = lines
+
+class _LinesOf:
+    """A constant of a loop's code, so that a frame leads to the lines.
+
+    It holds them weakly: Python's collector does not look into code, so that a way from there to the operators, and with them
+    to the loop, would keep each job for ever.
+    """
+
+    def __init__(self, lines: _Lines) -> None:
+        self.held = weakref.ref(lines)
 
 
 class LoopText:
@@ -547,7 +556,7 @@ class LoopText:
         self._name = name
         self._namespace: dict[str, Any] = {}
         self._outside = OuterVariables()
-        self._steps: dict[int, _Line] = {}
+        self._steps = _Lines()
         self._depth = 1
         self._inlining = inlining
 
@@ -581,15 +590,17 @@ class LoopText:
 
     def compile(self) -> Callable[..., Any]:
         """Return the function."""
-        loop, cells = ast.parse("\n".join(self._lines)), self._cells()
+        body, cells = ast.parse("\n".join(self._lines)), self._cells()
         outside = ast.parse(f"def outside({', '.join(cells)}): pass")  # its parameters are the loop's free variables
-        cast(ast.FunctionDef, outside.body[0]).body = loop.body
+        cast(ast.FunctionDef, outside.body[0]).body = body.body
         code = compile(outside, f"<funken operators, {self._name}>", "exec")
         for _ in range(2):
             (code,) = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-        code = code.replace(co_consts=(*code.co_consts, cast("Any", _Lines(self._steps))))
+        code = code.replace(co_consts=(*code.co_consts, cast("Any", _LinesOf(self._steps))))
         space = globals() if self._outside.globals is None else self._outside.globals
-        return FunctionType(code, space, self._name, None, tuple(cells[name] for name in code.co_freevars))
+        loop = FunctionType(code, space, self._name, None, tuple(cells[name] for name in code.co_freevars))
+        loop.__dict__["lines"] = self._steps
+        return loop
 
     def _cells(self) -> dict[str, CellType]:
         """Return the free variables: the cells of the user's functions, and the loop's own."""
@@ -609,8 +620,9 @@ def step_of(code: CodeType, line: int | None) -> LoopStep | None:
 
 
 def _line_of(code: CodeType, line: int | None) -> _Line | None:
-    lines = code.co_consts[-1] if code.co_consts else None
-    return lines.lines.get(line) if isinstance(lines, _Lines) and line is not None else None
+    last = code.co_consts[-1] if code.co_consts else None
+    lines = last.held() if isinstance(last, _LinesOf) else None
+    return None if lines is None or line is None else lines.get(line)
 
 
 def add_frames(error: BaseException) -> None:

@@ -85,7 +85,7 @@ def test_an_exception_that_the_columns_do_not_see_gives_them_up():
     watched = Watched(mapped(divided, read=lambda n: n))
 
     with pytest.raises(ZeroDivisionError):
-        watched.feed(NUMBERS[:100])
+        watched.feed(NUMBERS[:64])
 
     assert "raises an exception" in watched.warnings[0]
 

@@ -39,6 +39,8 @@ def _corners(op: Callable[[int, int], int]) -> Callable[[int, int, int, int], tu
 
 
 def _quotient(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+    if c == d:
+        return (a // c, b // c) if c > 0 else (b // c, a // c)
     # The divisors below zero, and those above: the caller has seen that none is zero.
     divisors = [each for each in ((c, min(d, -1)), (max(c, 1), d)) if each[0] <= each[1]]
     found = [_corners(operator.floordiv)(a, b, *each) for each in divisors]

@@ -493,7 +493,7 @@ class Partials(Columns):
     (2, 4, [('a', 7), ('a', 0), ('a', 0), ('a', 5)])
     """
 
-    __slots__ = ("sums", "weights")
+    __slots__ = ("_records", "sums", "weights")
 
     def __init__(
         self, schema: Type, leaves: list[Column], length: int, weights: Array, sums: tuple[int, ...],
@@ -502,11 +502,14 @@ class Partials(Columns):
         super().__init__(schema, leaves, length, timestamps)
         self.weights = weights
         self.sums = sums
+        self._records: int | None = None
 
     @property
     def records(self) -> int:
         """Number of records that the block stands for."""
-        return int(self.weights.sum())
+        if self._records is None:  # each operator and writer on the way asks
+            self._records = int(self.weights.sum())
+        return self._records
 
     def __getitem__(self, part: slice) -> Partials:
         return self._like(super().__getitem__(part), self.weights[part])
@@ -576,6 +579,8 @@ class Combiner:
         #: how many blocks are yet to pass, and how many will if the next one has too many keys again
         self._skips = 0
         self._again = 1
+        #: ..., 2, 1, 0, for the longest block so far
+        self._backwards: Array = np.empty(0, np.int64)
 
     def combine(self, block: Columns, key: Column) -> tuple[Columns, Column]:
         """Return a block with its keys: of partials, or as it was."""
@@ -595,9 +600,11 @@ class Combiner:
             self._skips, self._again = self._again, min(_MOST_SKIPPED, 2 * self._again)
             return plain
         self._again = 1
-        backwards = np.arange(block.length - 1, -1, -1)
+        if block.length > len(self._backwards):
+            self._backwards = np.arange(block.length - 1, -1, -1)
         firsts = np.empty(places, np.int64)
-        firsts[codes[::-1]] = backwards  # of several for one place the last one stays
+        # Of several for one place the last one stays. Made contiguous, 16,000 take 12 us; backwards and as they are, 16.
+        firsts[np.ascontiguousarray(codes[::-1])] = self._backwards[-block.length :]
         # Keys come in the order of their first records, as they would one by one.
         present = present.take(np.argsort(firsts.take(present)))
         at = firsts.take(present)

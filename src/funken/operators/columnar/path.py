@@ -24,7 +24,7 @@ from funken.columnar.tracing import Traced
 from funken.columnar.typed.inference import TracedFlatMap
 from funken.errors import FunkenError
 from funken.expr.types import Type
-from funken.expr.watch import SAMPLE, CostWatch, StateWatch, Way
+from funken.expr.watch import CostWatch, StateWatch, Way
 from funken.metrics.registry import Counter, MetricGroup
 from funken.operators.base import Operator, Output
 from funken.operators.stateless import UserFunctionOperator
@@ -283,8 +283,8 @@ class WatchedPath:
     def take(self, block: Block) -> None:
         """Handle a block."""
         clock = self._operator.context.monotonic
-        if type(block) is Columns and block.length and not self._differs and self._watch.compares():
-            self._compare(block, clock)
+        if type(block) is Columns and block.length and not self._differs and (count := self._watch.sample(block.length)):
+            self._compare(block, count, clock)
         if type(block) is not Columns or not block.length or self._differs:
             self._path.left(block, "columns gave something else" if self._differs else "single records arrive")
             self._operator.process(*block.rows())
@@ -364,11 +364,11 @@ class WatchedPath:
 
     # ---- both ways
 
-    def _compare(self, block: Columns, clock: Callable[[], float]) -> None:
-        """Take some records of a block both ways, and compare and time them."""
-        sample = (
-            block if block.length <= SAMPLE else block.take(np.linspace(0, block.length - 1, SAMPLE).astype(np.int64))
-        )
+    def _compare(self, block: Columns, count: int, clock: Callable[[], float]) -> None:
+        """Take so many records of a block both ways, and compare and time them."""
+        sample = block
+        if count < block.length:
+            sample = block.take(np.linspace(0, block.length - 1, count).astype(np.int64))
         begun = clock()
         try:
             called: list[tuple[list[Any], list[int] | None]] | None = self._called(sample)

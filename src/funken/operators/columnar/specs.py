@@ -8,7 +8,6 @@ lists, and blocks that the kernels cannot compute, go through the record path it
 from __future__ import annotations
 
 import enum
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from funken.columnar.declared import Aggregate, Fold
@@ -60,7 +59,7 @@ class ColumnarSource(SourceSpec):
     def traits(self) -> OperatorTraits:
         """It makes columns."""
         read = None if self.guards or self.wanted is None else outer_fields(self.schema, self.wanted)
-        return replace(super().traits, columnar=True, fields_read=read)
+        return super().traits.but(columnar=True, fields_read=read)
 
     def build(self) -> SourceOperator:
         """Make the logic of one subtask."""
@@ -76,7 +75,7 @@ class OnColumns(SpecWrapper):
     @property
     def traits(self) -> OperatorTraits:
         """It takes columns, and has no generated loop."""
-        return replace(super().traits, columnar=True, loop=(), fusable=False)
+        return super().traits.but(columnar=True, loop=(), fusable=False)
 
     def build(self) -> Operator:
         """Make the logic."""
@@ -138,7 +137,7 @@ class ColumnarReduce(OnColumns):
     def traits(self) -> OperatorTraits:
         """It takes columns, in any order where that does not show."""
         traits = super().traits
-        return replace(traits, batch_input=BatchInput.ANY_ORDER) if self.any_order else traits
+        return traits.but(batch_input=BatchInput.ANY_ORDER) if self.any_order else traits
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ class ColumnarWindow(WindowSpec):
     @property
     def traits(self) -> OperatorTraits:
         """It takes columns, in any order: ``plan/rules/vectorize.py`` makes it only where the order does not show."""
-        return replace(super().traits, columnar=True, batch_input=BatchInput.ANY_ORDER, in_keyed_state=None)
+        return super().traits.but(columnar=True, batch_input=BatchInput.ANY_ORDER, in_keyed_state=None)
 
     @property
     def contents_schema(self) -> Type:

@@ -8,7 +8,6 @@ overrides ``process`` and ``watermark`` as well, and sets ``current_key`` itself
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from enum import Enum
 from itertools import repeat
 from typing import Any, NoReturn
@@ -235,7 +234,7 @@ class KeyedTransform(SpecWrapper):
     def traits(self) -> OperatorTraits:
         """The traits of the operator, and its keys."""
         keys = (self.key1,) if self.key2 is None else (self.key1, self.key2)
-        return replace(super().traits, keys=keys)
+        return super().traits.but(keys=keys)
 
     def build(self) -> Operator:
         """Make the logic of one subtask; a ``KeyedOperator`` is given its keys."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ class TableSink(WriterSink):
     @property
     def traits(self) -> OperatorTraits:
         """It takes columns."""
-        return replace(super().traits, columnar=True)
+        return super().traits.but(columnar=True)
 
     def build(self) -> Operator:
         """Make the logic of one subtask."""
