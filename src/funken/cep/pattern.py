@@ -17,8 +17,7 @@ from typing import Any, Protocol, TypeAlias
 
 from funken.errors import InvalidProgram, MalformedPattern
 from funken.io.durations import DurationLike, duration_ms
-from funken.sdk import check_result
-from funken.types.callables import shown_function
+from funken.sdk import check_result, shown_function
 
 # ---- The events that partial matches have taken, as linked lists with shared prefixes.
 #

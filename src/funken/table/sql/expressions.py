@@ -21,7 +21,6 @@ from funken.expr.rules import AggregateRule, InvalidCall
 from funken.expr.sql import values as literals
 from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.values import literal, null
-from funken.table.expression import Expression
 from funken.table.logical import BoundKind, FrameBound, LogicalNode, WindowProperty
 from funken.table.sql.dialect import DefaultArgument, TypeText
 from funken.table.sql.scopes import OuterRef, Scope, fail, identifiers
@@ -381,7 +380,7 @@ class ExpressionBinder:
                 fail(tree, f"Column '{name}' not found in row of {', '.join(node.type.names)}")
             return self.made(tree, "GET", [node], field=name)
         if not isinstance(node.type, MapType):
-            near = difflib.get_close_matches(name, [each for each in dir(Expression) if not each.startswith("_")], 1)
+            near = difflib.get_close_matches(name, [each.name.lower() for each in FUNCTIONS], 1)
             hint = f"; did you mean '{near[0]}'?" if near else ""
             fail(tree, f"'{name}' is no field and no function of a value of the type {node.type}{hint}")
         return self.made(tree, "ITEM", [node, literal(name)])
