@@ -21,6 +21,7 @@ COMMANDS = [
     "functions.py --records 50",
     "lists.py --orders 500 --rounds 1",
     "micro.py --turns 1",
+    "nexmark_query.py q5 {root} --events 2000 --seconds 0.1",
     "paths.py",
     "pre_aggregation.py --records 500 --turns 1",
     "startup.py --rounds 1 --targets local",
@@ -33,7 +34,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[0])
 def test_a_benchmark_runs_over_few_records(command, tmp_path):
-    script, *arguments = command.format(folder=tmp_path).split()
+    script, *arguments = command.format(folder=tmp_path, root=ROOT).split()
     done = subprocess.run(
         [sys.executable, "-W", "ignore", ROOT / "benchmarks" / script, *arguments],
         capture_output=True,

@@ -636,6 +636,8 @@ class ValueTexts:
 
     delimiter: str
     literal: str | None
+    reads_empty_lists: bool = False
+    """True if an empty text is read as an empty list, where ``None`` has no text of its own."""
 
     @property
     def null(self) -> str:
@@ -714,7 +716,7 @@ class ValueTexts:
                 raise ValueError(
                     f"{shown(value)} has the delimiter {delimiter!r} within a part; choose another array_delimiter"
                 )
-            if text == null if texts else self.literal in (None, ""):
+            if text == null if texts else self.literal == "" or (self.literal is None and not self.reads_empty_lists):
                 raise ValueError(f"{shown(value)} would be read as None; set another null_literal")
             return quoted(text)
 

@@ -148,6 +148,21 @@ def test_a_lookup_join_reads_the_database(shop):
     """) == [(3, "tea"), (4, None)]  # fmt: skip
 
 
+@pytest.mark.parametrize("key", ["o.word", "CASE o.n WHEN 1 THEN 'tea' ELSE 'rye' END", "CAST(o.word AS VARCHAR(9))"])
+def test_texts_of_other_lengths_are_keys_of_lookups(shop, key):
+    with closing(sqlite3.connect(shop)) as db, db:
+        db.execute("INSERT INTO items (id, name) VALUES (1, 'tea'), (2, 'jam')")
+    made = tables(batch=False)
+    made.execute_sql(table(shop))
+    made.execute_sql(
+        "CREATE VIEW orders AS SELECT *, PROCTIME() AS proc FROM (VALUES (1, 'tea'), (2, 'rye')) AS v(n, word)"
+    )
+
+    assert rows(made, f"""
+        SELECT o.n, i.id FROM orders AS o LEFT JOIN items FOR SYSTEM_TIME AS OF o.proc AS i ON i.name = {key}
+    """) == [(1, 1), (2, None)]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -189,7 +189,7 @@ def test_read_only_metadata_is_refused_where_it_is_written():
 
 
 def test_messages_that_make_no_block_are_read_one_by_one(broker, tables):
-    texts = ['{"id": 1, "at": 1000}', '{"id": "2", "at": 2000}', '{"at": 12000}', '{"id": 4,\n"at": 13000}', "null", ""]
+    texts = ['{"id": 1, "at": 1000}', '{"id": "2", "at": 2000}', '{"at": 12000}', '{"id": 4,\n"at": 13000}', ""]
     for text in [*texts, *(f'{{"id": {n}, "at": {n * 1000}, "more": []}}' for n in range(14, 40))]:
         broker.producer.produce("mixed", text, partition=0)
         broker.producer.flush()
@@ -211,6 +211,27 @@ def test_messages_that_make_no_block_are_read_one_by_one(broker, tables):
     """,
     )
     assert [count for _, count in found] == [2, 8, 10, 10]
+
+
+def test_null_in_raw_is_a_record_without_a_value(broker, tables):
+    tables.execute_sql(
+        "CREATE TABLE texts (`word` STRING) "
+        f"WITH ({topic(broker, 'texts', **{'format': 'raw', 'properties.group.id': 'g'})})"
+    )
+    tables.execute_sql("INSERT INTO texts VALUES ('to'), (CAST(NULL AS STRING)), ('')").wait()
+
+    found = [row[1:] for row in rows(tables, "SELECT * FROM texts")]
+    assert sorted(found, key=str) == [("",), ("to",), (None,)]  # a topic has several partitions
+
+
+def test_lines_that_are_no_csv_are_left_out_where_errors_are(broker, tables):
+    for text in ("1,tea", '2,"jam', '"3"x,rye', "4,oats"):
+        broker.producer.produce("lines", text, partition=0)
+    broker.producer.flush()
+    options = topic(broker, "lines", **{"format": "csv", "csv.ignore-parse-errors": "true"})
+    tables.execute_sql(f"CREATE TABLE lines (`id` INT, `item` STRING) WITH ({options})")
+
+    assert [row[1:] for row in rows(tables, "SELECT * FROM lines")] == [(1, "tea"), (4, "oats")]
 
 
 def test_messages_become_a_block_without_rows(broker, tables, monkeypatch):

@@ -11,7 +11,7 @@ from funken.table.connectors import databases, filesystem, formats, kafka, lakes
 from funken.table.connectors.options import ConnectorOption, OptionValues, integer
 
 SOURCES = "\n".join(path.read_text() for path in Path(room.__file__).parent.glob("*.py"))
-ONE_VALUE = {"encoding", "decoding.plugin.name", "basic-auth.credentials-source"}
+ONE_VALUE = {"encoding", "decoding.plugin.name", "basic-auth.credentials-source", "partition.time-extractor.kind"}
 """There is nothing to choose."""
 
 

@@ -181,8 +181,8 @@ def test_a_view_shows_its_times_and_explain_is_no_box(capsys):
     assert lines(capsys)[0] == "== Abstract Syntax Tree =="
 
 
-@pytest.mark.parametrize(("scientific", "expected"), [("true", "1E+2,1.5,0"), ("false", "100,1.5,0")])
-def test_decimals_in_csv_have_no_zeros_at_their_end(tmp_path, scientific, expected):
+@pytest.mark.parametrize(("scientific", "expected"), [("true", "1E+2,1.5,0"), ("false", "100.00,1.50,0.00")])
+def test_decimals_in_files_of_csv(tmp_path, scientific, expected):
     tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
     option = f"'csv.write-bigdecimal-in-scientific-notation' = '{scientific}'"
     tables.execute_sql(

@@ -200,11 +200,17 @@ class ParquetFormat(_ColumnarFormat):
 
     def open_writer(self, file: IO[bytes], schema: Any) -> Any:
         """Make Arrow's writer."""
+        return self._arrow_writer(file, schema)
+
+    def _arrow_writer(self, file: IO[bytes], schema: Any, **settings: Any) -> Any:
+        """Make Arrow's writer with settings of its own."""
         parquet = extras.load("pyarrow.parquet")
         # Flink 2.3 cannot read decimals in a dictionary.
         plain = [each.name for each in schema if not str(each.type).startswith("decimal")]
         dictionary = plain if len(plain) < len(schema) else True
-        return parquet.ParquetWriter(file, schema, compression=self.compression or "snappy", use_dictionary=dictionary)
+        return parquet.ParquetWriter(
+            file, schema, compression=self.compression or "snappy", use_dictionary=dictionary, **settings
+        )
 
 
 @dataclass(frozen=True)

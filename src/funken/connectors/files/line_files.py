@@ -411,6 +411,8 @@ class LineFormat(FileFormat):
 
     schema: DeserializationSchema
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
+    keeps_empty_lines: bool = False
+    """True if empty lines are messages."""
     splittable = True
 
     def __post_init__(self) -> None:
@@ -485,6 +487,7 @@ class DecodedLines:
         self, format: LineFormat, lines: RangeLines | StreamLines, split: FileSplit, context: ConnectorContext, skip: int = 0
     ) -> None:  # fmt: skip
         self._lines = lines
+        self._keeps_empty_lines = format.keeps_empty_lines
         self._skip = skip  # records of the first line that are done
         self._path = split.file.path
         self._counts_lines = split.whole
@@ -517,7 +520,7 @@ class DecodedLines:
 
     def _decode(self, lines: list[bytes]) -> list[Any]:
         there: Sequence[int] = range(len(lines))
-        if b"" in lines:
+        if b"" in lines and not self._keeps_empty_lines:
             there = [index for index, line in enumerate(lines) if line]
         messages = lines if len(there) == len(lines) else [line for line in lines if line]
         records, taken = self._decoder.decode(messages, lambda index: self._where(there[index]))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
@@ -104,6 +105,8 @@ class FileSource(Source):
     discovery_interval: Millis | None = None
     split_bytes: int | None = None
     partition_fields: tuple[tuple[str, Any], ...] = ()
+    path_pattern: str | None = None
+    """A regular expression for the whole paths of the files that are read; ``None``: all are."""
     boundedness: Boundedness = field(init=False)
 
     def __post_init__(self) -> None:
@@ -350,6 +353,8 @@ class FileEnumerator(SplitEnumerator):
             found = files.find(path)
             if pattern is not None:
                 found = [file for file in found if matches(pattern, file.path[len(path) :])]
+            if self._source.path_pattern is not None:
+                return [file for file in found if re.fullmatch(self._source.path_pattern, file.path)]
         except FileNotFoundError:
             raise SourceNotReadable(
                 f"{root!r} does not exist; create it, or correct the path of the file source."

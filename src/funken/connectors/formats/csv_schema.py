@@ -132,7 +132,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
             )
         columns = [
             (
-                ValueTexts(own.get(each.name, self.array_delimiter), self.null_literal),
+                ValueTexts(own.get(each.name, self.array_delimiter), self.null_literal, self.reads_empty_lists),
                 TextColumn(each.type, without_null(of)),
             )
             for each, of in zip(shape.types(), field_types(self.record_type) or (None,) * len(shape.names), strict=True)
@@ -177,6 +177,8 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     never_waits = True
     blank_is_record = False
     """True if a blank line is a record whose only field is empty."""
+    reads_empty_lists = False
+    """True if an empty field is an empty list, and ``None`` has no text of its own."""
 
     def deserialize(self, message: bytes) -> Any:
         """Parse a line; an empty one, or a comment, is no record."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import ConnectorContext
@@ -29,6 +32,7 @@ from funken.connectors.reading import MalformedRecordPolicy
 from funken.connectors.sink import Sink
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
+from funken.expr.sql.texts import zone_of
 from funken.io.filesystem import absolute, locate
 from funken.table.changelog import ChangelogMode
 from funken.table.connectors.contract import (
@@ -45,16 +49,17 @@ from funken.table.connectors.folders import (
     BlockLines,
     Folders,
     FolderSink,
+    PartitionTimes,
     TableDocuments,
     files_below,
     folder_of,
     is_empty,
-    partition_text,
     partition_value,
 )
 from funken.table.connectors.formats import (
     Columns,
     CsvTableRows,
+    RawRows,
     TableFormat,
     check_format,
     format_names,
@@ -75,12 +80,25 @@ from funken.table.connectors.options import (
 from funken.table.types import LogicalType, arrow_type
 from funken.types.row import Row
 
-_MICROS = "times are written in microseconds, those with a zone as UTC"
-_LEGACY = "TIMESTAMP and TIMESTAMP_LTZ are told apart by Avro's types"
+
+def _zone(value: str) -> str:
+    zone_of(value)
+    return value
+
+
+def _regex(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
 _OPTIONS = (
     ConnectorOption("path"),
     ConnectorOption("format"),
     ConnectorOption("source.monitor-interval", duration, None),
+    ConnectorOption("source.path.regex-pattern", _regex, None),
     ConnectorOption("source.report-statistics", one_of("all", "none"), "all"),
     ConnectorOption("partition.default-name", text, "__DEFAULT_PARTITION__"),
     ConnectorOption("sink.rolling-policy.file-size", memory_bytes, 128 << 20),
@@ -92,10 +110,13 @@ _OPTIONS = (
     ConnectorOption("sink.shuffle-by-partition.enable", boolean, False, unused="each subtask writes its rows"),
     ConnectorOption("sink.parallelism", integer, None),
     ConnectorOption("sink.partition-commit.policy.kind", text, None),
-    ConnectorOption(
-        "sink.partition-commit.trigger", one_of("process-time"), "process-time", unused="it is the only trigger"
-    ),
+    ConnectorOption("sink.partition-commit.trigger", one_of("process-time", "partition-time"), "process-time"),
     ConnectorOption("sink.partition-commit.delay", duration, 0),
+    ConnectorOption("sink.partition-commit.watermark-time-zone", _zone, "UTC"),
+    ConnectorOption("partition.time-extractor.kind", one_of("default"), "default"),
+    ConnectorOption("partition.time-extractor.class", text, None, unused="the kind of the extractor is 'default'"),
+    ConnectorOption("partition.time-extractor.timestamp-pattern", text, None),
+    ConnectorOption("partition.time-extractor.timestamp-formatter", text, None),
     ConnectorOption("sink.partition-commit.success-file.name", text, "_SUCCESS"),
     ConnectorOption("auto-compaction", boolean, False),
     ConnectorOption("compaction.file-size", memory_bytes, None),
@@ -104,19 +125,24 @@ _OPTIONS = (
 _COLUMN_OPTIONS = {
     "parquet": (
         ConnectorOption("parquet.compression", text, None),
-        ConnectorOption("parquet.utc-timezone", boolean, False, unused=_MICROS),
-        ConnectorOption("parquet.timestamp.time.unit", one_of("micros", "millis", "nanos"), "micros", unused=_MICROS),
-        ConnectorOption("parquet.write.int64.timestamp", boolean, True, unused=_MICROS),
+        ConnectorOption("parquet.utc-timezone", boolean, False, unused="times are written and read in UTC"),
+        ConnectorOption("parquet.timestamp.time.unit", one_of("micros", "millis", "nanos"), "micros"),
+        ConnectorOption("parquet.write.int64.timestamp", boolean, None),
         ConnectorOption("parquet.batch-size", integer, None, unused="row groups are read in blocks of the job"),
     ),
     "orc": (ConnectorOption("orc.compress", text, None),),
     "avro": (
         ConnectorOption("avro.codec", text, None),
-        ConnectorOption("avro.timestamp_mapping.legacy", boolean, True, unused=_LEGACY),
+        ConnectorOption("avro.timestamp_mapping.legacy", boolean, True),
     ),
 }
 """The options of formats of whole files."""
+_OF_FILES = {"csv": (ConnectorOption("csv.ignore-first-line", boolean, False),)}
+"""The options that formats of messages have in files only."""
+_SCIENTIFIC = "write-bigdecimal-in-scientific-notation"
 
+_NO_NAMES = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "BINARY", "VARBINARY"})
+"""Types that no key of partitions has."""
 _METADATA = {
     "file.path": "STRING NOT NULL",
     "file.name": "STRING NOT NULL",
@@ -147,6 +173,9 @@ class BatchRecords(ArrowRecords):
         return self._row + (self._size if taken else 0)
 
 
+_UNITS = {"millis": "ms", "micros": "us", "nanos": None}
+
+
 def _batches(groups: Any, names: Sequence[str], split: FileSplit) -> BatchRecords:
     there = set(groups.names)
     return BatchRecords(groups, None, [name for name in names if name in there], split.position or 0)  # type: ignore[arg-type]
@@ -172,6 +201,17 @@ class ParquetBatches(ParquetFormat):
     """Parquet files as batches of some columns; groups of rows whose statistics exclude a comparison are not read."""
 
     comparisons: tuple[FieldComparison, ...] = ()
+    int64: bool | None = None
+    """Whether timestamps are written as INT64 and not as INT96; ``None``: unless one is within another value."""
+    unit: str = "micros"
+    """The unit of timestamps that are written as INT64."""
+
+    def open_writer(self, file: IO[bytes], schema: Any) -> Any:
+        """Make Arrow's writer. Flink reads timestamps within other values as INT96 only."""
+        is_nested = any(pa.types.is_nested(each.type) and "timestamp" in str(each.type) for each in schema)
+        int64 = not is_nested if self.int64 is None else self.int64
+        times = {"coerce_timestamps": _UNITS[self.unit], "allow_truncated_timestamps": True}
+        return self._arrow_writer(file, schema, **(times if int64 else {"use_deprecated_int96_timestamps": True}))
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
         """Read the groups of rows that begin in a range."""
@@ -386,6 +426,9 @@ class TableBatches:
             for name, type_ in zip(format_.names, format_.types(), strict=True)
         ]
         self._parts += [(f"${key}", None, constants[f"${key}"]) for key in format_.metadata]
+        # ORC fills a CHAR with spaces.
+        is_orc = format_.kind == "orc"
+        self._padded = {name for name, type_ in format_.data if is_orc and type_.root == "CHAR"}
 
     def next(self) -> Sequence[Any]:
         """Return the next batch, or none at the end."""
@@ -398,6 +441,8 @@ class TableBatches:
         for name, kind, constant in self._parts:
             if name in there:
                 column = batch.column(name)
+                if name in self._padded:
+                    column = pc.utf8_rtrim(column, " ")
                 arrays.append(column if kind is None or column.type == kind else column.cast(kind, safe=False))
             else:
                 arrays.append(pa.repeat(pa.scalar(constant, kind), rows))
@@ -481,13 +526,13 @@ class FilesScan(ScanTable):
     def _partitions(self) -> list[str]:
         """Return the folders of partitions that fulfil the conditions, relative to the path."""
         columns = [(name, type_) for name, type_ in self._context.columns if name in self._context.partition_keys]
-        folders = sorted({folder_of(file) for file in files_below(self._options["path"])})
         default = self._options["partition.default-name"]
-        rows = []
-        for folder in folders:
+        folders, rows = [], []
+        for folder in sorted({folder_of(file) for file in files_below(self._options["path"])}):
             values = dict(part.split("=", 1) for part in folder.split("/") if "=" in part)
-            if len(values) < len(columns):
-                return folders  # the source says what is wrong
+            folders.append(folder)
+            if any(name not in values for name, _ in columns):
+                return [""]  # the source says what is wrong
             rows.append(
                 tuple(
                     None if values[name] == default else partition_value(values[name], type_) for name, type_ in columns
@@ -538,7 +583,7 @@ class FilesScan(ScanTable):
                 inner = CsvReaderFormat(decoder.texts, malformed=policy, skip_first_row=decoder.skips_first_line)
                 csv = decoder
             else:
-                inner = LineFormat(decoder, MalformedRecordPolicy.FAIL)
+                inner = LineFormat(decoder, MalformedRecordPolicy.FAIL, keeps_empty_lines=isinstance(decoder, RawRows))
         metadata = tuple(key for key, _ in context.metadata)
         return TableFiles(
             inner, kind, data, partitions, self._names, metadata, options["partition.default-name"], csv, self._limit,
@@ -548,7 +593,7 @@ class FilesScan(ScanTable):
     def stream(self, env: Any) -> Any:
         """Return the rows."""
         path = self._options["path"]
-        if self.bounded and is_empty(path):
+        if self.bounded and (is_empty(path) or (self._context.partition_keys and not files_below(path))):
             return env.from_collection([]).name(self._context.path)
         paths = [path]
         if self._conditions and self._context.batch and self.bounded:  # a stream lists what it always listed
@@ -558,7 +603,8 @@ class FilesScan(ScanTable):
         builder = FileSource.for_format(self._files(), *paths)
         if not self.bounded:
             builder = builder.monitor_continuously(self._options["source.monitor-interval"])
-        return env.from_source(builder.build(), None, self._context.path)
+        source = replace(builder.build(), path_pattern=self._options["source.path.regex-pattern"])
+        return env.from_source(source, None, self._context.path)
 
 
 class FilesSink(SinkTable):
@@ -569,20 +615,15 @@ class FilesSink(SinkTable):
         self._options = options
         self._format = format_
         self._replaced: tuple[str, ...] | None = None
-        self._emptied: tuple[str, ...] = ()
         self.changelog_mode = ChangelogMode.insert_only() if format_ is None else format_.changelog_mode
 
     supports_overwrite = True
     block_place = 1
 
     def overwriting(self, partition: Mapping[str, str]) -> SinkTable:
-        """Return a sink that replaces the files of each partition that it writes, or of the one that is named."""
+        """Return a sink that replaces the files of each partition that it writes, or those of a table without partitions."""
         found = FilesSink(self._context, self._options, self._format)
         found._replaced = files_below(self._options["path"])
-        keys = self._context.partition_keys
-        named = [key for key in keys if key in partition]
-        if not keys or (named and list(keys[: len(named)]) == named):
-            found._emptied = ("/".join(f"{key}={partition_text(partition[key])}" for key in named),)
         return found
 
     def _folders(self, sink: FileSink) -> Sink:
@@ -595,14 +636,19 @@ class FilesSink(SinkTable):
                     f"Table {self._context.path!r}: the policy {kind!r} of 'sink.partition-commit.policy.kind' is not supported. "
                     "Use 'success-file', or watch the folder."
                 )
-        if kinds and not self._context.partition_keys:
-            raise InvalidProgram(
-                f"Table {self._context.path!r} has a partition-commit policy, but no partitions. Add PARTITIONED BY."
-            )
-        name = options["sink.partition-commit.success-file.name"] if kinds else None
+        keys = tuple(self._context.partition_keys)
+        # The folder of a table without partitions is complete at the end of a batch.
+        name = options["sink.partition-commit.success-file.name"] if kinds and (keys or self._context.batch) else None
         columns = tuple((name, place, type_) for place, (name, type_) in enumerate(self._context.columns))
-        folders = Folders(columns, tuple(self._context.partition_keys), options["partition.default-name"])
-        return FolderSink(sink, folders, self._replaced, self._emptied, name, options["sink.partition-commit.delay"])
+        folders = Folders(columns, keys, options["partition.default-name"])
+        times = None
+        if keys and options["sink.partition-commit.trigger"] == "partition-time":
+            pattern = options["partition.time-extractor.timestamp-pattern"]
+            formatter = options["partition.time-extractor.timestamp-formatter"]
+            zone = options["sink.partition-commit.watermark-time-zone"]
+            times = PartitionTimes(keys, pattern, formatter, zone)
+        delay = options["sink.partition-commit.delay"]
+        return FolderSink(sink, folders, self._replaced, name, delay, times)
 
     @property
     def block_parallelism(self) -> int | None:  # type: ignore[override]
@@ -640,10 +686,14 @@ class FilesSink(SinkTable):
         if kind == "avro":
             import json  # noqa: PLC0415 - only for Avro
 
-            return TableDocuments(AvroFormat(json.dumps(avro_type(data)), codec=options["avro.codec"] or "null"), data)
+            schema = json.dumps(avro_type(data, options["avro.timestamp_mapping.legacy"]))
+            return TableDocuments(AvroFormat(schema, codec=options["avro.codec"] or "null"), data)
         compression = options["parquet.compression" if kind == "parquet" else "orc.compress"]
-        of_columns = ParquetBatches if kind == "parquet" else OrcBatches
-        return of_columns(compression=compression.lower() if compression else None)
+        codec = compression.lower() if compression else None
+        if kind == "orc":
+            return OrcBatches(compression=codec)
+        int64, unit = options["parquet.write.int64.timestamp"], options["parquet.timestamp.time.unit"]
+        return ParquetBatches(compression=codec, int64=int64, unit=unit)
 
 
 _SUFFIXES = {"csv": ".csv", "json": ".json"}
@@ -667,14 +717,26 @@ class FilesystemFactory(TableFactory):
             return OptionValues(context.path, context.options, _OPTIONS), None
         check_format(context.path, name, known)
         own = _COLUMN_OPTIONS.get(name)
-        declared = (*_OPTIONS, *(format_options(context.path, name) if own is None else own))
+        declared = (*_OPTIONS, *(format_options(context.path, name) if own is None else own), *_OF_FILES.get(name, ()))
         options = OptionValues(context.path, context.options, declared)
         missing = [key for key in context.partition_keys if key not in context.names]
         if missing:
             raise InvalidProgram(
                 f"Table {context.path!r} is partitioned by {missing[0]!r}, which is none of its columns."
             )
-        return options, None if own is not None else table_format(context.path, name, options)
+        types = dict(context.columns)
+        for key in context.partition_keys:
+            if types[key].root in _NO_NAMES:
+                raise InvalidProgram(
+                    f"Table {context.path!r}: the key {key!r} of the partitions has type {types[key]}, and no name of a folder "
+                    "has such a value. Partition by text, numbers or times."
+                )
+        more = {}
+        if name == "csv":
+            more["ignore-first-line"] = options["csv.ignore-first-line"]
+            # Of files Flink writes decimals in scientific notation, unless told otherwise; of messages, all their digits.
+            more[_SCIENTIFIC] = options[f"csv.{_SCIENTIFIC}"] is not False
+        return options, None if own is not None else table_format(context.path, name, options, **more)
 
     def scan(self, context: TableContext) -> ScanTable:
         """Return a scan of the files."""
@@ -683,4 +745,9 @@ class FilesystemFactory(TableFactory):
 
     def sink(self, context: TableContext) -> SinkTable:
         """Return a sink to files."""
+        if context.names and set(context.names) <= set(context.partition_keys):
+            raise InvalidProgram(
+                f"Table {context.path!r} has no column beside the keys of its partitions, so its files would have no data. "
+                "Declare one."
+            )
         return FilesSink(context, *self._parts(context))

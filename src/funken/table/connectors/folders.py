@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import IO, Any
 from urllib.parse import unquote
 
@@ -17,13 +19,14 @@ from funken.connectors.files.line_files import LineEncoder
 from funken.connectors.files.sink import FileSink
 from funken.connectors.sink import CommitRequest, Committer, Sink, SinkWriter
 from funken.dataclass import dataclass
+from funken.expr.sql.formats import parse_time
+from funken.expr.sql.texts import zone_of
+from funken.ids import MIN_TIMESTAMP
 from funken.io.filesystem import absolute, is_hidden, locate
-from funken.table.connectors.formats import (
-    Columns,
-)
+from funken.table.connectors.formats import Columns, document_of
 from funken.table.connectors.json_values import JsonRules, reader_of, text_reader
-from funken.table.types import LogicalType, RowType, arrow_type
-from funken.table.values import java_text, to_python
+from funken.table.types import LogicalType, arrow_type
+from funken.table.values import java_text, python_value, to_python
 
 # ---- Folders of a file table as its sink leaves them: files of before replaced (INSERT OVERWRITE), partitions
 # marked as complete.
@@ -41,21 +44,70 @@ class FolderMark:
     is_complete: bool
 
 
+_DATE_AND_TIME = re.compile(r"(\d+)-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2}(?:\.\d+)?))?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class PartitionTimes:
+    """Find the time of a partition in the names of its folders.
+
+    ``pattern`` is a text with ``$key`` in the place of the key's value, by default the value of the first key; ``formatter`` is
+    Java's pattern of the result.
+
+    >>> PartitionTimes(("day", "hour"), "$day $hour:00:00", None, "UTC").of("day=2024-02-03/hour=4")
+    1706932800000
+    """
+
+    keys: tuple[str, ...]
+    pattern: str | None
+    formatter: str | None
+    zone: str
+
+    def of(self, folder: str) -> int:
+        """Return the time of a folder in ms; raise ``ValueError`` if its name has none."""
+        values = {key: unquote(value) for key, _, value in (part.partition("=") for part in folder.split("/"))}
+        found = values[self.keys[0]] if self.pattern is None else self.pattern
+        for key in self.keys:
+            found = found.replace(f"${key}", values[key])
+        zone = zone_of(self.zone)
+        return round(self._time(folder, found).replace(tzinfo=zone).timestamp() * 1000)
+
+    def _time(self, folder: str, text: str) -> datetime.datetime:
+        try:
+            if self.formatter is not None:
+                parsed = parse_time(text, self.formatter)
+                if parsed is not None:
+                    return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=parsed[0] // 1000)  # noqa: DTZ001
+            elif (match := _DATE_AND_TIME.fullmatch(text)) is not None:
+                year, month, day, hours, minutes = (int(each or 0) for each in match.groups()[:-1])
+                years, months = divmod(month - 1, 12)  # as by Java's lenient parser, month 13 is in the next year
+                begin = datetime.datetime(year + years, months + 1, 1)  # noqa: DTZ001 - the zone is that of the option
+                seconds = float(match[6] or 0)
+                return begin + datetime.timedelta(days=day - 1, hours=hours, minutes=minutes, seconds=seconds)
+        except ValueError:
+            pass
+        wanted = "a time such as '2024-02-03 04:00:00'" if self.formatter is None else f"a time by {self.formatter!r}"
+        raise ValueError(
+            f"partition {folder!r} has the time {text!r}, which is not {wanted}; correct "
+            "'partition.time-extractor.timestamp-pattern' or '.timestamp-formatter'"
+        )
+
+
 @dataclass(frozen=True)
 class FolderSink(Sink):
     """Writes blocks of a table by another sink, and marks folders.
 
     ``replaced`` are the files of before, relative to the base path; those in folders that are written go at the end, and those
-    in ``emptied`` folders in any case (``""`` is every folder). ``success_file`` is written into a folder ``delay`` ms after its
-    first row, and at the end.
+    of a table without partitions in any case. ``success_file`` is written into a folder ``delay`` ms after its
+    first row, or with ``times`` when the watermark is ``delay`` ms beyond the folder's time, and at the end.
     """
 
     inner: FileSink
     folders: Folders
     replaced: tuple[str, ...] | None = None
-    emptied: tuple[str, ...] = ()
     success_file: str | None = None
     delay: int = 0
+    times: PartitionTimes | None = None
 
     @property
     def marks(self) -> bool:
@@ -85,6 +137,11 @@ class FolderWriter(SinkWriter):
         self._written: set[str] = set()
         self._incomplete: dict[str, int] = {}
         self._now = 0
+        self._watermark = MIN_TIMESTAMP
+
+    def reach(self, watermark: int) -> None:
+        """Note the event time; the sinks of tables call it."""
+        self._watermark = watermark
 
     def restore_state(self, states: list[Any]) -> None:
         """Go on with the folders of before."""
@@ -119,13 +176,18 @@ class FolderWriter(SinkWriter):
         sink = self._sink
         marks = []
         if sink.success_file is not None:
-            due = [name for name, since in self._incomplete.items() if end_of_input or self._now - since >= sink.delay]
+            due = [name for name, since in self._incomplete.items() if end_of_input or self._is_due(name, since)]
             marks += [FolderMark(name, False, True) for name in sorted(due)]
             for name in due:
                 del self._incomplete[name]
         if sink.replaced is not None and end_of_input:
-            marks += [FolderMark(name, True, False) for name in sorted({*self._written, *sink.emptied})]
+            written = self._written if sink.folders.keys else {""}
+            marks += [FolderMark(name, True, False) for name in sorted(written)]
         return [*self._inner.prepare_commit(checkpoint_id, end_of_input), *marks]
+
+    def _is_due(self, folder: str, since: int) -> bool:
+        times, delay = self._sink.times, self._sink.delay
+        return self._now - since >= delay if times is None else self._watermark > times.of(folder) + delay
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the state of the writer, and the folders so far."""
@@ -206,7 +268,7 @@ def is_empty(path: str) -> bool:
     return files.exists(base) and not files_below(path)
 
 
-_ESCAPED = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^]")
+_ESCAPED = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{}\[\]^]")
 """Characters of values that names of folders do not keep, as in Hive."""
 
 # ---- partitions: values in the names of folders
@@ -219,7 +281,11 @@ def partition_text(value: Any, type_: LogicalType | None = None) -> str:
     >>> partition_text(True), partition_text(datetime.datetime(2024, 2, 3, 4, 5)), partition_text("é/%")
     ('true', '2024-02-03T04%3A05', 'é%2F%25')
     """
-    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", java_text(value, type_))
+    text = format(value, "f") if isinstance(value, Decimal) else java_text(value, type_)
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
+
+
+_WHOLE = re.compile(r"-?\d{1,8}", re.ASCII)
 
 
 def partition_value(text_: str, type_: LogicalType) -> Any:
@@ -230,8 +296,11 @@ def partition_value(text_: str, type_: LogicalType) -> Any:
     datetime.datetime(2024, 2, 3, 4, 5)
     """
     plain = unquote(text_)
-    if type_.root.startswith("TIMESTAMP"):  # Java leaves out seconds that are zero, as ISO allows
-        return reader_of(type_, JsonRules(iso=True))(plain.replace(" ", "T"))
+    if type_.root.startswith("TIMESTAMP"):  # Java leaves out seconds that are zero, as ISO allows, and Flink the zone
+        zone = "Z" if type_.root == "TIMESTAMP_LTZ" and not plain.endswith("Z") else ""
+        return reader_of(type_, JsonRules(iso=True))(plain.replace(" ", "T") + zone)
+    if type_.root in ("DATE", "TIME") and _WHOLE.fullmatch(plain):  # as Flink writes them: days and milliseconds
+        return python_value(int(plain), type_)
     return text_reader(type_)(plain)
 
 
@@ -281,19 +350,6 @@ class Folders:
         return self.default_name if value is None or value == "" else partition_text(value, type_)
 
 
-def _document(value: Any, type_: Any) -> Any:
-    """Return a value with rows as dicts."""
-    if value is None:
-        return None
-    if isinstance(type_, RowType):
-        return {field.name: _document(one, field.type) for field, one in zip(type_.fields, value, strict=True)}
-    if isinstance(value, list):
-        return [_document(one, type_.element) for one in value]
-    if isinstance(value, dict):
-        return {key: _document(one, getattr(type_, "value", None)) for key, one in value.items()}
-    return value
-
-
 @dataclass(frozen=True)
 class BlockLines(LineEncoder):
     """Writes a line per row of a block."""
@@ -341,13 +397,7 @@ class DocumentsWriter:
 
     def write(self, block: Any) -> None:
         """Write a block."""
-        rows = self._schema.rows(block)
-        self._inner.write(
-            [
-                {name: _document(value, type_) for (name, type_), value in zip(self._columns, row, strict=True)}
-                for row in rows
-            ]
-        )
+        self._inner.write([document_of(row, self._columns) for row in self._schema.rows(block)])
 
 
 class BatchWriter(ArrowWriter):

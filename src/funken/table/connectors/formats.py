@@ -7,10 +7,11 @@ A format makes a *decoder*, a ``DeserializationSchema`` whose records are ``Row`
 from __future__ import annotations
 
 import codecs
-import datetime
+import csv
 import difflib
 import functools
 import importlib
+import io
 import json
 import re
 import struct
@@ -129,6 +130,8 @@ class JsonRows(DeserializationSchema, SerializationSchema):
             return []
         try:
             document = parsed_json(message)
+            if document is None:
+                raise ValueError("it is null, and no object")
             documents = document if isinstance(document, list) else [document]
             rows = map(self._reader.values, documents)
             return [Row(*values) for values in rows if values is not None]
@@ -200,7 +203,9 @@ def _canal(event: Any, overlaid: Callable[[Any, Any], Any]) -> list[Change]:
     if kind not in ("INSERT", "UPDATE", "DELETE") or not isinstance(data, list):
         raise ValueError(f"its type is {kind!r}, which is no INSERT, UPDATE or DELETE with data")
     if kind == "UPDATE":
-        pairs = zip(data, old if isinstance(old, list) else [{}] * len(data), strict=True)
+        if not isinstance(old, list):
+            raise ValueError('its field "old" is no array, but an UPDATE needs it')
+        pairs = zip(data, old, strict=True)
         return [
             change
             for after, earlier in pairs
@@ -216,7 +221,9 @@ def _maxwell(event: Any, overlaid: Callable[[Any, Any], Any]) -> list[Change]:
     if kind == "delete":
         return [(RowKind.DELETE, data)]
     if kind == "update":
-        return [(RowKind.UPDATE_BEFORE, overlaid(data, event.get("old") or {})), (RowKind.UPDATE_AFTER, data)]
+        if not isinstance(event.get("old"), dict):
+            raise ValueError('its field "old" is no object, but an update needs it')
+        return [(RowKind.UPDATE_BEFORE, overlaid(data, event["old"])), (RowKind.UPDATE_AFTER, data)]
     if kind in (
         "bootstrap-start",
         "bootstrap-complete",
@@ -329,6 +336,7 @@ class TableLines(CsvSchema):
     """Whether fields that a line lacks are NULL."""
 
     blank_is_record = True
+    reads_empty_lists = True
 
     def __reduce__(self) -> tuple[Any, ...]:
         kind, given = super().__reduce__()
@@ -336,7 +344,7 @@ class TableLines(CsvSchema):
 
     def rows(self, lines: Iterable[str]) -> Any:
         """Return an iterator over the fields of lines: a blank one has one empty field, or is skipped with the comments."""
-        rows = super().rows(map(self._trimmed, lines) if self.trims else lines)
+        rows = super().rows(map(self._trimmed, lines) if self.trims else self._without_spaces_behind_quotes(lines))
         return map(_unless_blank if self.comment else _or_one_field, rows)
 
     def record(self, row: Sequence[str]) -> Any:
@@ -351,12 +359,35 @@ class TableLines(CsvSchema):
     def _around(self) -> re.Pattern[str]:
         quote = re.escape(self.quote or "\0")
         return re.compile(
-            rf"({quote}(?:[^{quote}]|{quote}{quote})*{quote})|[ \t]*({re.escape(self.delimiter)}|\Z)[ \t]*"
+            rf"({quote}(?:[^{quote}]|{quote}{quote})*{quote})|[{self._blank}]*({re.escape(self.delimiter)}|\Z)[{self._blank}]*"
         )
+
+    @functools.cached_property
+    def _fields(self) -> re.Pattern[str]:
+        quote, delimiter, escape = (re.escape(each or "\0") for each in (self.quote, self.delimiter, self.escape))
+        quoted = rf"{quote}(?:[^{quote}{escape}]|{escape}.|{quote}{quote})*{quote}"
+        return re.compile(
+            rf"((?:^|{delimiter})(?:{quoted}(?=[{self._blank}]*(?:{delimiter}|\Z))|[^{delimiter}]*))[{self._blank}]*"
+        )
+
+    @property
+    def _blank(self) -> str:
+        """The spaces and tabs that are no delimiter."""
+        return " \t".replace(self.delimiter, "")
+
+    def _without_spaces_behind_quotes(self, lines: Iterable[str]) -> Iterable[str]:
+        if self.quote is None:
+            return lines
+        space, tab = f"{self.quote} ", f"{self.quote}\t"
+        return (self._tidied(line) if space in line or tab in line else line for line in lines)
+
+    def _tidied(self, line: str) -> str:
+        end = len(line.rstrip("\r\n"))
+        return self._fields.sub(r"\1", line[:end]) + line[end:]
 
     def _trimmed(self, line: str) -> str:
         end = len(line.rstrip("\r\n"))
-        return self._around.sub(lambda found: found[1] or found[2], line[:end].lstrip(" \t")) + line[end:]
+        return self._around.sub(lambda found: found[1] or found[2], line[:end].lstrip(self._blank)) + line[end:]
 
     def fitted(self, row: Sequence[str]) -> Sequence[str]:
         """Return the fields of a line that has not as many as there are columns."""
@@ -418,7 +449,7 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
     @functools.cached_property
     def _readers(self) -> list[Callable[[str], Any]]:
         delimiter = dict(self.settings).get("array_delimiter", ";")
-        readers = [text_reader(type_, delimiter) for _, type_ in self.columns]
+        readers = [text_reader(type_, delimiter, self.ignores_errors) for _, type_ in self.columns]
         return list(map(_null_if_empty, readers)) if self.empty_is_null else readers
 
     @functools.cached_property
@@ -442,14 +473,21 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
         return [Row(*values)]
 
     def deserialize_all(self, message: bytes) -> list[Any]:
-        """Return the row of a line."""
+        """Return the row of the first line of a message."""
         try:
-            texts = self.texts.deserialize(message)
-        except ValueError:
-            if not self.ignores_errors:
-                raise
-            return []
-        return [] if texts is None else self.row_of(tuple(texts))
+            return self.row_of(tuple(self._first_line(message)))
+        except (ValueError, csv.Error) as error:
+            if self.ignores_errors:
+                return []
+            raise error if isinstance(error, ValueError) else ValueError(f"it is no CSV ({error})") from None
+
+    def _first_line(self, message: bytes) -> Any:
+        schema = self.texts
+        lines = io.StringIO(message.decode("utf-8-sig"), newline="")
+        row = next(filter(None, schema.rows(lines)), None) if message else None
+        if row is None:
+            raise ValueError("it has no line")
+        return schema.record(row)
 
     takes_columns = True
 
@@ -477,9 +515,15 @@ def _null_if_empty(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _csv(format_: TableFormat, columns: Columns) -> CsvTableRows:
     options = format_.options
+    quote = options["quote-character"]
+    if options["disable-quote-character"] and quote is not None:
+        raise InvalidProgram(
+            f"Table {format_.path!r}: 'csv.quote-character' and 'csv.disable-quote-character' contradict one another. Set one of "
+            "them."
+        )
     settings = {
         "delimiter": options["field-delimiter"].encode("latin-1", "backslashreplace").decode("unicode_escape"),
-        "quote": None if options["disable-quote-character"] else options["quote-character"],
+        "quote": None if options["disable-quote-character"] else '"' if quote is None else quote,
         "escape": options["escape-character"],
         "null_literal": options["null-literal"],
         "comment": "#" if options["allow-comments"] else None,
@@ -489,7 +533,7 @@ def _csv(format_: TableFormat, columns: Columns) -> CsvTableRows:
         else "empty" if options["allow-trailing-comma"] else "nothing",
     }  # fmt: skip
     plain = not options["write-bigdecimal-in-scientific-notation"]
-    more = options["fail-on-missing-columns"], options["empty-string-as-null"], options["ignore-first-line"]
+    more = options["fail-on-missing-columns"], options["empty-string-as-null"], options.get("ignore-first-line", False)
     return CsvTableRows(columns, tuple(settings.items()), options["ignore-parse-errors"], plain, *more)
 
 
@@ -553,13 +597,13 @@ def _plain(value: Any, type_: Any) -> Any:
         return [_plain(item, type_.element) for item in value]
     if isinstance(value, dict):
         return {key: _plain(item, getattr(type_, "value", None)) for key, item in value.items()}
-    if isinstance(value, datetime.datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=datetime.UTC)
     return value
 
 
 def _avro(format_: TableFormat, columns: Columns) -> DocumentRows:
-    return DocumentRows(columns, AvroSchema(json.dumps(avro_type(columns))))
+    return DocumentRows(
+        columns, AvroSchema(json.dumps(avro_type(columns, format_.options["timestamp_mapping.legacy"])))
+    )
 
 
 def _avro_confluent(format_: TableFormat, columns: Columns) -> DocumentRows:
@@ -622,6 +666,11 @@ class RawRows(DeserializationSchema, SerializationSchema):
     never_waits = True
 
     @property
+    def _encoding(self) -> str:
+        """The charset; of UTF-16 Java writes the greater byte first."""
+        return "utf-16-be" if codecs.lookup(self.charset).name == "utf-16" else self.charset
+
+    @property
     def _code(self) -> str | None:
         code = _NUMBERS.get(type(self.type).__name__)
         return None if code is None else self.order + code
@@ -638,7 +687,10 @@ class RawRows(DeserializationSchema, SerializationSchema):
                 raise ValueError(f"it has {len(message)} bytes, but BOOLEAN has 1")
             return [Row(message != b"\0")]
         is_text = name in ("CharType", "VarCharType")
-        return [Row(message.decode(self.charset, "replace") if is_text else bytes(message))]
+        has_mark = message[:2] in (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)
+        return [
+            Row(message.decode(self.charset if has_mark else self._encoding, "replace") if is_text else bytes(message))
+        ]
 
     def serialize(self, value: Any) -> bytes:
         """Write the value of a row; NULL is an empty message."""
@@ -651,9 +703,8 @@ class RawRows(DeserializationSchema, SerializationSchema):
             return b"\1" if only else b"\0"
         if not isinstance(only, str):
             return bytes(only)
-        if codecs.lookup(self.charset).name == "utf-16":  # of which Java writes the greater byte first
-            return codecs.BOM_UTF16_BE + only.encode("utf-16-be")
-        return only.encode(self.charset, "replace")
+        mark = codecs.BOM_UTF16_BE if self._encoding != self.charset else b""
+        return mark + only.encode(self._encoding, "replace")
 
 
 def _raw(format_: TableFormat, columns: Columns) -> RawRows:
@@ -664,6 +715,13 @@ def _raw(format_: TableFormat, columns: Columns) -> RawRows:
             f"BOOLEAN, but the table has: {', '.join(f'{name} {type_}' for name, type_ in columns)}."
         )
     options = format_.options
+    try:
+        codecs.lookup(options["charset"])
+    except LookupError:
+        raise InvalidProgram(
+            f"Table {format_.path!r}: 'raw.charset' is {options['charset']!r}, which is no charset of Python. Write 'UTF-8' or "
+            "'ISO-8859-1', for example."
+        ) from None
     return RawRows(columns[0][1], options["charset"], "<" if options["endianness"] == "little-endian" else ">")
 
 
@@ -694,15 +752,14 @@ _OPTIONS: dict[str, tuple[ConnectorOption, ...]] = {
     "csv": (
         ConnectorOption("field-delimiter", text, ","),
         ConnectorOption("disable-quote-character", boolean, False),
-        ConnectorOption("quote-character", text, '"'),
+        ConnectorOption("quote-character", text, None),
         ConnectorOption("allow-comments", boolean, False),
         ConnectorOption("ignore-parse-errors", boolean, False),
         ConnectorOption("array-element-delimiter", text, ";"),
-        ConnectorOption("ignore-first-line", boolean, False),
         ConnectorOption("ignore-extra-fields", boolean, False),
         ConnectorOption("escape-character", text, None),
         ConnectorOption("null-literal", text, None),
-        ConnectorOption("write-bigdecimal-in-scientific-notation", boolean, True),
+        ConnectorOption("write-bigdecimal-in-scientific-notation", boolean, None),
         ConnectorOption("trim-spaces", boolean, False),
         ConnectorOption("ignore-trailing-unmappable", boolean, False),
         ConnectorOption("allow-trailing-comma", boolean, True),
@@ -712,12 +769,7 @@ _OPTIONS: dict[str, tuple[ConnectorOption, ...]] = {
     "avro": (
         ConnectorOption("codec", text, None, unused="messages are not compressed one by one"),
         ConnectorOption("encoding", one_of("binary"), "binary"),
-        ConnectorOption(
-            "timestamp_mapping.legacy",
-            boolean,
-            True,
-            unused="TIMESTAMP and TIMESTAMP_LTZ are told apart by Avro's types",
-        ),
+        ConnectorOption("timestamp_mapping.legacy", boolean, True),
     ),
     "avro-confluent": _REGISTRY,
     "protobuf": (

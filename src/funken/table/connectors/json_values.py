@@ -8,6 +8,7 @@ STRING column is its text, a text in an INT column is parsed.
 from __future__ import annotations
 
 import base64
+import ctypes
 import datetime
 import functools
 import importlib
@@ -15,7 +16,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -118,10 +119,21 @@ def _whole(bits: int) -> Read:
     return read
 
 
-def _float(value: Any) -> float:
+_SUFFIXED = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?\s*", re.ASCII)
+
+
+def _double(value: Any) -> float:
+    """Return a number as Java's ``parseDouble`` does: ``1d`` is one, and one beyond 64 bits is infinite."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise ValueError(f"{value!r:.60} is no number")
+    found = _SUFFIXED.fullmatch(value) if type(value) is str else None
+    if found is not None:
+        return float(found[1])
     return real_number(value) if type(value) is str else float(value)
+
+
+def _float(value: Any) -> float:
+    return ctypes.c_float(_double(value)).value
 
 
 def _boolean(value: Any) -> bool:
@@ -141,11 +153,11 @@ def _decimal(precision: int, scale: int) -> Read:
     step, limit = Decimal(1).scaleb(-scale), Decimal(1).scaleb(precision - scale)
 
     def read(value: Any) -> Decimal | None:
-        try:
-            number = decimal_number(str(value)).quantize(step, context=EXACT)
-        except InvalidOperation:
-            raise ValueError(f"{value!r:.60} is no decimal number") from None
-        return number if abs(number) < limit else None
+        number = decimal_number(str(value))
+        if abs(number) >= limit:
+            return None
+        rounded = number.quantize(step, context=EXACT)
+        return (rounded or abs(rounded)) if abs(rounded) < limit else None  # Java's zero has no sign
 
     return read
 
@@ -167,16 +179,16 @@ def _time(value: Any) -> datetime.time:
         raise ValueError(f"{value!r:.60} is no time")
     if _TIME.fullmatch(value) is None:
         raise ValueError(f"{value!r:.60} is no time such as '10:00:00'")
-    return datetime.time.fromisoformat(_six_digits(value))
+    return datetime.time.fromisoformat(_cut(value, 3))
 
 
 _TIME = re.compile(r"\d\d:\d\d:\d\d(\.\d{1,9})?", re.ASCII)
 
 
-def _six_digits(text: str) -> str:
-    """Cut a fraction of a second to microseconds."""
+def _cut(text: str, digits: int) -> str:
+    """Cut a fraction of a second to some digits."""
     head, dot, fraction = text.partition(".")
-    return f"{head}.{fraction[:6]}" if dot else text
+    return f"{head}.{fraction[:digits]}" if dot else text
 
 
 _TIMESTAMP = {
@@ -204,7 +216,7 @@ def _timestamp(iso: bool, zoned: bool) -> Read:
         if pattern.fullmatch(text) is None:
             wanted = f"2020-01-01{'T' if iso else ' '}10:00:00{'Z' if zoned else ''}"
             raise ValueError(f"{value!r:.60} is no timestamp such as {wanted!r}")
-        return datetime.datetime.fromisoformat(_six_digits(text.removesuffix("Z"))).replace(tzinfo=zone)
+        return datetime.datetime.fromisoformat(_cut(text.removesuffix("Z"), 6)).replace(tzinfo=zone)
 
     return read
 
@@ -254,7 +266,7 @@ def reader_of(type_: LogicalType, rules: JsonRules) -> Read:
         reader = JsonReader(tuple((field.name, field.type) for field in type_.fields), rules)
         return lambda value: Row(*reader.read_values(value))
     simple: dict[str, Read] = {
-        "FloatType": _float, "DoubleType": _float, "BooleanType": _boolean, "CharType": _string, "VarCharType": _string,
+        "FloatType": _float, "DoubleType": _double, "BooleanType": _boolean, "CharType": _string, "VarCharType": _string,
         "BinaryType": _bytes, "VarBinaryType": _bytes, "DateType": _date, "TimeOfDayType": _time,
     }  # fmt: skip
     if name not in simple:
@@ -391,12 +403,16 @@ def json_text(value: Any) -> str:
 
 
 _quote: Callable[[str], str] = json.encoder.encode_basestring  # a tenth of the time of ``json.dumps``
+_CONTROL = re.compile(r"(?<!\\)((?:\\\\)*\\u00[01])([a-f])")
+"""Control characters whose codes have a letter: Flink writes it as a capital."""
 _PAIRS = re.compile("[\U00010000-\U0010ffff]")
 """Characters that Flink writes as a pair of surrogates."""
 
 
 def _quoted(text: str) -> str:
     written = _quote(text)
+    if "\\u" in written:
+        written = _CONTROL.sub(lambda found: found[1] + found[2].upper(), written)
     return written if text.isascii() else _PAIRS.sub(_as_pair, written)
 
 
@@ -415,6 +431,15 @@ def timestamp_text(value: datetime.datetime, iso: bool, zoned: bool, precision: 
     fraction = f"{at.microsecond:06d}"[:precision].rstrip("0") if at.microsecond else ""
     text = f"{at.year:04d}-{at:%m-%d}{'T' if iso else ' '}{at:%H:%M:%S}"
     return f"{text}{f'.{fraction}' if fraction else ''}{'Z' if zoned else ''}"
+
+
+def time_text(value: datetime.time) -> str:
+    """Return a time of day as formats write it.
+
+    >>> time_text(datetime.time(4, 5, 6, 120000)), time_text(datetime.time(4, 5))
+    ('04:05:06.12', '04:05:00')
+    """
+    return value.isoformat().rstrip("0") if value.microsecond else value.isoformat()
 
 
 def _decimal_writer(plain: bool) -> Callable[[Any], str]:
@@ -444,8 +469,10 @@ def writer_of(type_: LogicalType, rules: JsonRules) -> Callable[[Any], str]:
         return _quoted
     if name in ("BinaryType", "VarBinaryType"):
         return lambda value: f'"{base64.b64encode(value).decode()}"'
-    if name in ("DateType", "TimeOfDayType"):
+    if name == "DateType":
         return lambda value: f'"{value.isoformat()}"'
+    if name == "TimeOfDayType":
+        return lambda value: f'"{time_text(value)}"'
     if name in ("FloatType", "DoubleType"):
         return lambda value: java_text(value, type_) if math.isfinite(value) else f'"{java_text(value, type_)}"'
     return lambda value: java_text(value, type_)
@@ -502,70 +529,88 @@ class JsonWriter:
 # ---- texts of csv
 
 
-def text_reader(type_: LogicalType, delimiter: str = ";") -> Read:
-    """Return a reader of values of a type in a field of delimited text."""
+def text_reader(type_: LogicalType, delimiter: str = ";", ignores_errors: bool = False) -> Read:
+    """Return a reader of values of a type in a field of delimited text; ``ignores_errors``: wrong elements are NULL."""
     name = type(type_).__name__
     kind: Any = type_
     if name in ("CharType", "VarCharType"):
         return str
     if name == "ArrayType":
-        read = text_reader(kind.element)
-        return lambda text: [read(part) for part in text.split(delimiter)] if text else []
+        read = _part_reader(type_, kind.element, ignores_errors)
+        return lambda text: list(map(read, text.split(delimiter))) if text.strip() else []
     if isinstance(type_, RowType):
-        return _row_reader(type_, delimiter)
+        return _row_reader(type_, delimiter, ignores_errors)
     if name in ("MapType", "MultisetType"):
         raise InvalidProgram(f"delimited text has no place for values of {type_}; cast the column to STRING.")
     if name in _BITS:
         return whole_number(_BITS[name])
     if name == "DateType":
         return lambda text: _date(
-            _SHORT_DATE.sub(lambda match: f"{match[1]}-{match[2]:0>2}-{match[3]:0>2}", text.strip())
+            _SHORT_DATE.sub(lambda match: f"{match[1]}-{match[2]:0>2}-{match[3]:0>2}", _untrimmed(text, "date"))
         )
     if name == "TimeOfDayType":
-        return _whole_second
+        return functools.partial(_clock_time, digits=kind.precision)
     read = reader_of(type_, JsonRules())
-    return _untrimmed(read) if name == "DecimalType" else read
+    return (lambda text: read(_untrimmed(text, "number"))) if name == "DecimalType" else read
 
 
-def _row_reader(type_: RowType, delimiter: str) -> Read:
-    readers = [text_reader(field.type) for field in type_.fields]
+def _part_reader(outer: LogicalType, type_: LogicalType, ignores_errors: bool) -> Read:
+    if isinstance(type_, RowType) or type(type_).__name__ == "ArrayType":
+        raise InvalidProgram(
+            f"delimited text has no place for {type_} within {outer}: a field has one delimiter. Flatten the column, or cast it "
+            "to STRING."
+        )
+    return _within(text_reader(type_), JsonRules(ignores_errors=ignores_errors))
+
+
+def _row_reader(type_: RowType, delimiter: str, ignores_errors: bool) -> Read:
+    readers = [_part_reader(type_, field.type, ignores_errors) for field in type_.fields]
 
     def read_row(text: str) -> Row | None:
-        parts = text.split(delimiter) if text else []
-        if text and len(parts) < len(readers):
+        if not text.strip():
+            return None
+        parts = text.split(delimiter)
+        missing = len(readers) - len(parts)
+        if missing > 0 and not ignores_errors:
             raise ValueError(f"it has {len(parts)} part(s) and not {len(readers)}")
-        return Row(*(read(part) for read, part in zip(readers, parts, strict=False))) if text else None
+        values = [read(part) for read, part in zip(readers, parts, strict=False)]
+        return Row(*values, *[None] * max(0, missing))
 
     return read_row
 
 
-def _untrimmed(read: Read) -> Read:
-    def read_text(text: str) -> Any:
-        if text != text.strip():
-            raise ValueError(f"{text!r:.60} has spaces around the number")
-        return read(text)
-
-    return read_text
+def _untrimmed(text: str, what: str) -> str:
+    if text != text.strip():
+        raise ValueError(f"{text!r:.60} has spaces around the {what}")
+    return text
 
 
 _CLOCK = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?", re.ASCII)
 
 
-def _whole_second(text: str) -> datetime.time:
-    """Return a time of delimited text, whose fraction of a second does not count."""
+def _clock_time(text: str, digits: int) -> datetime.time:
+    """Return a time of delimited text; of its fraction of a second, only the digits of its type count."""
     if _CLOCK.fullmatch(text) is None:
         raise ValueError(f"{text!r:.60} is no time such as '10:00:00'")
-    return datetime.time.fromisoformat(text.partition(".")[0])
+    return datetime.time.fromisoformat(_cut(text, min(digits, 3)).rstrip("."))
 
 
 _SHORT_DATE = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)", re.ASCII)
 """Dates in delimited text may leave out zeros: ``2024-1-2``."""
 
 
+class _Digits(Decimal):
+    """A decimal whose text has no exponent: of a number, delimited text has no quotes."""
+
+    def __str__(self) -> str:
+        return format(self, "f")
+
+
 def text_writer(type_: LogicalType, plain_decimals: bool | None = None) -> tuple[Any, Callable[[Any], Any]]:
     """Return the type of a field of delimited text, and the maker of its values.
 
-    ``plain_decimals``: DECIMAL without the zeros at its end, in digits or in scientific notation; ``None``: as it is.
+    ``plain_decimals``: DECIMAL with all digits of its type, or in scientific notation without the zeros at its end; ``None``: as
+    Python writes it.
     """
     name = type(type_).__name__
     kind: Any = type_
@@ -583,11 +628,14 @@ def text_writer(type_: LogicalType, plain_decimals: bool | None = None) -> tuple
         )
     if name in ("BinaryType", "VarBinaryType"):
         return Types.STRING(), lambda value: base64.b64encode(value).decode()
-    if name in ("DateType", "TimeOfDayType"):
+    if name == "DateType":
         return Types.STRING(), lambda value: value.isoformat()
+    if name == "TimeOfDayType":
+        return Types.STRING(), time_text
+    if name == "DecimalType" and plain_decimals:
+        return Types.STRING(), _Digits
     if name == "DecimalType" and plain_decimals is not None:
-        shown = "f" if plain_decimals else ""
-        return Types.BIG_DEC(), lambda value: Decimal(format(Decimal(value).normalize(EXACT), shown))
+        return Types.BIG_DEC(), lambda value: Decimal(value).normalize(EXACT)
     plain = {
         "TinyIntType": Types.INT(), "SmallIntType": Types.INT(), "IntType": Types.INT(), "BigIntType": Types.LONG(),
         "FloatType": Types.FLOAT(), "DoubleType": Types.DOUBLE(), "BooleanType": Types.BOOLEAN(),
@@ -606,8 +654,10 @@ def unchanged(value: Any) -> Any:
 # ---- Avro
 
 
-def avro_type(columns: Columns, name: str = "record") -> dict[str, Any]:
+def avro_type(columns: Columns, legacy: bool = True, name: str = "record") -> dict[str, Any]:
     """Return the schema of Avro of columns, as Flink derives it: a nullable column is a union with null.
+
+    ``legacy``: a TIMESTAMP is the ``timestamp`` of Avro, as a TIMESTAMP_LTZ; otherwise its ``local-timestamp``.
 
     >>> from funken.table.types import DataTypes
     >>> avro_type((("n", DataTypes.INT()),))["fields"]
@@ -615,19 +665,19 @@ def avro_type(columns: Columns, name: str = "record") -> dict[str, Any]:
     """
     fields = []
     for column, type_ in columns:
-        field: dict[str, Any] = {"name": column, "type": _avro(type_, f"{name}_{column}")}
+        field: dict[str, Any] = {"name": column, "type": _avro(type_, legacy, f"{name}_{column}")}
         if type_.nullable:
             field["default"] = None
         fields.append(field)
     return {"type": "record", "name": name, "namespace": "org.apache.flink.avro.generated", "fields": fields}
 
 
-def _avro(type_: LogicalType, name: str) -> Any:
-    made = _avro_of(type_, name)
+def _avro(type_: LogicalType, legacy: bool, name: str) -> Any:
+    made = _avro_of(type_, legacy, name)
     return ["null", made] if type_.nullable else made
 
 
-def _avro_of(type_: LogicalType, name: str) -> Any:
+def _avro_of(type_: LogicalType, legacy: bool, name: str) -> Any:
     kind: Any = type_
     match type(type_).__name__:
         case "BooleanType":
@@ -652,13 +702,14 @@ def _avro_of(type_: LogicalType, name: str) -> Any:
             return {"type": "int", "logicalType": "time-millis"}
         case "TimestampType" | "LocalZonedTimestampType":
             unit = "millis" if kind.precision <= 3 else "micros"
-            return {"type": "long", "logicalType": f"timestamp-{unit}"}
+            local = "" if legacy or type(type_).__name__ != "TimestampType" else "local-"
+            return {"type": "long", "logicalType": f"{local}timestamp-{unit}"}
         case "ArrayType":
-            return {"type": "array", "items": _avro(kind.element, name)}
+            return {"type": "array", "items": _avro(kind.element, legacy, name)}
         case "MapType":
-            return {"type": "map", "values": _avro(kind.value, name)}
+            return {"type": "map", "values": _avro(kind.value, legacy, name)}
         case "MultisetType":
-            return {"type": "map", "values": "int"}
+            return {"type": "map", "values": ["null", "int"]}
         case "RowType":
-            return avro_type(tuple((field.name, field.type) for field in kind.fields), name)
+            return avro_type(tuple((field.name, field.type) for field in kind.fields), legacy, name)
     raise InvalidProgram(f"Avro has no place for values of {type_}; cast the column, to STRING for example.")

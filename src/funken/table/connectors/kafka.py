@@ -27,7 +27,7 @@ from funken.errors import InvalidProgram
 from funken.table.changelog import ChangelogMode
 from funken.table.connectors.contract import ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import TableFactory
-from funken.table.connectors.formats import Columns, format_options, table_format
+from funken.table.connectors.formats import Columns, RawRows, format_options, table_format
 from funken.table.connectors.options import ConnectorOption, OptionValues, duration, integer, names, one_of, text
 from funken.types.row import Row, RowKind
 
@@ -135,6 +135,8 @@ class TopicRows(KafkaRecordDeserializationSchema):
         keys = None
         if self.key is not None and record.key is not None:
             keys = next(iter(self.key.deserialize_all(record.key)), None)
+        if record.value is None and not self.upsert and isinstance(self.value, RawRows):
+            return [Row(*self._placed((None,), keys), *behind)]
         if record.value is None:
             if not self.upsert or keys is None:
                 return []
@@ -151,6 +153,11 @@ class TopicRows(KafkaRecordDeserializationSchema):
                 for place, value in zip(places, part, strict=True):
                     values[place] = value
         return values
+
+
+def _message(encoder: SerializationSchema, row: Row) -> bytes | None:
+    """Return the message of a row; ``raw`` has none for NULL."""
+    return None if isinstance(encoder, RawRows) and row[0] is None else encoder.serialize(row)
 
 
 @dataclass(frozen=True)
@@ -174,10 +181,10 @@ class TopicRecords(KafkaRecordSerializationSchema):
             return None
         key = None
         if self.key is not None:
-            key = self.key.serialize(Row(*(value[place] for place in self.key_places)))
+            key = _message(self.key, Row(*(value[place] for place in self.key_places)))
         message = None
         if not (self.upsert and kind is RowKind.DELETE):
-            message = self.value.serialize(Row.of_kind(kind, *(value[place] for place in self.value_places)))
+            message = _message(self.value, Row.of_kind(kind, *(value[place] for place in self.value_places)))
         headers = value[self.headers_place] if self.headers_place is not None else None
         at = value[self.timestamp_place] if self.timestamp_place is not None else None
         return ProducerRecord(
@@ -292,7 +299,7 @@ class TopicTable(ScanTable, SinkTable):
         places = tuple(read.index(every[self._value_places[at]]) for at in values)
         metadata = tuple(key for key, _ in self._context.metadata)
         builder = KafkaSource.builder().set_properties(self._properties)
-        if self._key is None and not metadata:  # a row is its value
+        if self._key is None and not metadata and self._value.name != "raw":  # a row is its value
             in_order = tuple(columns[places.index(place)] for place in range(len(read)))
             builder = builder.set_value_only_deserializer(self._value.decoder(in_order))
         else:

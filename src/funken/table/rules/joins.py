@@ -40,7 +40,7 @@ from funken.table.rules.building import (
 )
 from funken.table.rules.conditions import conjunction, conjuncts, factored, is_deterministic, moved, substituted
 from funken.table.rules.properties import join_keys, ordered_keys, windows_of
-from funken.table.types import DayTimeIntervalType
+from funken.table.types import DayTimeIntervalType, LogicalType
 
 
 @dataclass
@@ -530,7 +530,7 @@ def _lookup_key(part: Node, width: int, table: _Lookup, extra: list[Node]) -> no
     if isinstance(one, Literal):
         return nodes.LookupKey(column.index, constant=one)
     refs = input_refs(one)
-    if not refs or max(refs) >= width or one.type.as_nullable() != column.type.as_nullable():
+    if not refs or max(refs) >= width or not _have_equal_values(one.type, column.type):
         return None
     if isinstance(one, InputRef):
         return nodes.LookupKey(column.index, left=one.index)
@@ -544,10 +544,14 @@ def _constant_key(part: Node) -> nodes.LookupKey | None:
         one, other = part.args
         if isinstance(other, InputRef):
             one, other = other, one
-        if (
-            isinstance(one, InputRef)
-            and isinstance(other, Literal)
-            and one.type.as_nullable() == other.type.as_nullable()
-        ):
+        if isinstance(one, InputRef) and isinstance(other, Literal) and _have_equal_values(one.type, other.type):
             return nodes.LookupKey(one.index, constant=other)
     return None
+
+
+def _have_equal_values(one: LogicalType, other: LogicalType) -> bool:
+    """Return True if equal values of two types are the same value: those of texts, and of bytes, of any length are."""
+    return one.as_nullable() == other.as_nullable() or any({one.root, other.root} <= kinds for kinds in _OF_ANY_LENGTH)
+
+
+_OF_ANY_LENGTH = ({"CHAR", "VARCHAR"}, {"BINARY", "VARBINARY"})

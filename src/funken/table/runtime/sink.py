@@ -57,6 +57,13 @@ class TableSinkLogic(WriterSinkLogic):
         super().__init__(spec.sink)
         self._schema = spec.schema
 
+    def watermark(self, watermark: int) -> None:
+        """Tell a writer that completes folders by event time."""
+        super().watermark(watermark)
+        reach = getattr(self._writer, "reach", None)
+        if reach is not None:
+            reach(watermark)
+
     def process_block(self, block: Block) -> None:
         """Write a block."""
         table = as_table(block, self._schema.arrow)
