@@ -442,7 +442,8 @@ def module_folders(root: Path, folder: Path, text: str) -> list[Path]:
     """Return the folders of a repository from which a program in one of them is meant to import: the nearest first."""
     found: list[Path] = []
     for name in dict.fromkeys(re.findall(r"^\s*(?:from|import) (\w+)", text, re.MULTILINE)):
-        if name != "pyflink" and importlib.util.find_spec(name) is None:
+        beside = (folder / name).is_dir() or (folder / f"{name}.py").exists()
+        if name != "pyflink" and not beside and importlib.util.find_spec(name) is None:
             found += [
                 path.parent for path in (*root.rglob(f"{name}.py"), *root.rglob(name)) if path.suffix or path.is_dir()
             ]

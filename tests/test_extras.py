@@ -137,3 +137,13 @@ def test_one_absent_package_is_named_alone(monkeypatch):
         EnvironmentNotReady, match=r"^it needs no_such_package_of_arrays: pip install 'funken\[columns\]'\.$"
     ):
         extras.need("columns", "it")
+
+
+def test_a_file_beside_the_program_is_not_taken_for_a_package(tmp_path):
+    (tmp_path / "pulsar.py").write_text("")
+    script = tmp_path / "job.py"
+    script.write_text("from funken import extras\nextras.required('pulsar', 'pulsar', 'Pulsar needs pulsar-client')\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
+
+    file = tmp_path / "pulsar.py"
+    assert f"Pulsar needs pulsar-client, but 'pulsar' is {file} here, a file beside the program; give it" in done.stderr

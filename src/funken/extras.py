@@ -7,6 +7,7 @@ columns, columnar files and SQL; PySpark (``spark``) adds Spark. An error for an
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
 from functools import cache
@@ -92,9 +93,15 @@ def required(module: str, extra: str, need: str) -> Any:
     pip install 'funken[redis]'.
     """
     try:
-        return importlib.import_module(module)
+        found = importlib.import_module(module)
     except ImportError as error:
         raise EnvironmentNotReady(f"{need} ({error}); install it with: pip install 'funken[{extra}]'.") from error
+    script, file = getattr(sys.modules.get("__main__"), "__file__", None), getattr(found, "__file__", None)
+    if script and file and os.path.dirname(os.path.abspath(script)) == os.path.dirname(file):
+        raise EnvironmentNotReady(
+            f"{need}, but {module!r} is {file} here, a file beside the program; give it another name."
+        )
+    return found
 
 
 def explained(error: ModuleNotFoundError) -> ModuleNotFoundError:

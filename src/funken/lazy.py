@@ -18,10 +18,12 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from opcode import opmap
+from pathlib import Path
 from typing import Any
 
 from funken.extras import explained
 
+_HERE = Path(__file__).parent
 _IMPORTS = opmap["IMPORT_FROM"]
 _IMPORT = re.compile(r"^from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 
@@ -58,6 +60,21 @@ def declared_names(stub: str) -> dict[str, tuple[str, str]]:
     return names
 
 
+def home_of(name: str) -> str | None:
+    """Return the public package of Funken that has a name; ``None`` if none has.
+
+    >>> home_of("KafkaSource"), home_of("OutputTag"), home_of("NoSuchThing")
+    ('funken.connectors.kafka', 'funken', None)
+    """
+    listed = re.compile(rf"^from .+ import .*\b{name}\b|^    {name},$|^    \"{name}\",$", re.MULTILINE)
+    files = sorted(_HERE.glob("**/__init__.py*"), key=lambda each: (len(each.parts), str(each)))
+    for file in files:
+        package = file.relative_to(_HERE).parts[:-1]
+        if package[:1] != ("compat",) and file.suffix in {".py", ".pyi"} and listed.search(file.read_text("utf-8")):
+            return ".".join(("funken", *package))
+    return None
+
+
 def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package whose stub declares its public names.
 
@@ -81,12 +98,16 @@ def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
             from difflib import get_close_matches  # noqa: PLC0415 - importing funken stays light
 
             near = get_close_matches(name, names, 1, 0.75)
+            alike = [each for each in names if "_" in name and each.startswith(name.partition("_")[0] + "_")]
             text = f"{name!r}. Did you mean {near[0]}?" if near else repr(name)
+            if alike and not near:
+                text = f"{text}. There are {', '.join(alike[:6])}"
             asking = sys._getframe(1)
-            if (
-                near and asking.f_code.co_code[asking.f_lasti] == _IMPORTS
-            ):  # Python would drop the text of the other error
-                raise ImportError(f"cannot import name {text}", name=package)
+            if asking.f_code.co_code[asking.f_lasti] == _IMPORTS:  # Python would drop the text of the other error
+                home = None if near else home_of(name)
+                if near or home:
+                    text = text if near else f"{text}. Write: from {home} import {name}"
+                    raise ImportError(f"cannot import name {text}", name=package)
             raise AttributeError(f"module {package!r} has no attribute {text}", name=name, obj=None)
         where, there = names[name]
         try:

@@ -22,7 +22,7 @@ docs/guide/connectors.md explains both.
 A function of the program is a ``UserFunction`` in an operator: ``open(context)`` gives it its runtime context and its operator
 state. ``BlockPredicates`` evaluates simple predicates for a block. ``immutable`` marks classes whose objects need no copies,
 ``copied_block`` makes copies of records that can be changed. ``check_arguments``, ``check_function``, ``check_methods``,
-``check_result`` and ``check_several`` refuse functions and results that an operator cannot use.
+``check_result`` and ``check_several`` refuse functions and results that an operator cannot use; ``shown_function`` names one.
 ``stable_hash`` is the hash of keys, the same in every process.
 ``normal_key`` and ``normal_keys`` give keys as state looks them up: every NaN is one key. ``load_state`` unpickles a snapshot,
 also one of a version whose classes were in other modules.
@@ -46,7 +46,7 @@ from funken.operators.process.keyed_operator import KeyedOperator
 from funken.operators.user_functions import UserFunction
 from funken.state.keygroups import stable_hash
 from funken.state.keys.normal import normal_key, normal_keys
-from funken.types.callables import check_arguments, check_function, check_methods, check_several
+from funken.types.callables import check_arguments, check_function, check_methods, check_several, shown_function
 from funken.types.copying import copied_block, immutable
 
 __all__ = [
@@ -73,5 +73,6 @@ __all__ = [
     "load_state",
     "normal_key",
     "normal_keys",
+    "shown_function",
     "stable_hash",
 ]

@@ -3,8 +3,11 @@
 import re
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -23,6 +26,7 @@ from funken import (
     InvalidProgram,
     KeyedProcessFunction,
     ListStateDescriptor,
+    MapStateDescriptor,
     OutputTag,
     ProcessFunction,
     Row,
@@ -35,6 +39,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.cep import CEP, Pattern
+from funken.connectors import SimpleStringSchema
 from funken.connectors.kafka import KafkaSource
 from funken.dataset import ExecutionEnvironment
 from funken.errors import InvalidConfiguration, OperatorFailed
@@ -57,6 +62,15 @@ class KeyedWithCollector(KeyedProcessFunction):
 
 def keep_large(value):
     value > 1  # noqa: B015 - the mistake
+
+
+def keep_large_at(value, before):
+    value > 1  # noqa: B015 - the mistake
+
+
+def kafka(servers):
+    builder = KafkaSource.builder().set_bootstrap_servers(servers).set_topics("orders")
+    return builder.set_value_only_deserializer(SimpleStringSchema()).build()
 
 
 def count(value):
@@ -174,6 +188,53 @@ class Described(KeyedProcessFunction):
 
     def process_element(self, value, ctx):
         yield self.seen.value()
+
+
+class State(KeyedProcessFunction):
+    """Calls a method of a state of a kind."""
+
+    def __init__(self, descriptor, call):
+        self.descriptor, self.call = descriptor, call
+
+    def open(self, runtime_context):
+        kind = "map_" if isinstance(self.descriptor, MapStateDescriptor) else ""
+        kind = "list_" if isinstance(self.descriptor, ListStateDescriptor) else kind
+        self.state = getattr(runtime_context, f"get_{kind}state")(self.descriptor)
+
+    def process_element(self, value, ctx):
+        yield self.call(self.state)
+
+
+class AtTimer(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_processing_time_timer("10 s")
+
+    def on_timer(self, timestamp, ctx):
+        yield timestamp
+
+
+class AccumulatorFirst(AggregateFunction):
+    def create_accumulator(self):
+        return 0
+
+    def add(self, accumulator, value):
+        return accumulator + value[1]
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, one, other):
+        return one + other
+
+
+@dataclass
+class Mutable:
+    name: str
+
+
+def nap(value):
+    time.sleep(0)
+    return value
 
 
 async def scalar(value):
@@ -379,6 +440,35 @@ REFUSED = {
         lambda env: env.from_collection([1]).process(lambda x, ctx: [x]).get_side_output("late"),
         r"get_side_output\(\) needs an OutputTag, but got .late.. Give OutputTag\(.late.\)",
     ),
+    "a timestamp assigner without return": (
+        lambda env: env.from_collection([1]).assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(keep_large_at)
+        ),
+        r"with_timestamp_assigner\(\): its function 'keep_large_at' \(.*\) returns nothing. Return the time of the record",
+    ),
+    "a timestamp assigner without return, of a source": (
+        lambda env: env.from_source(
+            DataGeneratorSource(str, 1),
+            WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(keep_large_at),
+        ),
+        "returns nothing. Return the time of the record",
+    ),
+    "a condition of three parameters": (
+        lambda env: Pattern.begin("one").where(lambda event, context, more: True),
+        r"but '<lambda>' \(test_first_day.py, line \d+\) takes 3 parameters. Take the event, and ask the context",
+    ),
+    "a plain function for asynchronous requests": (
+        lambda env: AsyncDataStream.ordered_wait(env.from_collection([1]), keep_large, "5 s"),
+        r"but got 'keep_large' \(test_first_day.py, line \d+\). For a function that blocks, give blocking\(function\)",
+    ),
+    "a URL for brokers": (
+        lambda env: kafka("http://localhost:9092"),
+        "'http://localhost:9092' is a URL of 'http'; brokers are named by 'host:port,host:port'",
+    ),
+    "a list for brokers": (
+        lambda env: kafka(["localhost:9092"]),
+        r"\['localhost:9092'\] is no text; brokers are named by",
+    ),
     "a topic of bytes": (
         lambda env: KafkaSource.builder().set_topics(b"orders"),
         "b'orders' is no name of a topic; give a text such as 'orders'",
@@ -551,6 +641,48 @@ class NoState(KeyedProcessFunction):
             r"needs an OutputTag, but got 'late'",
         ),
         ([1], lambda stream: stream.key_by(str).process(Append()), r"Use add\(\)"),
+        (
+            [1],
+            lambda stream: stream.key_by(str).process(State(ListStateDescriptor("seen"), lambda seen: seen.value())),
+            r"A ListState has no value: get\(\) reads all items, add\(value\) appends one",
+        ),
+        (
+            [1],
+            lambda stream: stream.key_by(str).process(State(ValueStateDescriptor("seen"), lambda seen: seen.get("a"))),
+            r"A ValueState has no get: value\(\) reads it, update\(value\) writes it",
+        ),
+        (
+            [1],
+            lambda stream: stream.key_by(str).process(State(MapStateDescriptor("seen"), lambda seen: seen.get("a", 0))),
+            r"It is MapState.get\(key\): get\(key\) reads a value or None, put\(key, value\) writes one",
+        ),
+        (
+            [1],
+            lambda stream: stream.key_by(str).process(State(ValueStateDescriptor("seen"), lambda seen: seen.update())),
+            r"It is ValueState.update\(value\): ",
+        ),
+        (
+            [1],
+            lambda stream: stream.key_by(str).process(AtTimer()),
+            r"a duration is no time; add it to one, as in ctx.timer_service\(\).current_processing_time\(\) \+ 10000",
+        ),
+        (
+            [("a", 1)],
+            lambda stream: stream.key_by(len).count_window(1).aggregate(AccumulatorFirst()),
+            r"add\(\) is called with \(value, accumulator\), in this order: swap its parameters",
+        ),
+        (
+            [[1, 2]],
+            lambda stream: stream.map(lambda n: n + 1),
+            r"The record is a list: from_collection\(\[...\]\) makes",
+        ),
+        (
+            [{"n": 1}],
+            lambda stream: (
+                CEP.pattern(stream, Pattern.begin("one")).in_processing_time().select(lambda match: match["one"]["n"])
+            ),
+            r"A match has a list of events for each name: write match\[name\]\[0\] for the first",
+        ),
         ([1], lambda stream: stream.key_by(str).process(Described()), "A descriptor only describes a state"),
         (
             [1],
@@ -581,6 +713,61 @@ def test_a_failing_function_gets_a_hint(env, records, build, hint):
     build(env.from_collection(records)).print()
     with pytest.raises(OperatorFailed, match=hint):
         env.execute()
+
+
+def test_a_dataclass_that_may_change_is_no_key(env):
+    env.from_collection([Mutable("a")]).key_by(lambda record: record).reduce(lambda one, other: one).print()
+    with pytest.raises(
+        OperatorFailed,
+        match=r"Declare Mutable with @dataclass\(frozen=True\), or return a field",
+    ):
+        env.execute()
+
+
+lock = threading.Lock()
+
+
+class WithLock:
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __call__(self, value):
+        return value, self.lock.locked()
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda value: (value, lock.locked()), "'lock', a lock"),
+        (WithLock(), "'self.lock', a lock"),
+        (partial(lambda held, value: (value, held[0].lock), [WithLock()]), "'self.lock', a lock"),
+    ],
+)
+def test_what_cannot_travel_is_named(env, function, name):
+    stream = env.from_collection([1]).map(function).name("locked")
+    with pytest.raises(
+        InvalidProgram, match=f"operator 'locked': .* A function refers to {name} that cannot be pickled"
+    ):
+        stream.print()
+        env.execute()
+
+
+def test_records_that_are_read_no_more_are_said(env, caplog):
+    numbers = env.from_source(DataGeneratorSource(str), WatermarkStrategy.no_watermarks(), "numbers")
+    for record in numbers.execute_and_collect("endless"):
+        assert record == "0"
+        break  # and the iterator goes with the loop
+    assert "job 'endless': its records are read no more, but it runs on" in caplog.text
+
+
+def test_a_column_that_is_almost_numbers_is_warned_of(env, tmp_path, caplog):
+    (tmp_path / "sales.csv").write_text("item,n,code\ntea,3,007\njam,4,008\nmilk,many,x\n")
+    env.read_csv(str(tmp_path / "sales.csv"))
+
+    found = re.findall(
+        r"column '(\w+)' is read as text: (\d of \d) values are numbers, but '(\w+)' is none", caplog.text
+    )
+    assert found == [("n", "2 of 3", "many")]
 
 
 def test_a_method_that_is_not_called_is_no_record(env):
@@ -629,6 +816,7 @@ def test_a_misspelt_name_is_guessed(env, take, message):
             r"for_bounded_out_of_orderness\(max_out_of_orderness\): ",
         ),
         (lambda: GlobalWindows.create(5), r"GlobalWindows.create\(\)"),
+        (lambda: SlidingEventTimeWindows.of("5 s"), r"^of\(size, slide, offset=None\): Return windows"),
         (lambda: CountTrigger(size=1), r"^CountTrigger\(window_size\)"),
     ],
 )
@@ -681,6 +869,23 @@ def test_a_sink_in_the_folder_of_a_source_is_warned_of(env, tmp_path, caplog):
     env.execute()
 
     assert re.search("it writes to .*out, which .* reads: the next run takes the results for records", caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("statement", "remedy"),
+    [
+        ("from funken.datastream import StreamExecutionEnvironment", "from funken import StreamExecutionEnvironment"),
+        ("from funken import KafkaSource", "from funken.connectors.kafka import KafkaSource"),
+        ("from funken.ml.clustering import (\n    KMeans,\n    load as l,\n)", "from funken.ml import KMeans, load"),
+    ],
+)
+def test_an_import_from_elsewhere_is_written_out(tmp_path, statement, remedy):
+    script = tmp_path / "job.py"
+    script.write_text(f"{statement}\n")
+    command = [sys.executable, "-m", "funken", "run", "--target", "local", script]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert ended.stderr.rstrip().endswith(f"Write: {remedy}")
 
 
 def test_a_misspelt_import_is_guessed():
@@ -748,6 +953,10 @@ def test_a_map_gives_no_generator(env):
         (
             lambda stream: stream.process(Lost()),
             "'process_element' .* what it gives to return is lost. Yield each result",
+        ),
+        (
+            lambda stream: stream.map(nap),
+            r"'nap' \(.*\) calls time.sleep\(\): the subtask does nothing else meanwhile.* AsyncDataStream and blocking",
         ),
         (
             lambda stream: AsyncDataStream.ordered_wait(stream, sleepy, "5 s"),

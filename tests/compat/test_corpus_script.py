@@ -36,6 +36,9 @@ with fifth.execute_and_collect() as rows:
 PROGRAMS = {
     "lines.py": LINES,
     "src/lib/deep_module.py": "WHERE = 'orders'\n",
+    "utils/model.py": "SIZE = 2\n",
+    "other/utils.py": "",
+    "beside.py": "from utils.model import SIZE\nfrom pyflink.common import Types\nprint(SIZE, Types.INT())\n",
     "never.py": "from pyflink.common import Types\n\nTypes.to_nothing()\nprint()\n",
     "topic.py": TOPIC.format(connector="kafka"),
     "unknown.py": TOPIC.format(connector="cassandra"),
@@ -58,8 +61,9 @@ def test_programs_are_run_over_stubs_and_told_apart(tmp_path):
     assert words == {
         "repository/topic.py": "ran",
         "repository/lines.py": "ran",
+        "repository/beside.py": "ran",
         "repository/never.py": "broken by itself",
         "repository/unknown.py": "stopped with a message",
         "repository/module.py": "broken by itself",
     }
-    assert "5 programs: 2 ran, 1 stopped with a message, 2 broken by itself, 0 failed, 0 hung" in done.stdout
+    assert "6 programs: 3 ran, 1 stopped with a message, 2 broken by itself, 0 failed, 0 hung" in done.stdout

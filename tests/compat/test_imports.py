@@ -127,7 +127,7 @@ def test_java_escape_hatches_fail_when_called(module, call, instead):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("from pyflink.common.serialization import SimpleStringEncoder", "Did you mean 'pyflink.*SimpleStringSchema'"),
+        ("from pyflink.common.serialization import SimpleStringSchemata", "Did you mean 'pyflink.*SimpleStringSchema'"),
         ("from pyflink.datastream.checkpoint_mode import Mode", "Did you mean 'pyflink.datastream.checkpointing_mode'"),
         ("from pyflink.table.types import _to_java_type", "Use the public names of pyflink.table.types"),
         ("import pyflink.quite.elsewhere", "Use the names that Funken's guide to PyFlink lists"),

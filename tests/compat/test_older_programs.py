@@ -30,8 +30,9 @@ from pyflink.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecut
 from pyflink.datastream.connectors.kafka import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, Semantic
 from pyflink.datastream.formats.csv import CsvRowDeserializationSchema
 from pyflink.datastream.formats.json import JsonRowDeserializationSchema
-from pyflink.datastream.functions import IN, KEY, OUT, KeyedProcessFunction, ValueStateDescriptor
+from pyflink.datastream.functions import IN, KEY, OUT, KeyedProcessFunction, ProcessWindowFunction, ValueStateDescriptor
 from pyflink.datastream.window import Time, TumblingEventTimeWindows
+from pyflink.table import EnvironmentSettings, StreamTableEnvironment, TableConfig
 
 import funken.compat.pyflink
 from funken.errors import InvalidConfiguration, InvalidProgram
@@ -58,6 +59,41 @@ def test_names_come_from_the_modules_that_import_them():
     assert ValueStateDescriptor("x", None).get_name() == "x"
     with pytest.raises(ImportError, match="Did you mean 'pyflink.datastream.window.Time'"):
         from pyflink.datastream.window import Tim  # noqa: F401
+
+
+@old
+def test_names_of_1_12_to_1_18_are_there(env, tmp_path):
+    from pyflink.common.serialization import SimpleStringEncoder
+    from pyflink.common.serializer import VoidNamespaceSerializer, void
+
+    assert SimpleStringEncoder().encode(["a"]) == b"a\n"
+    assert VoidNamespaceSerializer().deserialize(None) == void == b""
+    assert env.get_checkpoint_config().set_prefer_checkpoint_for_recovery(True) is not None
+    assert TableConfig().set_null_check(True).set_decimal_context(None) is not None
+
+
+class Summed(ProcessWindowFunction):
+    def process(self, key, content, elements):
+        yield sum(elements)
+
+
+def test_parameters_of_1_13_to_1_15_have_their_names(env):
+    numbers = env.from_collection([1, 2], Types.INT())
+    keyed = numbers.key_by(lambda n: "all", key_type_info=Types.STRING())
+    twice = keyed.flat_map(lambda n: [n, n], result_type=Types.INT()).key_by(str, key_type_info=Types.STRING())
+    assert twice.count_window(2).process(Summed(), result_type=Types.LONG()).execute_and_collect(limit=2) == [2, 4]
+    joined = numbers.connect(numbers).key_by(str, str, key_type_info=Types.STRING())
+    assert joined is not None
+
+
+@old
+def test_settings_came_third_until_1_14(env):
+    settings = EnvironmentSettings.new_instance().in_streaming_mode().use_blink_planner().build()
+    tables = StreamTableEnvironment.create(env, TableConfig().set("my.key", "1"), settings)
+    assert tables.get_config().get("my.key", "") == "1"
+    tables.create_temporary_view("numbers", table=tables.from_elements([(1,)], ["n"]))
+    tables.execute_sql("CREATE TABLE sink (n BIGINT) WITH ('connector' = 'blackhole')")
+    tables.from_path("numbers").execute_insert(table_path="sink").wait()
 
 
 def test_a_module_is_not_taken_for_what_it_contains():

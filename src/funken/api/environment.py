@@ -15,7 +15,7 @@ from funken.api.options import CheckpointConfig, ExecutionConfig, RuntimeExecuti
 from funken.api.reading import ReadShortcuts
 from funken.api.streams.family import StaysHere
 from funken.api.streams.settings import positive
-from funken.api.streams.stream import STRATEGIES, DataStream
+from funken.api.streams.stream import DataStream, check_strategy
 from funken.config import Configuration
 from funken.connectors.base import Source
 from funken.connectors.collection import CollectionSource
@@ -208,7 +208,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         """
         check_kind(source, Source, "from_source()", "from_collection() reads a list, read_text_file() a file.")
         if watermark_strategy is not None:
-            check_kind(watermark_strategy, WatermarkStrategy, "from_source()", STRATEGIES)
+            check_strategy(watermark_strategy, "from_source()")
         node = self.graph.add(
             name=source_name,
             kind=f"source {type(source).__name__}",

@@ -340,6 +340,7 @@ _RESULTS = {
     "get_result": "the result",
     "select": "the result",
     "condition": "the condition",
+    "extract_timestamp": "the time of the record",
 }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, overload
 
 from funken.errors import InvalidProgram
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from funken.connectors.files.file_format import FileFormat
     from funken.connectors.files.source import FileSource
     from funken.connectors.kafka.enumerator import KafkaOffsetsInitializer
+    from funken.connectors.reading import MalformedRecordPolicy
     from funken.connectors.schemas import DeserializationSchema, Document
     from funken.io.durations import DurationLike
     from funken.timing.watermarks import WatermarkStrategy
@@ -59,20 +61,23 @@ class ReadShortcuts:
     @overload
     def read_json(
         self, path: Paths, record_type: type[T] | TypeInformation[T], *,
+        malformed: MalformedRecordPolicy | None = None,
         watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[T] | None = None,
     ) -> DataStream[T]: ...  # fmt: skip
     @overload
     def read_json(
         self, path: Paths, record_type: None = None, *,
+        malformed: MalformedRecordPolicy | None = None,
         watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[Document] | None = None,
     ) -> DataStream[Document]: ...  # fmt: skip
     def read_json(
         self, path: Paths, record_type: type[T] | TypeInformation[T] | None = None, *,
+        malformed: MalformedRecordPolicy | None = None,
         watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[T] | None = None,
     ) -> DataStream[T]:  # fmt: skip
         r"""Read JSON lines: dicts, or records of a dataclass or another ``record_type``.
 
-        ``watch`` looks for new files so often, without end.
+        ``watch`` looks for new files so often, without end. A line that is no JSON fails the job, unless ``malformed`` skips it.
 
         >>> import tempfile
         >>> from pathlib import Path
@@ -85,27 +90,32 @@ class ReadShortcuts:
         """
         from funken.connectors.files.line_files import LineFormat
         from funken.connectors.formats.json_schema import JsonSchema
+        from funken.connectors.reading import MalformedRecordPolicy
 
-        return self._read_files("read_json()", path, LineFormat(JsonSchema(record_type)), watch, watermark_strategy)
+        lines = LineFormat(JsonSchema(record_type), malformed or MalformedRecordPolicy.FAIL)
+        return self._read_files("read_json()", path, lines, watch, watermark_strategy)
 
     @overload
     def read_csv(
         self, path: Paths, record_type: type[T] | TypeInformation[T], *, header: bool = True, delimiter: str = ",",
+        malformed: MalformedRecordPolicy | None = None,
         watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[T] | None = None,
     ) -> DataStream[T]: ...  # fmt: skip
     @overload
     def read_csv(
         self, path: Paths, record_type: None = None, *, header: bool = True, delimiter: str = ",",
+        malformed: MalformedRecordPolicy | None = None,
         watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[Row] | None = None,
     ) -> DataStream[Row]: ...  # fmt: skip
     def read_csv(
         self, path: Paths, record_type: type[T] | TypeInformation[T] | None = None, *, header: bool = True, delimiter: str = ",",
+        malformed: MalformedRecordPolicy | None = None,
         watch: DurationLike | None = None, watermark_strategy: WatermarkStrategy[T] | None = None,
     ) -> DataStream[T]:  # fmt: skip
         r"""Read delimited text: rows with the types that the first 1,000 lines show, or records of a ``record_type``.
 
-        Columns are named by the header, or ``f0``, ``f1``, ... without one. Raises ``SourceNotReadable`` if there is no file yet
-        to look into.
+        Columns are named by the header, or ``f0``, ``f1``, ... without one. A line that does not fit fails the
+        job, unless ``malformed`` skips it. Raises ``SourceNotReadable`` if there is no file yet to look into.
 
         >>> import tempfile
         >>> from pathlib import Path
@@ -118,12 +128,14 @@ class ReadShortcuts:
         """
         from funken.connectors.files.csv_files import CsvReaderFormat, infer_csv
         from funken.connectors.formats.csv_schema import CsvSchema
+        from funken.connectors.reading import MalformedRecordPolicy
 
+        policy = malformed or MalformedRecordPolicy.FAIL
         if record_type is None:
             first = self._files("read_csv()", path).first_path()
-            found = infer_csv(first, header=header, delimiter=delimiter)
+            found = replace(infer_csv(first, header=header, delimiter=delimiter), malformed=policy)
         else:
-            found = CsvReaderFormat.for_schema(CsvSchema(record_type, delimiter), header)
+            found = CsvReaderFormat.for_schema(CsvSchema(record_type, delimiter), header, policy)
         return self._read_files("read_csv()", path, found, watch, watermark_strategy)
 
     @overload

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from funken.errors import InvalidProgram, MalformedPattern
 from funken.io.durations import DurationLike, duration_ms
-from funken.sdk import check_result
+from funken.sdk import check_result, shown_function
 from funken.types.callables import F_contra, Generic, S, T, T_co, T_contra
 
 if TYPE_CHECKING:
@@ -397,7 +397,8 @@ def as_condition(given: Any, pattern: str) -> Condition:
     count = _arguments(given)
     if count not in {1, 2}:
         raise InvalidProgram(
-            f"pattern {pattern!r}: a condition takes the event, or the event and a context: {given!r}."
+            f"pattern {pattern!r}: a condition takes the event, or the event and a context, but "
+            f"{shown_function(given)} takes {count} parameters. Take the event, and ask the context for events before it."
         )
     check_result(given, "condition", f"pattern {pattern!r}")
     return Test(given, iterative=count == 2)

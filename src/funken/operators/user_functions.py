@@ -7,7 +7,9 @@ function or bound method, so that calling it costs nothing extra.
 from __future__ import annotations
 
 import enum
+import inspect
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
@@ -23,7 +25,8 @@ from funken.dataclass import dataclass
 from funken.operators.base import OperatorContext, OperatorSpec, RuntimeContext
 from funken.operators.coordinators import OperatorCoordinator, OperatorCoordinatorContext
 from funken.operators.operator_state import prepare
-from funken.types.callables import check_several, fields_of
+from funken.state import handles
+from funken.types.callables import check_several, fields_of, written
 from funken.types.info import TypeInformation
 
 
@@ -50,6 +53,9 @@ class UserFunction:
             lost = lost_results(call)
             if lost is not None:
                 context.warn("lost results", lost)
+        halt = stalls(self.bind())
+        if halt is not None:
+            context.warn("blocking", halt)
         if self.rich:
             self.target.open(RuntimeContext(context))
 
@@ -130,8 +136,7 @@ def without_return(
     code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
     if code is None or code.co_flags & _SEVERAL or code.co_name == "<lambda>" or not returns_only_none(code):
         return None
-    place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
-    return f"its function {code.co_name!r} ({place}) {fact}. {remedy}"
+    return f"its function {written(code)} {fact}. {remedy}"
 
 
 def lost_results(call: object) -> str | None:
@@ -147,9 +152,8 @@ def lost_results(call: object) -> str | None:
     code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
     if code is None or not code.co_flags & CO_GENERATOR or returns_only_none(code):
         return None
-    place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
     fact = "yields, so it is a generator, and what it gives to return is lost"
-    return f"its function {code.co_name!r} ({place}) {fact}. Yield each result, as in yield from results, and return nothing."
+    return f"its function {written(code)} {fact}. Yield each result, as in yield from results, and return nothing."
 
 
 def blocks(call: object) -> str | None:
@@ -161,19 +165,40 @@ def blocks(call: object) -> str | None:
     >>> blocks(price).partition(" calls ")[2]
     'time.sleep(), which stops all requests of the subtask. Await an asynchronous client, or give blocking(function).'
     """
+    found = _blocking_call(call, coroutine=True)
+    if found is None:
+        return None
+    remedy = "which stops all requests of the subtask. Await an asynchronous client, or give blocking(function)."
+    return f"{found}, {remedy}"
+
+
+def stalls(call: object) -> str | None:
+    """Return the warning for a function of single records that calls what blocks its thread; else ``None``.
+
+    >>> import time
+    >>> def price(item):
+    ...     time.sleep(1)
+    >>> stalls(price).partition(" calls ")[2].partition(". ")[0]
+    'time.sleep(): the subtask does nothing else meanwhile, so each record waits for all before it'
+    """
+    found = _blocking_call(call, coroutine=False)
+    if found is None:
+        return None
+    remedy = "AsyncDataStream and blocking(function) wait for many records at once; a source has rate_per_second."
+    return f"{found}: the subtask does nothing else meanwhile, so each record waits for all before it. {remedy}"
+
+
+def _blocking_call(call: object, coroutine: bool) -> str | None:
+    """Return the function that a function of the program calls and that blocks, as the beginning of a warning."""
     function = getattr(call, "__func__", call)
     code: CodeType | None = getattr(function, "__code__", None)
-    if code is None or not code.co_flags & CO_COROUTINE:
+    if code is None or bool(code.co_flags & CO_COROUTINE) is not coroutine:
         return None
     for name in code.co_names:
         module = getattr(function, "__globals__", {}).get(name)
         found = [each for each in _BLOCKING.get(getattr(module, "__name__", ""), ()) if each in code.co_names]
         if isinstance(module, ModuleType) and found:
-            place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
-            remedy = (
-                "which stops all requests of the subtask. Await an asynchronous client, or give blocking(function)."
-            )
-            return f"its function {code.co_name!r} ({place}) calls {name}.{found[0]}(), {remedy}"
+            return f"its function {written(code)} calls {name}.{found[0]}()"
     return None
 
 
@@ -240,12 +265,8 @@ def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, st
         yield KIND, silent
     code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
     if code is not None and on_timer is not None and not _TIMERS.isdisjoint(code.co_names):
-        place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
         remedy = "Define on_timer(self, timestamp, ctx): without it, nothing happens when they fire."
-        yield (
-            "timers",
-            f"its function {code.co_name!r} ({place}) registers timers, but there is no on_timer(). {remedy}",
-        )
+        yield "timers", f"its function {written(code)} registers timers, but there is no on_timer(). {remedy}"
 
 
 def _kept_in_self(call: Callable[..., Any]) -> str | None:
@@ -309,11 +330,7 @@ class Conditions:
         if self._left >= 0 and isinstance(result, _NO_CONDITIONS):
             self._left, self.awaited = 0, False
             kind, code = type(result).__name__, self._code
-            place = (
-                ""
-                if code is None
-                else f" {code.co_name!r} ({os.path.basename(code.co_filename)}, line {code.co_firstlineno})"
-            )
+            place = "" if code is None else f" {written(code)}"
             which = f"every {kind} but the empty one is true. Return a condition, or bool() of it."
             if isinstance(result, _CALLABLES):
                 which = f"a {kind} is always true. Call it, with ()."
@@ -356,6 +373,10 @@ def _hint_of(error: BaseException, record: Any) -> str:
         return f"The record {has}."
     if not isinstance(error, TypeError):
         return ""
+    if (misuse := _STATE_CALL.match(text)) is not None:
+        return (
+            f"It is {misuse[1]}.{misuse[2]}{_parameters(getattr(handles, misuse[1]), misuse[2])}: {_STATES[misuse[1]]}."
+        )
     if "State'" in text:
         return "A state is read with value() or get(), and written with update() or add()."
     if "datetime.timedelta'" in text:
@@ -365,6 +386,12 @@ def _hint_of(error: BaseException, record: Any) -> str:
             "None may be a state that was never updated, ctx.timestamp() of a record without one, a missing field, or the "
             "result of a function without return."
         )
+    if _accumulator_first(error):
+        return "add() is called with (value, accumulator), in this order: swap its parameters."
+    if "list indices must be" in text and any(_is_match(each) for each in _arguments(error)):
+        return "A match has a list of events for each name: write match[name][0] for the first."
+    if isinstance(record, list) and "list" in text:
+        return "The record is a list: from_collection([...]) makes a record of each of its items."
     if "not subscriptable" in text and (result := _result_so_far(error, record)) is not None:
         return result
     if "not subscriptable" in text and hasattr(record, "__dict__"):
@@ -372,6 +399,29 @@ def _hint_of(error: BaseException, record: Any) -> str:
             f"A field of a {type(record).__name__} is an attribute: write record.name. The record {has}." if has else ""
         )
     return f"The record {has}." if "indices must be" in text and has else ""
+
+
+def _is_match(value: Any) -> bool:
+    """Return True for a dict of lists, as a pattern's match is one."""
+    return isinstance(value, dict) and bool(value) and all(isinstance(each, list) for each in value.values())
+
+
+def _accumulator_first(error: BaseException) -> bool:
+    """Return True if a method ``add(self, accumulator, value)`` raised: its parameters are in the wrong order."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code if trace is not None else None
+    return (
+        code is not None and code.co_name == "add" and code.co_argcount == 3 and code.co_varnames[1].startswith("acc")
+    )
+
+
+def _parameters(owner: type, method: str) -> str:
+    """Return the parameters of a method as they are written, without types."""
+    signature = inspect.signature(getattr(owner, method))
+    plain = [each.replace(annotation=each.empty) for name, each in signature.parameters.items() if name != "self"]
+    return str(signature.replace(parameters=plain, return_annotation=signature.empty))
 
 
 def _arguments(error: BaseException) -> list[Any]:
@@ -404,6 +454,9 @@ def _hint_of_attribute(owner: Any, name: str, record: Any) -> str:
         return "It is read-only here: only process_broadcast_element() changes a broadcast state."
     if ours and type(owner).__name__.endswith("Descriptor"):
         return "A descriptor only describes a state: the runtime context has get_state(), get_map_state(), ... for it, in open()."
+    if isinstance(owner, handles.State) and not hasattr(owner, _ADDITIONS.get(name, name)):
+        kind = next(each.__name__ for each in type(owner).__mro__ if each.__name__ in _STATES)
+        return f"A {kind} has no {name}: {_STATES[kind]}."
     if ours and name in _ADDITIONS and hasattr(owner, _ADDITIONS[name]):
         return f"Use {_ADDITIONS[name]}()."
     if isinstance(owner, MethodType | BuiltinMethodType | FunctionType):
@@ -427,6 +480,15 @@ def _hint_of_attribute(owner: Any, name: str, record: Any) -> str:
     return f"The {'record' if owner is record else type(owner).__name__} {has}." if has else ""
 
 
+_STATES = {
+    "ValueState": "value() reads it, update(value) writes it",
+    "ListState": "get() reads all items, add(value) appends one, update(values) replaces them",
+    "MapState": "get(key) reads a value or None, put(key, value) writes one, contains(key) and items() look into it",
+    "ReducingState": "get() reads it, add(value) adds to it",
+    "AggregatingState": "get() reads it, add(value) adds to it",
+}
+"""The use of each kind of state."""
+_STATE_CALL = re.compile(rf"({'|'.join(_STATES)})\.(\w+)\(\) (?:takes|missing|got)")
 _OF_STATES = {"value", "update", "add", "get", "clear"}
 _IN_CONTEXT = {f"get_{kind}state" for kind in ("", "list_", "map_", "reducing_", "aggregating_")} | {
     "get_metrics_group"

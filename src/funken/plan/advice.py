@@ -10,11 +10,14 @@ import inspect
 import linecache
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
+
+from funken.lazy import home_of
 
 _OURS = str(Path(__file__).parents[1])
 _BOUND = re.compile(r"^((?:\w+\.)*\w+)\(\) (?:missing|takes|got an unexpected|got multiple|got some positional)")
@@ -36,6 +39,8 @@ def advise(error: BaseException) -> None:
     note = _of_name(error) if isinstance(error, AttributeError) else ""
     if isinstance(error, TypeError):
         note = _of_arguments(error)
+    elif isinstance(error, ImportError):
+        note = _of_import(error)
     if note:
         error.add_note(note)
     _cut(error.__traceback__)
@@ -105,10 +110,33 @@ def _of_name(error: AttributeError) -> str:
     return f"{article} {kind.__name__} has, for example: {near_names(kind, error.name)}."
 
 
+def _of_import(error: ImportError) -> str:
+    """Return the import that finds the names of a failed one, if it asked Funken for them."""
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(_OURS)]
+    frames = [each for each in frames if not each.filename.startswith("<frozen")]
+    if not (error.name or "").startswith("funken") or not frames or re.search("Did you mean|Write:", str(error)):
+        return ""
+    lines = "".join(linecache.getlines(frames[-1].filename)[(frames[-1].lineno or 1) - 1 :])
+    statement = re.match(r"\s*from\s+funken[\w.]*\s+import\s+(?:\(([^)]*)\)|([^\n#;]*))", lines)
+    asked = re.search(r"cannot import name '(\w+)'", str(error))
+    names = (
+        [asked[1]]
+        if asked
+        else re.findall(r"(\w+)(?:\s+as\s+\w+)?", " ".join(statement.groups("")) if statement else "")
+    )
+    homes: dict[str, list[str]] = {}
+    for name in names:
+        homes.setdefault(home_of(name) or "", []).append(name)
+    homes.pop("", None)
+    return "\n".join(f"Write: from {home} import {', '.join(found)}" for home, found in homes.items())
+
+
 def _of_arguments(error: TypeError) -> str:
     bound, trace = _BOUND.match(str(error)), error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
+    if str(error) == "'Expression' object is not iterable":
+        return "An expression stands for a column: write col('n').sum, .min or .max instead of sum(), min() or max()."
     if bound is None or trace is None:
         return ""
     function = _named(bound[1], trace.tb_frame)
@@ -118,7 +146,10 @@ def _of_arguments(error: TypeError) -> str:
     parameters = [each.replace(annotation=each.empty) for name, each in signature.parameters.items() if name != "self"]
     shown = signature.replace(parameters=parameters, return_annotation=signature.empty)
     first = (inspect.getdoc(function) or "").partition("\n")[0]
-    return f"{bound[1].removesuffix('.__init__')}{shown}: {first}" if first else f"{bound[1]}{shown}"
+    name = bound[1].removesuffix(".__init__")
+    if name.startswith("_"):  # a base of public classes has it
+        name = name.rpartition(".")[2]
+    return f"{name}{shown}: {first}" if first else f"{name}{shown}"
 
 
 def _named(name: str, frame: FrameType) -> Any:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import enum
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any, Protocol
 
 import cloudpickle
@@ -45,10 +47,10 @@ class ProgramHome(Protocol):
 
 def portable(thing: Any, place: str = "its plan") -> bytes:
     """Pickle a plan or a part of it; an error names the place and the object that cannot travel."""
-    return dumps_by_value(thing, _not_portable, place)
+    return dumps_by_value(thing, _not_portable, place, thing)
 
 
-def _not_portable(error: Exception, place: str) -> InvalidProgram:
+def _not_portable(error: Exception, place: str, thing: Any) -> InvalidProgram:
     if isinstance(error, InvalidProgram):
         return error  # of a part that is pickled by itself
     if isinstance(error, OfTheProgram):
@@ -56,10 +58,49 @@ def _not_portable(error: Exception, place: str) -> InvalidProgram:
             f"the program cannot be sent to the workers: the function of {place} refers to {error}. Functions run in workers, "
             "where the program is not."
         )
+    found = culprit(thing)
+    reference = "something" if found is None else f"{found[0]!r}, a {type(found[1]).__qualname__}"
     return InvalidProgram(
-        f"the program cannot be sent to the workers: {place}: {type(error).__name__}: {error}. A function refers to "
-        "something that cannot be pickled (a lock, an open file, a SparkSession?); create it in open() of a function object."
+        f"the program cannot be sent to the workers: {place}: {type(error).__name__}: {error}. A function refers to {reference} "
+        f"that cannot be pickled{'' if found else ' (a lock, an open file, a SparkSession?)'}; create it in open() of a function "
+        "object."
     )
+
+
+def culprit(thing: Any, deep: int = 12) -> tuple[str, Any] | None:
+    """Return the innermost value in a thing that cannot be pickled, behind the name by which a function refers to it.
+
+    >>> import threading
+    >>> lock = threading.Lock()
+    >>> culprit({"function": lambda record: lock.locked()})[0]
+    'lock'
+    """
+    for name, value in _references(thing) if deep else ():
+        if first_unpicklable([value]) is not None:
+            inner = culprit(value, deep - 1)
+            return inner or ((name, value) if name else None)
+    return None
+
+
+def _references(thing: Any) -> list[tuple[str, Any]]:
+    """Return the values that a thing refers to, those of the program's own with a name."""
+    if isinstance(thing, FunctionType):
+        names = thing.__code__.co_names
+        free = [
+            (name, cell.cell_contents)
+            for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True)
+        ]
+        return free + [(name, thing.__globals__[name]) for name in names if name in thing.__globals__]
+    if isinstance(thing, MethodType):
+        return [("", thing.__self__)]
+    if isinstance(thing, partial):
+        return [("", each) for each in (thing.func, *thing.args, *thing.keywords.values())]
+    if isinstance(thing, Mapping):
+        return [("", each) for each in thing.values()]
+    if isinstance(thing, list | tuple | set | frozenset):
+        return [("", each) for each in thing]
+    own = not type(thing).__module__.startswith("funken.")
+    return [(f"self.{name}" if own else "", value) for name, value in getattr(thing, "__dict__", {}).items()]
 
 
 def by_itself(

@@ -304,6 +304,10 @@ def pandas_table(pdf: Any, schema: Any) -> LogicalNode:
     """Return the plan of a DataFrame of pandas."""
     import pyarrow as pa  # noqa: PLC0415 - only for data of pandas
 
+    if not hasattr(pdf, "columns"):
+        raise TypeError(
+            f"from_pandas() needs a DataFrame of pandas, but got a {type(pdf).__name__}. from_elements() reads a list."
+        )
     return arrow_table(pa.Table.from_pandas(pdf, preserve_index=False), schema)
 
 

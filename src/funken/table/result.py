@@ -113,7 +113,7 @@ class TableResult:
         self._zone = zone
         self._null = null
         self._raw = raw
-        self.unused = kind is ResultKind.SUCCESS_WITH_CONTENT and job is not None
+        self.unused = kind is ResultKind.SUCCESS_WITH_CONTENT and job is not None and not raw  # an INSERT has no rows
         if self.unused:
             unexecuted.begun.add(self)
 

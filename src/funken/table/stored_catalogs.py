@@ -348,6 +348,28 @@ _ICEBERG = (
 _KEY = "funken.primary-key"
 
 
+_CATALOG_CLASSES = {"GlueCatalog": "glue", "RESTCatalog": "rest", "JdbcCatalog": "sql", "HiveCatalog": "hive"}
+"""Classes of Java for ``catalog-impl``, by the last part of their names, and the types that they are."""
+
+
+def _without_classes(name: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a catalog with ``catalog-impl`` as the type that it means, and ``aws.region`` as pyiceberg has it."""
+    known = dict(options)
+    named = known.pop("catalog-impl", None)
+    if named is not None:
+        kind = _CATALOG_CLASSES.get(named.rpartition(".")[2])
+        if kind is None:
+            raise InvalidTable(
+                f"Catalog {name!r} has 'catalog-impl' = {named!r}, a class of Java. Use 'catalog-type' = 'rest', 'hive', "
+                "'glue' or 'sql' instead."
+            )
+        known.setdefault("catalog-type", kind)
+    region = known.pop("aws.region", None)
+    if region is not None:
+        known["catalog.client.region"] = region
+    return known
+
+
 class IcebergTables(Catalog):
     """The tables of an Iceberg catalog (REST, SQL, Glue and others of ``pyiceberg``), as tables of the connector ``iceberg``.
 
@@ -355,6 +377,7 @@ class IcebergTables(Catalog):
     """
 
     def __init__(self, name: str, options: Mapping[str, str]) -> None:
+        options = _without_classes(name, options)
         values = OptionValues(name, options, _ICEBERG, "catalog")
         self._name = name
         self._default: str = values["default-database"]

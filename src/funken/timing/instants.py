@@ -10,6 +10,7 @@ from typing import Any
 
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP, Millis
+from funken.io.durations import duration_ms
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -66,6 +67,15 @@ def watermark_ms(at: Any) -> Millis:
     return _ms(at, "watermark", "", NoneType="emit none.")
 
 
+def _of_text(at: Any) -> str:
+    """Return the remedy for a text that is given as a time: of a duration such as ``"10 s"``, or of a date."""
+    try:
+        millis = duration_ms(at)
+    except InvalidProgram:
+        return "parse it (datetime.fromisoformat) before."
+    return f"a duration is no time; add it to one, as in ctx.timer_service().current_processing_time() + {millis}."
+
+
 def _ms(at: Any, role: str, place: str, **remedies: str) -> Millis:
     kind = type(at).__name__
     if isinstance(at, datetime):
@@ -88,13 +98,13 @@ def _ms(at: Any, role: str, place: str, **remedies: str) -> Millis:
     known = {
         "float": "seconds since the epoch are int(at * 1000).",
         "str": "parse it (datetime.fromisoformat) in the timestamp assigner.",
-        "NoneType": "filter records without a time out before timestamps are assigned.",
+        "NoneType": "return the time; filter records without one out before timestamps are assigned.",
         "NaTType": "filter records without a time out before timestamps are assigned.",
         "datetime64": "return int(at.astype('datetime64[ms]').astype(int)), if it is in UTC.",
         "date": "a day is no instant; say which time of which zone is meant.",
     }
     if role != "event timestamp":
-        known |= {"str": "parse it (datetime.fromisoformat) before.", "NaTType": "it is missing."}
+        known |= {"str": _of_text(at), "NaTType": "it is missing."}
     default = "give milliseconds since the epoch as an int, or a datetime with a time zone."
     if role == "event timestamp":
         default = default.replace("give", "return", 1)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import difflib
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from types import FunctionType, GeneratorType, MethodType
+from types import CodeType, FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -188,6 +189,21 @@ def _called(function: Any, method: str) -> tuple[Any, str]:
     if not inspect.isroutine(found) and not isinstance(found, type) and callable(found):
         found = type(found).__call__
     return found, str(name)
+
+
+def written(code: CodeType) -> str:
+    """Return the name and the place of a function's code, for a message.
+
+    >>> written(check_arguments.__code__).partition(",")[0]
+    "'check_arguments' (callables.py"
+    """
+    return f"{code.co_name!r} ({os.path.basename(code.co_filename)}, line {code.co_firstlineno})"
+
+
+def shown_function(function: Any) -> str:
+    """Return a function for a message: its name and place if it has code, else its text."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return repr(function) if code is None else written(code)
 
 
 def check_stream(stream: Any, role: str, *kinds: type) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from funken.connectors import ConnectorContext, SimpleStringSchema
 from funken.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink, KafkaSource
-from funken.connectors.kafka.client import confluent, made
+from funken.connectors.kafka.client import LastError, cluster_of, confluent, made
 from funken.connectors.kafka.enumerator import Cluster
 from funken.errors import SinkNotWritable, SourceNotReadable
 from funken.timing.clock import SystemClock, pause
@@ -80,3 +80,22 @@ def test_who_asks_brokers_that_are_away_gets_an_error_and_nothing_is_printed(cap
         SOURCE.build().enumerator(1).start()
 
     assert capfd.readouterr().err == ""
+
+
+def test_brokers_that_do_not_answer_at_once_are_said_before_the_time_is_over(caplog):
+    kafka, asked = confluent(), []
+
+    class Away:
+        def list_topics(self, timeout):
+            asked.append(timeout)
+            if len(asked) == 1:
+                raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TRANSPORT))
+            return "topics"
+
+        def poll(self, timeout):
+            error(kafka.KafkaError(kafka.KafkaError._ALL_BROKERS_DOWN, "Connection refused"))
+
+    error = LastError("Kafka source")
+    assert cluster_of(Away(), 30.0, "nowhere:1", error, "Kafka source") == "topics"
+    assert asked == [3.0, 27.0]
+    assert re.search(r"no broker of 'nowhere:1' answers yet \(.*Connection refused\); waiting 27 s", caplog.text)

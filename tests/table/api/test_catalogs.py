@@ -228,6 +228,19 @@ def test_the_store_of_an_iceberg_catalog_is_that_of_pyiceberg():
         IcebergTables("lake", {"catalog-type": "hadoop"})
 
 
+def test_the_class_of_a_catalog_is_its_type():
+    java = {
+        "catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog",
+        "aws.region": "eu-west-1",
+        "warehouse": "s3://lake",
+    }
+    properties = IcebergTables("lake", java)._catalog.properties
+
+    assert properties["type"] == "glue" and properties["client.region"] == "eu-west-1"
+    with pytest.raises(InvalidTable, match="'catalog-impl' = 'com.acme.Tables', a class of Java. Use 'catalog-type'"):
+        IcebergTables("lake", {"catalog-impl": "com.acme.Tables"})
+
+
 def test_tables_of_iceberg(tmp_path):
     pytest.importorskip("pyiceberg")
     first = of_iceberg(tmp_path)

@@ -8,6 +8,7 @@ import pytest
 
 import funken.dataframe as ff
 from funken.errors import FunkenError
+from funken.plan.advice import advise
 from funken.table import EnvironmentSettings, TableEnvironment, col
 from funken.table.udf import udf
 
@@ -39,6 +40,16 @@ STATEMENTS = {
     "SELECT CAST(item AS INT) FROM orders": r"TRY_CAST\(\) gives NULL instead",
     "SELECT text(item) FROM orders": "is declared to return INT, but a result does not fit",
     "SELECT * FROM endless": "The table source is unbounded. Bound it, as 'number-of-rows'",
+    "SELECT item FROM orders WHERE quantity == 3": 'Encountered "==" at line 1, column 40. SQL compares with a single =',
+    "SELECT TOP 3 item FROM orders": "Write LIMIT 3 at the end of the query instead",
+    "SELECT item + 'x' FROM orders": r"\|\| joins texts",
+    "SELECT item FROM orders UNION ALL SELECT item, quantity FROM orders": "1 and 2 columns; select as many on both sides",
+    "SELECT other FROM orders": "Column 'other' not found in any table; there are: item, quantity",
+    "SELECT CURRENT_TIMESTAMP + INTERVAL '5 SECONDS'": "Expected the unit of the interval .* INTERVAL '5' SECOND.$",
+    "CREATE TABLE a (n INT,) WITH ('connector' = 'print')": "Expected a name; leave out the comma before it",
+    'CREATE TABLE a (n INT) WITH ("connector" = "print")': "Expected a text in single quotes, as in 'kafka'",
+    "SELECT TO_TIMESTAMP('1', 'YYYY')": "character 'Y' .* Formats are Java's, as in 'yyyy-MM-dd HH:mm:ss'",
+    "SELECT * FROM TUMBLE(orders, item, INTERVAL '1' MINUTE)": r"write TABLE\(TUMBLE\(TABLE orders, DESCRIPTOR\(ts\)",
     "SELECT * FROM orders WHERE 'quantity > 1'": r"A text is a value here: write col\('n'\) > 1",
 }
 
@@ -57,6 +68,12 @@ def test_a_statement_is_refused_with_a_remedy(statement):
         (lambda t: t.from_path("orders").show, r"execute\(\).print\(\) prints the rows"),
         (lambda t: ff.from_table(t.from_path("orders")).itme, "Did you mean item"),
         (lambda t: t.from_elements([(1,), ("a",)], ["n"]), "column 'n': values of the types BIGINT, STRING"),
+        (
+            lambda t: t.from_pandas([{"n": 1}]),
+            r"needs a DataFrame of pandas, but got a list. from_elements\(\) reads a list",
+        ),
+        (lambda t: t.from_path("orders").select(col("quantity").summ).execute(), "did you mean 'sum'"),
+        (lambda t: ff.read_csv, "There are read_.*read_json"),
         (lambda t: TableEnvironment.create("batch"), r"Give EnvironmentSettings.in_batch_mode\(\)"),
         (lambda t: t.create_temporary_view("orders", t.from_path("orders")), "already exists. Drop it before"),
     ],
@@ -64,6 +81,14 @@ def test_a_statement_is_refused_with_a_remedy(statement):
 def test_a_call_is_refused_with_a_remedy(mistake, message):
     with pytest.raises((FunkenError, AttributeError, TypeError), match=message):
         mistake(tables())
+
+
+def test_pythons_sum_of_a_column_is_answered():
+    with pytest.raises(TypeError) as raised:
+        sum(col("quantity"))
+    advise(raised.value)
+
+    assert "write col('n').sum" in raised.value.__notes__[0]
 
 
 def test_all_rows_of_an_endless_table_never_come():
@@ -83,6 +108,10 @@ def test_a_stream_is_not_sorted_without_time():
         ("t.sql_query('SELECT 1').select(col('EXPR$0'))", "built a query that never ran"),
         ("t.execute_sql('SELECT 1')", r"job.py ran a query and never read its rows. print\(\)"),
         ("t.execute_sql('SELECT 1').print()", None),
+        (
+            "t.execute_sql(\"CREATE TABLE s (n INT) WITH ('connector' = 'print')\")\nt.execute_sql('INSERT INTO s SELECT 1')",
+            None,
+        ),
         ("t.create_temporary_view('v', t.sql_query('SELECT 1'))", None),
         ("t.sql_query('SELECT 1').print_schema()", None),
         ("t.execute_sql('SHOW TABLES')", None),

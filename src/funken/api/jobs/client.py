@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
@@ -740,6 +741,18 @@ class CloseableIterator(Generic[T]):
         self._collector.close()
         if not self._client.get_job_execution_result().done():
             stop().result()
+
+    def __del__(self) -> None:
+        if (
+            not getattr(self, "_over", True)
+            and not sys.is_finalizing()
+            and not self._client.get_job_execution_result().done()
+        ):
+            logger.warning(
+                "job %r: its records are read no more, but it runs on. Read them in a with block, or give "
+                "execute_and_collect(limit=...).",
+                self._client.plan.name,
+            )
 
     def __enter__(self) -> CloseableIterator[T]:
         return self

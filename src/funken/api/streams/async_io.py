@@ -17,7 +17,7 @@ from funken.io.durations import duration_ms
 from funken.operators.async_io.operator import REMEDY_TIMEOUT, AsyncWait
 from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, CacheSpec
 from funken.operators.base import RuntimeContext
-from funken.types.callables import A, Generic, IN_contra, OUT_co, R, S, T, check_methods
+from funken.types.callables import A, Generic, IN_contra, OUT_co, R, S, T, check_methods, shown_function
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -218,8 +218,8 @@ def _as_async(function: object) -> Any:
         check_methods(function, AsyncFunction, "AsyncDataStream")
     if invoke is None:
         raise TypeError(
-            f"AsyncDataStream needs an AsyncFunction or an 'async def' function, but got {function!r}. For a function "
-            "that blocks, give blocking(function)."
+            f"AsyncDataStream needs an AsyncFunction or an 'async def' function, but got {shown_function(function)}. For a "
+            "function that blocks, give blocking(function)."
         )
     if not inspect.iscoroutinefunction(invoke):
         raise TypeError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
-from funken.api.functions import as_user_function, vectorized_call
+from funken.api.functions import as_user_function, check_result, vectorized_call
 from funken.api.streams.family import StreamDisplay, family
 from funken.api.streams.settings import StreamPartitioning, StreamSettings, type_of, typed, typed_side
 from funken.api.streams.sinks import StreamEnds
@@ -58,6 +58,13 @@ STRATEGIES = (
     "for_bounded_out_of_orderness('5 s')."
 )
 """The message where a strategy is missing."""
+
+
+def check_strategy(strategy: Any, role: str) -> None:
+    """Raise ``TypeError`` for an argument that is no strategy, ``InvalidProgram`` for one whose assigner returns nothing."""
+    check_kind(strategy, WatermarkStrategy, role, STRATEGIES)
+    if strategy.assigner is not None:
+        check_result(strategy.assigner, "extract_timestamp", "with_timestamp_assigner()")
 
 
 class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], StreamEnds[T_co], Generic[T_co]):
@@ -316,7 +323,7 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         >>> stamped.process(lambda e, ctx: [(e[0], ctx.timestamp())]).execute_and_collect(limit=2)
         [('a', 5), ('b', 7)]
         """
-        check_kind(watermark_strategy, WatermarkStrategy, "assign_timestamps_and_watermarks()", STRATEGIES)
+        check_strategy(watermark_strategy, "assign_timestamps_and_watermarks()")
         return self._then("timestamps", TimestampsAndWatermarks(watermark_strategy))
 
     def window_all(self, window_assigner: WindowAssigner[T_co, W]) -> AllWindowedStream[T_co, W]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from funken.compat.pyflink.adoption import refuse
+from funken.compat.pyflink.adoption import refuse, removed
 from funken.compat.pyflink.members import puts, refuses, sets
 from funken.connectors import schemas
 from funken.connectors.files.part_files import Encoder
@@ -352,4 +352,10 @@ def _avro(record_class: Any, schema: str | None) -> avro_schema.AvroSchema:
     return avro_schema.AvroSchema(schema)
 
 
-__all__ = ["Encoder"]
+def SimpleStringEncoder(charset_name: str = "UTF-8") -> Encoder:
+    """Return an encoder of lines of text; ``Encoder.simple_string_encoder()`` has taken its place."""
+    removed("SimpleStringEncoder", "use Encoder.simple_string_encoder().")
+    return Encoder.simple_string_encoder(charset_name)
+
+
+__all__ = ["Encoder", "SimpleStringEncoder"]

@@ -7,6 +7,7 @@ A setter returns its object. A place is the name of an attribute; ``"_options.qu
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
@@ -167,4 +168,18 @@ def method(parameters: str, work: Callable[..., Any], doc: str) -> Any:
 
     call.__signature__ = signature  # type: ignore[attr-defined]
     call.__doc__ = doc
+    return call
+
+
+def renamed(function: Callable[..., Any], **older: str) -> Any:
+    """Return a function that also takes older names of its parameters.
+
+    >>> renamed(lambda stream, output_type=None: output_type, result_type="output_type")("words", result_type="STRING")
+    'STRING'
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **{older.get(name, name): value for name, value in kwargs.items()})
+
     return call

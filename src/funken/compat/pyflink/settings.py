@@ -354,6 +354,10 @@ class CheckpointConfig(native.CheckpointConfig):
         """Return the tolerated number of failed checkpoints in a row."""
         return self._get("tolerable-failed-checkpoints", 0)
 
+    set_prefer_checkpoint_for_recovery = ignores(
+        "prefer_checkpoint_for_recovery", "Accept and ignore: the newest is taken; gone since PyFlink 1.14."
+    )
+
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
         """Fail the job when a checkpoint fails, or never."""
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else 2**31 - 1)

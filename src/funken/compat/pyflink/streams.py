@@ -17,6 +17,7 @@ from funken.api.streams import connected as iteration
 from funken.api.streams import windowed as window_settings
 from funken.api.streams.settings import type_of, typed
 from funken.compat.pyflink.adoption import adopt, adopting, removed
+from funken.compat.pyflink.members import renamed
 from funken.compat.pyflink.resources import TimeCharacteristic
 from funken.compat.pyflink.settings import ExecutionConfig
 from funken.connectors.sink import Sink
@@ -342,6 +343,18 @@ for _native in (
     _members = {"__module__": __name__, "__doc__": str(_native.__doc__).partition("\n")[0]}
     _variant = type(_native.__name__, (_native,), _members)
     globals()[_native.__name__] = adopting(_native)(_variant)
+
+# PyFlink 1.13 to 1.15 had other names for some parameters.
+for _owner, _method, _older in (
+    (DataStream, "flat_map", {"result_type": "output_type"}),
+    (DataStream, "key_by", {"key_type_info": "key_type"}),
+    (KeyedStream, "flat_map", {"result_type": "output_type"}),
+    (KeyedStream, "key_by", {"key_type_info": "key_type"}),
+    (globals()["ConnectedStreams"], "key_by", {"key_type_info": "key_type"}),
+    (WindowedStream, "apply", {"result_type": "output_type"}),
+    (WindowedStream, "process", {"result_type": "output_type"}),
+):
+    setattr(_owner, _method, renamed(getattr(_owner, _method), **_older))
 
 PASSED_ON = {
     "funken.api.async_retry_predicates": "empty_result_predicate exception_type_predicate has_exception_predicate",

@@ -14,6 +14,7 @@ from funken.compat.pyflink.adoption import JavaObject, adopt, adopting, removed
 from funken.compat.pyflink.catalogs import Catalog, ObjectIdentifier
 from funken.compat.pyflink.dependencies import Dependencies
 from funken.compat.pyflink.environment import RuntimeExecutionMode, StreamExecutionEnvironment
+from funken.compat.pyflink.members import ignores, renamed
 from funken.compat.pyflink.older_expressions import expression_of, expressions_of, interval_of, split
 from funken.compat.pyflink.older_tables import ConnectTableDescriptor, TableSchema, TableSource
 from funken.compat.pyflink.settings import Configuration
@@ -57,6 +58,9 @@ class TableConfig(native_config.TableConfig):
         """Set the lifetime of unchanged state: the shorter of two times; gone since PyFlink 1.14."""
         removed("set_idle_state_retention_time()", "use set_idle_state_retention().")
         return self.set("table.exec.state.ttl", duration_ms(min_time))  # type: ignore[return-value]
+
+    set_null_check = ignores("null_check", "Accept and ignore: NULL is always looked for; gone since PyFlink 1.16.")
+    set_decimal_context = ignores("decimal_context", "Accept and ignore: the types say it; gone since PyFlink 1.16.")
 
     @staticmethod
     def get_default() -> TableConfig:
@@ -349,10 +353,12 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
     def create(  # type: ignore[override]
         stream_execution_environment: Any = None,
         environment_settings: Any = None,
-        *,
+        *older: Any,
         table_config: Any = None,
     ) -> StreamTableEnvironment:
         """Return an environment; without settings the mode is that of the stream environment."""
+        if older:  # the settings came third until 1.14
+            table_config, environment_settings = environment_settings, *older
         if isinstance(stream_execution_environment, native.EnvironmentSettings):
             stream_execution_environment, environment_settings = None, stream_execution_environment
         if isinstance(environment_settings, TableConfig):  # the second argument until 1.13
@@ -637,6 +643,16 @@ class OverWindowedTable(tables.OverWindowedTable):
     """A table with windows of rows."""
 
     select = _with_texts(tables.OverWindowedTable.select, lambda over, given: _several(given, over._table))
+
+
+# PyFlink 1.13 and 1.14 had other names for some parameters.
+for _owner, _method, _older in (
+    (Table, "execute_insert", {"table_path": "table_path_or_descriptor"}),
+    (Table, "insert_into", {"table_path": "table_path_or_descriptor"}),
+    (TableEnvironment, "create_temporary_view", {"table": "table_or_data_stream"}),
+    (StreamTableEnvironment, "create_temporary_view", {"table": "table_or_data_stream"}),
+):
+    setattr(_owner, _method, renamed(getattr(_owner, _method), **_older))
 
 
 # ---- windows, with sizes and columns as texts

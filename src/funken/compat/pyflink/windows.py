@@ -72,6 +72,20 @@ class TypeSerializer(Subscriptable):
     """A serializer that PyFlink asks a custom assigner for; Funken pickles windows and never calls it."""
 
 
+class VoidNamespaceSerializer(TypeSerializer):
+    """The serializer of state without a window."""
+
+    def serialize(self, element: bytes, stream: Any) -> None:
+        """Write nothing."""
+
+    def deserialize(self, stream: Any) -> bytes:
+        """Return ``void``."""
+        return void
+
+
+void = b""
+"""The namespace of state without a window."""
+
 for _name in ("TimeWindow", "CountWindow", "GlobalWindow"):
     _members = {"__module__": __name__, "__doc__": f"Stands for the pickling of ``{_name}``."}
     globals()[f"{_name}Serializer"] = type(f"{_name}Serializer", (TypeSerializer,), _members)
@@ -90,4 +104,4 @@ PASSED_ON = {
     "funken.windowing.windows": "CountWindow GlobalWindow TimeWindow TriggerResult Window",
 }
 
-__all__ = ["long_to_int_with_bit_mixing", "mod_inverse"]
+__all__ = ["long_to_int_with_bit_mixing", "mod_inverse", "void"]

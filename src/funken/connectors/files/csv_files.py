@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,6 +31,8 @@ from funken.errors import SourceNotReadable
 from funken.expr.types import Type
 from funken.io.filesystem import absolute, locate
 from funken.types.info import Types
+
+logger = logging.getLogger(__name__)
 
 _CHUNK = 4096
 _UNDECODED = re.compile("[\udc80-\udcff]")
@@ -453,14 +456,24 @@ def infer_csv(
             f"the columns of {os.fspath(path)!r} cannot be determined: it has no rows; declare them."
         )
     names = list(rows[0]) if header else [f"f{i}" for i in range(len(rows[0]))]
-    columns = [[row[index] for row in rows[header:] if index < len(row)] for index in range(len(names))]
+    whole = [row for row in rows[header:] if len(row) == len(names)]  # others are malformed
+    columns = [[row[index] for row in whole] for index in range(len(names))]
     null = null_literal or ""
     kinds = [_kind([text for text in column if text != null]) for column in columns]
+    for name, kind, column in zip(names, kinds, columns, strict=True):
+        numbers = [text for text in column if _NUMBER.fullmatch(text)]
+        if kind == Types.STRING() and 2 * len(numbers) >= len(column) and not any(map(_PADDED.fullmatch, numbers)):
+            odd = next(text for text in column if text != null and not _NUMBER.fullmatch(text))
+            logger.warning(
+                "%s: column %r is read as text: %d of %d values are numbers, but %r is none. Declare the types, as in "
+                "read_csv(path, record_type), to fail at such a line.", os.fspath(path), name, len(numbers), len(column), odd,
+            )  # fmt: skip
     return CsvReaderFormat(
         CsvSchema(Types.ROW_NAMED(names, kinds), delimiter, quote, None, null_literal, None, ";", charset), header
     )
 
 
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
 _PADDED = re.compile(r"[+-]?0\d+")  # 007 is a name
 _CANDIDATES = (Types.LONG, Types.BIG_INT, Types.DOUBLE, Types.BOOLEAN, Types.SQL_DATE, Types.SQL_TIMESTAMP)
 

@@ -134,6 +134,47 @@ class ClientLog:
         return True
 
 
+_PROTOCOLS = {"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"}
+
+
+def checked_servers(servers: Any, who: str) -> str:
+    """Return the addresses of brokers; raise ``InvalidConfiguration`` for none, and for such as no client can use.
+
+    >>> checked_servers("http://localhost:9092", "a Kafka source")
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidConfiguration: a Kafka source: 'http://localhost:9092' is a URL of 'http'; brokers are named by
+    'host:port,host:port' in set_bootstrap_servers().
+    """
+    if not servers:
+        raise InvalidConfiguration(f"{who} has no brokers; call set_bootstrap_servers('host:port').")
+    remedy = "brokers are named by 'host:port,host:port' in set_bootstrap_servers()."
+    if not isinstance(servers, str):
+        raise InvalidConfiguration(f"{who}: {servers!r} is no text; {remedy}")
+    for each in servers.split(","):
+        protocol, separator, _ = each.strip().partition("://")
+        if separator and protocol.lower() not in _PROTOCOLS:
+            raise InvalidConfiguration(f"{who}: {each.strip()!r} is a URL of {protocol!r}; {remedy}")
+    return servers
+
+
+_SOON_S = 3.0
+
+
+def cluster_of(client: Any, timeout: float, servers: str, last_error: LastError, who: str) -> Any:
+    """Return the metadata of all topics; while no broker answers, say so before the time (s) is over."""
+    try:
+        return client.list_topics(timeout=min(timeout, _SOON_S))
+    except confluent().KafkaException:
+        if timeout <= _SOON_S:
+            raise
+        client.poll(0)  # the client reports why
+        logger.warning(
+            "%s: no broker of %r answers yet%s; waiting %g s", who, servers, last_error.because, timeout - _SOON_S
+        )
+        return client.list_topics(timeout=timeout - _SOON_S)
+
+
 class LastError:
     """The newest error that a client reported on its own (``error_cb``): it says why a request got no answer."""
 

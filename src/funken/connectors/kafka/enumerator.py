@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from funken.connectors.base import DiscoveredSplits
-from funken.connectors.kafka.client import REQUEST_TIMEOUT_S, LastError, confluent, made, message_of
+from funken.connectors.kafka.client import REQUEST_TIMEOUT_S, LastError, cluster_of, confluent, made, message_of
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
 from funken.timing.clock import SystemClock
@@ -228,7 +228,7 @@ class Cluster:
     def partitions(self, subscription: Subscription, strict: bool) -> list[KafkaTopicPartition]:
         """Return the partitions of a subscription; ``strict``: raise if a topic or partition is missing."""
         try:
-            topics = self._consumer.list_topics(timeout=self._timeout).topics
+            topics = cluster_of(self._consumer, self._timeout, self._servers, self._last_error, "Kafka source").topics
         except self._kafka.KafkaException as error:
             raise SourceNotReadable(
                 f"Kafka source: no broker of {self._servers!r} answers: {message_of(error)}{self._last_error.because}; "

@@ -24,7 +24,16 @@ from typing import Any, TypeVar
 
 from funken.columnar.block import Block
 from funken.connectors.base import CommitterContext, ConnectorContext
-from funken.connectors.kafka.client import REQUEST_TIMEOUT_S, LastError, client_properties, confluent, made, message_of
+from funken.connectors.kafka.client import (
+    REQUEST_TIMEOUT_S,
+    LastError,
+    checked_servers,
+    client_properties,
+    cluster_of,
+    confluent,
+    made,
+    message_of,
+)
 from funken.connectors.kafka.connection import (
     CONCURRENT_TRANSACTIONS,
     NOT_ALLOWED,
@@ -143,7 +152,7 @@ class _BrokerCheck:
         connect = {**_connecting(own), "bootstrap.servers": sink.servers, "error_cb": self._last_error}
         admin = made(admin_module.AdminClient, connect, "Kafka sink")
         try:
-            cluster = admin.list_topics(timeout=REQUEST_TIMEOUT_S)
+            cluster = cluster_of(admin, REQUEST_TIMEOUT_S, sink.servers, self._last_error, "Kafka sink")
         except kafka.KafkaException as error:
             raise SinkNotWritable(
                 f"Kafka sink: no broker of {sink.servers!r} answers: {message_of(error)}{self._last_error.because}; start one, "
@@ -780,9 +789,7 @@ class KafkaSinkBuilder(Generic[T_contra]):
     def build(self) -> KafkaSink[T_contra]:
         """Return the sink; raises ``InvalidConfiguration`` if something is missing."""
         sink = self.sink
-        servers = sink.servers or sink.properties.get("bootstrap.servers", "")
-        if not servers:
-            raise InvalidConfiguration("a Kafka sink has no brokers; call set_bootstrap_servers('host:port').")
+        servers = checked_servers(sink.servers or sink.properties.get("bootstrap.servers", ""), "a Kafka sink")
         if sink.serializer is None:
             raise InvalidConfiguration("a Kafka sink has no serializer; call set_record_serializer().")
         check_schema(sink.serializer, KafkaRecordSerializationSchema, "Kafka sink")

@@ -14,7 +14,7 @@ from typing import Any
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import Boundedness, ConnectorContext, Source, declares
 from funken.connectors.formats.texts import text_schema
-from funken.connectors.kafka.client import SOURCE_PROPERTIES, client_properties
+from funken.connectors.kafka.client import SOURCE_PROPERTIES, checked_servers, client_properties
 from funken.connectors.kafka.enumerator import (
     Cluster,
     KafkaEnumerator,
@@ -282,9 +282,7 @@ class KafkaSourceBuilder(Generic[T_co]):
     def build(self) -> KafkaSource[T_co]:
         """Return the source; raises ``InvalidConfiguration`` if something is missing."""
         source = self.source
-        servers = source.servers or source.properties.get("bootstrap.servers", "")
-        if not servers:
-            raise InvalidConfiguration("a Kafka source has no brokers; call set_bootstrap_servers('host:port').")
+        servers = checked_servers(source.servers or source.properties.get("bootstrap.servers", ""), "a Kafka source")
         if source.subscription == NOTHING:
             raise InvalidConfiguration(
                 "a Kafka source has nothing to read; call set_topics(), set_topic_pattern() or set_partitions()."

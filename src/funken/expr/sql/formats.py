@@ -127,6 +127,11 @@ _WRITERS: dict[str, Callable[[PrintableMoment, int], str]] = {
 }
 
 
+def _illegal(letter: str, pattern: str) -> EvaluationError:
+    known = "Formats are Java's, as in 'yyyy-MM-dd HH:mm:ss'; text in them is in quotes."
+    return EvaluationError(f"Illegal pattern character '{letter}' in the format '{pattern}'. {known}")
+
+
 @lru_cache(maxsize=256)
 def _parts(pattern: str) -> tuple[tuple[str, str, int], ...]:
     """Return the parts of a format: ('letter', letter, width), or ('text', text, 0), or brackets."""
@@ -137,7 +142,7 @@ def _parts(pattern: str) -> tuple[tuple[str, str, int], ...]:
             found.append(("text", match.group(1).replace("''", "'") or "'", 0))
         elif match.group(2):
             if text[0] not in _WRITERS:
-                raise EvaluationError(f"Illegal pattern character '{text[0]}' in the format '{pattern}'")
+                raise _illegal(text[0], pattern)
             found.append(("letter", text[0], len(text)))
         elif text in "[]":
             found.append((text, text, 0))
@@ -170,7 +175,7 @@ def format_simply(nanos: int, pattern: str, zone: Any = None) -> str:
     """Return a local time in a format of ``SimpleDateFormat``, which has fewer letters."""
     for kind, letter, _ in _parts(pattern):
         if kind == "letter" and letter not in _SIMPLE:
-            raise EvaluationError(f"Illegal pattern character '{letter}' in the format '{pattern}'")
+            raise _illegal(letter, pattern)
     return format_time(nanos, pattern, zone, _SIMPLE_WRITERS)
 
 

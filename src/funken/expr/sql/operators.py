@@ -49,8 +49,11 @@ def _wrong(name: str, args: Sequence[Node]) -> InvalidCall:
             return InvalidCall(f"{found}\nIncompatible structured types.")
         return found
     types = described([each.type for each in args])
+    remedy = "cast one of them"
+    if name == "+" and any(is_text(each.type) for each in args):
+        remedy = "|| joins texts"
     return InvalidCall(
-        f"Cannot apply '{name}' to arguments of type '{name}({types})': the types do not go together; cast one of them"
+        f"Cannot apply '{name}' to arguments of type '{name}({types})': the types do not go together; {remedy}"
     )
 
 

@@ -6,7 +6,6 @@ when the job ends. Nothing is decided here, and no task is asked. Times are thos
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
@@ -32,7 +31,7 @@ from funken.runtime.messages import (
 from funken.timing.clock import Clock
 from funken.timing.instants import moment
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.callables import changed_names
+from funken.types.callables import changed_names, written
 
 STALL_SECONDS = 10.0
 """A source without records for so long, for which others wait, is warned of."""
@@ -353,8 +352,7 @@ def _late_names(plan: PhysicalPlan) -> Iterator[tuple[str, str]]:
         for call in traits_of(node.spec).calls or ():
             for name, before, now in changed_names(call.function.target):
                 code = call.function.target.__code__
-                place = f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
-                text = f"its function {code.co_name!r} ({place}) reads {name!r}, which was {before!r:.40} when given and is "
+                text = f"its function {written(code)} reads {name!r}, which was {before!r:.40} when given and is "
                 remedy = f"Python reads it at the call. Keep the value as a default: lambda record, {name}={name}: ..."
                 yield node.name, f"{text}{now!r:.40} now: {remedy}"
 

@@ -136,9 +136,11 @@ def refusal(key: Any, why: str = "") -> KeyNotHashable:
 
 def unhashable(key: Any) -> KeyNotHashable:
     """Return the error for a key that Python cannot hash."""
+    remedy = "Return something hashable from the key selector, for example a tuple instead of a list."
+    if dataclasses.is_dataclass(key):
+        remedy = f"Declare {type(key).__qualname__} with @dataclass(frozen=True), or return a field of it as the key."
     return KeyNotHashable(
-        f"unhashable type: {type(key).__qualname__!r}. The value of {short(key)} may change, so it is no key. Return something "
-        "hashable from the key selector, for example a tuple instead of a list."
+        f"unhashable type: {type(key).__qualname__!r}. The value of {short(key)} may change, so it is no key. {remedy}"
     )
 
 

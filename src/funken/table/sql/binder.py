@@ -292,7 +292,10 @@ class Binder:
         every = not tree.args.get("distinct")
         name = f"{kind.value}{' ALL' if every else ''}"
         if widths[0] != widths[1]:
-            fail(tree, f"Column count mismatch in {name}")
+            fail(
+                tree,
+                f"Column count mismatch in {name}: {widths[0]} and {widths[1]} columns; select as many on both sides",
+            )
         return Bound(
             set_operation(kind, every, nodes, lambda place: fail(tree, f"Type mismatch in column {place} of {name}")),
             widths[0],

@@ -7,6 +7,7 @@ texts, which ``parse_type`` reads.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
@@ -287,7 +288,9 @@ class Flink(Dialect):
                 args.append(self._word())
             return _call(name, *args)
 
-        def _word(self) -> Any:
+        def _word(self, expected: str = "Expected a word") -> Any:
+            if self._index >= len(self._tokens) or not re.match(r"\w", self._curr.text):
+                self.raise_error(expected)
             self._advance()
             return self.expression(exp.Var(this=self._prev.text.upper()), self._prev)
 
@@ -452,13 +455,13 @@ class Flink(Dialect):
             if not self._match(TokenType.STRING):
                 self.raise_error("Expected the text of an interval")
             text = exp.Literal.string(("-" if negative else "") + self._prev.text)
-            units = [self._unit()]
+            units = [self._unit("Expected the unit of the interval behind its text, as in INTERVAL '5' SECOND")]
             if self._match_text_seq("TO"):
                 units.append(self._unit())
             return self.expression(exp.Interval(this=text, unit=exp.var(" TO ".join(units))), start)
 
-        def _unit(self) -> str:
-            unit: str = self._word().name
+        def _unit(self, expected: str = "Expected a unit of time") -> str:
+            unit: str = self._word(expected).name
             if self._match(TokenType.L_PAREN):
                 self._parse_csv(self._parse_primary)
                 self._match_r_paren()

@@ -6,6 +6,7 @@ window. The binder of queries replaces them.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -382,7 +383,9 @@ class ExpressionBinder:
                 fail(tree, f"Column '{name}' not found in row of {', '.join(node.type.names)}")
             return self.made(tree, "GET", [node], field=name)
         if not isinstance(node.type, MapType):
-            fail(tree, f"'{name}' is no field and no function of a value of the type {node.type}")
+            near = difflib.get_close_matches(name, [each.name.lower() for each in FUNCTIONS], 1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            fail(tree, f"'{name}' is no field and no function of a value of the type {node.type}{hint}")
         return self.made(tree, "ITEM", [node, literal(name)])
 
     def dot(self, tree: exp.Dot) -> Node:

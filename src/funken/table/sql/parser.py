@@ -142,7 +142,11 @@ def _message(error: ParseError, shift: int) -> str:
         remedy = f" Text is in single quotes, '{word}'; a name in backticks, `{word}`."
     elif "TABLESAMPLE" in (word.upper(), before.upper()[-11:]):
         remedy = " TABLESAMPLE is not supported: WHERE RAND() < 0.1 keeps about a tenth of the rows."
-    elif before.upper().endswith("INTERVAL"):
+    elif before.endswith("=") and word == "=":
+        return f'SQL parse failed. Encountered "==" at line {line}, column {max(column - 1, 1)}. SQL compares with a single =.'
+    elif before.upper().endswith("SELECT TOP"):
+        remedy = f" Write LIMIT {word} at the end of the query instead."
+    elif before.upper().endswith("INTERVAL") and not word.startswith("'"):
         remedy = f" The value of an interval is in quotes: INTERVAL '{word}' SECOND."
     return f'SQL parse failed. Encountered "{word}" at line {line}, column {max(column, 1)}. {first.get("description")}.{remedy}'
 

@@ -88,7 +88,7 @@ class TokenReader:
         quoted = token is not None and token.token_type == TokenType.IDENTIFIER
         other = token is None or token.token_type in {TokenType.STRING, TokenType.NUMBER}
         if not quoted and (other or not re.match(r"[\w$]", token.text if token is not None else "")):
-            self.fail("a name")
+            self.fail("a name; leave out the comma before it" if token is not None and token.text == ")" else "a name")
         assert token is not None
         self.at += 1
         return token.text
@@ -104,7 +104,7 @@ class TokenReader:
         """Read a text in quotes."""
         token = self.current
         if token is None or token.token_type != TokenType.STRING:
-            self.fail("a text in quotes")
+            self.fail("a text in single quotes, as in 'kafka'")
         self.at += 1
         return token.text
 

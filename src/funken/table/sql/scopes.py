@@ -147,7 +147,14 @@ class Scope:
         names = [column.name for column in columns]
         folded = {each.lower(): each for each in names}
         near = folded.get(name.lower()) or next(iter(difflib.get_close_matches(name, names, 1)), None)
-        return f"; did you mean '{near}'?" if near else ""
+        if near:
+            return f"; did you mean '{near}'?"
+        shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+        return f"; there are: {shown}" if names else ""
+
+
+_SHOWN = 12
+"""So many columns are named in a message."""
 
 
 def identifiers(column: exp.Column) -> list[exp.Identifier]:

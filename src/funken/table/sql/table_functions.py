@@ -131,7 +131,8 @@ class TableFunctionCall:
     def descriptor(self, tree: Any) -> list[exp.Identifier]:
         """Return the names of a DESCRIPTOR."""
         if not isinstance(tree, exp.Anonymous) or str(tree.this).upper() != "DESCRIPTOR":
-            fail(tree, "Expected DESCRIPTOR(column)")
+            remedy = "write TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)), say"
+            fail(tree, f"Expected DESCRIPTOR(column): {remedy}")
         return [each.this if isinstance(each, exp.Column) else each for each in tree.expressions]
 
     def constant(self, tree: Any) -> Node:
