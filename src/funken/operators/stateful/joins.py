@@ -23,8 +23,8 @@ from funken.columnar.keyed.groups import JoinIndex, each_once
 from funken.columnar.keyed.keys import Slots, column_of_keys, key_of
 from funken.columnar.keyed.logs import FoundPairs, KeyedTimes, RecordLog, grown
 from funken.columnar.records import fits
+from funken.columnar.recurrence import ALL, ListFold
 from funken.columnar.typed.inference import TracedFlatMap, paths_of
-from funken.columnar.typed.operations import ALL, ListFold
 from funken.expr.types import INT, Tuple, Type, atomic_fields
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.contents import ArrayPane, ListedRecords, ListPane
