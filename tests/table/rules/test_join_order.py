@@ -1,5 +1,8 @@
 """Order of inner joins in batch: by what Parquet files say of themselves, with the same rows in the same columns."""
 
+from itertools import pairwise
+
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -85,3 +88,34 @@ def test_a_join_with_few_rows_comes_first():
     pairs = [(0, 1, 0, 1), (1, 2, 3, 2)]
 
     assert _best(rows, pairs, different.__getitem__)[-1] == 0
+
+
+@pytest.mark.parametrize(
+    ("choices", "implied"),
+    [
+        ("(kind = 'kind 1' AND price > 100) OR (kind = 'kind 3' AND price < 50)", {"parts", "offers"}),
+        ("(kind IN ('kind 1', 'kind 2') AND price > 700) OR (kind LIKE 'kind 1%' AND p > 150)", {"parts"}),
+        ("(kind = 'kind 1' AND price > p) OR (kind = 'kind 3')", {"parts"}),
+        ("(p < 20 AND 1000 / (price + 1) > 9) OR (p > 190 AND 10 / (price + 1) = 0)", {"parts"}),  # could fail
+        ("kind = 'kind 1' OR price > 790", set()),
+        ("(kind IS NULL AND price > 3) OR (kind IS NOT NULL AND price BETWEEN 3 AND 6)", {"parts", "offers"}),
+    ],
+)
+def test_what_an_or_implies_for_one_table_filters_it_before_the_join(tmp_path, choices, implied):
+    tables = tables_in(tmp_path)
+    query = f"SELECT p, kind, price FROM parts, offers WHERE p = op AND ({choices})"
+    lines = (
+        tables.explain_sql(query).split("== Optimized Physical Plan ==")[1].split("== Optimized Exec")[0].splitlines()
+    )
+
+    scans = [(above, line) for above, line in pairwise(lines) if "TableSourceScan" in line]
+    filtered = {
+        name for name in ("parts", "offers") for above, scan in scans if f"{name}]" in scan and "where=" in above
+    }
+    assert filtered == implied
+    database = duckdb.connect()
+    for name in ("parts", "offers"):
+        database.execute(f"CREATE VIEW {name} AS FROM '{tmp_path / name}/*.parquet'")
+    right = database.execute(query.replace("1000 / (", "1000 // (").replace("10 / (", "10 // (")).fetchall()
+    assert right
+    assert sorted(map(tuple, tables.execute_sql(query).collect())) == sorted(right)

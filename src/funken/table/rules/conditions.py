@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from funken.expr import evaluate
 from funken.expr.ir import Call, InputRef, Literal, Node, input_refs, rewrite, shifted
@@ -47,6 +47,40 @@ def factored(node: Node) -> list[Node]:
     if not common or len(left) < len(rest):  # a choice of which nothing is left is TRUE
         return common or [node]
     return [*common, Call("OR", tuple(left), type=node.type)]
+
+
+_CANNOT_FAIL = {"AND", "OR", "NOT", "=", "<>", "<", "<=", ">", ">=", "IN", "LIKE", "IS NULL", "IS NOT NULL", "BETWEEN"}
+
+
+def implied(node: Node, columns: Collection[int]) -> Node | None:
+    """Return a condition on some columns alone that is TRUE wherever an OR is; ``None`` if there is none, or it could fail.
+
+    The rule is Flink's ``JoinDependentConditionDerivationRule``.
+
+    >>> from funken.expr.sql.values import literal
+    >>> from funken.table.types import IntType
+    >>> compared = lambda at, to: FUNCTIONS.call("=", [InputRef(at, type=IntType()), literal(to)])
+    >>> both = lambda *args: FUNCTIONS.call("AND", args)
+    >>> condition = FUNCTIONS.call("OR", [both(compared(0, 1), compared(1, 2)), both(compared(0, 3), compared(1, 4))])
+    >>> str(implied(condition, {0})) == str(FUNCTIONS.call("OR", [compared(0, 1), compared(0, 3)])), implied(condition, {2})
+    (True, None)
+    """
+    if not isinstance(node, Call) or node.function != "OR":
+        return None
+    choices = []
+    for choice in node.args:
+        found = [part for part in conjuncts(choice) if input_refs(part) and input_refs(part) <= set(columns)]
+        condition = conjunction([part for part in found if _cannot_fail(part)])
+        if condition is None:
+            return None
+        choices.append(condition)
+    return FUNCTIONS.call("OR", choices)
+
+
+def _cannot_fail(node: Node) -> bool:
+    if isinstance(node, Call):
+        return node.function in _CANNOT_FAIL and all(map(_cannot_fail, node.args))
+    return isinstance(node, InputRef | Literal)
 
 
 def is_deterministic(node: Node) -> bool:

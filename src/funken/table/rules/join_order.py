@@ -1,5 +1,7 @@
 """Order of inner joins in batch: a join takes next what leaves the fewest rows, and no cross product where there is another way.
 
+What an OR over several relations implies for one of them filters it before the joins.
+
 Estimates come from what tables know of themselves (``ScanTable.statistics``): the number of rows, and bounds of the number of
 different values of columns. The columns of the result stay where they are.
 """
@@ -24,7 +26,7 @@ from funken.table.logical import (
     LogicalValues,
     project,
 )
-from funken.table.rules.conditions import conjunction, conjuncts, factored, is_deterministic
+from funken.table.rules.conditions import conjunction, conjuncts, factored, implied, is_deterministic
 
 _ROWS = 1e6
 """What a relation is taken to have of which nothing is known."""
@@ -62,9 +64,12 @@ class JoinOrder:
     def _ordered(self, node: LogicalNode) -> LogicalNode:
         relations: list[LogicalNode] = []
         parts: list[Node] = []
-        if _is_plain(node) and _flatten(node, 0, relations, parts) and len(relations) > 2:
-            return self._joined(node, [self.of(each) for each in relations], parts)
-        inputs = [self.of(each) for each in node.inputs]
+        if _is_plain(node) and _flatten(node, 0, relations, parts):
+            inputs = _narrowed([self.of(each) for each in relations], parts)
+            if len(relations) > 2:
+                return self._joined(node, inputs, parts)
+        else:
+            inputs = [self.of(each) for each in node.inputs]
         same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
         return node if same else node.with_inputs(inputs)
 
@@ -157,6 +162,26 @@ def _flatten(node: LogicalNode, begin: int, relations: list[LogicalNode], parts:
     found = conjuncts(node.condition)
     parts += [shifted(part, lambda index: index + begin) for part in found]
     return fits and all(map(is_deterministic, found))
+
+
+def _narrowed(relations: list[LogicalNode], parts: Sequence[Node]) -> list[LogicalNode]:
+    """Filter each relation by what the conditions of the join, which stay, imply for it alone."""
+    found, begin = [], 0
+    for relation in relations:
+        columns = range(begin, begin + len(relation.row_type))
+        known = [
+            shifted(each, lambda at, by=begin: at - by)
+            for part in parts
+            if (each := implied(part, columns)) is not None
+        ]
+        begin += len(relation.row_type)
+        if not known:
+            found.append(relation)
+        elif isinstance(relation, LogicalFilter):
+            found.append(LogicalFilter(relation.input, conjunction([*conjuncts(relation.condition), *known])))
+        else:
+            found.append(LogicalFilter(relation, conjunction(known)))
+    return found
 
 
 def _equal(part: Node, owner: Sequence[int]) -> tuple[int, int, int, int] | None:
