@@ -76,7 +76,7 @@ def test_items_of_emptied_lists_leave_the_log(monkeypatch: pytest.MonkeyPatch) -
     assert log._items <= 2 * 1000 + 6
     assert len(log._parts) < 20
     assert (
-        len(log._last) == len(log._lengths) == 64
+        len(log._runs._last) == len(log._lengths) == 64
     )  # it leaves out items hundreds of times, and has as many slots as before
 
 

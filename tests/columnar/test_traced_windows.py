@@ -55,7 +55,7 @@ def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) ->
             lambda given, schema, block: made(given, schema, block.take(range(block.length)[::-1])),
         )
     elif broken == "lists":
-        monkeypatch.setattr(contents, "GREATEST", "least")
+        monkeypatch.setattr(contents, "MOST", "least")
     elif broken == "alike":
         monkeypatch.setattr(contents, "KEEP", "begin")
     elif broken == "full windows":

@@ -171,7 +171,7 @@ def method(parameters: str, work: Callable[..., Any], doc: str) -> Any:
     return call
 
 
-def renamed(function: Callable[..., Any], **older: str) -> Any:
+def renamed(function: Callable[..., R], **older: str) -> Callable[..., R]:
     """Return a function that also takes older names of its parameters.
 
     >>> renamed(lambda stream, output_type=None: output_type, result_type="output_type")("words", result_type="STRING")
@@ -179,7 +179,7 @@ def renamed(function: Callable[..., Any], **older: str) -> Any:
     """
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> R:
         return function(*args, **{older.get(name, name): value for name, value in kwargs.items()})
 
     return call

@@ -353,7 +353,7 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
     def create(  # type: ignore[override]
         stream_execution_environment: Any = None,
         environment_settings: Any = None,
-        *older: Any,
+        *older: native.EnvironmentSettings,
         table_config: Any = None,
     ) -> StreamTableEnvironment:
         """Return an environment; without settings the mode is that of the stream environment."""

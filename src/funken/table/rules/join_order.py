@@ -26,7 +26,7 @@ from funken.table.logical import (
     LogicalValues,
     project,
 )
-from funken.table.rules.conditions import conjunction, conjuncts, factored, implied, is_deterministic
+from funken.table.rules.conditions import conjunction, conjuncts, factored, implied, is_deterministic, moved
 
 _ROWS = 1e6
 """What a relation is taken to have of which nothing is known."""
@@ -169,18 +169,12 @@ def _narrowed(relations: list[LogicalNode], parts: Sequence[Node]) -> list[Logic
     found, begin = [], 0
     for relation in relations:
         columns = range(begin, begin + len(relation.row_type))
-        known = [
-            shifted(each, lambda at, by=begin: at - by)
-            for part in parts
-            if (each := implied(part, columns)) is not None
-        ]
-        begin += len(relation.row_type)
-        if not known:
-            found.append(relation)
-        elif isinstance(relation, LogicalFilter):
-            found.append(LogicalFilter(relation.input, conjunction([*conjuncts(relation.condition), *known])))
-        else:
-            found.append(LogicalFilter(relation, conjunction(known)))
+        known = [moved(each, -begin) for part in parts if (each := implied(part, columns)) is not None]
+        begin, below = columns.stop, relation
+        if known and isinstance(relation, LogicalFilter):
+            known, below = [*conjuncts(relation.condition), *known], relation.input
+        condition = conjunction(known)
+        found.append(relation if condition is None else LogicalFilter(below, condition))
     return found
 
 

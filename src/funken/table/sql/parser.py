@@ -20,8 +20,7 @@ try:
     from sqlglot.tokenizer_core import TokenType
 
     from funken.table.sql.dialect import Flink
-    from funken.table.sql.forms import check_forms
-    from funken.table.sql.nulls import check_nulls
+    from funken.table.sql.refusals import check_forms, check_nulls
 except ImportError as error:  # the extra is missing
     raise st.InvalidStatement("SQL texts need sqlglot: pip install 'funken[sql]'.") from error
 
