@@ -1,4 +1,4 @@
-"""What Flink refuses in a query that sqlglot reads: some forms, so that no word goes unread, and NULL without a type."""
+"""Forms of queries that sqlglot reads and Flink refuses, so that no word goes unread; and NULL without a type."""
 
 from __future__ import annotations
 
