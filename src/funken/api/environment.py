@@ -395,8 +395,9 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
 
         if name is not None:
             check_kind(name, str, "execute()", "Its argument is the name of the job.")
-        runner, target = self._submission(name).runner()
-        return JobClient(self.job(name, runner, hold=target == "batch"), runner, served=target != "local")
+        submission = self._submission(name)
+        runner, target = submission.runner()
+        return JobClient(self._job(submission, runner, target == "batch"), runner, served=target != "local")
 
     def job(self, name: str | None = None, runner: Runner | None = None, hold: bool = False) -> Job:
         """Take the program as a job that a runner can run; the environment is empty afterwards.
@@ -411,7 +412,10 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         by
         hand
         """
-        job = self._submission(name).job(runner, hold)
+        return self._job(self._submission(name), runner, hold)
+
+    def _job(self, submission: Submission, runner: Runner | None, hold: bool) -> Job:
+        job = submission.job(runner, hold)
         self._executed, self._frame = job.plan, None
         return job
 

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import field
 from functools import cache
 from typing import Any
 
@@ -48,14 +49,18 @@ class Submission:
     frame: object
     name: str | None
     prepare: Callable[[PhysicalPlan], PhysicalPlan]
+    plans: dict[int, PhysicalPlan] = field(default_factory=dict)
+    """What has been compiled, by the default parallelism."""
 
     def compiled(self, runner: Runner | None = None) -> PhysicalPlan:
         """Compile the program, without the rules that choose how operators run."""
         conf, width = self.configuration, self.configuration.get(config.PARALLELISM)
         if width < 1:
             width = runner.default_parallelism(conf, self.session) if runner is not None else 1
-        plan = compile_plan(self.graph, self.name or conf.get(config.NAME), width, conf.get(config.MAX_PARALLELISM))
-        return self.prepare(plan)
+        if width not in self.plans:
+            plan = compile_plan(self.graph, self.name or conf.get(config.NAME), width, conf.get(config.MAX_PARALLELISM))
+            self.plans[width] = self.prepare(plan)
+        return self.plans[width]
 
     def stage(self, runner: Runner | None = None) -> RewriteStage:
         """Compile the program, and apply the rules."""

@@ -1,7 +1,7 @@
 """The choice of columns or rows for a function, by measured costs.
 
 A function that can be read is not always faster on columns: a block of a few records pays for each kernel, and some kernels
-call Python for each value. So both ways are timed. For the first blocks, and a few later ones, the function itself is called with
+call Python for each value. So both ways are timed. For the first blocks, and ever fewer later ones, the function itself is called with
 some of the records as well, and its results are compared. A function with state takes each block one way only, and
 is timed on it. This module decides from block lengths and seconds alone; the operator (``operators/columnar/path.py``,
 ``operators/stateful``) computes, compares and reads the clock.
@@ -20,7 +20,7 @@ _EARLY, _LEAST, _SHARE = 64, 32, 10
 256 of each took 12 % of a job of six blocks (``benchmarks/nexmark_query.py q0``).
 """
 _FIRST = 3
-"""So many blocks are compared, then those whose number is a power of two."""
+"""The cost of a way is known after so many blocks."""
 _KEPT = 5
 _MARGIN = 1.05
 _AGAIN, _SELDOM = 64, 4096
@@ -102,11 +102,11 @@ class CostWatch:
 
         >>> watch = CostWatch()
         >>> [watch.sample(10_000) for _ in range(16)]
-        [64, 32, 32, 39, 0, 0, 0, 78, 0, 0, 0, 0, 0, 0, 0, 156]
+        [64, 32, 0, 39, 0, 0, 0, 78, 0, 0, 0, 0, 0, 0, 0, 156]
         """
         self._blocks += 1
         self._records += records
-        if self._blocks > _FIRST and self._blocks & (self._blocks - 1):
+        if self._blocks & (self._blocks - 1):
             return 0
         return min(records, _EARLY if self._blocks == 1 else max(_LEAST, min(_SAMPLE, self._records >> _SHARE)))
 

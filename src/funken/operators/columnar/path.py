@@ -373,7 +373,7 @@ class WatchedPath:
         """Take so many records of a block both ways, and compare and time them."""
         sample = block
         if count < block.length:
-            sample = block.take(np.linspace(0, block.length - 1, count).astype(np.int64))
+            sample = block.take(np.arange(count) * (block.length - 1) // max(1, count - 1))
         begun = clock()
         try:
             called: list[tuple[list[Any], list[int] | None]] | None = self._called(sample)
