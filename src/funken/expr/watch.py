@@ -1,9 +1,9 @@
 """The choice of columns or rows for a function, by measured costs.
 
 A function that can be read is not always faster on columns: a block of a few records pays for each kernel, and some kernels
-call Python for each value. So both ways are timed. For the first blocks, and ever fewer later ones, the function itself is called with
-some of the records as well, and its results are compared. A function with state takes each block one way only, and
-is timed on it. This module decides from block lengths and seconds alone; the operator (``operators/columnar/path.py``,
+call Python for each value. So both ways are timed. For the first blocks, and ever fewer later ones, the function itself is
+called with some of the records as well, and its results are compared. A function with state takes each block one way only,
+and is timed on it. This module decides from block lengths and seconds alone; the operator (``operators/columnar/path.py``,
 ``operators/stateful``) computes, compares and reads the clock.
 """
 
