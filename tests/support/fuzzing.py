@@ -197,6 +197,8 @@ def _misshapen(data: bytes, other: bytes, chance: random.Random) -> bytes:
             inner = body
             for key in path:
                 inner = inner[key]
+            if isinstance(inner, dict) and not isinstance(last, str):  # JSON has no such key; there was a list
+                continue
             if chance.random() < 0.2:
                 del inner[last]
             elif chance.random() < 0.1:
