@@ -649,6 +649,8 @@ class OperatorTraits:
         >>> OperatorTraits(keeps_type=True).but(columnar=True) == OperatorTraits(keeps_type=True, columnar=True)
         True
         """
+        if not vars(self).keys() >= changes.keys():
+            raise TypeError(f"OperatorTraits has no {', '.join(changes.keys() - vars(self).keys())}")
         made = object.__new__(OperatorTraits)
         vars(made).update(vars(self), **changes)
         return made
