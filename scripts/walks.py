@@ -44,7 +44,7 @@ class Walk:
         code = frame.f_code
         if event not in ("call", "return") or not code.co_filename.startswith(ROOT) or not code.co_flags & CO_OPTIMIZED:
             return
-        if self._below and any(word in code.co_name for word in self._below):
+        if self._below and not set(code.co_name.split("_")).isdisjoint(self._below):
             self._depth += 1 if event == "call" else -1
         if event == "call" and (self._depth > 0 or not self._below):
             self.files.add(code.co_filename[len(ROOT) :])
