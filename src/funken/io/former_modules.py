@@ -124,7 +124,7 @@ state.delta_tables: state.snapshot_writer
 state.descriptors: state.ttl_config
 state.handles: state.maps state.isolation
 state.keyed: state.converting
-state.keys.forms: state.keys.form
+state.key_forms: state.keys.form
 state.rocksdb.backend: state.rocksdb.folders state.rocksdb.tables
 state.rocksdb.database: state.rocksdb.space
 state.rocksdb.layout: state.rocksdb.keys

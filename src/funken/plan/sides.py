@@ -18,8 +18,7 @@ from funken.columnar.bytecode import constants_behind
 from funken.errors import InvalidProgram
 from funken.operators.base import OutputTag
 from funken.operators.user_functions import traits_of
-from funken.plan.graph import StreamGraph
-from funken.plan.nodes import Node, NodeInput
+from funken.plan.nodes import Node, NodeInput, StreamGraph
 from funken.types.info import declared
 
 _OBJECTS = 1000

@@ -10,8 +10,7 @@ import numpy as np
 from funken.columnar.block import Block
 from funken.columnar.declared import Conversion, How, Leaf, conversion_of
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.kernels.arithmetic import FallBackToRows, rounded
-from funken.columnar.kernels.columns import Array, Column, Columns, Lists, column_of, lists_of
+from funken.columnar.kernels.columns import Array, Column, Columns, FallBackToRows, Lists, column_of, lists_of, rounded
 from funken.errors import ValueDoesNotFit
 from funken.expr.types import INT, Atomic, ListOf, Type
 from funken.types.convert import converter

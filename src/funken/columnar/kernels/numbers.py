@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.kernels.arithmetic import rounded
-from funken.columnar.kernels.columns import Array, Column, pa, pc
+from funken.columnar.kernels.columns import Array, Column, pa, pc, rounded
 from funken.expr.types import BOOL, FLOAT, INT, LOWEST, STR, Atomic
 
 Form = Callable[..., Column | None]

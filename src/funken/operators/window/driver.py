@@ -21,15 +21,13 @@ from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.durations import in_words
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
 from funken.operators.codegen import rows_of_fields
-from funken.operators.results import MANY, Stride
-from funken.operators.user_functions import KIND
+from funken.operators.user_functions import KIND, MANY, Stride, check_of_first
 from funken.operators.window.contents import WindowEmitter
 from funken.operators.window.spec import Strategy, one_key
-from funken.operators.wrappers import check_of_first
 from funken.state.delta_tables import DeltaTable, KeyedDeltaTable, PaneTable
 from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY, KeyedStateStore
-from funken.state.keys.normal import normal_keys
+from funken.state.keygroups import normal_keys
 from funken.windowing.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,

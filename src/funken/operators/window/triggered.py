@@ -18,11 +18,11 @@ from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.metrics.registry import MetricGroup
 from funken.operators.base import OperatorContext, RuntimeContext, Timestamps, Values
-from funken.operators.results import FEW, MANY, Stride
+from funken.operators.user_functions import FEW, MANY, Stride
 from funken.operators.window.driver import WindowDriver, Windows
 from funken.operators.window.entries import migrate, register_former_states
 from funken.state.descriptors import ListStateDescriptor, StateDescriptor, ValueStateDescriptor
-from funken.state.keys.normal import PLAIN, normal_key
+from funken.state.keygroups import PLAIN, normal_key
 from funken.timing.instants import checked_time
 from funken.timing.timers import InternalTimerService
 from funken.windowing.assigners import MergingWindowAssigner, MergingWindowSet
