@@ -414,8 +414,8 @@ def _name(arguments: Any) -> str:
 # A path takes one side at each test on its way. Its *condition* is the conjunction of these sides. Where paths meet, their
 # conditions are joined by a disjunction, and each variable becomes a choice between its values. Conditions are reduced ordered
 # binary decision diagrams (Bryant, "Graph-Based Algorithms for Boolean Function Manipulation", 1986) over the tests in the order
-# in which the function comes to them. Equal conditions are one object, so two arms of an ``if`` join into the condition before it,
-# and the function that follows is read once.
+# in which the function comes to them. Equal conditions are one object, so two arms of an ``if`` join into the condition before
+# it, and the function that follows is read once.
 
 
 T = TypeVar("T")

@@ -70,7 +70,7 @@ def _blocks(
     """Return a consumer of blocks: columns stay columns where the type converts them as it converts their records."""
     if not columnar:
         return lambda block: emit(*block.rows())
-    from funken.columnar.kernels.converting import BlocksConverted  # noqa: PLC0415 - for programs without columns, no NumPy
+    from funken.columnar.kernels.columns import BlocksConverted  # noqa: PLC0415 - for programs without columns, no NumPy
 
     convert = BlocksConverted(type_info)
 

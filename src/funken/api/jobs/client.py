@@ -41,7 +41,7 @@ from funken.leaderelection.election import (
     storage_of,
     withdraw,
 )
-from funken.metrics.reporter import MetricPoint, MetricReporter, reporter_of
+from funken.metrics.registry import MetricPoint, MetricReporter, reporter_of
 from funken.operators.coordinators import Collector
 from funken.plan.physical import PhysicalPlan
 from funken.rest.serving import Shown, serve

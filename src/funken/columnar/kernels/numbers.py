@@ -192,7 +192,7 @@ def written(number: Column) -> Column | None:
 
 def _narrowed(bits: int) -> Form:
     def form(number: Column) -> Column | None:
-        from funken.columnar.kernels.converting import narrowed  # noqa: PLC0415 - few programs need it
+        from funken.columnar.kernels.columns import narrowed  # noqa: PLC0415 - few programs need it
 
         return narrowed(number, bits) if number.kind == INT and len(number.data) else None
 

@@ -140,7 +140,7 @@ class ColumnReduce:
     def of_all(self, columns: Columns, so_far: Any = None) -> Any:
         """Return one record of a block, behind the one so far if there is one."""
         from funken.columnar.kernels.columns import (  # noqa: PLC0415 - loads NumPy
-            FallBackToRows,  # noqa: PLC0415 - loads NumPy
+            FallBackToRows,
             columns_of,
             joined,
         )

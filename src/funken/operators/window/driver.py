@@ -451,13 +451,17 @@ class AlignedWindows(Windows):
 
     def expect(self, start: int) -> None:
         """Remember that a window waits for its end."""
-        due = self.window_at(start).max_timestamp()
+        due = self.last_time_of(start)
         if self._next_due is None or due < self._next_due:
             self._next_due = due
 
     def window_at(self, start: int) -> TimeWindow:
         """Return the window that begins at ``start``."""
-        return TimeWindow(start, min(start + self.size, MAX_WATERMARK))
+        return TimeWindow(start, self.last_time_of(start) + 1)
+
+    def last_time_of(self, start: int) -> int:
+        """Return the last time of the window that begins at ``start``."""
+        return min(start + self.size, MAX_WATERMARK) - 1
 
     # ---- time
 
@@ -490,10 +494,11 @@ class AlignedWindows(Windows):
             return
         emitter = self.driver.emitter
         for start in sorted(self.panes):
-            window = self.window_at(start)
-            if window.max_timestamp() > time:
-                self._next_due = window.max_timestamp()
+            due = self.last_time_of(start)
+            if due > time:
+                self._next_due = due
                 return
+            window = self.window_at(start)
             if type(self.panes[start]) is DeltaTable or not self.driver.arrays.fire(start, window):
                 emitter.fire_pane(window, self.table.pop(start).whole(), self.slide < self.size)
             if len(emitter.results.values) >= _FLUSH:
