@@ -93,6 +93,7 @@ from funken.operators.window.spec import Strategy, WindowSpec
 from funken.plan.nodes import Node
 from funken.plan.physical import PhysicalPlan
 from funken.timing.watermarks import BoundedOutOfOrdernessSpec, WatermarkStrategy
+from funken.types.callables import codes_in, outer_values
 from funken.types.convert import converter
 from funken.types.info import TypeInformation
 from funken.windowing.assigners import DynamicEventTimeSessionWindows
@@ -215,11 +216,10 @@ class ProgramChanges:
             return
         self._seen.add(id(code))
         self._kept.append(code)
-        for inner in _codes(code):
+        codes = list(codes_in(code))
+        for inner in codes:
             self._look_into(inner, function.__qualname__)
-        names = {name for inner in _codes(code) for name in inner.co_names}
-        cells = [cell.cell_contents for cell in function.__closure__ or () if _is_full(cell)]
-        for called in [*(function.__globals__.get(name) for name in names), *cells]:
+        for _, called in outer_values(function, codes):
             if type(called) is FunctionType and not _is_ours(called):
                 self._look_at(called, depth + 1)
 
@@ -229,20 +229,6 @@ class ProgramChanges:
             self._assigned.setdefault(name, function)
         for name in changed:
             self._changed.setdefault(name, function)
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
-def _is_full(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
 
 
 def _is_ours(function: FunctionType) -> bool:

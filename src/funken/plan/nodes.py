@@ -26,6 +26,7 @@ from funken.operators.base import OperatorSpec
 from funken.operators.process.one_input import ErrorPolicy
 from funken.operators.user_functions import UserFunction
 from funken.plan import unexecuted
+from funken.types.callables import outer_values
 from funken.types.info import TypeInformation
 
 if TYPE_CHECKING:
@@ -90,12 +91,7 @@ def culprit(thing: Any, deep: int = 12) -> tuple[str, Any] | None:
 def _references(thing: Any) -> list[tuple[str, Any]]:
     """Return the values that a thing refers to, those of the program's own with a name."""
     if isinstance(thing, FunctionType):
-        names = thing.__code__.co_names
-        free = [
-            (name, cell.cell_contents)
-            for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True)
-        ]
-        return free + [(name, thing.__globals__[name]) for name in names if name in thing.__globals__]
+        return list(outer_values(thing))
     if isinstance(thing, MethodType):
         return [("", thing.__self__)]
     if isinstance(thing, partial):
