@@ -231,13 +231,9 @@ class WindowDriver(Operator):
         if not values:
             return
         if self.spec.late_tag is None:
-            self.count_late(len(values))
+            self._late.inc(len(values))
         else:
             self.output.emit_side(self.spec.late_tag, values, timestamps)
-
-    def count_late(self, records: int) -> None:
-        """Count late records that are dropped."""
-        self._late.inc(records)
 
     def flush(self) -> None:
         """Emit the results so far."""

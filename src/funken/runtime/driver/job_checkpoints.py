@@ -228,7 +228,7 @@ class JobCheckpoints:
         self._settled.clear()
         master.checkpoints = self
         if restoration is not None:
-            master.restore_coordinators(
+            master.coordinators.restore(
                 {self._by_id[name]: load_state(data) for name, data in restoration.enumerators.items()}
             )
             for name, prepared in restoration.committables.items():
