@@ -103,7 +103,7 @@ class CostWatch:
         """Return the part of the next block that goes both ways, each time in another place.
 
         It is one piece, because a piece of a block is a view: records from everywhere, which have to be taken one by one, cost
-        1.2 % of a job of six blocks more (``benchmarks/nexmark_query.py q0``).
+        2.7 % of a job of six blocks more (``benchmarks/nexmark_query.py q0``).
 
         >>> watch = CostWatch()
         >>> [part and (part.start, part.stop) for part in map(watch.sample, [10_000] * 8)]

@@ -283,12 +283,7 @@ class WatchedPath:
     def take(self, block: Block) -> None:
         """Handle a block."""
         clock = self._operator.context.monotonic
-        if (
-            type(block) is Columns
-            and block.length
-            and not self._differs
-            and (part := self._watch.sample(block.length))
-        ):
+        if type(block) is Columns and block.length and not self._differs and (part := self._watch.sample(block.length)):
             self._compare(block[part], clock)
         if type(block) is not Columns or not block.length or self._differs:
             self._path.left(block, "columns gave something else" if self._differs else "single records arrive")
