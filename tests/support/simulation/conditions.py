@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tests.support.simulation.loops import LOOPS
 from tests.support.simulation.plans import PLANS
 from tests.support.simulation.scenarios import COUNTING, IN_ORDER, PROGRAMS
+from tests.support.simulation.timed import TIMED
 from tests.support.simulation.whole import WHOLE
 
 PLACES = (
@@ -18,7 +19,7 @@ PLACES = (
 
 
 _LOOPED, _PLANNED, _WHOLE = 0.15, 0.15, 0.15
-"""Which part of the runs have a loop, of the others a SQL plan, and of the others operators whose state is columns."""
+"""Which part of the runs have a loop, of the others a SQL plan, and of the others one of ``WHOLE``."""
 
 
 class Strike(NamedTuple):
@@ -138,14 +139,9 @@ class Conditions:
         backend = chance.choice(["hashmap", "hashmap", "rocksdb"])
         interval = None if self.interval is None else max(self.interval, 20)
         program = chance.choice(sorted(WHOLE))
-        return replace(
-            self,
-            program=program,
-            exactly_once=True,
-            backend=backend,
-            interval=interval,
-            timeout=max(self.timeout, 2000),
-        )
+        rescales = self.rescales and (self.aligned_timeout is None or program not in TIMED)
+        made = replace(self, program=program, exactly_once=True, backend=backend, interval=interval, rescales=rescales)
+        return replace(made, timeout=max(self.timeout, 2000))
 
 
 @dataclass

@@ -146,7 +146,8 @@ class Simulation:
                 self._driver = Driver(self, job_id, path, 0 if self.damaged else self._newest)
                 self._drivers.append(self._driver)
                 path = self._driver.run()
-                self._held = self._driver.held()
+                if expected_left_over(self.conditions.program, 0) is not None:
+                    self._held = self._driver.held()
             except (DriverDied, Replaced, StorageFailed, NotNow) as reason:
                 self.note(f"driver ends: {reason!r}")
                 self._leave(isinstance(reason, Replaced))

@@ -26,6 +26,7 @@ from funken import (
     WatermarkStrategy,
 )
 from tests.support.simulation.scenario_functions import END
+from tests.support.simulation.timed import TIMED
 
 TOTAL = ValueStateDescriptor("total", int, default=0)
 HALVES = ValueStateDescriptor("halves", float, default=0.0)
@@ -211,7 +212,8 @@ def kept(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[Data
 
 
 WHOLE: dict[str, Callable[[StreamExecutionEnvironment, int, Wide], list[DataStream]]] = {
-    made.__name__: made for made in (joined, aggregated, contents, kept)
+    **{made.__name__: made for made in (joined, aggregated, contents, kept)},
+    **TIMED,
 }
 
 __all__ = ["WHOLE"]
