@@ -121,7 +121,7 @@ def test_state_in_files_survives_too(first):
 @pytest.mark.simulation
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 @pytest.mark.parametrize("program", sorted(WHOLE))
-def test_state_in_columns_survives_whatever_fails(program, backend):
+def test_columns_and_sql_with_times_survive_whatever_fails(program, backend):
     conditions = {
         "interval": 20,
         "timeout": 600_000,
@@ -131,9 +131,9 @@ def test_state_in_columns_survives_whatever_fails(program, backend):
         "stops": 1,
     }
     conditions |= {"exactly_once": True, "rescales": True, "records": 120, "backend": backend, "storage_faults": 0.01}
-    runs = [Simulation(seed, program=program, **conditions).run() for seed in range(70, 73)]
+    runs = [Simulation(seed, program=program, **conditions).run() for seed in range(70, 72)]
 
-    assert [run.violation for run in runs] == [""] * 3
+    assert [run.violation for run in runs] == [""] * 2
     assert max(run.attempts for run in runs) > 1
     assert max(run.checkpoints for run in runs) > 1
 

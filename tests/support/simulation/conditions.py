@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tests.support.simulation.loops import LOOPS
 from tests.support.simulation.plans import PLANS
 from tests.support.simulation.scenarios import COUNTING, IN_ORDER, PROGRAMS
+from tests.support.simulation.timed import TIMED
 from tests.support.simulation.whole import WHOLE
 
 PLACES = (
@@ -18,7 +19,7 @@ PLACES = (
 
 
 _LOOPED, _PLANNED, _WHOLE = 0.15, 0.15, 0.15
-"""Which part of the runs have a loop, of the others a SQL plan, and of the others operators whose state is columns."""
+"""Which part of the runs have a loop, of the others a SQL plan, and of the others one of ``WHOLE``."""
 
 
 class Strike(NamedTuple):
@@ -35,7 +36,8 @@ class Conditions:
 
     ``slice_rows`` is how many rows of a cut are pickled at a time: with 1, everything happens while cuts are open.
     ``damages`` is how many files of checkpoints are changed, cut off or lost after they were written: results may come again
-    then. ``files``: results go into files instead of the ledger.
+    then. ``files``: results go into files instead of the ledger. ``mixed``: each driver begins with columns or without, and
+    from a savepoint with any backend.
     """
 
     program: str
@@ -65,6 +67,7 @@ class Conditions:
     slice_rows: int = 0
     backend: str = "hashmap"
     files: bool = False
+    mixed: bool = False
     damages: int = 0
     strikes: tuple[Strike, ...] = ()
 
@@ -138,14 +141,9 @@ class Conditions:
         backend = chance.choice(["hashmap", "hashmap", "rocksdb"])
         interval = None if self.interval is None else max(self.interval, 20)
         program = chance.choice(sorted(WHOLE))
-        return replace(
-            self,
-            program=program,
-            exactly_once=True,
-            backend=backend,
-            interval=interval,
-            timeout=max(self.timeout, 2000),
-        )
+        rescales = self.rescales and (self.aligned_timeout is None or program not in TIMED)
+        made = replace(self, program=program, exactly_once=True, backend=backend, interval=interval, rescales=rescales)
+        return replace(made, timeout=max(self.timeout, 2000), mixed=chance.random() < 0.5)
 
 
 @dataclass
