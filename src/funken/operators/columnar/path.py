@@ -492,8 +492,8 @@ class WatchedPath:
         parts = self._on_columns(block) if way is Way.COLUMNS else self._of_records(block)
         self._watch.took(way, block.length, clock() - begun)
         output = self._operator.output
-        for part in parts:
-            output.emit_block(part)
+        for results in parts:
+            output.emit_block(results)
 
     def _on_columns(self, block: Columns) -> list[Block]:
         found = self._path.attempt(block)
