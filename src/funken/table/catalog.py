@@ -239,6 +239,12 @@ class Catalog(ABC):
     def remove(self, database: str, kind: str, name: str) -> None:
         """Remove an object."""
 
+    def partitions(self, database: str, name: str) -> list[dict[str, str]]:
+        """Return the partitions of a table that ALTER TABLE has declared; raises ``InvalidTable`` if none are kept."""
+        raise InvalidTable(
+            f"{type(self).__name__} keeps no partitions of {database}.{name}: a connector finds them where the data is."
+        )
+
     def get(self, database: str, kind: str, name: str) -> CatalogObject | None:
         """Return an object, or ``None``."""
         return self.objects(database, kind).get(name) if database in self.databases() else None
@@ -259,6 +265,7 @@ class InMemoryCatalog(Catalog):
         self._default = default_database
         self._databases: dict[str, CatalogDatabase] = {default_database: CatalogDatabase()}
         self._objects: dict[tuple[str, str], dict[str, CatalogObject]] = {}
+        self._partitions: dict[tuple[str, str], list[dict[str, str]]] = {}
 
     @property
     def default_database(self) -> str:
@@ -290,6 +297,12 @@ class InMemoryCatalog(Catalog):
     def remove(self, database: str, kind: str, name: str) -> None:
         """Remove an object."""
         del self._objects[database, kind][name]
+        if kind == "table":
+            self._partitions.pop((database, name), None)
+
+    def partitions(self, database: str, name: str) -> list[dict[str, str]]:
+        """Return the partitions of a table that ALTER TABLE has declared."""
+        return self._partitions.setdefault((database, name), [])
 
 
 KINDS = {CatalogTable: "table", CatalogView: "table", CatalogFunction: "function", CatalogModel: "model"}
@@ -382,16 +395,17 @@ class CatalogManager:
 
     # -- objects
 
-    def identifier(self, parts: Sequence[str]) -> ObjectIdentifier:
-        """The full path of a name in the current catalog and database."""
+    def identifier(self, parts: Sequence[str], kind: str = "table") -> ObjectIdentifier:
+        """The full path of a name in the current catalog and database; names of functions are kept in lower case."""
         if not 1 <= len(parts) <= 3:
             raise InvalidTable(f"'{'.'.join(parts)}' is no path of an object: write catalog.database.name.")
         defaults = (self.current_catalog, self.current_database)[: 3 - len(parts)]
-        return ObjectIdentifier(*defaults, *parts)
+        *home, name = parts
+        return ObjectIdentifier(*defaults, *home, name.lower() if kind == "function" else name)
 
     def find(self, kind: str, parts: Sequence[str]) -> CatalogObject | None:
         """An object, the temporary one first."""
-        path = self.identifier(parts)
+        path = self.identifier(parts, kind)
         found = self.temporary.get((kind, path))
         if found is None and path.catalog in self.catalogs:
             found = self.catalogs[path.catalog].get(path.database, kind, path.name)
@@ -411,6 +425,16 @@ class CatalogManager:
         assert isinstance(found, CatalogTable)
         path = self.identifier(parts)
         return ResolvedTable(path, found, self.is_temporary("table", path))
+
+    def partitions(self, parts: Sequence[str]) -> tuple[tuple[str, ...], list[dict[str, str]]]:
+        """Return the keys of a table's partitions, and those that are declared; raises ``InvalidTable`` if it has none."""
+        found, path = self.table(parts), self.identifier(parts)
+        keys = found.table.partition_keys if isinstance(found, ResolvedTable) else ()
+        if not keys:
+            raise InvalidTable(f"Table {path} is not partitioned. Declare PARTITIONED BY (..).")
+        if self.is_temporary("table", path):
+            raise InvalidTable(f"Table {path} is temporary, so no catalog keeps its partitions. Use CREATE TABLE.")
+        return keys, self.catalogs[path.catalog].partitions(path.database, path.name)
 
     def _missing(self, parts: Sequence[str]) -> str:
         path = self.identifier(parts)
@@ -433,7 +457,8 @@ class CatalogManager:
         replace: bool = False,
     ) -> bool:
         """Create an object; return whether it was created. ``if_not_exists``: an existing one stays."""
-        kind, path = KINDS[type(entry)], self.identifier(parts)
+        kind = KINDS[type(entry)]
+        path = self.identifier(parts, kind)
         home = self.catalog(path.catalog)
         if not temporary and path.database not in home.databases():
             raise InvalidTable(f"Database {path.database} does not exist in catalog {path.catalog}.")
@@ -461,7 +486,7 @@ class CatalogManager:
         only: type | None = None,
     ) -> bool:
         """Drop an object; return whether there was one. ``only``: a table is no view, a view no table."""
-        path = self.identifier(parts)
+        path = self.identifier(parts, kind)
         found: CatalogObject | None
         if temporary:
             found = self.temporary.get((kind, path))
@@ -512,15 +537,20 @@ class CatalogManager:
         )
 
     def function(self, parts: Sequence[str]) -> CatalogFunction | None:
-        """A user's function: a system function of one name, then temporary, then of a catalog. Names without case."""
+        """A user's function: a system function, then a temporary one, then one of a catalog; built-in ones hide the last two."""
         if len(parts) == 1:
+            from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - loads Arrow
+
             system = self.system_functions.get(parts[0].upper())
-            if system is not None:
+            if system is not None or parts[0] in FUNCTIONS:
                 return system
-        path = self.identifier(parts)
         found = self.find("function", parts)
-        if found is None:
-            known = self.names("function", path.catalog, path.database)
-            near = next((name for name in known if name.upper() == path.name.upper()), None)
-            found = None if near is None else self.find("function", [path.catalog, path.database, near])
         return found if isinstance(found, CatalogFunction) else None
+
+    def create_system_function(self, name: str, entry: CatalogFunction, if_not_exists: bool = False) -> None:
+        """Give a function a name of one part, which hides a built-in one; raises ``InvalidTable`` if it is taken."""
+        if name.upper() in self.system_functions:
+            if if_not_exists:
+                return
+            raise InvalidTable(f"Temporary system function {name} already exists. Drop it before.")
+        self.system_functions[name.upper()] = entry

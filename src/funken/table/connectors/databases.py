@@ -72,6 +72,9 @@ _OPTIONS = (
     *LOOKUP_OPTIONS,
     ConnectorOption("lookup.cache.max-rows", integer, None),
     ConnectorOption("lookup.cache.ttl", duration, None),
+    ConnectorOption("lookup.cache.caching-missing-key", boolean, None),
+    ConnectorOption("filter.handling.policy", one_of("always", "never"), "always"),
+    ConnectorOption("compatible-mode", text, None, unused="the URL names the dialect"),
     ConnectorOption("sink.buffer-flush.max-rows", integer, 100),
     ConnectorOption(
         "sink.buffer-flush.interval",
@@ -212,7 +215,8 @@ class DatabaseScan(ScanTable):
         """Return a scan with a WHERE clause of the comparisons that the database makes as SQL does here."""
         exact = isinstance(self._database, PostgresDatabase)
         texts: dict[int, str] = {}
-        for place, condition in enumerate(conditions):
+        taken = conditions if self._options["filter.handling.policy"] == "always" else ()
+        for place, condition in enumerate(taken):
             comparison = condition.comparison()
             if comparison is not None and comparison.column in self._context.names:
                 text = comparison.sql(self._database.quote(comparison.column), exact)
@@ -345,7 +349,8 @@ class CachedLookup(LookupTable):
         lives = lives or options["lookup.partial-cache.expire-after-write"]
         self._lives = lives or options["lookup.partial-cache.expire-after-access"]
         self._renews = lives is None
-        self._keeps_missing = options["lookup.partial-cache.cache-missing-key"]
+        older = options.get("lookup.cache.caching-missing-key")
+        self._keeps_missing = options["lookup.partial-cache.cache-missing-key"] if older is None else older
         self._cache: OrderedDict[tuple[Any, ...], tuple[float, list[tuple[Any, ...]]]] = OrderedDict()
 
     def read(self, key: tuple[Any, ...]) -> list[tuple[Any, ...]]:

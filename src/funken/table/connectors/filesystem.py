@@ -53,6 +53,7 @@ from funken.table.connectors.folders import (
     TableDocuments,
     files_below,
     folder_of,
+    folder_values,
     is_empty,
     partition_value,
 )
@@ -75,6 +76,7 @@ from funken.table.connectors.options import (
     integer,
     memory_bytes,
     one_of,
+    refused,
     text,
 )
 from funken.table.types import LogicalType, arrow_type
@@ -94,6 +96,7 @@ def _regex(value: str) -> str:
     return value
 
 
+_JAVA = "a policy of one's own is a class of Java; use 'success-file', or watch the folder"
 _OPTIONS = (
     ConnectorOption("path"),
     ConnectorOption("format"),
@@ -110,6 +113,8 @@ _OPTIONS = (
     ConnectorOption("sink.shuffle-by-partition.enable", boolean, False, unused="each subtask writes its rows"),
     ConnectorOption("sink.parallelism", integer, None),
     ConnectorOption("sink.partition-commit.policy.kind", text, None),
+    ConnectorOption("sink.partition-commit.policy.class", refused(_JAVA), None),
+    ConnectorOption("sink.partition-commit.policy.class.parameters", refused(_JAVA), None),
     ConnectorOption("sink.partition-commit.trigger", one_of("process-time", "partition-time"), "process-time"),
     ConnectorOption("sink.partition-commit.delay", duration, 0),
     ConnectorOption("sink.partition-commit.watermark-time-zone", _zone, "UTC"),
@@ -355,7 +360,7 @@ class TableFiles(FileFormat):
 
     def _of_folders(self, split: FileSplit) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        folders = dict(part.split("=", 1) for part in split.file.path.split("/")[:-1] if "=" in part)
+        folders = folder_values(folder_of(split.file.path))
         for name, type_ in self.partitions:
             if name not in folders:
                 raise ValueError(f"its path has no folder '{name}=...', but {name!r} is a key of partitions")
@@ -390,7 +395,7 @@ class TableRows:
         ] + [(-1, constants[f"${key}"]) for key in format_.metadata]
         self._same = self._parts == [(index, None) for index in range(len(names))]
         self._csv, self._batches = format_.csv, TableBatches(inner, format_, constants)
-        self._documents = JsonReader(format_.data, JsonRules()) if format_.kind == "avro" else None
+        self._documents = JsonReader(format_.data, JsonRules(of_avro=True)) if format_.kind == "avro" else None
 
     def next(self) -> Any:
         """Return the next rows, or a block of them."""
@@ -529,7 +534,7 @@ class FilesScan(ScanTable):
         default = self._options["partition.default-name"]
         folders, rows = [], []
         for folder in sorted({folder_of(file) for file in files_below(self._options["path"])}):
-            values = dict(part.split("=", 1) for part in folder.split("/") if "=" in part)
+            values = folder_values(folder)
             folders.append(folder)
             if any(name not in values for name, _ in columns):
                 return [""]  # the source says what is wrong

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from funken.config.values import boolean, integer, memory_bytes
@@ -46,6 +47,22 @@ def one_of(*allowed: str) -> Callable[[str], str]:
         return value.lower()
 
     return parse
+
+
+def refused(why: str) -> Callable[[str], str]:
+    """Return a parser for an option of Flink that cannot work here, which says why."""
+
+    def parse(value: str) -> str:
+        raise ValueError(f"it is not supported: {why}")
+
+    return parse
+
+
+def pem_file(value: str) -> str:
+    """Take the path of a file in PEM; a key store of Java is refused."""
+    if Path(value).suffix.lower() in (".jks", ".p12", ".pfx"):
+        raise ValueError("it is a key store of Java; convert it to a file in PEM, with 'keytool' and 'openssl'")
+    return value
 
 
 @dataclass(frozen=True)
@@ -269,6 +286,8 @@ __all__ = [
     "memory_bytes",
     "names",
     "one_of",
+    "pem_file",
+    "refused",
     "text",
     "todays_options",
 ]

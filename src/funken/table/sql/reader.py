@@ -134,6 +134,20 @@ class TokenReader:
 
         return tuple(dict(self.listed(option)).items())
 
+    def partition(self) -> st.Options:
+        """Read ``(key = value, ..)`` of PARTITION."""
+
+        def constant() -> tuple[str, str]:
+            key = self.name()
+            self.need("=")
+            token = self.current
+            if token is None:
+                self.fail("a constant")
+            self.at += 1
+            return key, token.text
+
+        return self.listed(constant)
+
     def rest(self) -> str:
         """Return the text from here to the end, at its place: the text before is blank."""
         token = self.current
