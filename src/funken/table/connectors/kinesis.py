@@ -36,6 +36,7 @@ from funken.table.connectors.options import (
 from funken.table.values import java_text
 from funken.types.row import Row
 
+_TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
 _PROVIDERS = ("auto", "basic", "profile", "env_var")
 _ASK = "KinesisConnection takes keys, a profile, or those of the environment and the machine"
 _BLOCKS = "records are sent block by block"
@@ -58,14 +59,14 @@ _OPTIONS = (
     ConnectorOption("aws.credentials.custom.class", refused(_ASK), None),
     ConnectorOption("source.init.position", one_of("latest", "trim_horizon", "at_timestamp"), None),
     ConnectorOption("source.init.timestamp", text, None),
-    ConnectorOption("source.init.timestamp.format", text, None),
+    ConnectorOption("source.init.timestamp.format", text, _TIME_FORMAT),
     ConnectorOption("source.reader.type", one_of("polling", "efo"), "polling", unused="shards are polled"),
     ConnectorOption("source.shard.discovery.interval", duration, 10_000, unused="shards are listed every 10 s"),
     ConnectorOption("source.shard.get-records.*", text, None, unused="the reader chooses the size of its requests"),
     ConnectorOption("source.efo.*", text, None, unused="shards are polled"),
     ConnectorOption("scan.stream.initpos", one_of("latest", "trim_horizon", "at_timestamp"), "latest"),
     ConnectorOption("scan.stream.initpos-timestamp", text, None),
-    ConnectorOption("scan.stream.initpos-timestamp-format", text, None),
+    ConnectorOption("scan.stream.initpos-timestamp-format", text, _TIME_FORMAT),
     ConnectorOption("scan.stream.recordpublisher", one_of("polling", "efo"), "polling", unused="shards are polled"),
     ConnectorOption("scan.stream.efo.*", text, None, unused="shards are polled"),
     ConnectorOption("scan.shard.*", text, None, unused="the reader chooses the size of its requests"),
@@ -81,7 +82,11 @@ _OPTIONS = (
     ConnectorOption("sink.flush-buffer.timeout", duration, 5000, unused=_BLOCKS),
     ConnectorOption("sink.parallelism", integer, None),
 )
-_TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
+_POSITIONS = (
+    ("source.init.position", "source.init.timestamp", "source.init.timestamp.format"),
+    ("scan.stream.initpos", "scan.stream.initpos-timestamp", "scan.stream.initpos-timestamp-format"),
+)
+"""The options of the place to begin at: those of today, and those of Flink 1.19 and before."""
 _METADATA = {
     "timestamp": "TIMESTAMP_LTZ(3) NOT NULL",
     "shard-id": "VARCHAR(128) NOT NULL",
@@ -196,22 +201,18 @@ class KinesisTable(ScanTable, SinkTable):
     def _start(self) -> str | int:
         """Return the place to begin at."""
         options = self._options
-        position = options["source.init.position"]
-        prefix = "source.init.timestamp" if position is not None else "scan.stream.initpos-timestamp"
-        position = position or options["scan.stream.initpos"]
-        if position != "at_timestamp":
-            return str(position.upper())
-        written = options[prefix]
+        position, key, pattern = _POSITIONS[options["source.init.position"] is None]
+        if options[position] != "at_timestamp":
+            return str(options[position].upper())
+        written, form = options[key], options[pattern]
         if written is None:
-            raise self._wrong(f"the position AT_TIMESTAMP needs {prefix!r}.")
-        pattern = options[f"{prefix}{'.' if prefix.startswith('source') else '-'}format"] or _TIME_FORMAT
+            raise self._wrong(f"the position AT_TIMESTAMP needs {key!r}.")
         try:
             return round(float(written) * 1000)  # seconds since 1970
         except ValueError:
-            pass
-        found = parse_time(written, pattern)
+            found = parse_time(written, form)
         if found is None:
-            raise self._wrong(f"{prefix!r} is {written!r}, which is no number of seconds and no time by {pattern!r}.")
+            raise self._wrong(f"{key!r} is {written!r}, which is no number of seconds and no time by {form!r}.")
         return found[0] // 10**6 - (found[1] or datetime.timedelta(0)) // datetime.timedelta(milliseconds=1)
 
     def stream(self, env: Any) -> Any:
