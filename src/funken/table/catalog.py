@@ -466,7 +466,7 @@ class CatalogManager:
         if exists and not replace:
             if if_not_exists:
                 return False
-            word = "Temporary table" if temporary else {"table": "Table (or view)"}.get(kind, kind.capitalize())
+            word = f"Temporary {kind}" if temporary else {"table": "Table (or view)"}.get(kind, kind.capitalize())
             permanent = kind == "table" and not temporary
             where = f"Could not execute CreateTable in path {path.quoted()}: " if permanent else ""
             raise InvalidTable(f"{where}{word} {path} already exists. Drop it before, or use IF NOT EXISTS.")

@@ -1,6 +1,7 @@
 """Formats whose schemas are elsewhere, over a topic: Avro by a schema registry, protocol buffers by a class."""
 
 import datetime
+import json
 import sys
 from decimal import Decimal
 from types import ModuleType, SimpleNamespace
@@ -8,8 +9,13 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from funken.connectors import AvroSchema
+from funken.connectors.formats.registry import ConfluentAvroSchema, SchemaRegistryClient
 from funken.errors import FunkenError, InvalidProgram
 from funken.table import EnvironmentSettings, TableEnvironment
+from funken.table.connectors.formats import format_options, table_format
+from funken.table.connectors.options import ConnectorOption, OptionValues
+from funken.table.types import parse_type
+from funken.types.row import Row
 from tests.support.schema_registry import Registry
 
 
@@ -200,3 +206,72 @@ def test_a_mistake_in_the_options(tables, broker, options, says):
     with pytest.raises(InvalidProgram, match=says):
         create(tables, "t", "id BIGINT", broker, "t", **options)
         tables.execute_sql("SELECT * FROM t")
+
+
+NULLABLE = ["null", "string"]
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "column", "expected"),
+    [
+        ("int", 5, "BIGINT", 5),
+        ("long", 5, "DOUBLE", 5.0),
+        ("string", "x", "BYTES", b"x"),
+        ("bytes", b"x", "STRING", "x"),
+        ("long", 1000, "TIMESTAMP(3)", datetime.datetime(1970, 1, 1, 0, 0, 1)),  # noqa: DTZ001
+        ({"type": "string", "logicalType": "uuid"}, "00000000-0000-0000-0000-000000000001", "STRING",
+         "00000000-0000-0000-0000-000000000001"),
+        (["null", "int", "string"], "q", "STRING", "q"),
+        ({"type": "map", "values": NULLABLE}, {"k": None}, "MAP<STRING, STRING>", {"k": None}),
+        ("int", 1, "BOOLEAN", "1 is no boolean"),
+        (["null", "int"], None, "INT NOT NULL", "field 'x' has no value, but its column is NOT NULL"),
+    ],
+)  # fmt: skip
+def test_values_of_the_schema_that_a_record_was_written_with(registry, written, value, column, expected):
+    schema = json.dumps({"type": "record", "name": "row", "fields": [{"name": "x", "type": written}]})
+    client = SchemaRegistryClient(registry.url)
+    message = ConfluentAvroSchema(client, "rows", schema).serialize({"x": value})
+    decoder = avro_confluent(registry.url).decoder((("x", parse_type(column)),))
+
+    try:
+        found = decoder.deserialize_all(message)[0][0]
+    except ValueError as error:
+        found = str(error).removeprefix("field 'x': ")
+    assert found == expected
+
+
+def avro_confluent(url, **options):
+    given = {"format": "avro-confluent", "avro-confluent.url": url}
+    given |= {f"avro-confluent.{key}": value for key, value in options.items()}
+    declared = (ConnectorOption("format"), *format_options("t", "avro-confluent"))
+    return table_format("t", "avro-confluent", OptionValues("t", given, declared), topic="orders")
+
+
+def test_a_token_is_sent_to_the_registry(registry):
+    registry.authorization = "Bearer secret"
+    columns = (("x", parse_type("INT")),)
+    options = {"bearer-auth.credentials-source": "STATIC_TOKEN", "bearer-auth.token": "secret"}
+    assert avro_confluent(registry.url, **options).encoder(columns).serialize(Row(1))[:1] == b"\0"
+    with pytest.raises(FunkenError, match="401"):
+        avro_confluent(registry.url).encoder(columns).serialize(Row(1))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"properties": "a:b"}, "these are of Java's client"),
+        ({"ssl.truststore.location": "/store.jks"}, "it is a key store of Java"),
+        ({"bearer-auth.credentials-source": "OAUTHBEARER"}, "it must be one of static_token"),
+    ],
+)
+def test_options_of_a_registry_that_there_are_not(options, says):
+    with pytest.raises(InvalidProgram, match=says):
+        avro_confluent("http://registry:8081", **options)
+
+
+def test_subjects_of_keys_and_values(tables, broker, registry):
+    formats = {f"{part}.{key}": value for part in ("key", "value") for key, value in
+               (("format", "avro-confluent"), ("avro-confluent.url", registry.url))}  # fmt: skip
+    create(tables, "pairs", "k BIGINT, v STRING", broker, "pairs", **formats, **{"key.fields": "k"})
+    tables.execute_sql("INSERT INTO pairs VALUES (1, 'tea')").wait()
+    assert sorted(registry.subjects) == ["pairs-key", "pairs-value"]

@@ -76,6 +76,7 @@ from funken.table.connectors.options import (
     integer,
     memory_bytes,
     one_of,
+    positive,
     refused,
     text,
 )
@@ -111,7 +112,7 @@ _OPTIONS = (
         "sink.rolling-policy.check-interval", duration, 60_000, unused="files are looked at with each block of rows"
     ),
     ConnectorOption("sink.shuffle-by-partition.enable", boolean, False, unused="each subtask writes its rows"),
-    ConnectorOption("sink.parallelism", integer, None),
+    ConnectorOption("sink.parallelism", positive, None),
     ConnectorOption("sink.partition-commit.policy.kind", text, None),
     ConnectorOption("sink.partition-commit.policy.class", refused(_JAVA), None),
     ConnectorOption("sink.partition-commit.policy.class.parameters", refused(_JAVA), None),

@@ -28,7 +28,16 @@ from funken.table.changelog import ChangelogMode
 from funken.table.connectors.contract import ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import TableFactory
 from funken.table.connectors.formats import Columns, RawRows, format_options, table_format
-from funken.table.connectors.options import ConnectorOption, OptionValues, duration, integer, names, one_of, text
+from funken.table.connectors.options import (
+    ConnectorOption,
+    OptionValues,
+    duration,
+    integer,
+    names,
+    one_of,
+    positive,
+    text,
+)
 from funken.types.row import Row, RowKind
 
 _STARTS = ("earliest-offset", "latest-offset", "group-offsets", "timestamp", "specific-offsets")
@@ -45,7 +54,7 @@ _BOUNDS = (
     ConnectorOption("scan.bounded.mode", one_of(*_ENDS), "unbounded"),
     ConnectorOption("scan.bounded.timestamp-millis", integer, None),
     ConnectorOption("scan.bounded.specific-offsets", text, None),
-    ConnectorOption("scan.parallelism", integer, None),
+    ConnectorOption("scan.parallelism", positive, None),
 )
 _SINK = (
     ConnectorOption("sink.delivery-guarantee", one_of("at-least-once", "exactly-once", "none"), "at-least-once"),
@@ -56,7 +65,7 @@ _SINK = (
         "incrementing",
         unused="names of transactions are those of the job's own protocol",
     ),
-    ConnectorOption("sink.parallelism", integer, None),
+    ConnectorOption("sink.parallelism", positive, None),
 )
 _TOPICS = (
     ConnectorOption("topic", names, ()),

@@ -30,6 +30,7 @@ from funken.table.connectors.options import (
     integer,
     memory_bytes,
     one_of,
+    positive,
     refused,
     text,
 )
@@ -71,7 +72,7 @@ _OPTIONS = (
     ConnectorOption("scan.stream.efo.*", text, None, unused="shards are polled"),
     ConnectorOption("scan.shard.*", text, None, unused="the reader chooses the size of its requests"),
     ConnectorOption("scan.bounded", boolean, False),
-    ConnectorOption("scan.parallelism", integer, None),
+    ConnectorOption("scan.parallelism", positive, None),
     ConnectorOption("sink.partitioner", one_of("random", "fixed"), None),
     ConnectorOption("sink.partitioner-field-delimiter", text, "|"),
     ConnectorOption("sink.fail-on-error", boolean, True, unused="a record that the service refuses fails the job"),
@@ -80,7 +81,7 @@ _OPTIONS = (
     ConnectorOption("sink.requests.max-buffered", integer, 10_000, unused=_BLOCKS),
     ConnectorOption("sink.flush-buffer.size", memory_bytes, 5 << 20, unused=_BLOCKS),
     ConnectorOption("sink.flush-buffer.timeout", duration, 5000, unused=_BLOCKS),
-    ConnectorOption("sink.parallelism", integer, None),
+    ConnectorOption("sink.parallelism", positive, None),
 )
 _POSITIONS = (
     ("source.init.position", "source.init.timestamp", "source.init.timestamp.format"),

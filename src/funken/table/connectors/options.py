@@ -49,6 +49,28 @@ def one_of(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
+def at_least(least: int, parse: Callable[[str], int], shown: str = "") -> Callable[[str], int]:
+    """Return a parser for numbers that are not less than one; ``shown``: this one as users write it.
+
+    >>> at_least(0, int)("-1")
+    Traceback (most recent call last):
+    ...
+    ValueError: it must be at least 0
+    """
+
+    def parsed(value: str) -> int:
+        number = parse(value)
+        if number < least:
+            raise ValueError(f"it must be at least {shown or least}")
+        return number
+
+    return parsed
+
+
+positive = at_least(1, integer)
+"""Read a number of subtasks."""
+
+
 def refused(why: str) -> Callable[[str], str]:
     """Return a parser for an option of Flink that cannot work here, which says why."""
 
@@ -280,6 +302,7 @@ __all__ = [
     "WATERMARK_OPTIONS",
     "ConnectorOption",
     "OptionValues",
+    "at_least",
     "boolean",
     "duration",
     "integer",
@@ -287,6 +310,7 @@ __all__ = [
     "names",
     "one_of",
     "pem_file",
+    "positive",
     "refused",
     "text",
     "todays_options",
