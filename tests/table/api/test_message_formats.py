@@ -15,7 +15,7 @@ from funken.table import EnvironmentSettings, TableEnvironment
 from funken.table.connectors.formats import format_options, table_format
 from funken.table.connectors.options import ConnectorOption, OptionValues
 from funken.table.types import parse_type
-from funken.types.row import Row
+from funken.types.row import Row, RowKind
 from tests.support.schema_registry import Registry
 
 
@@ -240,11 +240,10 @@ def test_values_of_the_schema_that_a_record_was_written_with(registry, written, 
     assert found == expected
 
 
-def avro_confluent(url, **options):
-    given = {"format": "avro-confluent", "avro-confluent.url": url}
-    given |= {f"avro-confluent.{key}": value for key, value in options.items()}
-    declared = (ConnectorOption("format"), *format_options("t", "avro-confluent"))
-    return table_format("t", "avro-confluent", OptionValues("t", given, declared), topic="orders")
+def avro_confluent(url, name="avro-confluent", **options):
+    given = {"format": name, f"{name}.url": url, **{f"{name}.{key}": value for key, value in options.items()}}
+    declared = (ConnectorOption("format"), *format_options("t", name))
+    return table_format("t", name, OptionValues("t", given, declared), topic="orders")
 
 
 def test_a_token_is_sent_to_the_registry(registry):
@@ -275,3 +274,49 @@ def test_subjects_of_keys_and_values(tables, broker, registry):
     create(tables, "pairs", "k BIGINT, v STRING", broker, "pairs", **formats, **{"key.fields": "k"})
     tables.execute_sql("INSERT INTO pairs VALUES (1, 'tea')").wait()
     assert sorted(registry.subjects) == ["pairs-key", "pairs-value"]
+
+
+IMAGE = {"type": "record", "name": "Value", "fields": [{"name": "a", "type": ["null", "int"]}]}
+EVENT = {
+    "type": "record", "name": "Envelope", "fields": [
+        {"name": "before", "type": ["null", IMAGE]}, {"name": "after", "type": ["null", "Value"]},
+        {"name": "op", "type": ["null", "string"]}, {"name": "ts_ms", "type": ["null", "long"]},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "operation", "expected"),
+    [
+        (None, {"a": 1}, "c", "+I(1)"),
+        (None, {"a": None}, "r", "+I(None)"),
+        ({"a": 1}, {"a": 2}, "u", "-U(1) +U(2)"),
+        ({"a": 1}, None, "d", "-D(1)"),
+        (None, {"a": 2}, "u", 'its field "before" is null'),
+        (None, {"a": 2}, "x", "its operation is 'x'"),
+    ],
+)
+def test_changes_of_debezium_in_avro(registry, before, after, operation, expected):
+    written = ConfluentAvroSchema(SchemaRegistryClient(registry.url), "changes", json.dumps(EVENT))
+    message = written.serialize({"before": before, "after": after, "op": operation, "ts_ms": 5})
+    decoder = avro_confluent(registry.url, "debezium-avro-confluent").decoder((("a", parse_type("INT")),))
+    try:
+        found = " ".join(f"{row.get_row_kind()}({row[0]})" for row in decoder.deserialize_all(message))
+    except ValueError as error:
+        found = str(error)
+    assert found.startswith(expected)
+    assert decoder.deserialize_all(b"") == []
+
+
+def test_changes_are_written_as_debezium_does(registry):
+    columns = (("a", parse_type("INT")),)
+    format_ = avro_confluent(registry.url, "debezium-avro-confluent")
+    encoder, decoder = format_.encoder(columns), format_.decoder(columns)
+    kinds = [RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE]
+    messages = [encoder.serialize(Row.of_kind(kind, 7)) for kind in kinds]
+    assert [str(row.get_row_kind()) for message in messages for row in decoder.deserialize_all(message)] == [
+        "+I", "-D", "+I", "-D",
+    ]  # fmt: skip
+    schema = json.loads(registry.schemas[registry.subjects["orders-value"]])
+    assert schema[0] == "null"
+    assert [field["name"] for field in schema[1]["fields"]] == ["before", "after", "op"]

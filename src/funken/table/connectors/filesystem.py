@@ -718,7 +718,7 @@ class FilesystemFactory(TableFactory):
 
     def _parts(self, context: TableContext) -> tuple[OptionValues, TableFormat | None]:
         name = context.options.get("format")
-        known = sorted({*format_names(), *_COLUMN_OPTIONS} - {"avro-confluent", "protobuf"})
+        known = sorted({*format_names(), *_COLUMN_OPTIONS} - {"avro-confluent", "debezium-avro-confluent", "protobuf"})
         if name is None:
             return OptionValues(context.path, context.options, _OPTIONS), None
         check_format(context.path, name, known)

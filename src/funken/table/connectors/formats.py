@@ -40,7 +40,7 @@ from funken.table.connectors.json_values import (
 )
 from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, one_of, pem_file, refused, text
 from funken.table.connectors.protobuf_rows import ProtobufRows, check_columns
-from funken.table.types import LogicalType, RowType
+from funken.table.types import LogicalType, RowType, VarCharType
 from funken.table.values import to_python
 from funken.types.info import Types
 from funken.types.row import Row, RowKind
@@ -567,18 +567,46 @@ class DocumentRows(DeserializationSchema, SerializationSchema):
 
     def deserialize_all(self, message: bytes) -> list[Any]:
         """Return the rows of a message."""
-        rows = []
-        for document in self.schema.deserialize_all(message):
-            row = Row(*self._reader.read_values(document))
-            for place in self._needed:
-                if row[place] is None:
-                    raise ValueError(f"field {self.columns[place][0]!r} has no value, but its column is NOT NULL")
-            rows.append(row)
-        return rows
+        return [Row(*self.values(document)) for document in self.schema.deserialize_all(message)]
+
+    def values(self, document: Any) -> list[Any]:
+        """Return the values of a record."""
+        values = self._reader.read_values(document)
+        for place in self._needed:
+            if values[place] is None:
+                raise ValueError(f"field {self.columns[place][0]!r} has no value, but its column is NOT NULL")
+        return values
 
     def serialize(self, value: Any) -> bytes:
         """Write a row."""
         message: bytes = self.schema.serialize(document_of(value, self.columns))
+        return message
+
+
+@dataclass(frozen=True)
+class AvroChanges(DeserializationSchema, SerializationSchema):
+    """Changes as Debezium writes them in Avro: records with the rows before and after, and an operation."""
+
+    rows: DocumentRows
+
+    def deserialize_all(self, message: bytes) -> list[Any]:
+        """Return the changes of an event; none for a tombstone."""
+        events = self.rows.schema.deserialize_all(message) if message else []
+        return [
+            Row.of_kind(kind, *self.rows.values(document))
+            for event in events
+            for kind, document in _debezium(event, _overlaid)
+        ]
+
+    def serialize(self, value: Any) -> bytes:
+        """Write a change: an update as a deletion and an insertion, as Flink does."""
+        document, added = document_of(value, self.rows.columns), value.get_row_kind() in _ADDED
+        event = {
+            "before": None if added else document,
+            "after": document if added else None,
+            "op": "c" if added else "d",
+        }
+        message: bytes = self.rows.schema.serialize(event)
         return message
 
 
@@ -613,6 +641,16 @@ def _avro_confluent(format_: TableFormat, columns: Columns) -> DocumentRows:
 def _avro_confluent_reader(format_: TableFormat, columns: Columns) -> DocumentRows:
     """Return a reader of records by their writer's schema, which takes the columns by their names."""
     return _registered(format_, columns, None)
+
+
+def _debezium_avro(format_: TableFormat, columns: Columns) -> AvroChanges:
+    image = RowType.of(*columns)
+    envelope = (("before", image), ("after", image), ("op", VarCharType()))
+    return AvroChanges(_registered(format_, columns, json.dumps(["null", avro_type(envelope)])))
+
+
+def _debezium_avro_reader(format_: TableFormat, columns: Columns) -> AvroChanges:
+    return AvroChanges(_registered(format_, columns, None))
 
 
 def _registered(format_: TableFormat, columns: Columns, schema: str | None) -> DocumentRows:
@@ -790,6 +828,7 @@ _OPTIONS: dict[str, tuple[ConnectorOption, ...]] = {
         ConnectorOption("timestamp_mapping.legacy", boolean, True),
     ),
     "avro-confluent": _REGISTRY,
+    "debezium-avro-confluent": _REGISTRY,
     "protobuf": (
         ConnectorOption("message-class-name"),
         ConnectorOption("ignore-parse-errors", boolean, False),
@@ -834,13 +873,17 @@ _MAKERS: dict[str, Callable[[TableFormat, Columns], Any]] = {
     "csv": _csv,
     "avro": _avro,
     "avro-confluent": _avro_confluent,
+    "debezium-avro-confluent": _debezium_avro,
     "protobuf": _protobuf,
     "raw": _raw,
     **dict.fromkeys(_ENVELOPES, _changes),
 }
 
 
-_READERS = {"avro-confluent": _avro_confluent_reader}
+_READERS: dict[str, Callable[[TableFormat, Columns], Any]] = {
+    "avro-confluent": _avro_confluent_reader,
+    "debezium-avro-confluent": _debezium_avro_reader,
+}
 """The readers of messages, of formats that do not read them as they write them."""
 
 
@@ -876,5 +919,7 @@ def table_format(path: str, name: str, options: OptionValues, prefix: str = "", 
     """Return a format with its options."""
     check_format(path, name, format_names())
     values = {option.key: options[f"{prefix}{name}.{option.key}"] for option in _OPTIONS[name]}
-    mode = ChangelogMode.all() if name in _ENVELOPES else ChangelogMode.insert_only()
+    mode = (
+        ChangelogMode.all() if name in _ENVELOPES or name == "debezium-avro-confluent" else ChangelogMode.insert_only()
+    )
     return TableFormat(name, path, {**values, **more}, mode, _READERS.get(name, _MAKERS[name]), _MAKERS[name])
