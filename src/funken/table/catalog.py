@@ -401,7 +401,8 @@ class CatalogManager:
             raise InvalidTable(f"'{'.'.join(parts)}' is no path of an object: write catalog.database.name.")
         defaults = (self.current_catalog, self.current_database)[: 3 - len(parts)]
         *home, name = parts
-        return ObjectIdentifier(*defaults, *home, name.lower() if kind == "function" else name)
+        names = (*defaults, *home, name.lower() if kind == "function" else name)
+        return ObjectIdentifier(*names)
 
     def find(self, kind: str, parts: Sequence[str]) -> CatalogObject | None:
         """An object, the temporary one first."""

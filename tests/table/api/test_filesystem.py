@@ -470,10 +470,32 @@ def test_names_of_keys_are_escaped_in_folders(tmp_path):
 
 
 def test_two_columns_of_one_key_of_metadata(tmp_path):
-    with pytest.raises(
-        InvalidProgram, match="`n` and `m` in the table are both from the same metadata key 'file.size'"
-    ):
+    with pytest.raises(FunkenError, match="`n` and `m` in the table are both from the same metadata key 'file.size'"):
         tables().execute_sql(f"""
             CREATE TABLE t (a INT, n BIGINT METADATA FROM 'file.size', m STRING METADATA FROM 'file.size')
             WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')
         """)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("sink.rolling-policy.file-size", "0", "it must be at least 1 b"),
+        ("sink.rolling-policy.rollover-interval", "0 s", "it must be at least 1 ms"),
+        ("sink.rolling-policy.inactivity-interval", "0 s", "it must be at least 1 ms"),
+        ("sink.rolling-policy.check-interval", "-1 s", "a duration is not negative"),
+        ("sink.partition-commit.delay", "-1 s", "a duration is not negative"),
+        ("source.monitor-interval", "0 s", "it must be at least 1 ms"),
+        ("sink.parallelism", "0", "it must be at least 1"),
+        ("sink.partition-commit.policy.class", "x.Y", "a policy of one's own is a class of Java"),
+    ],
+)
+def test_values_that_options_do_not_have(option, value, says, tmp_path):
+    options = {"connector": "filesystem", "path": str(tmp_path), "format": "csv", option: value}
+    with pytest.raises(InvalidProgram, match=f"Invalid value for option '{option}'.*{says}"):
+        scan_table(TableContext("t", (("a", parse_type("INT")),), options=options))
+
+
+def test_a_key_of_a_partition_is_given_once(tmp_path):
+    with pytest.raises(FunkenError, match="column 'p' is assigned more than once"):
+        tables().execute_sql("INSERT INTO t PARTITION (p = 1, p = 2) SELECT 1")

@@ -71,6 +71,7 @@ from funken.table.connectors.json_values import JsonReader, JsonRules, avro_type
 from funken.table.connectors.options import (
     ConnectorOption,
     OptionValues,
+    at_least,
     boolean,
     duration,
     integer,
@@ -101,13 +102,13 @@ _JAVA = "a policy of one's own is a class of Java; use 'success-file', or watch 
 _OPTIONS = (
     ConnectorOption("path"),
     ConnectorOption("format"),
-    ConnectorOption("source.monitor-interval", duration, None),
+    ConnectorOption("source.monitor-interval", at_least(1, duration, "1 ms"), None),
     ConnectorOption("source.path.regex-pattern", _regex, None),
     ConnectorOption("source.report-statistics", one_of("all", "none"), "all"),
     ConnectorOption("partition.default-name", text, "__DEFAULT_PARTITION__"),
-    ConnectorOption("sink.rolling-policy.file-size", memory_bytes, 128 << 20),
-    ConnectorOption("sink.rolling-policy.rollover-interval", duration, 30 * 60_000),
-    ConnectorOption("sink.rolling-policy.inactivity-interval", duration, 30 * 60_000),
+    ConnectorOption("sink.rolling-policy.file-size", at_least(1, memory_bytes, "1 b"), 128 << 20),
+    ConnectorOption("sink.rolling-policy.rollover-interval", at_least(1, duration, "1 ms"), 30 * 60_000),
+    ConnectorOption("sink.rolling-policy.inactivity-interval", at_least(1, duration, "1 ms"), 30 * 60_000),
     ConnectorOption(
         "sink.rolling-policy.check-interval", duration, 60_000, unused="files are looked at with each block of rows"
     ),

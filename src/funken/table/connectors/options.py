@@ -28,6 +28,8 @@ def text(value: str) -> str:
 def duration(value: str) -> int:
     """Return milliseconds of ``10 s``, ``5min`` or ``PT10S``."""
     iso = value.strip()
+    if iso.startswith("-"):
+        raise ValueError("a duration is not negative")
     if iso[:1] in "Pp" and iso[:2].upper() == "PT":
         return duration_ms(iso[2:].lower())
     return duration_ms(value)

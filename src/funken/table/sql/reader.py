@@ -146,7 +146,12 @@ class TokenReader:
             self.at += 1
             return key, token.text
 
-        return self.listed(constant)
+        found: st.Options = self.listed(constant)
+        names = [key for key, _ in found]
+        twice = next((key for key in names if names.count(key) > 1), None)
+        if twice is not None:
+            raise st.InvalidStatement(f"PARTITION: target column '{twice}' is assigned more than once. Write it once.")
+        return found
 
     def rest(self) -> str:
         """Return the text from here to the end, at its place: the text before is blank."""
