@@ -7,6 +7,7 @@ their presence is unknown. All else that is not set is NULL, unless ``read-defau
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -122,9 +123,7 @@ def _field_reader(field: Any, type_: Any, defaults: bool) -> Callable[[Any], Any
 
 @functools.cache
 def _is_proto3(file: Any) -> bool:
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: PLC0415 - only for protocol buffers
-
-    about = FileDescriptorProto()
+    about = importlib.import_module("google.protobuf.descriptor_pb2").FileDescriptorProto()
     file.CopyToProto(about)
     return bool(about.syntax == "proto3")
 
