@@ -13,6 +13,7 @@ from funken import (
     AggregateFunction,
     DataGeneratorSource,
     DataStream,
+    DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -21,10 +22,12 @@ from funken import (
     ReducingStateDescriptor,
     SlidingEventTimeWindows,
     StreamExecutionEnvironment,
+    TimeEvictor,
     TumblingEventTimeWindows,
     ValueStateDescriptor,
     WatermarkStrategy,
 )
+from funken.cep import CEP, Pattern, PatternProcessFunction
 from tests.support.simulation.scenario_functions import END
 from tests.support.simulation.timed import TIMED
 
@@ -211,8 +214,39 @@ def kept(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[Data
     return [each.process(function).set_parallelism(wide()) for each in (few, many) for function in functions]
 
 
+class EndsOfMatch(PatternProcessFunction):
+    """Gives the first and the last number of a match."""
+
+    def process_match(self, match: Any, ctx: Any) -> Iterator[Any]:
+        yield match["up"][0][1], len(match["up"]), match["end"][0][1]
+
+
+def _gap(record: Record) -> int:
+    return 20 + record[1] % 3 * 10
+
+
+def rarer(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
+    """Co-groups, windows of all records, sessions of several gaps, evictors, patterns."""
+    made, others = _records(env, records, wide), _records(env, records, wide, "others", every=2)
+    keyed = made.key_by(lambda r: r[0])
+    both = made.co_group(others).where(lambda r: r[0]).equal_to(lambda r: r[0]).window(_TUMBLING)
+    pattern = Pattern.begin("up").where(lambda r: r[1] % 5 != 0).times_or_more(2).greedy().next("end")
+    matches = CEP.pattern(keyed, pattern.where(lambda r: r[1] % 5 == 0).within(200)).process(EndsOfMatch())
+    late = keyed.window(_TUMBLING).evictor(TimeEvictor.of(timedelta(milliseconds=30)))
+    dynamic = keyed.window(DynamicEventTimeSessionWindows.with_dynamic_gap(_gap))
+    found = [
+        both.apply(lambda left, right: [(sorted(r[1] for r in left), sorted(r[1] for r in right))]).map(str),
+        late.process(Contents()),
+        dynamic.aggregate(Least()),
+        dynamic.process(Contents()),
+        matches,
+    ]
+    of_all = made.map(lambda r: r[1]).set_parallelism(wide()).window_all(_SLIDING).reduce(lambda a, b: a + b)
+    return [each.set_parallelism(wide()) for each in found] + [of_all]
+
+
 WHOLE: dict[str, Callable[[StreamExecutionEnvironment, int, Wide], list[DataStream]]] = {
-    **{made.__name__: made for made in (joined, aggregated, contents, kept)},
+    **{made.__name__: made for made in (joined, aggregated, contents, kept, rarer)},
     **TIMED,
 }
 
