@@ -308,6 +308,19 @@ class InMemoryCatalog(Catalog):
 KINDS = {CatalogTable: "table", CatalogView: "table", CatalogFunction: "function", CatalogModel: "model"}
 
 
+_OF_SQL_ALONE = frozenset({
+    "APPROX_COUNT_DISTINCT", "BITMAP_CONTAINS", "CASE", "CEILING", "CHARACTER_LENGTH", "CHAR_LENGTH", "CONVERT_TZ",
+    "CUME_DIST", "CURRENT_CATALOG", "CURRENT_DATABASE", "CURRENT_DATE", "CURRENT_ROW_TIMESTAMP", "CURRENT_TIME",
+    "CURRENT_TIMESTAMP", "DATE_FORMAT", "DAYOFMONTH", "DAYOFWEEK", "DAYOFYEAR", "DENSE_RANK", "FROM_BASE64",
+    "FROM_UNIXTIME", "HASH_CODE", "HOUR", "IF", "IS_ALPHA", "IS_DECIMAL", "IS_DIGIT", "ITEM", "JSON_ARRAYAGG",
+    "JSON_LENGTH", "JSON_OBJECTAGG", "MINUTE", "MONTH", "NEGATE", "NTILE", "NULLIF", "OVERLAPS", "PARSE_URL",
+    "PERCENT_RANK", "QUARTER", "RAND_INTEGER", "RANK", "REGEXP_EXTRACT", "REGEXP_REPLACE", "ROW_NUMBER", "SECOND",
+    "SINGLE_VALUE", "SPLIT_INDEX", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "STR_TO_MAP", "TIMESTAMPADD", "TO_BASE64",
+    "TO_DATE", "TO_TIMESTAMP", "TRANSLATE", "UNIX_TIMESTAMP", "VARIANCE", "VAR_POP", "VAR_SAMP", "WEEK", "YEAR",
+})  # fmt: skip
+"""Built-in functions that SQL has, but no module of Flink lists: functions of a catalog hide these."""
+
+
 class CatalogManager:
     """The catalogs of a session, the current path, and its temporary objects."""
 
@@ -538,12 +551,12 @@ class CatalogManager:
         )
 
     def function(self, parts: Sequence[str]) -> CatalogFunction | None:
-        """A user's function: a system function, then a temporary one, then one of a catalog; built-in ones hide the last two."""
+        """A user's function: of the system, then temporary, then of a catalog; most built-in ones hide the last two."""
         if len(parts) == 1:
             from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - loads Arrow
 
             system = self.system_functions.get(parts[0].upper())
-            if system is not None or parts[0] in FUNCTIONS:
+            if system is not None or (parts[0] in FUNCTIONS and parts[0].upper() not in _OF_SQL_ALONE):
                 return system
         found = self.find("function", parts)
         return found if isinstance(found, CatalogFunction) else None
