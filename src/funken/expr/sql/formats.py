@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from funken.config.configuration import warn
 from funken.expr.rules import EvaluationError
 from funken.expr.sql.texts import DAY_NS, timestamp_text
 from funken.expr.sql.types import (
@@ -148,6 +149,13 @@ def _parts(pattern: str) -> tuple[tuple[str, str, int], ...]:
             found.append((text, text, 0))
         else:
             found.append(("text", text, 0))
+    letters = {text for kind, text, _ in found if kind == "letter"}
+    if "m" in letters and "M" not in letters and "d" in letters and letters.isdisjoint("HhKk"):
+        warn(f"in the format '{pattern}', m is the minute: the month is M, as in '{pattern.replace('m', 'M')}'.")
+    if "D" in letters and "d" not in letters and "M" in letters:
+        warn(
+            f"in the format '{pattern}', D is the day of the year: that of the month is d, as in '{pattern.replace('D', 'd')}'."
+        )
     return tuple(found)
 
 
