@@ -17,7 +17,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.errors import FunkenError, OperatorFailed
-from funken.expr.sql.formats import format_time
+from funken.expr.sql import formats
 from funken.io.hadoop import open_hadoop
 from funken.table import EnvironmentSettings, TableEnvironment
 from tests.support import blocking
@@ -336,12 +336,36 @@ def test_a_group_by_half_a_window_is_said(given, missing, recwarn):
     ],
 )
 def test_a_format_with_the_wrong_letter_is_said(pattern, message, recwarn):
-    format_time(0, f"'{TODAY}' {pattern}")
+    formats.format_time(0, f"'{TODAY}' {pattern}")
 
     said = [str(warning.message) for warning in recwarn]
     assert len(said) == (message is not None)
     for text in said:
         assert message in text.replace(f"'{TODAY}' ", "")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            "TO_TIMESTAMP('31/01/2024 1')",
+            r"TO_TIMESTAMP\(\) gives NULL for '31/01/2024 1', which is not in the format '",
+        ),
+        (
+            "TO_DATE('31/01/2024')",
+            r"TO_DATE\(\) gives NULL for '31/01/2024', which is not in the format 'yyyy-MM",
+        ),
+        ("TO_DATE('31/01/2024', 'dd.MM.yyyy')", r"not in the format 'dd.MM.yyyy'"),
+        ("TO_DATE('31/01/2024', 'dd/MM/yyyy')", None),
+        ("TO_DATE(CAST(NULL AS STRING))", None),
+    ],
+)
+def test_a_date_in_another_format_is_said_once(call, message, caplog, monkeypatch):
+    monkeypatch.setattr(formats, "_said", set())
+    list(tables().execute_sql(f"SELECT {call}, {call} FROM (VALUES (1), (2)) AS v(x)").collect())
+
+    assert len(caplog.records) == (message is not None)
+    assert message is None or re.search(message, caplog.text)
 
 
 @pytest.mark.parametrize("unit", ["MINUTESS", "SECONDSS", "FORTNIGHT"])

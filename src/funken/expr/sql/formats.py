@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import datetime
+import logging
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -242,6 +243,21 @@ def parse_time(text: str, pattern: str, zone: Any = None) -> tuple[int, datetime
         return _nanos_of(found), _offset_of(found)
     except (ValueError, OverflowError):
         return None
+
+
+_log = logging.getLogger(__name__)
+_said: set[tuple[str, str]] = set()
+
+
+def misfit(function: str, text: str, pattern: str) -> None:
+    """Say, once per function and format, that a text does not fit: the result is NULL."""
+    if (function, pattern) not in _said:
+        _said.add((function, pattern))
+        _log.warning(
+            "%s() gives NULL for %.50r, which is not in the format '%s'. Give the format of the text as the second argument, as in "
+            "%s(day, 'dd.MM.yyyy').",
+            function, text, pattern, function,
+        )  # fmt: skip
 
 
 @lru_cache(maxsize=256)
