@@ -364,6 +364,9 @@ def hint_of(error: BaseException, record: Any = None) -> str:
         return ""
 
 
+_UNREAD = (
+    "The record is a text: read it first, as with json.loads(record), or give the source a schema, as JsonSchema()."
+)
 _TEXT_AND_NUMBER = re.compile(
     r"can only concatenate str \(not \"(int|float)|'(int|float)' and 'str'|'str' and '(int|float)'"
 )
@@ -392,7 +395,7 @@ def _hint_of(error: BaseException, record: Any) -> str:
             "field, or the result of a function without return."
         )
     if isinstance(record, str | bytes) and "indices must be" in text:
-        return "The record is a text: read it first, as with json.loads(record), or give the source a schema, as JsonSchema()."
+        return _UNREAD
     if _TEXT_AND_NUMBER.search(text) is not None:
         return "One of them is a text: convert it with int() or float(), or the number with str()."
     if _accumulator_first(error):
@@ -476,6 +479,8 @@ def _hint_of_attribute(owner: Any, name: str, record: Any) -> str:
         return _hint_of(TypeError("'NoneType'"), None)
     if isinstance(owner, dict) and name in owner:
         return f"A field of a dict is an item: write record[{name!r}]."
+    if isinstance(owner, str | bytes) and owner is record and hasattr(dict, name):
+        return _UNREAD
     if name in _OF_STATES and isinstance(owner, int | float | str | list | dict | tuple):
         return "A state is written with update(): an assignment to its attribute replaces the state itself."
     if hasattr(owner, "open") and hasattr(owner, "close"):

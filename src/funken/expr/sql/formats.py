@@ -254,7 +254,7 @@ def misfit(function: str, text: str, pattern: str) -> None:
     if (function, pattern) not in _said:
         _said.add((function, pattern))
         _log.warning(
-            "%s() gives NULL for %.50r, which is not in the format '%s'. Give the format of the text as the second argument, as in "
+            "%s() gives NULL for %.50r, which is not in the format '%s'. Give the format of the text as the second argument: "
             "%s(day, 'dd.MM.yyyy').",
             function, text, pattern, function,
         )  # fmt: skip

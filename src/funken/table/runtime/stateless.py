@@ -167,7 +167,7 @@ def close_functions(node: Node) -> None:
 # ---- between records and tables
 
 
-_FIRST, _FEW = 100, 3
+_FIRST, _FEW = 100, 2
 """A column that is NULL in so many first rows is said; at the end of the input in so few."""
 
 
