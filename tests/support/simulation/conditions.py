@@ -9,6 +9,8 @@ from typing import NamedTuple
 from tests.support.simulation.loops import LOOPS
 from tests.support.simulation.plans import PLANS
 from tests.support.simulation.scenarios import COUNTING, IN_ORDER, PROGRAMS
+from tests.support.simulation.timed import TIMED
+from tests.support.simulation.whole import WHOLE
 
 PLACES = (
     "triggered", "aligning", "cut", "written", "acked", "storing", "stored", "committing", "committed", "restoring",
@@ -16,8 +18,8 @@ PLACES = (
 """The steps of a checkpoint, and of a restore, right after (``storing`` and ``committing``: before) which one may die."""
 
 
-_LOOPED, _PLANNED = 0.15, 0.15
-"""Which part of the runs have a loop, and of the others a SQL plan."""
+_LOOPED, _PLANNED, _WHOLE = 0.15, 0.15, 0.15
+"""Which part of the runs have a loop, of the others a SQL plan, and of the others one of ``WHOLE``."""
 
 
 class Strike(NamedTuple):
@@ -121,6 +123,8 @@ class Conditions:
             drawn = replace(drawn, program=looped.choice(sorted(LOOPS)), exactly_once=True)
         elif looped.random() < _PLANNED:
             drawn = drawn.planned(looped)
+        elif looped.random() < _WHOLE:
+            drawn = drawn.whole(looped)
         return drawn
 
     def planned(self, chance: random.Random) -> Conditions:
@@ -129,6 +133,15 @@ class Conditions:
         records = min(self.records, 60)
         program = chance.choice(sorted(PLANS))
         return replace(self, program=program, exactly_once=True, rescales=rescales, records=records)
+
+    def whole(self, chance: random.Random) -> Conditions:
+        """Return the same with a program of many operators, and so few checkpoints that their barriers get through."""
+        backend = chance.choice(["hashmap", "hashmap", "rocksdb"])
+        interval = None if self.interval is None else max(self.interval, 20)
+        program = chance.choice(sorted(WHOLE))
+        rescales = self.rescales and (self.aligned_timeout is None or program not in TIMED)
+        made = replace(self, program=program, exactly_once=True, backend=backend, interval=interval, rescales=rescales)
+        return replace(made, timeout=max(self.timeout, 2000))
 
 
 @dataclass

@@ -146,7 +146,8 @@ class Simulation:
                 self._driver = Driver(self, job_id, path, 0 if self.damaged else self._newest)
                 self._drivers.append(self._driver)
                 path = self._driver.run()
-                self._held = self._driver.held()
+                if expected_left_over(self.conditions.program, 0) is not None:
+                    self._held = self._driver.held()
             except (DriverDied, Replaced, StorageFailed, NotNow) as reason:
                 self.note(f"driver ends: {reason!r}")
                 self._leave(isinstance(reason, Replaced))
@@ -337,13 +338,13 @@ class Simulation:
 
 
 def oracle(program: str, records: int) -> Counter[Any]:
-    """Return what a program writes if nothing fails, by a run without checkpoints and without any of this."""
+    """Return what a program writes if nothing fails: record by record, without checkpoints and without any of this."""
     found = _ORACLES.get((program, records))
     if found is None:
         name = f"oracle {program} {records}"
         ledger = LEDGERS[name] = Ledger()
         env = StreamExecutionEnvironment.create_local_environment(1)
-        env.get_configuration().set("execution.runtime-mode", "STREAMING")
+        env.get_configuration().set("execution.runtime-mode", "STREAMING").set("pipeline.vectorized", False)
         build(env, program, records, name, lambda: 1)
         with suppress(KeyError):
             env.execute(name)
