@@ -245,7 +245,7 @@ class JobDiagnosis:
         came, quiet = metrics.records_in - reading.records, at - reading.changed
         if quiet < STILL_SECONDS or came < STILL_RECORDS:
             return
-        at_time = "has not come yet" if mark == MIN_TIMESTAMP else f"stands still {_at(mark)}"
+        at_time = "has not come yet" if mark == MIN_TIMESTAMP else f"stands still at {moment(mark)}"
         self._say(
             "still",
             vertex.nodes[0].name,
