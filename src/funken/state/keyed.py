@@ -253,7 +253,7 @@ class KeyedStateStore:
         []
         """
         slots = ((slot, namespaced) for _, _, namespaced, table in self._tables() for slot in table)
-        found = [slot[0] if namespaced else slot for slot, namespaced in islice(slots, most)]
+        found = [cast(Any, slot)[0] if namespaced else slot for slot, namespaced in islice(slots, most)]
         return found or self._own_keys
 
     def renamed(self) -> tuple[list[str], list[str]]:

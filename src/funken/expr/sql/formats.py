@@ -249,8 +249,8 @@ _log = logging.getLogger(__name__)
 _said: set[tuple[str, str]] = set()
 
 
-def misfit(function: str, text: str, pattern: str) -> None:
-    """Say, once per function and format, that a text does not fit: the result is NULL."""
+def misfit(function: str, text: str, pattern: str) -> int | None:
+    """Return NULL for a text that does not fit; say so once per function and format."""
     if (function, pattern) not in _said:
         _said.add((function, pattern))
         _log.warning(
@@ -258,6 +258,7 @@ def misfit(function: str, text: str, pattern: str) -> None:
             "%s(day, 'dd.MM.yyyy').",
             function, text, pattern, function,
         )  # fmt: skip
+    return None
 
 
 @lru_cache(maxsize=256)
