@@ -36,7 +36,8 @@ class Conditions:
 
     ``slice_rows`` is how many rows of a cut are pickled at a time: with 1, everything happens while cuts are open.
     ``damages`` is how many files of checkpoints are changed, cut off or lost after they were written: results may come again
-    then. ``files``: results go into files instead of the ledger.
+    then. ``files``: results go into files instead of the ledger. ``mixed``: each driver begins with columns or without, and
+    from a savepoint with any backend.
     """
 
     program: str
@@ -66,6 +67,7 @@ class Conditions:
     slice_rows: int = 0
     backend: str = "hashmap"
     files: bool = False
+    mixed: bool = False
     damages: int = 0
     strikes: tuple[Strike, ...] = ()
 
@@ -141,7 +143,7 @@ class Conditions:
         program = chance.choice(sorted(WHOLE))
         rescales = self.rescales and (self.aligned_timeout is None or program not in TIMED)
         made = replace(self, program=program, exactly_once=True, backend=backend, interval=interval, rescales=rescales)
-        return replace(made, timeout=max(self.timeout, 2000))
+        return replace(made, timeout=max(self.timeout, 2000), mixed=chance.random() < 0.5)
 
 
 @dataclass

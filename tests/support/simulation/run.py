@@ -105,6 +105,7 @@ class Simulation:
         self._seen: Counter[Any] = Counter()
         self._trace = hashlib.blake2b(digest_size=8)
         self._widths: dict[int, int] = {}
+        self._backend = self.conditions.backend
         self._operator = itertools.count()
         self._numbers = itertools.count()
 
@@ -280,6 +281,14 @@ class Simulation:
     def wide(self) -> int:
         """Give the next operator of a program its width; the same as before if the job is not rescaled."""
         return self._widths.setdefault(next(self._operator), self.chance.choice([1, 1, 2, 3]))
+
+    def way(self, path: str) -> dict[str, Any]:
+        """Give the next driver its way of computing; ``path``: the savepoint that it may begin with."""
+        if not self.conditions.mixed:
+            return {"state.backend.type": self._backend}
+        if path and not self._newest:
+            self._backend = self.chance.choice(["hashmap", "rocksdb"])
+        return {"state.backend.type": self._backend, "pipeline.vectorized": self.chance.random() < 0.5}
 
     def _storage_fault(self, operation: str, name: str) -> Fault | None:
         self.note(operation)
