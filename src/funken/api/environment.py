@@ -17,6 +17,7 @@ from funken.api.streams.family import StaysHere
 from funken.api.streams.settings import positive
 from funken.api.streams.stream import DataStream, check_strategy
 from funken.config import Configuration
+from funken.config.configuration import warn
 from funken.connectors.base import Source
 from funken.connectors.collection import CollectionSource
 from funken.errors import FunkenError, InvalidProgram
@@ -184,7 +185,9 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         """
         check_collection(collection, "from_collection()")
         of = declared(type_info)
-        elements: Iterable[S] = collection if of is None else [*map(converter(of), collection)]
+        elements: Iterable[S] = collection
+        if of is not None:
+            elements = [*map(converter(of, lambda text: warn(f"from_collection(): {text}")), collection)]
         return self.from_source(CollectionSource(elements), WatermarkStrategy.no_watermarks(), "collection", of)
 
     def from_source(

@@ -12,6 +12,8 @@ import os
 from typing import Any
 from urllib.parse import urlsplit
 
+from funken.errors import InvalidConfiguration
+
 SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 
@@ -35,7 +37,13 @@ def open_hadoop(root: str) -> tuple[Any, str] | None:
         return None
     made = _native(module.HdfsFileSystem if parts.scheme == "hdfs" else module.ViewfsFileSystem)
     port_text = None if parts.port is None else str(parts.port)
-    return made(parts.hostname, port_text), path
+    try:
+        return made(parts.hostname, port_text), path
+    except RuntimeError as error:  # whatever the client finds wrong with its configuration
+        raise InvalidConfiguration(
+            f"{root!r} cannot be opened: {error}. Name the server, as in '{parts.scheme}://namenode:8020{path}', or let "
+            "$HADOOP_CONF_DIR lead to a core-site.xml with fs.defaultFS."
+        ) from error
 
 
 def _native(base: Any) -> Any:

@@ -57,7 +57,7 @@ class UserFunction:
             lost = lost_results(call)
             if lost is not None:
                 context.warn("lost results", lost)
-        halt = stalls(self.bind())
+        halt = blocking_per_record(self.bind())
         if halt is not None:
             context.warn("blocking", halt)
         if self.rich:
@@ -211,13 +211,13 @@ def lost_results(call: object) -> str | None:
     return f"its function {written(code)} {fact}. Yield each result, as in yield from results, and return nothing."
 
 
-def blocks(call: object) -> str | None:
+def blocking_in_coroutine(call: object) -> str | None:
     """Return the warning for a coroutine function that calls what blocks its thread; else ``None``.
 
     >>> import time
     >>> async def price(item):
     ...     time.sleep(1)
-    >>> blocks(price).partition(" calls ")[2]
+    >>> blocking_in_coroutine(price).partition(" calls ")[2]
     'time.sleep(), which stops all requests of the subtask. Await an asynchronous client, or give blocking(function).'
     """
     found = _blocking_call(call, coroutine=True)
@@ -227,13 +227,13 @@ def blocks(call: object) -> str | None:
     return f"{found}, {remedy}"
 
 
-def stalls(call: object) -> str | None:
+def blocking_per_record(call: object) -> str | None:
     """Return the warning for a function of single records that calls what blocks its thread; else ``None``.
 
     >>> import time
     >>> def price(item):
     ...     time.sleep(1)
-    >>> stalls(price).partition(" calls ")[2].partition(". ")[0]
+    >>> blocking_per_record(price).partition(" calls ")[2].partition(". ")[0]
     'time.sleep(): the subtask does nothing else meanwhile, so each record waits for all before it'
     """
     found = _blocking_call(call, coroutine=False)
@@ -419,6 +419,14 @@ def hint_of(error: BaseException, record: Any = None) -> str:
         return ""
 
 
+_UNREAD = (
+    "The record is a text: read it first, as with json.loads(record), or give the source a schema, as JsonSchema()."
+)
+_TEXT_AND_NUMBER = re.compile(
+    r"can only concatenate str \(not \"(int|float)|'(int|float)' and 'str'|'str' and '(int|float)'"
+)
+
+
 def _hint_of(error: BaseException, record: Any) -> str:
     if isinstance(error, AttributeError) and error.name is not None:
         return _hint_of_attribute(error.obj, error.name, record)
@@ -438,9 +446,13 @@ def _hint_of(error: BaseException, record: Any) -> str:
         return "Timestamps and times of timers are milliseconds: add a number of ms, such as 5000."
     if "'NoneType'" in text:
         return (
-            "None may be a state that was never updated, ctx.timestamp() of a record without one, a missing field, or the "
-            "result of a function without return."
+            "None may be a NULL of a table, a state that was never updated, ctx.timestamp() of a record without one, a missing "
+            "field, or the result of a function without return."
         )
+    if isinstance(record, str | bytes) and "indices must be" in text:
+        return _UNREAD
+    if _TEXT_AND_NUMBER.search(text) is not None:
+        return "One of them is a text: convert it with int() or float(), or the number with str()."
     if _accumulator_first(error):
         return "add() is called with (value, accumulator), in this order: swap its parameters."
     if "list indices must be" in text and any(_is_match(each) for each in _arguments(error)):
@@ -522,6 +534,8 @@ def _hint_of_attribute(owner: Any, name: str, record: Any) -> str:
         return _hint_of(TypeError("'NoneType'"), None)
     if isinstance(owner, dict) and name in owner:
         return f"A field of a dict is an item: write record[{name!r}]."
+    if isinstance(owner, str | bytes) and owner is record and hasattr(dict, name):
+        return _UNREAD
     if name in _OF_STATES and isinstance(owner, int | float | str | list | dict | tuple):
         return "A state is written with update(): an assignment to its attribute replaces the state itself."
     if hasattr(owner, "open") and hasattr(owner, "close"):

@@ -9,6 +9,7 @@ where there are none.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -18,7 +19,7 @@ from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
 from funken.operators.user_functions import BatchInput, SpecWrapper, UserFunction
 from funken.state.keygroups import PLAIN, normal_key
-from funken.types.convert import Convert, converter
+from funken.types.convert import Convert, Notice, converter
 from funken.types.info import TypeInformation
 
 
@@ -35,21 +36,21 @@ class Converting(SpecWrapper):
         setup = operator.setup
 
         def setup_typed(context: OperatorContext, output: Output) -> None:
-            setup(context, self._converting(output, operator.columnar))
+            setup(context, self._converting(output, operator.columnar, partial(context.warn, "fields left out")))
 
         operator.setup = setup_typed  # type: ignore[method-assign]
         return operator
 
-    def _converting(self, output: Output, columnar: bool) -> Output:
+    def _converting(self, output: Output, columnar: bool, notice: Notice) -> Output:
         typed = Output()
         typed.watermark, typed.idle, typed.takes_columns = output.watermark, output.idle, output.takes_columns
         typed.emit, typed.emit_block, typed.emit_side = output.emit, output.emit_block, output.emit_side
         if self.type_info is not None:
-            typed.convert = converter(self.type_info)
+            typed.convert = converter(self.type_info, notice)
             typed.emit = _main(typed.convert, output.emit)
             typed.emit_block = _blocks(self.type_info, typed.emit, output.emit_block, columnar)
         if self.sides:
-            typed.emit_side = _side({tag: converter(of) for tag, of in self.sides}, output.emit_side)
+            typed.emit_side = _side({tag: converter(of, notice) for tag, of in self.sides}, output.emit_side)
         return typed
 
 

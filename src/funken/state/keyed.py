@@ -189,7 +189,9 @@ class KeyedStateStore:
         "_backend",
         "_clock",
         "_copies",
+        "_own_keys",
         "_owned_group",
+        "_restored",
         "_states",
         "current_key",
         "key_groups",
@@ -211,6 +213,9 @@ class KeyedStateStore:
         self._copies = copies
         self._backend: StateBackend = backend or HashMapBackend()
         self._states: dict[str, _Declared] = {}
+        self._restored: set[str] = set()
+        #: some keys of an operator's own tables, as they were restored
+        self._own_keys: list[Any] = []
         self._owned_group = owned_groups(max_parallelism, key_groups)
 
     def state(self, descriptor: StateDescriptor) -> Any:
@@ -239,6 +244,23 @@ class KeyedStateStore:
     def expires(self) -> bool:
         """True if some state has a lifetime: then somebody has to see to it that time goes on."""
         return any(declared.ttl is not None for declared in self._states.values())
+
+    def some_keys(self, most: int = 100) -> list[Any]:
+        """Return keys of the state that was restored, a few; none of a fresh store.
+
+        >>> KeyedStateStore(128, range(128), clock=lambda: 0).some_keys()
+        []
+        """
+        slots = ((slot, namespaced) for _, _, namespaced, table in self._tables() for slot in table)
+        found = [cast(Any, slot)[0] if namespaced else slot for slot, namespaced in islice(slots, most)]
+        return found or self._own_keys
+
+    def renamed(self) -> tuple[list[str], list[str]]:
+        """Return the names of restored states that no function has asked for, and of those that are new."""
+        kept = {name: declared for name, declared in self._states.items() if declared.own is None}
+        unused = [name for name, declared in kept.items() if name in self._restored and not declared.handles]
+        new = [name for name, declared in kept.items() if name not in self._restored and declared.handles]
+        return unused, new
 
     def drop(self) -> None:
         """Remove the state of every key, but for that in operators' own tables."""
@@ -286,6 +308,7 @@ class KeyedStateStore:
         make = kinds[descriptor.kind]
         if descriptor.type_info is not None:
             make = typed_handle(make)
+            _check_saved(descriptor, declared, table)
         if self._copies and (declared.changeable or isinstance(self._backend, FileSnapshotBackend)):
             make = isolated(make)
         handle: State
@@ -414,6 +437,7 @@ class KeyedStateStore:
         """Take the state of this subtask's key groups from snapshots, of any parallelism."""
         for snapshot in snapshots:
             check_max_parallelism(snapshot.max_parallelism, self.max_parallelism)
+            self._restored.update(snapshot.states)
             for name, header in snapshot.states.items():
                 declared = self._states.setdefault(name, _Declared(StateKind(header["kind"]), header["ttl"]))
                 if declared.kind.value != header["kind"]:
@@ -427,10 +451,11 @@ class KeyedStateStore:
 
     def _load(self, name: str, rows: Iterable[StateRow]) -> None:
         declared, now = self._states[name], self._clock()
+        rows = list(rows)
         if declared.own is not None:
+            self._own_keys += [row[0] for row in rows[: max(0, 100 - len(self._own_keys))]]
             declared.own.load(rows)
             return
-        rows = list(rows)
         if self._copies and not declared.changeable and may_change(declared.kind, (row[2] for row in rows)):
             declared.changeable = True
             for handle in declared.handles.values():
@@ -441,6 +466,27 @@ class KeyedStateStore:
                 table = self._table(name, declared, namespace is not None)
                 slot = key if namespace is None else (key, namespace)
                 table[slot] = with_one_nan(kept) if declared.kind is StateKind.MAP else kept
+
+
+def _check_saved(descriptor: StateDescriptor, declared: _Declared, table: Table) -> None:
+    """Raise ``StateError`` if the first value of a restored table does not fit the declared type."""
+    slot = next(iter(slots_of(table)), ABSENT)
+    if slot is ABSENT or declared.kind not in _MIXINS or descriptor.type_info is None:
+        return
+    stored = table[slot]
+    content: Any = stored if declared.ttl is None else unwrap(declared.kind, stored)
+    if declared.kind in (StateKind.LIST, StateKind.MAP):
+        content = next(iter(content.values() if declared.kind is StateKind.MAP else content), None)
+    if content is None:
+        return
+    try:
+        converter(descriptor.type_info)(content)
+    except (TypeError, ValueError) as error:
+        raise StateError(
+            f"state {descriptor.name!r} was saved with values such as {content!r:.100} ({type(content).__name__}), which do not "
+            f"fit its declared type {descriptor.type_info}. Declare the type that it was saved with, or give the state of the "
+            "new type another name, and fill it from the old one."
+        ) from error
 
 
 def _copy(declared: _Declared, stored: Any, now: int) -> Any:

@@ -289,10 +289,10 @@ def is_local(row_type: RelationType, column: int) -> bool:
 # ---- sources
 
 
-def _from_stream(self: Translation, node: ExecNode, stream: DataStream[Any], uid: str) -> Built:
+def _from_stream(self: Translation, node: ExecNode, stream: DataStream[Any], uid: str, **more: Any) -> Built:
     schema = schema_of(node.row_type)
     source = Built(tuple(stream._inputs), self.width_of(stream), uid, schema)
-    return self.add(node, stateless.RowsToTable, schema, source, part="rows to table")
+    return self.add(node, stateless.RowsToTable, schema, source, part="rows to table", **more)
 
 
 def _scan(self: Translation, node: nodes.ExecScan) -> Built:
@@ -307,7 +307,7 @@ def _scan(self: Translation, node: nodes.ExecScan) -> Built:
         scan.assign_watermarks(_strategy(self, node))
     stream = scan.stream(self.env)
     self.adopt(uid, before)
-    return _from_stream(self, node, stream, uid)
+    return _from_stream(self, node, stream, uid, doubt=scan.doubt)
 
 
 def _stream(self: Translation, node: nodes.ExecStream) -> Built:

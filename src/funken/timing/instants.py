@@ -18,6 +18,9 @@ _SINCE_1973 = 100_000_000_000
 _short = Repr()
 _short.maxstring = _short.maxother = 200
 
+LIKE_SECONDS = range(1_000_000_000, 10_000_000_000)
+"""Times of this size are seconds since the epoch (2001 to 2286); as milliseconds they were in early 1970."""
+
 
 def timestamp_ms(at: Any, record: Any = None) -> Millis:
     """Return a point in time as ms since the epoch: an int or NumPy's, or a ``datetime`` (or pandas' ``Timestamp``) with a zone.

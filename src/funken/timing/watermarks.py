@@ -15,7 +15,7 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.durations import DurationLike, duration_ms, in_words
-from funken.timing.instants import moment, watermark_ms
+from funken.timing.instants import LIKE_SECONDS, moment, watermark_ms
 from funken.types.callables import Generic, T_contra, check_arguments, check_function
 
 
@@ -403,8 +403,6 @@ STALL_MILLIS = 10_000
 """A split without records for so long, which holds others back, is warned of."""
 SKEW_MILLIS = 3_600_000
 """Splits whose watermarks are further apart than this are warned of."""
-_SECONDS = range(1_000_000_000, 10_000_000_000)
-"""Timestamps of this size are seconds since the epoch (2001 to 2286); as milliseconds they were in early 1970."""
 
 _FARTHEST = 100_000_000_000_000
 """Timestamps beyond this one (in the year 5138) are no milliseconds."""
@@ -441,7 +439,7 @@ class EventTimeChecks:
         The splits before it could have brought it to ``reached``: short ones end before a watermark is due.
         """
         self.seen.add(split)
-        if lowest in _SECONDS and highest in _SECONDS:
+        if lowest in LIKE_SECONDS and highest in LIKE_SECONDS:
             self._warn(
                 "seconds",
                 f"the first timestamps look like seconds ({lowest}), but event time is in milliseconds: as it is, all records "
@@ -479,10 +477,12 @@ class EventTimeChecks:
             return
         quiet = now - slowest.active_at
         if quiet >= STALL_MILLIS and self._strategy.idleness is None:
+            before = slowest.watermark == MIN_TIMESTAMP
+            at = "before its first watermark" if before else f"at {moment(slowest.watermark)}"
             self._warn(
                 "idle",
-                f"split {slowest.split!r} has had no records for {in_words(quiet)} and holds the watermark back at "
-                f"{moment(slowest.watermark)}, while split {fastest.split!r} is at {moment(fastest.watermark)}: windows and "
+                f"split {slowest.split!r} has had no records for {in_words(quiet)} and holds the watermark back: it "
+                f"is {at}, while split {fastest.split!r} is at {moment(fastest.watermark)}: windows and "
                 "timers wait for it. If it may stay without records, set WatermarkStrategy.with_idleness().",
             )
         elif slowest.watermark > MIN_TIMESTAMP and ahead > SKEW_MILLIS and self._strategy.alignment is None:

@@ -1,8 +1,8 @@
 """The effect of a declared type on a value: narrow it, make it a row or a tuple, or refuse it.
 
 Numbers wrap and round as those of a fixed width do. Where Flink's coders would fail, ``ValueDoesNotFit`` is raised;
-where they cut something off in silence (fields beyond the declared ones), so does this. A value that fits comes back
-as it is, and is never changed in place.
+where they leave something out (fields beyond the declared ones), so does this, and says so once. A value that fits comes
+back as it is, and is never changed in place.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ from funken.types.info import (
 from funken.types.row import Instant, Row, RowKind, make_row
 
 Convert = Callable[[Any], Any]
+Notice = Callable[[str], object]
+"""Gets the first case of a field that is left out, as a sentence."""
 
 _BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
 _FLOAT = struct.Struct("f")
 _NULLABLE = {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC, BasicType.INSTANT}
 
 
-def converter(type_info: TypeInformation) -> Convert:
-    """Return the function that converts a value to a declared type.
+def converter(type_info: TypeInformation, notice: Notice | None = None) -> Convert:
+    """Return the function that converts a value to a declared type; ``notice`` gets the first value with too many fields.
 
     >>> from funken.types.info import Types
     >>> converter(Types.SHORT())(43878), converter(Types.FLOAT())(0.1)
@@ -56,17 +58,17 @@ def converter(type_info: TypeInformation) -> Convert:
         case SqlTimeTypeInfo(kind):
             return _or_none(_temporal(kind, type_info))
         case TupleTypeInfo(fields):
-            return _tuple([converter(one) for one in fields], type_info)
+            return _tuple([converter(one, notice) for one in fields], type_info, notice)
         case RowTypeInfo(fields):
-            return _row([_or_none(converter(one)) for one in fields], type_info)
+            return _row([_or_none(converter(one, notice)) for one in fields], type_info, notice)
         case MapTypeInfo(keys, values):
-            return _map(converter(keys), _or_none(converter(values)), type_info)
+            return _map(converter(keys, notice), _or_none(converter(values, notice)), type_info)
         case PrimitiveArrayTypeInfo(BasicTypeInfo(BasicType.BYTE) as element):
             return _bytes(_list(converter(element), type_info))
         case PrimitiveArrayTypeInfo(element):
             return _list(converter(element), type_info)
         case OfElements(element):
-            whole = _list(_or_none(converter(element)), type_info)
+            whole = _list(_or_none(converter(element, notice)), type_info)
             return _or_none(whole) if isinstance(type_info, ListTypeInfo) else whole
         case PickledBytesTypeInfo():
             return _same
@@ -84,6 +86,13 @@ def _misfit(value: Any, type_info: TypeInformation, why: str = "") -> ValueDoesN
     return ValueDoesNotFit(
         f"{shown} does not fit the declared type {type_info!r}{why and ': ' + why}. Return a value of that type, or "
         "declare another type (none at all keeps any Python object)."
+    )
+
+
+def _too_many(value: Any, type_info: TypeInformation, width: int) -> str:
+    return (
+        f"{value!r:.100} has {len(value)} fields, and its declared type {type_info!r} has {width}: the fields beyond are left "
+        "out. Declare their types too, or return them no more."
     )
 
 
@@ -274,14 +283,18 @@ def _all_fields(fields: list[Convert], types: tuple[TypeInformation, ...], shape
     return made
 
 
-def _tuple(fields: list[Convert], type_info: TupleTypeInfo) -> Convert:
+def _tuple(fields: list[Convert], type_info: TupleTypeInfo, notice: Notice | None) -> Convert:
     width = len(fields)
 
     def convert(value: Any) -> tuple[Any, ...]:
+        nonlocal notice
         if type(value) is not tuple and not isinstance(value, tuple | list | Row):
             raise _misfit(value, type_info, "it is no tuple")
         if len(value) < width:
             raise _misfit(value, type_info, f"it has {len(value)} of {width} fields")
+        if notice is not None and len(value) > width:
+            notice(_too_many(value, type_info, width))
+            notice = None
         return tuple([field(item) for field, item in zip(fields, value)])  # noqa: B905 - the loop is hot
 
     made = _all_fields(fields, type_info.field_types, "({},)" if fields else "()")
@@ -295,10 +308,11 @@ def _tuple(fields: list[Convert], type_info: TupleTypeInfo) -> Convert:
     return convert_tuple
 
 
-def _row(fields: list[Convert], type_info: RowTypeInfo) -> Convert:
+def _row(fields: list[Convert], type_info: RowTypeInfo, notice: Notice | None) -> Convert:
     width, names = len(fields), type_info.get_field_names()
 
     def convert(value: Any) -> Row:
+        nonlocal notice
         kind = RowKind.INSERT
         if type(value) is tuple:
             items: Any = value
@@ -318,6 +332,9 @@ def _row(fields: list[Convert], type_info: RowTypeInfo) -> Convert:
             raise _misfit(value, type_info, "it is no row")
         if len(items) < width:
             raise _misfit(value, type_info, f"it has {len(items)} of {width} fields")
+        if notice is not None and len(items) > width:
+            notice(_too_many(value, type_info, width))
+            notice = None
         return make_row(names, [field(item) for field, item in zip(fields, items)], kind)  # noqa: B905 - as above
 
     made = _all_fields(fields, type_info.field_types, "[{}]")

@@ -16,7 +16,7 @@ from funken.testing import local
 def test_what_only_keyed_streams_have_says_so(name, instead):
     with pytest.raises(AttributeError) as told:
         getattr(local([1]), name)
-    assert str(told.value).endswith(f"{name!r}: keyed streams have it, so call key_by() before{instead}")
+    assert str(told.value).endswith(f"{name!r}: keyed streams have it, so call key_by() right before it{instead}")
     assert hasattr(local([1]).key_by(abs), name)
 
 

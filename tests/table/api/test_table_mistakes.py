@@ -20,6 +20,7 @@ def tables(streaming=False):
     orders = made.from_elements([("tea", 3), ("milk", 2)], ["item", "quantity"])
     made.create_temporary_view("orders", orders)
     made.execute_sql("CREATE TABLE sink (n INT, m INT) WITH ('connector' = 'blackhole')")
+    made.execute_sql("CREATE TABLE named (item STRING, quantity INT) WITH ('connector' = 'blackhole')")
     made.execute_sql("CREATE TABLE endless (n INT) WITH ('connector' = 'datagen')")
     made.create_temporary_system_function("text", udf(lambda value: value, result_type="INT"))
     return made
@@ -34,6 +35,8 @@ STATEMENTS = {
     "SELECT zzzzz(item) FROM orders": r"One of your own is created with create_temporary_system_function\(\)",
     "INSERT INTO nowhere SELECT item FROM orders": "create it with CREATE TABLE",
     "INSERT INTO sink SELECT item, item FROM orders": r"Cast the columns that differ: CAST\(column AS TYPE\)",
+    "INSERT INTO named SELECT 1 AS quantity, 'tea' AS item": r"by their position, .*INTO table \(quantity, item\)",
+    "CREATE TABLE a (n INT) WITH ('connector' = 'print' 'topic' = 'x')": "Expected a comma or \\)",
     "INSERT INTO sink SELECT item FROM orders": "Select as many columns, or name those that the query gives",
     "CREATE TABLE a (x INTT) WITH ('connector' = 'print')": "expected a type, such as INT",
     "CREATE TABLE a (t STRING, WATERMARK FOR t AS t) WITH ('connector' = 'print')": r"ts AS TO_TIMESTAMP\(t\)",

@@ -175,7 +175,8 @@ def missing(kind: type[Suggesting], name: str) -> str:
     """Return the message for an attribute that a part of a program lacks, with an alternative.
 
     >>> missing(family("DataStream"), "window")
-    "'DataStream' object has no attribute 'window': keyed streams have it, so call key_by() before, or window_all()"
+    "'DataStream' object has no attribute 'window': keyed streams have it, so call key_by() right before it, or
+    window_all()"
     >>> missing(family("DataStream"), "turn").partition(",")[0]
     "'DataStream' object has no attribute 'turn'. It has"
     >>> missing(family("DataStream"), "groupBy"), missing(family("DataStream"), "flatMap")
@@ -197,7 +198,7 @@ def missing(kind: type[Suggesting], name: str) -> str:
         return f"{text}: streams have it, and {kind._to_streams}"
     if hasattr(keyed, name) and issubclass(kind, family("DataStream")):
         instead = f", or {name}_all()" if hasattr(kind, f"{name}_all") else ""
-        return f"{text}: keyed streams have it, so call key_by() before{instead}"
+        return f"{text}: keyed streams have it, so call key_by() right before it{instead}"
     if hasattr(kind, spelled):
         return f"{text}: use {spelled}()"
     if name in _INSTEAD and not kind._in_order:

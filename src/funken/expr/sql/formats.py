@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import calendar
 import datetime
+import logging
 import math
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from funken.config.configuration import warn
 from funken.expr.rules import EvaluationError
 from funken.expr.sql.texts import DAY_NS, timestamp_text
 from funken.expr.sql.types import (
@@ -148,6 +150,13 @@ def _parts(pattern: str) -> tuple[tuple[str, str, int], ...]:
             found.append((text, text, 0))
         else:
             found.append(("text", text, 0))
+    letters = {text for kind, text, _ in found if kind == "letter"}
+    if "m" in letters and "M" not in letters and "d" in letters and letters.isdisjoint("HhKk"):
+        warn(f"in the format '{pattern}', m is the minute: the month is M, as in '{pattern.replace('m', 'M')}'.")
+    if "D" in letters and "d" not in letters and "M" in letters:
+        warn(
+            f"in the format '{pattern}', D is the day of the year: that of the month is d, as in '{pattern.replace('D', 'd')}'."
+        )
     return tuple(found)
 
 
@@ -234,6 +243,22 @@ def parse_time(text: str, pattern: str, zone: Any = None) -> tuple[int, datetime
         return _nanos_of(found), _offset_of(found)
     except (ValueError, OverflowError):
         return None
+
+
+_log = logging.getLogger(__name__)
+_said: set[tuple[str, str]] = set()
+
+
+def misfit(function: str, text: str, pattern: str) -> int | None:
+    """Return NULL for a text that does not fit; say so once per function and format."""
+    if (function, pattern) not in _said:
+        _said.add((function, pattern))
+        _log.warning(
+            "%s() gives NULL for %.50r, which is not in the format '%s'. Give the format of the text as the second argument: "
+            "%s(day, 'dd.MM.yyyy').",
+            function, text, pattern, function,
+        )  # fmt: skip
+    return None
 
 
 @lru_cache(maxsize=256)

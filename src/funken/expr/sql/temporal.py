@@ -11,7 +11,7 @@ from typing import Any
 from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import Determinism, EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import bound, cast, constant_of, function, infer, nullable_of, once_per_value, refuse
-from funken.expr.sql.formats import format_simply, format_time, parse_leniently, parse_time
+from funken.expr.sql.formats import format_simply, format_time, misfit, parse_leniently, parse_time
 from funken.expr.sql.moments import (
     MONTHS_OF,
     SPANS,
@@ -301,7 +301,7 @@ def _add_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Se
 def _to_timestamp(call: Call, evaluator: Any) -> Callable[..., Any]:
     def read(text: str, pattern: str = DEFAULT_FORMAT) -> int | None:
         found = parse_time(text, pattern) or _cut(text, pattern) or _of_jdbc(text)
-        return None if found is None else truncated(found[0], 3)
+        return misfit("TO_TIMESTAMP", text, pattern) if found is None else truncated(found[0], 3)
 
     return read
 
@@ -377,7 +377,7 @@ def _to_timestamp_ltz(call: Call, evaluator: Any) -> Callable[..., Any]:
             if found is None and fixed:
                 found = _cut(text, pattern)
             if found is None:
-                return None
+                return misfit("TO_TIMESTAMP_LTZ", text, pattern)
             local, offset = found
             nanos = (
                 instant_nanos(local, place)
@@ -442,9 +442,9 @@ def _to_date(text: str, pattern: str | None = None) -> int | None:
         try:
             return read_date(text)
         except EvaluationError:
-            return None
+            return misfit("TO_DATE", text, "yyyy-MM-dd")
     found = parse_leniently(text, pattern)
-    return None if found is None else found[0] // DAY_NS
+    return misfit("TO_DATE", text, pattern) if found is None else found[0] // DAY_NS
 
 
 def _date_format(call: Call, evaluator: Any) -> Callable[..., Any]:

@@ -591,7 +591,9 @@ def interval_literal(text: str, first: str, last: str | None = None, negative: b
             return Literal(sign * months, type=MONTHS.not_null())
         raise InvalidCall(f"Illegal interval literal format '{text}' for INTERVAL {first} TO {last}")
     if first not in units or last not in units:
-        raise InvalidCall(f"Illegal interval qualifier {first} TO {last}")
+        raise InvalidCall(
+            f"Illegal interval qualifier {first} TO {last}: units are YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE and SECOND"
+        )
     chain = _CHAIN[_CHAIN.index(first) : _CHAIN.index(last) + 1]
     pattern = r"(\d+)" + "".join(_SEPARATORS[pair].replace(" ", r"\s+") + r"(\d+)" for pair in pairwise(chain))
     match = re.fullmatch(pattern + (r"(?:\.(\d+))?" if last == "SECOND" else ""), body)

@@ -32,7 +32,7 @@ from funken.lazy import LoadedLater
 from funken.metrics.registry import Counter
 from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, CacheSpec, ResultCache
 from funken.operators.base import Operator, OperatorContext, Output, RuntimeContext, Timestamps, Values
-from funken.operators.user_functions import Results, blocks
+from funken.operators.user_functions import Results, blocking_in_coroutine
 from funken.timing.clock import Clock, SystemClock, TimedQueue
 
 if TYPE_CHECKING:
@@ -320,7 +320,7 @@ class AsyncWaitLogic(Operator):
             self._function.async_invoke, self._spec.retry, self._clock, self._notify, self._retries
         )
         self._opened = True
-        blocking = blocks(self._written) or blocks(self._function.async_invoke)
+        blocking = blocking_in_coroutine(self._written) or blocking_in_coroutine(self._function.async_invoke)
         if blocking is not None:
             self.context.warn("blocking", blocking)
         opened = getattr(self._function, "open", _nothing)(RuntimeContext(self.context))

@@ -21,7 +21,7 @@ from funken.state.backend import FileSnapshotBackend
 from funken.state.descriptors import StateDescriptor
 from funken.state.keyed import NO_KEY
 from funken.state.keygroups import PLAIN, normal_key
-from funken.timing.instants import checked_time, timer_ms
+from funken.timing.instants import LIKE_SECONDS, checked_time, moment, timer_ms
 from funken.types.callables import Generic, K_co, S
 
 _FLUSH = 4096
@@ -313,11 +313,12 @@ class TimerService:
     True
     """
 
-    __slots__ = ("_store", "_timers")
+    __slots__ = ("_new", "_store", "_timers", "_warn")
 
     def __init__(self, operator: Operator) -> None:
         assert operator.context.keyed is not None
         assert operator.context.timers is not None
+        self._new, self._warn = True, operator.context.warn
         self._store = operator.context.keyed
         self._timers = operator.context.timers
 
@@ -333,13 +334,28 @@ class TimerService:
         """Call ``on_timer`` for this key once the watermark reaches ``timestamp``; once, however often registered."""
         if type(timestamp) is not int or not MIN_TIMESTAMP <= timestamp <= MAX_WATERMARK:
             timestamp = timer_ms(timestamp)
+        if self._new:
+            self._look_at_first(timestamp)
         self._timers.register_event_time_timer(self._store.current_key, None, timestamp)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Call ``on_timer`` for this key once processing time reaches ``timestamp``."""
         if type(timestamp) is not int or not MIN_TIMESTAMP <= timestamp <= MAX_WATERMARK:
             timestamp = timer_ms(timestamp)
+        if self._new:
+            self._look_at_first(timestamp)
         self._timers.register_processing_time_timer(self._store.current_key, None, timestamp)
+
+    def _look_at_first(self, timestamp: int) -> None:
+        """Warn of a first timer whose time looks like seconds: it is due at once."""
+        self._new = False
+        if timestamp in LIKE_SECONDS:
+            self._warn(
+                "seconds in timers",
+                f"the time of its first timer looks like seconds ({timestamp}), but times are in milliseconds: it is due at "
+                f"{moment(timestamp)}, which is at once. Take ctx.timestamp() as it is, and add milliseconds, as in "
+                "ctx.timestamp() + 60_000.",
+            )
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Delete this key's timer of that timestamp, if there is one."""

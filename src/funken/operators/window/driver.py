@@ -74,6 +74,9 @@ class Windows:
     def close_all(self) -> None:
         """Fire everything that waits for a time (``BATCH``)."""
 
+    def finish(self) -> None:
+        """Say what the end of the input leaves open."""
+
     def next_time(self) -> int | None:
         """Return when the next processing-time window ends."""
         return None
@@ -183,6 +186,7 @@ class WindowDriver(Operator):
                 "the input ended before its processing-time windows did, so their records are in no result. Use windows by event "
                 "time for input that ends, or RuntimeExecutionMode.BATCH.",
             )
+        self.windows.finish()
 
     def close(self) -> None:
         """Close the user's functions."""
@@ -535,6 +539,18 @@ class CountWindows(Windows):
     def revive(self, key: Any, saved: tuple[int, Any]) -> list[Any]:
         """Return an entry as it was."""
         return [saved[0], self.contents_of(saved[1])]
+
+    def finish(self) -> None:
+        """Warn of the records in groups that are not full: they are in no result."""
+        base = self.table.base if isinstance(self.table.base, dict) else {}
+        entries = {**base, **self.table.delta}.values() if self.slide is None else ()
+        left = sum(entry[0] % self.every for entry in entries)
+        if left:
+            self.driver.context.warn(
+                "open windows",
+                f"the input ended with {left:,} records in windows that are not full, so they are in no result: a window of "
+                f"{self.size} records waits for all of them. Take a smaller count; for groups by time, take windows by time.",
+            )
 
     def contents_of(self, saved: Any) -> Any:
         """Return contents as they were."""

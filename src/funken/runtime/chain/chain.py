@@ -24,10 +24,11 @@ from funken.metrics.registry import MetricGroup
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
 from funken.operators.codegen import add_frames, step_at
 from funken.operators.stateless import MapLogic, UserFunctionOperator
-from funken.operators.user_functions import TaskTime, hint_of
+from funken.operators.user_functions import TaskTime, hint_of, traits_of
 from funken.plan.nodes import Node, wants_columns
 from funken.plan.physical import Edge, Vertex
 from funken.runtime.chain.fused import FusedOperators
+from funken.runtime.chain.restored import comparison_of_keys, warn_of_new_names
 from funken.runtime.exchange.writers import HashWriter
 from funken.runtime.messages import CoordinatorEvent, OperatorWarning, RecordCounts, TaskEvent, TaskFailed, TaskId
 from funken.runtime.settings import TaskSettings
@@ -242,6 +243,18 @@ class OperatorChain:
         """Open all operators, the last one first, as Flink does."""
         for operator in reversed(self._order):
             operator.open()
+            warn_of_new_names(operator.context)
+        selectors = traits_of(self.vertex.nodes[0].spec).keys[:1]
+        if selectors and selectors[0] is not None:
+            first, compare = self._first, comparison_of_keys(self.head.context, selectors[0])
+            if compare is not None:
+
+                def take_first(block: Block) -> None:
+                    self._first = first
+                    compare(block)
+                    first(block)
+
+                self._first = take_first
 
     def process(self, index: int, block: Block) -> None:
         """Hand a block to the head."""

@@ -231,8 +231,8 @@ class JobDiagnosis:
             self._say(
                 "idle",
                 vertex.nodes[0].name,
-                f"{where} has had no records for {in_words(int(reading.quiet * 1000))} and holds the watermark back at "
-                f"{moment(mark)}, while others are at {moment(furthest)}: windows and timers wait for it. If it may stay without "
+                f"{where} has had no records for {in_words(int(reading.quiet * 1000))} and holds the watermark back: it is "
+                f"{_at(mark)}, while others are at {moment(furthest)}. Windows and timers wait for it. If it may stay without "
                 "records, set WatermarkStrategy.with_idleness(), or give the source as many subtasks as it has splits.",
             )
 
@@ -277,6 +277,10 @@ class JobDiagnosis:
         warning = JobWarning(kind, operator, f"operator {operator!r}: {text}")
         self.warnings.append(warning)
         self._warn(warning)
+
+
+def _at(mark: int) -> str:
+    return "before its first watermark" if mark == MIN_TIMESTAMP else f"at {moment(mark)}"
 
 
 def _unread(plan: PhysicalPlan) -> list[str]:

@@ -215,6 +215,26 @@ class TableContext:
         return tuple(name for name, _ in self.columns)
 
 
+def doubt_of(options: Mapping[str, str], path: str) -> str:
+    """Return the remedy for columns without any value, of a table whose format gives NULL where it finds no field; else nothing.
+
+    >>> doubt_of({"format": "csv", "csv.ignore-parse-errors": "true"}, "orders")
+    "Table 'orders': 'csv.ignore-parse-errors' makes NULL of what cannot be read. Leave it out to see the first error."
+    """
+    formats = [value for key, value in options.items() if key == "format" or key.endswith(".format")]
+    ignoring = [key for key, value in options.items() if key.endswith("ignore-parse-errors") and value == "true"]
+    if ignoring:
+        return (
+            f"Table {path!r}: {ignoring[0]!r} makes NULL of what cannot be read. Leave it out to see the first error."
+        )
+    if any("json" in name for name in formats):
+        return (
+            f"Table {path!r}: a column reads the field of its own name, with the same capitals. If the field has another name, "
+            "rename the column."
+        )
+    return ""
+
+
 class ScanTable:
     """A table that is read from its beginning to its end, if it has one."""
 
@@ -226,6 +246,8 @@ class ScanTable:
     bounded = True
     deletes_by_key = False
     """True if rows that are deleted may have only their key."""
+    doubt = ""
+    """The remedy if a column has no value at all, where that is suspicious."""
 
     def assign_watermarks(self, strategy: WatermarkStrategy[Any]) -> None:
         """Let the source assign watermarks; the generator of the strategy reads rows with all columns of the scan."""

@@ -24,6 +24,7 @@ from funken.table.connectors.contract import (
     SourceCondition,
     TableContext,
     TableNotReadable,
+    doubt_of,
 )
 from funken.table.connectors.options import WATERMARK_OPTIONS, OptionValues, todays_options
 from funken.table.exec_nodes import WatermarkSettings
@@ -259,12 +260,10 @@ def scan_of(
     context = context_of(table, config, options, metadata)
     scan = factory_of(context).scan(context)
     delivered = [*context.names, *(column.name for column in metadata)]
-    if delivered == list(names):
-        return scan
-    narrow = scan.selected(names)
-    if narrow is not None:
-        return narrow
-    return Selected(scan, tuple(delivered.index(name) for name in names))
+    if delivered != list(names):
+        scan = scan.selected(names) or Selected(scan, tuple(delivered.index(name) for name in names))
+    scan.doubt = doubt_of(context.options, context.path)
+    return scan
 
 
 def sink_of(table: ResolvedTable, config: TableConfig | None = None, options: Hint = ()) -> SinkTable:

@@ -506,6 +506,7 @@ class FilesScan(ScanTable):
     def _like(self, names: Sequence[str]) -> FilesScan:
         found = FilesScan(self._context, self._options, self._format, names)
         found._conditions, found._comparisons, found._limit = self._conditions, self._comparisons, self._limit
+        found.doubt = self.doubt
         return found
 
     def limited(self, count: int) -> ScanTable | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from funken.config.configuration import warn
 from funken.expr.ir import InputRef, Literal, Node, input_refs
 from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.values import null
@@ -77,6 +78,8 @@ def grouped(
         found = _window(below, info, keys, calls)
         if found is not None:
             return found
+    elif info is not None and not converter.batch and set(keys) & (info.starts | info.ends):
+        _warn_of_half_a_window(below, info, keys)
     lifetime = converter.ttl if ttl is None else ttl
     split = over_buckets(
         converter, below, keys, calls, lambda rows, columns, made: _group(rows, columns, made, lifetime, False)
@@ -270,6 +273,16 @@ def _used(keys: Sequence[int], calls: Sequence[AggregateCall]) -> list[int]:
             found[call.filter] = None
         found |= dict.fromkeys(key.index for key in call.order)
     return list(found)
+
+
+def _warn_of_half_a_window(below: ExecNode, info: WindowColumns, keys: tuple[int, ...]) -> None:
+    """Warn of a group by one border of a window: it is no window, so it gives updates and is never forgotten."""
+    given = next(below.row_type[key].name for key in keys if key in info.starts | info.ends)
+    missing = "window_end" if set(keys) & info.starts else "window_start"
+    warn(
+        f"GROUP BY {given} without {missing} is an aggregate like any other: it gives an update with each row, and keeps its "
+        f"state for good. For one result per window, write GROUP BY {given}, {missing}."
+    )
 
 
 def _attached(

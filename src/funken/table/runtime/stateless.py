@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -167,17 +167,70 @@ def close_functions(node: Node) -> None:
 # ---- between records and tables
 
 
+_FIRST, _FEW = 100, 2
+"""A column that is NULL in so many first rows is said; at the end of the input in so few."""
+
+
+class UnseenColumns:
+    """Watches the first blocks of a table for columns without any value; ``remedy`` ends the warning on them."""
+
+    def __init__(self, names: Sequence[str], remedy: str, warn: Callable[[str, str], None]) -> None:
+        self._unseen = dict(enumerate(names))
+        self._remedy, self._warn = remedy, warn
+        self._rows = 0
+
+    def goes_on(self, batch: pa.RecordBatch) -> bool:
+        """Look at a batch; return False if there is nothing more to watch."""
+        self._rows += batch.num_rows
+        for place in [place for place in self._unseen if batch.column(place).null_count < batch.num_rows]:
+            del self._unseen[place]
+        if self._unseen and self._rows >= _FIRST:
+            self.end()
+        return bool(self._unseen)
+
+    def end(self) -> None:
+        """Warn of the columns that had no value."""
+        names, self._unseen = ", ".join(map(repr, self._unseen.values())), {}
+        if names and self._rows >= _FEW:
+            of = "are" if "," in names else "is"
+            self._warn("unseen columns", f"{names} {of} NULL in each of its first {self._rows:,} rows. {self._remedy}")
+
+
 class RowsToTable(TableOperator):
-    """Makes blocks of tables of records: ``Row``s with row kinds, tuples, or batches of Arrow."""
+    """Makes blocks of tables of records: ``Row``s with row kinds, tuples, or batches of Arrow.
+
+    ``doubt`` is the remedy if a column has no value, of a source whose format gives NULL for names that it does not find.
+    """
+
+    _unseen: UnseenColumns | None = None
+
+    def __init__(self, doubt: str = "") -> None:
+        self._doubt = doubt
+
+    def open(self) -> None:
+        """Begin to watch the columns."""
+        super().open()
+        if self._doubt:
+            self._unseen = UnseenColumns(self.schema.names, self._doubt, self.context.warn)
+
+    def emit(self, block: TableBlock) -> None:
+        """Emit a block, and watch the first ones."""
+        if self._unseen is not None and not self._unseen.goes_on(block.batch):
+            self._unseen = None
+        super().emit(block)
+
+    def finish(self) -> None:
+        """Judge the columns of a short input."""
+        if self._unseen is not None:
+            self._unseen.end()
+        super().finish()
 
     def process_block(self, block: Block) -> None:
         """Convert a block."""
         if isinstance(block, TableBlock):
             arrow = self.schema.arrow
             same = block.schema.equals(arrow)
-            self.output.emit_block(
-                block if same else block.with_columns(_cast(block.batch.columns, self.schema), arrow)
-            )
+            self.emit(block if same else block.with_columns(_cast(block.batch.columns, self.schema), arrow))
             return
         values, stamps = block.rows()
         if values and isinstance(values[0], pa.RecordBatch):

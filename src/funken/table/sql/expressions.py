@@ -429,8 +429,7 @@ class ExpressionBinder:
 
     def interval(self, tree: exp.Interval) -> Node:
         """Return an interval."""
-        units = [part.removesuffix("S") for part in tree.args["unit"].name.split(" TO ")]
-        return self._read(tree, literals.interval_literal, tree.this.name, *units)
+        return self._read(tree, literals.interval_literal, tree.this.name, *tree.args["unit"].name.split(" TO "))
 
     def unicode(self, tree: exp.UnicodeString) -> Node:
         """Return a text with escapes."""

@@ -116,7 +116,10 @@ def _mismatch(plan: LogicalNode, table: ResolvedTable, wanted: list[TableColumn]
     query = ", ".join(f"{column.name}: {column.type}" for column in plan.row_type)
     target = ", ".join(f"{column.name}: {column.type}" for column in wanted)
     remedy = "Cast the columns that differ: CAST(column AS TYPE)."
-    if len(plan.row_type) != len(wanted):
+    if sorted(plan.row_type.names) == sorted(column.name for column in wanted):
+        names = ", ".join(plan.row_type.names)
+        remedy = f"Columns go by their position, not by their name: reorder them, or write INSERT INTO table ({names})."
+    elif len(plan.row_type) != len(wanted):
         remedy = "Select as many columns, or name those that the query gives: INSERT INTO table (column, ...)."
     return InvalidTable(
         f"Column types of query result and sink for '{table.path}' do not match.\nCause: {cause}\n\n"

@@ -121,7 +121,8 @@ class TokenReader:
             found.append(item())
             while self.words(","):
                 found.append(item())
-            self.need(")")
+            if not self.words(")"):
+                self.fail("a comma or )")
         return tuple(found)
 
     def options(self) -> st.Options:
