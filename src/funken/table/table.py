@@ -533,7 +533,7 @@ class GroupedTable:
             window = self._windows.get(key._column or "")
             if window is not None:
                 kind, arguments = window.group(rendering)
-                parts.append(f"{kind}({arguments})")
+                parts.append(f"`${kind}`({arguments})")
             else:
                 parts.append(key.sql(rendering))
         return ", ".join(parts) or "()"
