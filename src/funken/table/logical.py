@@ -389,17 +389,23 @@ class LogicalValues(LogicalNode):
 
 @dataclass(frozen=True)
 class LogicalWatermark(LogicalNode):
-    """Assigns watermarks: the running maximum of ``expression``; column ``time`` becomes the rowtime attribute."""
+    """Assigns watermarks: the running maximum of ``expression``; column ``time`` becomes the rowtime attribute.
+
+    ``in_millis``: the attribute has Flink's precision, 3 digits, for fewer in the table; false in a batch.
+    """
 
     input: LogicalNode
     time: int
     expression: Node
+    in_millis: bool = False
 
     @property
     def row_type(self) -> RelationType:
         """The columns of the result."""
         columns = list(self.input.row_type)
-        columns[self.time] = replace(columns[self.time], time=TimeAttribute.ROWTIME)
+        column = columns[self.time]
+        type_ = replace(column.type, precision=3) if self.in_millis else column.type
+        columns[self.time] = replace(column, type=type_, time=TimeAttribute.ROWTIME)
         return RelationType(tuple(columns))
 
 

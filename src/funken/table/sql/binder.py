@@ -173,7 +173,9 @@ class Binder:
         if table.table.watermark is not None:
             watermark = table.table.watermark
             time = node.row_type.index(watermark.column)
-            node = LogicalWatermark(node, time, self.computed(watermark.expression, node.row_type))
+            expression = self.computed(watermark.expression, node.row_type)
+            in_millis = node.row_type[time].type.precision < 3 and not getattr(self.config, "batch", False)
+            node = LogicalWatermark(node, time, expression, in_millis)
         return node
 
     def computed(self, expression: Any, row_type: RelationType) -> Node:
