@@ -251,8 +251,11 @@ class TableEnvironment:
 
     def _table_at(self, parts: Sequence[str]) -> Table:
         found = self.catalogs.table(parts)
-        is_table = isinstance(found, ResolvedTable)
-        declared = ResolvedSchema.of_table(found.table, not self._streaming) if is_table else found.declared
+        declared = (
+            ResolvedSchema.of_table(found.table, not self._streaming)
+            if isinstance(found, ResolvedTable)
+            else found.declared
+        )
         return Table(self, self.plan_of(parts), declared)
 
     def plan_of(self, parts: Sequence[str]) -> LogicalNode:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from funken.dataclass import dataclass
 from funken.expr.ir import Call, InputRef
-from funken.expr.sql.types import LogicalType
+from funken.expr.sql.types import LogicalType, PreciseTimeType
 from funken.table.changelog import ChangelogMode
 
 if TYPE_CHECKING:
@@ -404,7 +404,9 @@ class LogicalWatermark(LogicalNode):
         """The columns of the result."""
         columns = list(self.input.row_type)
         column = columns[self.time]
-        type_ = replace(column.type, precision=3) if self.in_millis else column.type
+        type_ = column.type
+        if self.in_millis and isinstance(type_, PreciseTimeType):
+            type_ = replace(type_, precision=3)
         columns[self.time] = replace(column, type=type_, time=TimeAttribute.ROWTIME)
         return RelationType(tuple(columns))
 

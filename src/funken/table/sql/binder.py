@@ -174,8 +174,7 @@ class Binder:
             watermark = table.table.watermark
             time = node.row_type.index(watermark.column)
             expression = self.computed(watermark.expression, node.row_type)
-            in_millis = node.row_type[time].type.precision < 3 and not getattr(self.config, "batch", False)
-            node = LogicalWatermark(node, time, expression, in_millis)
+            node = LogicalWatermark(node, time, expression, not getattr(self.config, "batch", False))
         return node
 
     def computed(self, expression: Any, row_type: RelationType) -> Node:
