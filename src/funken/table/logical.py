@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from funken.dataclass import dataclass
 from funken.expr.ir import Call, InputRef
+from funken.expr.rules import AggregateRule
 from funken.expr.sql.types import LogicalType, PreciseTimeType
 from funken.table.changelog import ChangelogMode
 
@@ -131,6 +132,14 @@ class AggregateCall:
     name: str = ""
     definition: Any = None
     options: tuple[tuple[str, Any], ...] = ()
+
+    def described(self) -> AggregateCall:
+        """The call as uids describe it: the same in a group of NOT NULL values, whose result may not be NULL."""
+        from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - loads Arrow
+
+        rule = FUNCTIONS.rows.get(self.function) if self.definition is None else None
+        loose = isinstance(rule, AggregateRule) and rule.null_without_values
+        return replace(self, type=self.type.as_nullable()) if loose else self
 
     def moved(self, places: Mapping[int, int]) -> AggregateCall:
         """The same call over other column positions."""

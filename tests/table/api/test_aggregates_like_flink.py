@@ -7,6 +7,9 @@ import pytest
 from funken.errors import FunkenError
 from funken.table import DataTypes, EnvironmentSettings, TableEnvironment
 from funken.table.expressions import col, lit, row_interval
+from funken.table.logical import AggregateCall
+from funken.table.physical import described
+from funken.table.types import IntType
 from funken.table.window import Over, Session, Slide, Tumble
 
 
@@ -161,3 +164,9 @@ def test_windows_over_numbers_that_are_refused():
 )
 def test_a_column_of_a_clock_has_its_word_as_name(query, names):
     assert made().sql_query(query).get_resolved_schema().get_column_names() == names
+
+
+def test_the_uid_of_an_aggregate_does_not_depend_on_null():
+    for function, same in (("SUM", True), ("MAX", True), ("VAR_SAMP", False), ("COUNT", False)):
+        texts = {described(AggregateCall(function, (0,), IntType(nullable=nullable))) for nullable in (True, False)}
+        assert len(texts) == (1 if same else 2)
