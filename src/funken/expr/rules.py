@@ -103,6 +103,8 @@ class AggregateRule:
     merges: bool = True
     over_only: bool = False
     """True if the function has a value in an OVER window only: LAG, ROW_NUMBER."""
+    null_without_values: bool = False
+    """True if the result is NULL only without values: over a NOT NULL column, that of a group is NOT NULL."""
     group: str = "aggregate"
     aliases: tuple[str, ...] = ()
 

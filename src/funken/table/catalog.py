@@ -148,12 +148,16 @@ class CatalogTable:
 
 @dataclass(frozen=True)
 class CatalogView:
-    """A view: the text of its query, or the plan of a Table of the Table API. ``columns`` are its names and types."""
+    """A view: the text of its query, or the plan of a Table of the Table API. ``columns`` are its names and types.
+
+    ``declared`` is the schema of the table whose rows a plan has.
+    """
 
     query: str
     columns: tuple[TableColumn, ...] = ()
     comment: str | None = None
     plan: Any = field(default=None, compare=False)
+    declared: Any = field(default=None, compare=False)
     options: tuple[tuple[str, str], ...] = ()
 
 

@@ -252,7 +252,9 @@ class TableEnvironment:
     def _table_at(self, parts: Sequence[str]) -> Table:
         found = self.catalogs.table(parts)
         declared = (
-            ResolvedSchema.of_table(found.table, not self._streaming) if isinstance(found, ResolvedTable) else None
+            ResolvedSchema.of_table(found.table, not self._streaming)
+            if isinstance(found, ResolvedTable)
+            else found.declared
         )
         return Table(self, self.plan_of(parts), declared)
 

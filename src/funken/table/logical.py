@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from funken.dataclass import dataclass
 from funken.expr.ir import Call, InputRef
-from funken.expr.sql.types import LogicalType
+from funken.expr.rules import AggregateRule
+from funken.expr.sql.types import LogicalType, PreciseTimeType
 from funken.table.changelog import ChangelogMode
 
 if TYPE_CHECKING:
@@ -131,6 +132,14 @@ class AggregateCall:
     name: str = ""
     definition: Any = None
     options: tuple[tuple[str, Any], ...] = ()
+
+    def described(self) -> AggregateCall:
+        """The call as uids describe it: the same in a group of NOT NULL values, whose result may not be NULL."""
+        from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - loads Arrow
+
+        rule = FUNCTIONS.rows.get(self.function) if self.definition is None else None
+        loose = isinstance(rule, AggregateRule) and rule.null_without_values
+        return replace(self, type=self.type.as_nullable()) if loose else self
 
     def moved(self, places: Mapping[int, int]) -> AggregateCall:
         """The same call over other column positions."""
@@ -389,17 +398,25 @@ class LogicalValues(LogicalNode):
 
 @dataclass(frozen=True)
 class LogicalWatermark(LogicalNode):
-    """Assigns watermarks: the running maximum of ``expression``; column ``time`` becomes the rowtime attribute."""
+    """Assigns watermarks: the running maximum of ``expression``; column ``time`` becomes the rowtime attribute.
+
+    ``in_millis``: the attribute has Flink's precision, 3 digits, for fewer in the table; false in a batch.
+    """
 
     input: LogicalNode
     time: int
     expression: Node
+    in_millis: bool = False
 
     @property
     def row_type(self) -> RelationType:
         """The columns of the result."""
         columns = list(self.input.row_type)
-        columns[self.time] = replace(columns[self.time], time=TimeAttribute.ROWTIME)
+        column = columns[self.time]
+        type_ = column.type
+        if self.in_millis and isinstance(type_, PreciseTimeType):
+            type_ = replace(type_, precision=3)
+        columns[self.time] = replace(column, type=type_, time=TimeAttribute.ROWTIME)
         return RelationType(tuple(columns))
 
 

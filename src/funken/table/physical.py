@@ -127,7 +127,7 @@ def described(value: Any, node: bool = False) -> str:
         path = getattr(value, "path", None)
         if path is not None:
             return str(path)
-        named = isinstance(value, AggregateCall)
+        value, named = (value.described(), True) if isinstance(value, AggregateCall) else (value, False)
         parts = [
             f"{entry.name}={described(getattr(value, entry.name))}"
             for entry in fields(value)

@@ -101,7 +101,7 @@ class Table:
         """Return the table as a view of a catalog."""
         self._environment.unused = False
         columns = tuple(TableColumn(column.name, column.type) for column in self._plan.row_type)
-        return CatalogView("", columns, plan=self._plan)
+        return CatalogView("", columns, plan=self._plan, declared=self._declared)
 
     def __str__(self) -> str:
         return self._environment.inline_view(self)
@@ -121,6 +121,10 @@ class Table:
             table = Table(self._environment, rendering.bound(build(rendering, rendering.table(self))))
         self._environment.unused = True
         return table
+
+    def _as_declared(self, rows: Table) -> Table:
+        """Give some of the rows of this table its schema: computed columns, watermark and key stay as declared."""
+        return Table(self._environment, rows.plan, self._declared)
 
     def select(self, *fields: Field) -> Table:
         """Compute columns; aggregates are over all rows."""
@@ -216,34 +220,36 @@ class Table:
         if predicate is None:
             raise InvalidProgram("a filter is a condition such as col('a') > 1, but it is None.")
         condition = lit_or_expression(predicate)
-        return self._query(lambda r, name: f"SELECT * FROM {name} WHERE {condition.sql(r)}")
+        return self._as_declared(self._query(lambda r, name: f"SELECT * FROM {name} WHERE {condition.sql(r)}"))
 
     where = filter
 
     def distinct(self) -> Table:
         """Keep one of equal rows."""
-        return self._query(lambda r, name: f"SELECT DISTINCT * FROM {name}")
+        return self._as_declared(self._query(lambda r, name: f"SELECT DISTINCT * FROM {name}"))
 
     def order_by(self, *fields: Expression) -> Table:
         """Sort; a stream by a time attribute, or followed by ``fetch``."""
         keys = [lit_or_expression(field) for field in fields]
-        return self._query(lambda r, name: f"SELECT * FROM {name} ORDER BY {', '.join(key.sql(r) for key in keys)}")
+        return self._as_declared(
+            self._query(lambda r, name: f"SELECT * FROM {name} ORDER BY {', '.join(key.sql(r) for key in keys)}")
+        )
 
     def offset(self, offset: int) -> Table:
         """Leave out the first rows."""
         _check_count("offset", offset)
         plan = self._plan
         if isinstance(plan, LogicalSort) and plan.fetch is None and not plan.offset:
-            return Table(self._environment, replace(plan, offset=offset))
-        return Table(self._environment, LogicalSort(plan, (), offset))
+            return self._as_declared(Table(self._environment, replace(plan, offset=offset)))
+        return self._as_declared(Table(self._environment, LogicalSort(plan, (), offset)))
 
     def fetch(self, fetch: int) -> Table:
         """Keep the first rows."""
         _check_count("fetch", fetch)
         plan = self._plan
         if isinstance(plan, LogicalSort) and plan.fetch is None:
-            return Table(self._environment, replace(plan, fetch=fetch))
-        return Table(self._environment, LogicalSort(plan, (), 0, fetch))
+            return self._as_declared(Table(self._environment, replace(plan, fetch=fetch)))
+        return self._as_declared(Table(self._environment, LogicalSort(plan, (), 0, fetch)))
 
     def limit(self, fetch: int, offset: int = 0) -> Table:
         """Keep some rows, behind others."""
@@ -533,7 +539,7 @@ class GroupedTable:
             window = self._windows.get(key._column or "")
             if window is not None:
                 kind, arguments = window.group(rendering)
-                parts.append(f"{kind}({arguments})")
+                parts.append(f"`${kind}`({arguments})")
             else:
                 parts.append(key.sql(rendering))
         return ", ".join(parts) or "()"

@@ -87,7 +87,8 @@ def test_the_columns_of_a_table_function_are_counted():
 @pytest.mark.parametrize("time", ["TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP_LTZ(3)"])
 def test_a_batch_has_no_event_time(time):
     query = "SELECT ts FROM l"
-    assert types(with_times(False, time).sql_query(query)) == [f"`ts` {time} *ROWTIME*"]
+    shown = time.replace("(0)", "(3)")  # a stream's event time has milliseconds
+    assert types(with_times(False, time).sql_query(query)) == [f"`ts` {shown} *ROWTIME*"]
     assert types(with_times(True, time).sql_query(query)) == types(
         with_times(True, time).from_path("l").select(col("ts"))
     )
@@ -145,3 +146,58 @@ def test_a_text_that_is_no_date_has_no_place_before_or_behind_one():
     tables = made()
     with pytest.raises(FunkenError, match="For input string: 'x'"):
         list(tables.execute_sql("SELECT s < d FROM (VALUES ('x', DATE '2020-01-02')) AS t(s, d)").collect())
+
+
+KEPT = {
+    "where": lambda table: table.where(col("v") > 1),
+    "filters": lambda table: table.filter(col("v") > 1).filter(col("v") > 2),
+    "limit": lambda table: table.limit(5, 1),
+    "fetch": lambda table: table.fetch(5),
+    "offset": lambda table: table.offset(1),
+    "order_by": lambda table: table.order_by(col("ts")).fetch(2),
+    "distinct": lambda table: table.distinct(),
+    "view": lambda table: _as_view(table).where(col("v") > 1),
+}
+LOST = {
+    "select": lambda table: table.select(col("*")),
+    "union_all": lambda table: table.union_all(table),
+    "alias": lambda table: table.alias("id", "v", "ts", "n"),
+    "add_columns": lambda table: table.add_columns(lit(1).alias("q")).drop_columns(col("q")),
+}
+
+
+def _as_view(table):
+    table._environment.create_temporary_view("view_of_it", table)
+    return table._environment.from_path("view_of_it")
+
+
+@pytest.mark.parametrize("call", [*KEPT, *LOST])
+def test_some_rows_of_a_table_have_its_schema(call):
+    tables = made()
+    tables.execute_sql(
+        "CREATE TABLE t (id INT NOT NULL, v BIGINT, ts TIMESTAMP(3), n AS v * 2, PRIMARY KEY (id) NOT ENFORCED, "
+        "WATERMARK FOR ts AS ts - INTERVAL '2' SECOND) WITH ('connector' = 'datagen')"
+    )
+    table = tables.from_path("t")
+    found = (KEPT | LOST)[call](table).get_resolved_schema()
+    lost = ["`id` INT NOT NULL", "`v` BIGINT", "`ts` TIMESTAMP(3) *ROWTIME*", "`n` BIGINT"]
+    assert [str(column) for column in found.get_columns()] == (types(table) if call in KEPT else lost)
+    assert str(found) == str(table.get_resolved_schema()) or call in LOST
+
+
+@pytest.mark.parametrize("digits", [0, 1, 2, 3])
+@pytest.mark.parametrize("batch", [False, True])
+def test_the_event_time_of_a_stream_has_milliseconds(digits, batch, tmp_path):
+    (tmp_path / "rows.csv").write_text("1,2020-01-01 00:00:01\n")
+    tables = made(batch)
+    tables.execute_sql(
+        f"CREATE TABLE e (id INT, ts TIMESTAMP({digits}), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')"
+    )
+    shown = digits if batch else 3
+    text = "2020-01-01 00:00:01" + (f".{'0' * shown}" if shown else "")
+    query = "SELECT CAST(ts AS STRING), CAST(m AS STRING) FROM (SELECT ts, MAX(ts) AS m FROM e GROUP BY ts)"
+    assert [tuple(row) for row in tables.sql_query(query).execute().collect()] == [(text, text)]
+    assert types(tables.from_path("e"))[1].startswith(f"`ts` TIMESTAMP({digits})")  # as declared
+    tables.execute_sql(f"CREATE TABLE s (ts TIMESTAMP({digits})) WITH ('connector' = 'blackhole')")
+    tables.execute_sql("INSERT INTO s SELECT ts FROM e").wait()

@@ -201,3 +201,17 @@ def test_flink_reads_decimals_of_parquet_files(tables, tmp_path):
     columns = parquet.ParquetFile(file).metadata.row_group(0)
     dictionaries = ["RLE_DICTIONARY" in columns.column(place).encodings for place in range(3)]
     assert dictionaries == [False, False, True]
+
+
+def test_partitions_are_shown_of_a_partitioned_table_only():
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    options = "WITH ('connector' = 'filesystem', 'path' = '/tmp/p', 'format' = 'csv')"
+    tables.execute_sql(f"CREATE TABLE p (a INT, b STRING) PARTITIONED BY (b) {options}")
+    tables.execute_sql(f"CREATE TABLE plain (a INT) {options}")
+    tables.execute_sql("CREATE VIEW v AS SELECT a FROM p")
+    assert list(tables.execute_sql("SHOW PARTITIONS p").collect()) == []
+    for name in ("plain", "v"):
+        with pytest.raises(FunkenError, match=f"{name}`? is not partitioned"):
+            tables.execute_sql(f"SHOW PARTITIONS {name}")
+    with pytest.raises(FunkenError, match="Object 'plane' not found; did you mean 'plain'"):
+        tables.execute_sql("SHOW PARTITIONS plane")

@@ -642,6 +642,7 @@ _BASICS: list[AggregateRule] = [
         "The sum, of the type of the argument; integers wrap around.",
         "SUM(x)",
         "6",
+        null_without_values=True,
     ),
     _row(
         "SUM0",
@@ -661,9 +662,10 @@ _BASICS: list[AggregateRule] = [
         "The average, of the type of the argument.",
         "AVG(x)",
         "2",
+        null_without_values=True,
     ),
-    _row("MIN", _ORDERED, "$0?", _extreme(False), "The least value.", "MIN(x)", "1"),
-    _row("MAX", _ORDERED, "$0?", _extreme(True), "The greatest value.", "MAX(x)", "3"),
+    _row("MIN", _ORDERED, "$0?", _extreme(False), "The least value.", "MIN(x)", "1", null_without_values=True),
+    _row("MAX", _ORDERED, "$0?", _extreme(True), "The greatest value.", "MAX(x)", "3", null_without_values=True),
     _row(
         "FIRST_VALUE",
         "any any?",
@@ -672,6 +674,7 @@ _BASICS: list[AggregateRule] = [
         "The first value in the order of arrival; NULLs are skipped.",
         "FIRST_VALUE(x)",
         "1",
+        null_without_values=True,
     ),
     _row(
         "LAST_VALUE",
@@ -681,6 +684,7 @@ _BASICS: list[AggregateRule] = [
         "The last value in the order of arrival; NULLs are skipped.",
         "LAST_VALUE(x)",
         "3",
+        null_without_values=True,
     ),
     _row(
         "LISTAGG",
@@ -690,6 +694,7 @@ _BASICS: list[AggregateRule] = [
         "The texts with a separator (a comma) between them.",
         "LISTAGG(CAST(x AS STRING))",
         "1,2,3",
+        null_without_values=True,
     ),
     _row(
         "COLLECT",
@@ -708,6 +713,7 @@ _BASICS: list[AggregateRule] = [
         "The values as an array.",
         "ARRAY_AGG(x)",
         "[1, 2, 3]",
+        null_without_values=True,
     ),
     _row(
         "SINGLE_VALUE",
@@ -763,6 +769,7 @@ def _variances() -> list[AggregateRule]:
                 f"{name}(x)",
                 value,
                 aliases=aliases,
+                null_without_values=not sample,  # that of one value is NULL
             )
         )
     return found

@@ -370,7 +370,7 @@ def _watermarked(
     source: ExecNode, node: LogicalWatermark, settings: nodes.WatermarkSettings, pushed: bool = False
 ) -> ExecNode:
     columns = list(source.row_type)
-    columns[node.time] = replace(columns[node.time], time=TimeAttribute.ROWTIME)
+    columns[node.time] = replace(node.row_type[node.time], name=columns[node.time].name)
     return nodes.ExecWatermark(
         source,
         node.time,

@@ -39,9 +39,26 @@ from funken.table.sql.expressions import (
 )
 from funken.table.sql.hints import lifetime
 from funken.table.sql.scopes import OuterRef, fail
-from funken.table.types import DayTimeIntervalType, LocalZonedTimestampType, TimestampType
+from funken.table.types import BigIntType, DayTimeIntervalType, LocalZonedTimestampType, TimestampType
 
 _TIMES = (TimestampType, LocalZonedTimestampType)
+
+
+def has_keys(group: exp.Group | None) -> bool:
+    """Return True if the aggregates of NOT NULL columns are NOT NULL: GROUP BY is there, and has no window of the Table API."""
+    if group is None or any(window_name(tree)[1] for tree in group.expressions):
+        return False
+    sets = any(group.args.get(part) for part in ("grouping_sets", "rollup", "cube"))
+    return sets or any(not isinstance(tree, exp.Tuple) or tree.expressions for tree in group.expressions)
+
+
+def window_name(tree: Any) -> tuple[str, bool]:
+    """Return the name of a legacy window, or ``""``, and whether it is the Table API's, which calls it `$TUMBLE`."""
+    if not isinstance(tree, exp.Anonymous):
+        return "", False
+    marked = isinstance(tree.this, exp.Identifier) and tree.this.name.startswith("$")
+    name = tree.this.name[1:] if marked else tree.this.upper() if isinstance(tree.this, str) else ""
+    return (name, marked) if name in WINDOW_FUNCTIONS else ("", False)
 
 
 class ColumnList:
@@ -149,9 +166,9 @@ class Aggregation:
             return [place for each in tree.expressions for place in self.columns(each)]
         if isinstance(tree, exp.Paren):
             return self.columns(tree.this)
-        name = tree.this.upper() if isinstance(tree, exp.Anonymous) and isinstance(tree.this, str) else ""
-        if name in WINDOW_FUNCTIONS:
-            self.read_window(tree, name)
+        name, marked = window_name(tree)
+        if name:
+            self.read_window(tree, name, (*_TIMES, BigIntType) if marked else _TIMES)
             return []
         node = self.select.expressions.bind(tree)
         if has(node, AggregateRef, OverRef):
@@ -161,8 +178,8 @@ class Aggregation:
             self.keys.append(node)
         return [self.keys.index(node)]
 
-    def read_window(self, tree: exp.Anonymous, name: str) -> None:
-        """Read a legacy window of GROUP BY."""
+    def read_window(self, tree: exp.Anonymous, name: str, times: tuple[type, ...]) -> None:
+        """Read a legacy window of GROUP BY. In a batch, ``times`` are the types of its column; a BIGINT has milliseconds."""
         if self.window is not None:
             fail(tree, "Only one group window is allowed in GROUP BY")
         binder = self.select.expressions
@@ -177,7 +194,7 @@ class Aggregation:
             for number, each in zip(rows, tree.expressions[1:], strict=True)
         ]
         attribute = self.select.node.row_type[time.index].time
-        if attribute is None and getattr(self.select.binder.config, "batch", False) and isinstance(time.type, _TIMES):
+        if attribute is None and getattr(self.select.binder.config, "batch", False) and isinstance(time.type, times):
             attribute = TimeAttribute.ROWTIME  # a batch has all rows before the first window ends
         if attribute is None:
             fail(

@@ -36,7 +36,7 @@ from funken.table.logical import (
     project,
 )
 from funken.table.sql import subqueries
-from funken.table.sql.aggregates import Aggregation, overs, properties, refuse_property
+from funken.table.sql.aggregates import Aggregation, has_keys, overs, properties, refuse_property
 from funken.table.sql.expressions import (
     AggregateRef,
     ExpressionBinder,
@@ -173,7 +173,8 @@ class Binder:
         if table.table.watermark is not None:
             watermark = table.table.watermark
             time = node.row_type.index(watermark.column)
-            node = LogicalWatermark(node, time, self.computed(watermark.expression, node.row_type))
+            expression = self.computed(watermark.expression, node.row_type)
+            node = LogicalWatermark(node, time, expression, not getattr(self.config, "batch", False))
         return node
 
     def computed(self, expression: Any, row_type: RelationType) -> Node:
@@ -362,13 +363,20 @@ def _root(tree: Any) -> Any:
     return tree
 
 
+def _clock_name(tree: Any) -> str | None:
+    """Return the name of a column of CURRENT_DATE and its kin: the word as written, since it stands without parentheses."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return tree.meta.get("word") if isinstance(tree, exp.Anonymous) else None
+
+
 class SelectBinder:
     """Binds one SELECT."""
 
     def __init__(self, binder: Binder, tree: exp.Select, parent: Scope | None) -> None:
         self.binder = binder
         self.tree = tree
-        self.scope = Scope(parent=parent)
+        self.scope = Scope(parent=parent, grouped=has_keys(tree.args.get("group")))
         self.windows = {window.this.name: window for window in tree.args.get("windows") or ()}
         self.node: LogicalNode = LogicalValues(((literal(0),),), RelationType((OutputColumn("ZERO", literal(0).type),)))
         self.conditions: list[Node] = []
@@ -436,6 +444,8 @@ class SelectBinder:
             _check_place(node, inner)
             if name is None and isinstance(_root(inner), exp.Column):
                 name = inner.name
+            elif name is None:
+                name = _clock_name(inner)
             yield node, name
 
     def star(self, tree: Any) -> Iterator[tuple[Node, str]]:

@@ -430,7 +430,10 @@ class Flink(Dialect):
             return not quoted and self._curr.text.upper() in {"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
 
         def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
-            return self._closed(super()._parse_function_call(*args, **kwargs))
+            found = super()._parse_function_call(*args, **kwargs)
+            if found is not None and self._prev.token_type in self.NO_PAREN_FUNCTIONS:
+                found.meta["word"] = self._prev.text  # Flink names a column of CURRENT_DATE by the word as written
+            return self._closed(found)
 
         def _parse_bracket(self, *args: Any, **kwargs: Any) -> Any:
             return self._closed(super()._parse_bracket(*args, **kwargs))

@@ -752,6 +752,8 @@ class ExpressionBinder:
         if rule.name in ("LAG", "LEAD") and len(parts) > 2:  # the value and its default have one type
             value, shift, default = parts
             parts = (_of_type(value, result), shift, self.binder.folded(_of_type(default, result)))
+        if rule.null_without_values and self.scope.grouped and not is_over and not parts[0].type.nullable:
+            result = result.not_null()
         return AggregateRef(rule.name, tuple(parts), distinct, options=tuple(sorted(options.items())), type=result)
 
     def filtered(self, tree: exp.Filter) -> Node:
@@ -764,7 +766,10 @@ class ExpressionBinder:
             condition = self.condition(tree.expression.this, "FILTER")
         finally:
             self.in_aggregate = False
-        return replace(call, filter=condition)
+        type_ = call.type
+        if call.definition is None and getattr(FUNCTIONS.get(call.function), "null_without_values", False):
+            type_ = type_.as_nullable()
+        return replace(call, filter=condition, type=type_)
 
     def within_group(self, tree: exp.WithinGroup) -> Node:
         """Return an aggregate with WITHIN GROUP."""

@@ -88,12 +88,14 @@ class Scope:
     """The names that a query's expressions may use. ``merged``: columns of USING and NATURAL joins, by name.
 
     ``plan`` returns the plan so far of a query with sub-queries; its first columns are those of the relations.
+    ``grouped``: True if the query has keys in GROUP BY, so that each group has a row.
     """
 
     relations: list[ScopeRelation] = field(default_factory=list)
     parent: Scope | None = None
     merged: dict[str, Node] = field(default_factory=dict)
     plan: Callable[[], LogicalNode] | None = None
+    grouped: bool = False
 
     def around(self) -> Iterator[Scope]:
         """Yield this scope, and those of the queries around, nearest first."""

@@ -1,0 +1,172 @@
+"""Types of aggregates, windows over numbers and names of clocks as PyFlink 2.3 has them."""
+
+import datetime
+
+import pytest
+
+from funken.errors import FunkenError
+from funken.table import DataTypes, EnvironmentSettings, TableEnvironment
+from funken.table.expressions import col, lit, row_interval
+from funken.table.logical import AggregateCall
+from funken.table.physical import described
+from funken.table.types import IntType
+from funken.table.window import Over, Session, Slide, Tumble
+
+
+def made(batch=False):
+    settings = EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode()
+    tables = TableEnvironment.create(settings)
+    tables.get_config().set("execution.target", "local").set("parallelism.default", 1)
+    return tables
+
+
+def numbers(batch=False):
+    tables = made(batch)
+    tables.execute_sql(
+        "CREATE TABLE n (id INT NOT NULL, v INT NOT NULL, d DOUBLE NOT NULL, m DECIMAL(10, 2) NOT NULL, s STRING NOT NULL, "
+        "z INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen', 'number-of-rows' = '2')"
+    )
+    return tables
+
+
+def types(table):
+    return [str(type_) for type_ in table.get_resolved_schema().get_column_data_types()]
+
+
+CALLS = {
+    "SUM(v)": "INT",
+    "AVG(d)": "DOUBLE",
+    "MIN(v)": "INT",
+    "MAX(s)": "STRING",
+    "SUM(m)": "DECIMAL(38, 2)",
+    "AVG(m)": "DECIMAL(38, 6)",
+    "FIRST_VALUE(v)": "INT",
+    "LAST_VALUE(v)": "INT",
+    "STDDEV_POP(d)": "DOUBLE",
+    "VAR_POP(d)": "DOUBLE",
+    "LISTAGG(s)": "STRING",
+    "ARRAY_AGG(v)": "ARRAY<INT NOT NULL>",
+    "SUM(DISTINCT v)": "INT",
+}
+WINDOW = "TABLE(TUMBLE(TABLE n, DESCRIPTOR(ts), INTERVAL '1' MINUTE))"
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize(
+    "grouped",
+    [
+        "FROM n GROUP BY id",
+        "FROM n GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE)",
+        f"FROM {WINDOW} GROUP BY window_start, window_end",
+        "FROM n GROUP BY CUBE (id)",
+        "FROM n GROUP BY ROLLUP (id)",
+        "FROM n GROUP BY GROUPING SETS ((id), ())",
+    ],
+)
+def test_the_result_of_a_group_may_not_be_null_if_no_value_may(grouped, batch):
+    tables = numbers(batch)
+    assert types(tables.sql_query(f"SELECT {', '.join(CALLS)} {grouped}")) == [f"{t} NOT NULL" for t in CALLS.values()]
+    assert types(tables.sql_query(f"SELECT SUM(v + 1) + 1, COALESCE(MAX(v), 0) {grouped}")) == ["INT NOT NULL"] * 2
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT SUM(v) FROM n",
+        "SELECT SUM(v) FROM n GROUP BY ()",
+        "SELECT SUM(v) FROM n HAVING COUNT(*) > 1",
+        "SELECT SUM(v) FILTER (WHERE v > 1) FROM n GROUP BY id",
+        "SELECT SUM(z) FROM n GROUP BY id",
+        "SELECT (SELECT MAX(v) FROM n GROUP BY id LIMIT 1)",
+        "SELECT b.m FROM n LEFT JOIN (SELECT id, MAX(v) m FROM n GROUP BY id) b ON n.id = b.id",
+    ],
+)
+def test_a_result_without_values_is_null(query):
+    assert types(numbers().sql_query(query)) == ["INT"]
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_the_variance_of_one_value_is_null(batch):
+    tables = made(batch)
+    found = tables.sql_query("SELECT VAR_SAMP(v), STDDEV_SAMP(v) FROM (VALUES (1, 2e0)) AS t(k, v) GROUP BY k")
+    assert [tuple(row) for row in found.execute().collect()] == [(None, None)]
+
+
+def test_aggregates_of_the_table_api():
+    table = numbers().from_path("n")
+    calls = [col("v").sum, col("v").min, col("s").max, col("d").avg, col("v").first_value, col("v").sum + 1]
+    plain = ["INT", "INT", "STRING", "DOUBLE", "INT", "INT"]
+    assert types(table.group_by(col("id")).select(*calls)) == [f"{type_} NOT NULL" for type_ in plain]
+    assert types(table.select(*calls)) == plain
+    windowed = table.window(Tumble.over(lit(1).minutes).on(col("ts")).alias("w"))
+    assert types(windowed.group_by(col("w")).select(*calls)) == plain
+    assert types(windowed.group_by(col("w"), col("id")).select(*calls)) == plain
+    over = table.over_window(Over.order_by(col("ts")).alias("o"))
+    assert types(over.select(col("v").sum.over(col("o")), col("s").max.over(col("o")))) == ["INT", "STRING"]
+
+
+def stamped(tables, type_=DataTypes.BIGINT):
+    row = DataTypes.ROW([DataTypes.FIELD(*each) for each in (("id", DataTypes.INT()), ("t", type_()))])
+    return tables.from_elements([(1, 1), (2, 2), (3, 4), (4, 7), (5, 8)], row)
+
+
+def instant(millis):
+    return datetime.datetime(1970, 1, 1) + datetime.timedelta(milliseconds=millis)  # noqa: DTZ001 - a time without zone
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (Tumble.over(lit(4).millis), [(0, 4, 3), (4, 8, 7), (8, 12, 5)]),
+        (Slide.over(lit(4).millis).every(lit(2).millis), [(-2, 2, 1), (0, 4, 3), (2, 6, 5), (4, 8, 7), (6, 10, 9), (8, 12, 5)]),
+        (Session.with_gap(lit(2).millis), [(1, 6, 6), (7, 10, 9)]),
+    ],
+)  # fmt: skip
+def test_a_batch_has_windows_over_milliseconds(window, expected, zone):
+    tables = made(batch=True)
+    tables.get_config().set_local_timezone(zone)
+    grouped = stamped(tables).window(window.on(col("t")).alias("w")).group_by(col("w"))
+    found = grouped.select(col("w").start, col("w").end, col("id").sum).execute().collect()
+    assert sorted(tuple(row) for row in found) == [(instant(start), instant(end), n) for start, end, n in expected]
+
+
+def test_windows_over_numbers_that_are_refused():
+    over_rows = Tumble.over(row_interval(2)).on(col("t")).alias("w")
+    grouped = stamped(made(batch=True)).window(over_rows).group_by(col("w"))
+    counted = grouped.select(col("id").sum)  # Flink refuses it when it runs, too
+    with pytest.raises(FunkenError, match="Event-time grouping windows on row intervals are currently not supported"):
+        counted.execute()
+    refused = "can only be defined over a time attribute column, but"
+    for batch, type_ in ((False, DataTypes.BIGINT), (True, DataTypes.INT)):
+        window = Tumble.over(lit(4).millis).on(col("t")).alias("w")
+        with pytest.raises(FunkenError, match=refused):
+            stamped(made(batch), type_).window(window).group_by(col("w")).select(col("id").sum)
+    tables = made(batch=True)
+    tables.create_temporary_view("b", stamped(tables))
+    with pytest.raises(FunkenError, match=refused):
+        tables.sql_query("SELECT SUM(id) FROM b GROUP BY TUMBLE(t, INTERVAL '2' SECOND)")
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT CURRENT_TIMESTAMP, CURRENT_DATE, LOCALTIME", ["CURRENT_TIMESTAMP", "CURRENT_DATE", "LOCALTIME"]),
+        ("SELECT LOCALTIMESTAMP, CURRENT_TIME", ["LOCALTIMESTAMP", "CURRENT_TIME"]),
+        ("SELECT current_timestamp, Current_Date", ["current_timestamp", "Current_Date"]),
+        ("SELECT CURRENT_TIMESTAMP, CURRENT_TIMESTAMP", ["CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP0"]),
+        ("SELECT NOW(), PI()", ["EXPR$0", "EXPR$1"]),
+        ("SELECT CURRENT_DATE + INTERVAL '1' DAY, (CURRENT_DATE)", ["EXPR$0", "CURRENT_DATE"]),
+        ("SELECT * FROM (SELECT CURRENT_DATE) AS t", ["CURRENT_DATE"]),
+        ("SELECT `current_date` FROM (SELECT current_date) AS t", ["current_date"]),
+        ("SELECT CURRENT_DATE AS d", ["d"]),
+    ],
+)
+def test_a_column_of_a_clock_has_its_word_as_name(query, names):
+    assert made().sql_query(query).get_resolved_schema().get_column_names() == names
+
+
+def test_the_uid_of_an_aggregate_does_not_depend_on_null():
+    for function, same in (("SUM", True), ("MAX", True), ("VAR_SAMP", False), ("COUNT", False)):
+        texts = {described(AggregateCall(function, (0,), IntType(nullable=nullable))) for nullable in (True, False)}
+        assert len(texts) == (1 if same else 2)
