@@ -148,7 +148,9 @@ def test_a_frame_of_time_reaches_rows_exactly_as_old_as_it_is_long():
 
 def versions():
     side = schema("id:i k:s t:t")
-    return Run(TemporalJoin, [side, side], wider(side, *side.types), kind=JoinType.LEFT, keys=((1,), (1,)), times=(2, 2))
+    return Run(
+        TemporalJoin, [side, side], wider(side, *side.types), kind=JoinType.LEFT, keys=((1,), (1,)), times=(2, 2)
+    )
 
 
 def test_a_version_holds_from_its_own_time_on():
@@ -166,9 +168,11 @@ def test_only_the_version_that_holds_is_kept():
 # ---- sessions that become one, and results before and behind the end of a window
 
 
-def test_a_row_at_the_border_of_a_session_belongs_to_it():
-    run = windows(SESSION, calls=(COUNT, KINDS)).feed("+I(1,a,1,@0) +I(2,a,1,@5) +I(3,a,1,@11)")
-    assert run.end().text() == "+I(a,2,1,@0) +I(a,1,1,@11)"
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("calls", [(COUNT, COUNT), (COUNT, KINDS)])
+def test_a_row_at_the_border_of_a_session_belongs_to_it(calls, at_once):
+    run = windows(SESSION, calls=calls).feed("+I(1,a,1,@0) +I(2,a,1,@5) +I(3,a,1,@11)", one_by_one=not at_once)
+    assert [row[1] for _, row in run.end().changes] == [2, 1]
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -182,7 +186,9 @@ def test_rows_may_be_taken_back_from_merged_sessions():
     run = windows(SESSION, calls=(COUNT, KINDS), retracts=True).feed("+I(1,a,1,@0) +I(2,a,2,@9) +I(3,a,4,@5)")
     run.again().feed("-D(1,a,1,@0) -D(2,a,2,@9)")
     assert run.end().text() == "+I(a,1,1,@0)"
-    run = windows(SESSION, calls=(COUNT, KINDS), retracts=True).feed("+I(1,a,1,@0) +I(2,a,2,@5) -D(1,a,1,@0) -D(2,a,2,@5)")
+    run = windows(SESSION, calls=(COUNT, KINDS), retracts=True).feed(
+        "+I(1,a,1,@0) +I(2,a,2,@5) -D(1,a,1,@0) -D(2,a,2,@5)"
+    )
     assert run.end().text() == ""
 
 

@@ -148,6 +148,9 @@ def timed(run):
 def test_the_first_row_by_time_is_emitted_once():
     run = Run(DeduplicateByTime, [TIMED], TIMED, keys=(1,), time=2, last=False, insert_only=True, update_before=False)
     assert timed(run) == "+I(2,a,@8) +I(4,b,@11)"
+    once = Run(DeduplicateByTime, [TIMED], TIMED, keys=(1,), time=2, last=False, insert_only=True, update_before=False)
+    assert once.feed("+I(1,a,@1)").watermark(2000).text() == "+I(1,a,@1)"
+    assert once.again().feed("+I(2,a,@5)").end().text() == ""
 
 
 def test_the_last_row_by_time_replaces_those_before():
