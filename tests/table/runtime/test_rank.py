@@ -119,8 +119,8 @@ def test_a_row_that_no_longer_fulfils_the_condition_is_deleted():
 
 def test_of_equal_rows_the_materializer_takes_the_last_back():
     run = Run(SinkMaterializer, [schema("id:i v:s")], schema("id:i v:s"), keys=(0,))
-    changes = "+I(1,a) +I(1,b) +I(1,a) -D(1,a) -D(1,a) -D(1,b)"
-    assert play(run, changes) == "+I(1,a) +U(1,b) +U(1,a) +U(1,b) -D(1,b)"
+    changes = "+I(1,a) +I(1,b) +I(1,a) -D(1,a) -D(1,b)"
+    assert play(run, changes) == "+I(1,a) +U(1,b) +U(1,a) +U(1,b) +U(1,a)"
 
 
 def test_the_materializer_has_the_last_row_of_a_primary_key():
