@@ -8,6 +8,7 @@ import pytest
 
 from funken.expr.ir import Call, InputRef, Literal
 from funken.expr.sql.types import BigIntType, BooleanType, TimestampType, VarCharType
+from funken.ids import MAX_WATERMARK
 from funken.state import backend
 from funken.table.connectors.contract import LookupTable
 from funken.table.exec_nodes import LookupKey
@@ -81,6 +82,19 @@ def test_an_interval_join_forgets_what_cannot_meet_any_more():
     assert run.text() == ""
     run.watermark(30_000)
     assert run.harness.operator.store.own_entries == 0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "rowtime", "behind"),
+    [((-5000, 3000), True, 5000), ((1000, 4000), True, 4000), ((-4000, -3000), True, 4000), ((-5000, 0), False, 0)],
+)
+def test_the_watermark_stays_behind_the_rows_that_are_emitted_later(bounds, rowtime, behind):
+    run = Run(
+        TableIntervalJoin, [SIDE, SIDE], BOTH, kind=JoinType.FULL, keys=((1,), (1,)), times=(2, 2), bounds=bounds,
+        rowtime=rowtime,
+    )  # fmt: skip
+    run.watermark(10_000).end()
+    assert run.harness.watermarks == [10_000 - behind, MAX_WATERMARK]
 
 
 class IntervalInFiles(TableIntervalJoin):
