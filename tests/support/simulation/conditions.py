@@ -9,6 +9,8 @@ from typing import NamedTuple
 from tests.support.simulation.loops import LOOPS
 from tests.support.simulation.plans import PLANS
 from tests.support.simulation.scenarios import COUNTING, IN_ORDER, PROGRAMS
+from tests.support.simulation.timed import TIMED
+from tests.support.simulation.whole import WHOLE
 
 PLACES = (
     "triggered", "aligning", "cut", "written", "acked", "storing", "stored", "committing", "committed", "restoring",
@@ -16,8 +18,8 @@ PLACES = (
 """The steps of a checkpoint, and of a restore, right after (``storing`` and ``committing``: before) which one may die."""
 
 
-_LOOPED, _PLANNED = 0.15, 0.15
-"""Which part of the runs have a loop, and of the others a SQL plan."""
+_LOOPED, _PLANNED, _WHOLE = 0.15, 0.15, 0.15
+"""Which part of the runs have a loop, of the others a SQL plan, and of the others one of ``WHOLE``."""
 
 
 class Strike(NamedTuple):
@@ -34,7 +36,8 @@ class Conditions:
 
     ``slice_rows`` is how many rows of a cut are pickled at a time: with 1, everything happens while cuts are open.
     ``damages`` is how many files of checkpoints are changed, cut off or lost after they were written: results may come again
-    then. ``files``: results go into files instead of the ledger.
+    then. ``files``: results go into files instead of the ledger. ``mixed``: each driver begins with columns or without, and
+    from a savepoint with any backend.
     """
 
     program: str
@@ -64,6 +67,7 @@ class Conditions:
     slice_rows: int = 0
     backend: str = "hashmap"
     files: bool = False
+    mixed: bool = False
     damages: int = 0
     strikes: tuple[Strike, ...] = ()
 
@@ -121,6 +125,8 @@ class Conditions:
             drawn = replace(drawn, program=looped.choice(sorted(LOOPS)), exactly_once=True)
         elif looped.random() < _PLANNED:
             drawn = drawn.planned(looped)
+        elif looped.random() < _WHOLE:
+            drawn = drawn.whole(looped)
         return drawn
 
     def planned(self, chance: random.Random) -> Conditions:
@@ -129,6 +135,15 @@ class Conditions:
         records = min(self.records, 60)
         program = chance.choice(sorted(PLANS))
         return replace(self, program=program, exactly_once=True, rescales=rescales, records=records)
+
+    def whole(self, chance: random.Random) -> Conditions:
+        """Return the same with a program of many operators, and so few checkpoints that their barriers get through."""
+        backend = chance.choice(["hashmap", "hashmap", "rocksdb"])
+        interval = None if self.interval is None else max(self.interval, 20)
+        program = chance.choice(sorted(WHOLE))
+        rescales = self.rescales and (self.aligned_timeout is None or program not in TIMED)
+        made = replace(self, program=program, exactly_once=True, backend=backend, interval=interval, rescales=rescales)
+        return replace(made, timeout=max(self.timeout, 2000), mixed=chance.random() < 0.5)
 
 
 @dataclass

@@ -80,6 +80,9 @@ class World(Protocol):
     def wide(self) -> int:
         """Give the next operator of a program its width."""
 
+    def way(self, path: str) -> dict[str, Any]:
+        """Give the next driver its way of computing."""
+
     def strikes(self, place: str) -> bool:
         """Whether somebody is to die at a step of a checkpoint, now or later."""
 
@@ -112,9 +115,9 @@ class Driver:
                     "execution.block.records": drawn.block_records,
                     "pipeline.auto-watermark-interval": 20,
                     "pipeline.max-parallelism": 8,
-                    "state.backend.type": drawn.backend,
                     "io.tmp.dirs": memory_folder(),
                 }
+                | world.way(path)
             )
         )
         build(env, drawn.program, drawn.records, world.name, world.wide)

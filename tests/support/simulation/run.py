@@ -105,6 +105,7 @@ class Simulation:
         self._seen: Counter[Any] = Counter()
         self._trace = hashlib.blake2b(digest_size=8)
         self._widths: dict[int, int] = {}
+        self._backend = self.conditions.backend
         self._operator = itertools.count()
         self._numbers = itertools.count()
 
@@ -146,7 +147,8 @@ class Simulation:
                 self._driver = Driver(self, job_id, path, 0 if self.damaged else self._newest)
                 self._drivers.append(self._driver)
                 path = self._driver.run()
-                self._held = self._driver.held()
+                if expected_left_over(self.conditions.program, 0) is not None:
+                    self._held = self._driver.held()
             except (DriverDied, Replaced, StorageFailed, NotNow) as reason:
                 self.note(f"driver ends: {reason!r}")
                 self._leave(isinstance(reason, Replaced))
@@ -280,6 +282,14 @@ class Simulation:
         """Give the next operator of a program its width; the same as before if the job is not rescaled."""
         return self._widths.setdefault(next(self._operator), self.chance.choice([1, 1, 2, 3]))
 
+    def way(self, path: str) -> dict[str, Any]:
+        """Give the next driver its way of computing; ``path``: the savepoint that it may begin with."""
+        if not self.conditions.mixed:
+            return {"state.backend.type": self._backend}
+        if path and not self._newest:
+            self._backend = self.chance.choice(["hashmap", "rocksdb"])
+        return {"state.backend.type": self._backend, "pipeline.vectorized": self.chance.random() < 0.5}
+
     def _storage_fault(self, operation: str, name: str) -> Fault | None:
         self.note(operation)
         if self._stored:
@@ -337,13 +347,13 @@ class Simulation:
 
 
 def oracle(program: str, records: int) -> Counter[Any]:
-    """Return what a program writes if nothing fails, by a run without checkpoints and without any of this."""
+    """Return what a program writes if nothing fails: record by record, without checkpoints and without any of this."""
     found = _ORACLES.get((program, records))
     if found is None:
         name = f"oracle {program} {records}"
         ledger = LEDGERS[name] = Ledger()
         env = StreamExecutionEnvironment.create_local_environment(1)
-        env.get_configuration().set("execution.runtime-mode", "STREAMING")
+        env.get_configuration().set("execution.runtime-mode", "STREAMING").set("pipeline.vectorized", False)
         build(env, program, records, name, lambda: 1)
         with suppress(KeyError):
             env.execute(name)

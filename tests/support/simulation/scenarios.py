@@ -48,6 +48,7 @@ from tests.support.simulation.scenario_functions import (
     Rules,
     Square,
 )
+from tests.support.simulation.whole import WHOLE
 
 Wide = Callable[[], int]
 
@@ -206,7 +207,7 @@ IN_ORDER = frozenset({"late", *PLANS})
 
 def build(env: StreamExecutionEnvironment, program: str, records: int, ledger: str, wide: Wide) -> None:
     """Add a program and its sinks to an environment."""
-    for tag, stream in enumerate((PROGRAMS | LOOPS | PLANS)[program](env, records, wide)):
+    for tag, stream in enumerate((PROGRAMS | LOOPS | PLANS | WHOLE)[program](env, records, wide)):
         stream.sink_to(LEDGERS[ledger].sink(ledger, tag)).set_parallelism(wide())
 
 

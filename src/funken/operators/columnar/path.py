@@ -283,13 +283,8 @@ class WatchedPath:
     def take(self, block: Block) -> None:
         """Handle a block."""
         clock = self._operator.context.monotonic
-        if (
-            type(block) is Columns
-            and block.length
-            and not self._differs
-            and (count := self._watch.sample(block.length))
-        ):
-            self._compare(block, count, clock)
+        if type(block) is Columns and block.length and not self._differs and (part := self._watch.sample(block.length)):
+            self._compare(block[part], clock)
         if type(block) is not Columns or not block.length or self._differs:
             self._path.left(block, "columns gave something else" if self._differs else "single records arrive")
             self._operator.process(*block.rows())
@@ -369,11 +364,8 @@ class WatchedPath:
 
     # ---- both ways
 
-    def _compare(self, block: Columns, count: int, clock: Callable[[], float]) -> None:
-        """Take so many records of a block both ways, and compare and time them."""
-        sample = block
-        if count < block.length:
-            sample = block.take(np.arange(count) * (block.length - 1) // max(1, count - 1))
+    def _compare(self, sample: Columns, clock: Callable[[], float]) -> None:
+        """Take records both ways, and compare and time them."""
         begun = clock()
         try:
             called: list[tuple[list[Any], list[int] | None]] | None = self._called(sample)
