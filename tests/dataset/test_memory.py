@@ -90,6 +90,16 @@ def test_an_aggregation_in_any_memory(data, budget, size):
     assert manager.used == 0
 
 
+def test_partitions_that_do_not_fit_are_cut_again():
+    manager = memory()
+    table = HashAggregation(manager.share("sum"), first, lambda a, b: (a[0], a[1] + b[1]))
+    for block in blocks([(f"{n % 4000:040}", 1) for n in range(8000)], 100):
+        table.add(block)
+
+    assert sorted(flat(table.blocks())) == [(f"{n:040}", 2) for n in range(4000)]
+    assert manager.peak <= 4096 * 1.2
+
+
 def test_a_combiner_emits_what_does_not_fit():
     manager = memory()
     data = [(n % 2000, 1, "") for n in range(6000)]
