@@ -72,6 +72,18 @@ def test_a_sort_of_many_runs_merges_in_passes():
     assert manager.peak <= 4096 * 1.2
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_sort_of_runs_with_few_keys_is_stable(seed):
+    manager, chance = memory(), random.Random(seed)
+    data = [(chance.randrange(1 + seed), n, "x" * 20) for n in range(3000)]
+    sorter = ExternalSorter(manager.share("sort"), Order([first], [False]))
+    for block in blocks(data, 100):
+        sorter.add(block)
+
+    assert flat(sorter.blocks()) == sorted(data, key=lambda r: r[0])
+    assert manager.space.files == 1
+
+
 @given(records, st.sampled_from(BUDGETS), st.integers(1, 100))
 def test_an_aggregation_in_any_memory(data, budget, size):
     manager = memory(budget)

@@ -239,6 +239,17 @@ def test_rows_of_equal_windows_meet():
     assert materialized(run.changes)
 
 
+@pytest.mark.parametrize("null_safe", [False, True])
+def test_null_keys_of_a_window_meet_only_if_the_comparison_is_null_safe(null_safe):
+    run = Run(
+        TableWindowJoin, [WINDOWED, WINDOWED], WINDOWS, kind=JoinType.FULL, keys=((1,), (1,)), windows=((2, 3), (2, 3)),
+        rowtime=True, zone="UTC", local=False, null_safe=(null_safe,),
+    )  # fmt: skip
+    run.feed("+I(1,N,@0,@10) +I(2,a,@0,@10)").feed("+I(11,N,@0,@10) +I(12,a,@0,@10)", 1).end()
+    found = {(row[0], row[4]) for _, row in run.changes}
+    assert found == {(2, 12), *([(1, 11)] if null_safe else [(1, None), (None, 11)])}
+
+
 @pytest.mark.parametrize(("kind", "expected"), [(JoinType.SEMI, {1, 2}), (JoinType.ANTI, {3, 4})])
 def test_rows_are_kept_if_there_are_partners_in_the_window(kind, expected):
     run = Run(
