@@ -77,7 +77,7 @@ class Workspace:
 
     def run(self, command: list[str], timeout: float) -> tuple[int, str]:
         """Run a command against the copy; return its exit code and output. One that hangs is ended: code -1."""
-        environment = os.environ | {"PYTHONPATH": str(self.folder / "src")}
+        environment = os.environ | {"PYTHONPATH": str(self.folder / "src"), "HYPOTHESIS_PROFILE": "first"}
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(
                 command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
