@@ -22,12 +22,12 @@ from rich.console import Console
 from rich.table import Table
 
 from funken.columnar.kernels.columns import columns_of
-from funken.expr import watch
 from funken.expr.types import INT, STR, Tuple
+from funken.operators.columnar import path as watch
 from funken.operators.join import TAGGED_KEY, IntervalJoinSpec, JoinPairs, WindowJoin
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import CallStyle, Elements, WindowCall, WindowSpec
-from funken.plan.columns.windows import columnar_interval_join, columnar_window_join
+from funken.plan.columns import columnar_interval_join, columnar_window_join
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
 from funken.testing import OperatorHarness
 from funken.windowing.assigners import TumblingEventTimeWindows

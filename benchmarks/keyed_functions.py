@@ -44,7 +44,7 @@ from funken.operators.base import OperatorSpec
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.user_functions import UserFunction
-from funken.plan.columns.functions import columnar_of_two, columnar_process
+from funken.plan.columns import columnar_of_two, columnar_process
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
 from funken.testing import OperatorHarness
 

@@ -26,7 +26,7 @@ from funken import Configuration, StreamExecutionEnvironment
 from funken.api.jobs.results import watch_jobs
 from funken.cli.run import run_script
 from funken.config import set_default_configuration
-from funken.plan.columns.windows import VECTORIZED
+from funken.plan.columns import VECTORIZED
 
 ROOT = Path(__file__).parents[1]
 EVENTS = 200

@@ -46,7 +46,7 @@ LAYERS = (
     {"runtime"},
     {"checkpoint"},
     {"checkpoint.store"},
-    {"plan", "plan.columns", "plan.rules"},
+    {"plan", "plan.rules"},
     {"operators.stateful"},
     {"operators.columnar"},
     {"operators.async_io", "operators.join", "operators.process"},
@@ -457,12 +457,12 @@ def test_a_class_name_means_one_thing():
 @pytest.mark.parametrize(
     ("rule", "name", "source", "fact"),
     [
-        (import_arrows, "funken.plan.graph", "import funken.api.environment", "imports funken.api.environment"),
-        (import_arrows, "funken.plan.graph", "from funken.api import streams", "imports funken.api.streams"),
-        (import_arrows, "funken.plan.graph", "from ..api.jobs import client", "imports funken.api.jobs.client"),
-        (import_arrows, "funken.plan.graph", "from .. import api", "imports funken.api"),
-        (import_arrows, "funken.plan.graph", "def f():\n    import funken.api", "imports funken.api"),
-        (import_arrows, "funken.plan.graph", "from funken import DataStream", "imports funken.DataStream"),
+        (import_arrows, "funken.plan.nodes", "import funken.api.environment", "imports funken.api.environment"),
+        (import_arrows, "funken.plan.nodes", "from funken.api import streams", "imports funken.api.streams"),
+        (import_arrows, "funken.plan.nodes", "from ..api.jobs import client", "imports funken.api.jobs.client"),
+        (import_arrows, "funken.plan.nodes", "from .. import api", "imports funken.api"),
+        (import_arrows, "funken.plan.nodes", "def f():\n    import funken.api", "imports funken.api"),
+        (import_arrows, "funken.plan.nodes", "from funken import DataStream", "imports funken.DataStream"),
         (import_arrows, "funken.config", "import funken.state", "imports funken.state"),
         (
             import_arrows,
@@ -513,8 +513,8 @@ def test_a_class_name_means_one_thing():
         (
             rules_run_on_the_driver,
             "funken.runtime.chain.chain",
-            "from funken.plan.rules.placement import fused_runs",
-            "imports funken.plan.rules.placement.fused_runs",
+            "from funken.plan.rules.operators import fused_runs",
+            "imports funken.plan.rules.operators.fused_runs",
         ),
     ],
 )

@@ -12,7 +12,7 @@ from funken.lazy import declared_names
 PROGRAM = (
     "funken.StreamExecutionEnvironment.create_local_environment(1).from_collection([1]).map(str).key_by(str).sum()"
 )
-LARGE = {"asyncio", "funken.expr.paths", "funken.expr.rules", "numpy", "pandas", "pyarrow", "pyspark"}
+LARGE = {"asyncio", "funken.columnar.stack", "funken.expr.rules", "numpy", "pandas", "pyarrow", "pyspark"}
 
 
 def loaded(program: str) -> set[str]:

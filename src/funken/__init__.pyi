@@ -58,7 +58,7 @@ from funken.connectors.sink import DiscardingSink, Sink, SinkWriter
 from funken.connectors.sockets import SocketSource
 from funken.errors import FunkenError, InvalidProgram, JobCancelled, JobExecutionError, SuppressRestarts
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.metrics.reporter import MetricPoint, MetricReporter
+from funken.metrics.registry import MetricPoint, MetricReporter
 from funken.operators.async_io.retry import AsyncRetryPredicate, AsyncRetryStrategy
 from funken.operators.base import OutputTag, RuntimeContext
 from funken.operators.join import TaggedUnion

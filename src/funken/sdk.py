@@ -44,8 +44,7 @@ from funken.operators.coordinators import OperatorCoordinator, OperatorCoordinat
 from funken.operators.masks import BlockPredicates
 from funken.operators.process.keyed_operator import KeyedOperator
 from funken.operators.user_functions import UserFunction
-from funken.state.keygroups import stable_hash
-from funken.state.keys.normal import normal_key, normal_keys
+from funken.state.keygroups import normal_key, normal_keys, stable_hash
 from funken.types.callables import check_arguments, check_function, check_methods, check_several, shown_function
 from funken.types.copying import copied_block, immutable
 

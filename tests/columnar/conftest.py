@@ -2,7 +2,7 @@
 
 import pytest
 
-from funken.expr import watch
+from funken.operators.columnar import path as watch
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from funken.expr.types import INT, STR, Tuple
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.user_functions import UserFunction
-from funken.plan.columns.functions import columnar_of_two, columnar_process
+from funken.plan.columns import columnar_of_two, columnar_process
 from funken.testing import OperatorHarness
 from tests.support.traced.states import StateFuzzer
 

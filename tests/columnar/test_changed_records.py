@@ -17,8 +17,7 @@ from funken import (
 )
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.flat_maps import trace_flat_map
-from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import columns_of
+from funken.columnar.kernels.columns import FallBackToRows, columns_of
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.tracing import trace
 from funken.expr.types import DATACLASS, DICT, INT, NAMED_TUPLE, ROW, STR, Record, Tuple

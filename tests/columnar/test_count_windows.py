@@ -22,8 +22,8 @@ from funken import (
     WindowFunction,
 )
 from funken.columnar.kernels.columns import columns_of
-from funken.expr import watch
 from funken.expr.types import FLOAT, INT, STR, Tuple
+from funken.operators.columnar import path as watch
 from funken.operators.columnar import windows as counts
 from tests.columnar.window_operators import BothWindows, planned
 from tests.support.costs import fix_costs

@@ -23,7 +23,7 @@ from funken.columnar.kernels.evaluation import ExpressionEvaluation
 from funken.columnar.stack import Stack
 from funken.columnar.typed.inference import Inference
 from funken.dataset import ExecutionEnvironment
-from funken.plan.rules import projection, stage
+from funken.plan.rules import stage, vectorize
 
 RECORDS = 40
 
@@ -150,9 +150,9 @@ def test_a_fault_of_a_kernel_falls_back(way, monkeypatch, caplog):
 
 def test_a_fault_of_planning_leaves_columns_out(monkeypatch):
     def broken(plan, context):
-        return fails() if context.vectorized else projection.RULE.apply(plan, context)
+        return fails() if context.vectorized else vectorize.PROJECTION.apply(plan, context)
 
-    rules = [replace(rule, apply=broken) if rule is projection.RULE else rule for rule in stage.RULES]
+    rules = [replace(rule, apply=broken) if rule is vectorize.PROJECTION else rule for rule in stage.RULES]
     monkeypatch.setattr(stage.rewrite, "__defaults__", (rules,))
     env, pairs = pairs_of(True)
     pairs.map(lambda pair: (pair[0], 1)).print()

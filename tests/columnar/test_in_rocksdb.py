@@ -21,7 +21,7 @@ from funken.operators.columnar import rolling
 from funken.operators.rolling import RollingReduce
 from funken.operators.stateful import logic
 from funken.operators.user_functions import UserFunction
-from funken.plan.columns.functions import columnar_reduce
+from funken.plan.columns import columnar_reduce
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
 from funken.testing import OperatorHarness
 from tests.support.streams import collected

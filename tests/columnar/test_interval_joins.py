@@ -22,12 +22,12 @@ from funken import (
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.keyed.logs import KeyedTimes
 from funken.errors import InvalidProgram
-from funken.expr import watch
 from funken.expr.types import FLOAT, INT, STR, Tuple
+from funken.operators.columnar import path as watch
 from funken.operators.join import IntervalJoinSpec
 from funken.operators.stateful import joins as interval_join
 from funken.operators.user_functions import UserFunction
-from funken.plan.columns.windows import columnar_interval_join
+from funken.plan.columns import columnar_interval_join
 from funken.state.backend import HashMapBackend
 from funken.state.keyed import KeyedStateStore
 from funken.testing import OperatorHarness

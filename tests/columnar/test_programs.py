@@ -27,8 +27,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.errors import OperatorFailed
-from funken.plan.columnar_edges import ColumnarHash
-from funken.plan.nodes import Hash, Rebalance
+from funken.plan.nodes import ColumnarHash, Hash, Rebalance
 
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps()
 BOUNDED = WatermarkStrategy.for_bounded_out_of_orderness(40)

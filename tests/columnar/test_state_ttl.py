@@ -27,7 +27,7 @@ from funken.columnar.stateful import changes as lifetimes
 from funken.compat.pyflink.times import Duration, Time
 from funken.operators.stateful import logic
 from funken.operators.stateful.arrays import StateArrays
-from funken.plan.columns import functions as states
+from funken.plan import columns as states
 from funken.testing import OperatorHarness
 from tests.columnar.state_operators import differences, give, harness_of, in_rows, on_columns, returns
 from tests.support.traced.states import StateFuzzer

@@ -39,13 +39,13 @@ from funken.columnar.kernels.columns import columns_of
 from funken.columnar.keyed import groups as changes
 from funken.columnar.keyed import keys as pairs
 from funken.connectors.files.arrow_files import ParquetFormat
-from funken.expr import watch
 from funken.expr.types import INT, STR, Tuple
+from funken.operators.columnar import path as watch
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.stateful import blocks, logic
 from funken.operators.user_functions import UserFunction
-from funken.plan.columns.functions import columnar_of_two, columnar_process
+from funken.plan.columns import columnar_of_two, columnar_process
 from funken.state.rocksdb.backend import TaskDatabases
 from funken.testing import OperatorHarness
 from tests.support.costs import fix_costs

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.flat_maps import trace_flat_map
-from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import columns_of
+from funken.columnar.kernels.columns import FallBackToRows, columns_of
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.tracing import trace
 from funken.columnar.vectorized.results import columns_of_alike

@@ -28,7 +28,7 @@ from funken.operators.stateful import joins as window_join
 from funken.operators.stateful.joins import JoinPane
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import CallStyle, Elements, WindowCall, WindowSpec
-from funken.plan.columns.windows import columnar_window_join
+from funken.plan.columns import columnar_window_join
 from funken.testing import OperatorHarness
 
 SCHEMAS = [Tuple((STR, INT)), Tuple((INT, STR, FLOAT))]

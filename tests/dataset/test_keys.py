@@ -18,7 +18,7 @@ from funken.dataset.memory.manager import MemoryManager
 from funken.dataset.plan.keys import Order as MemoryOrder
 from funken.errors import FunkenError
 from funken.io.spill import SpillSpace
-from funken.state.keys.forms import NAN, NO_TIME
+from funken.state.key_forms import NAN, NO_TIME
 from tests.state.key_table import EQUAL, OWN, Caseless, Point
 
 ALL = [keys for keys in EQUAL + OWN if None not in keys]

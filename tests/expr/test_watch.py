@@ -1,6 +1,6 @@
 """The way of a block: what costs less per record, told apart by the length of blocks."""
 
-from funken.expr.watch import CostWatch, StateWatch, Way
+from funken.operators.columnar.path import CostWatch, StateWatch, Way
 
 
 def test_blocks_go_on_columns_until_both_ways_are_known():

@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from funken.metrics.reporter import MetricPoint, reporter_of
+from funken.metrics.registry import MetricPoint, reporter_of
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 

@@ -21,7 +21,7 @@ from funken import (
 from funken.api.jobs import client as reporting
 from funken.api.jobs.client import ReporterThread
 from funken.errors import InvalidConfiguration
-from funken.metrics.reporter import MetricPoint, reporter_of
+from funken.metrics.registry import MetricPoint, reporter_of
 from funken.metrics.reporters.lines import JsonLinesReporter, LogReporter
 from funken.rest.views.jobs import vertex_id
 from funken.rest.views.metrics import of_coordinators

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("prometheus_client")
 
-from funken.metrics.reporter import MetricPoint
+from funken.metrics.registry import MetricPoint
 from funken.metrics.reporters.prometheus import PrometheusReporter, ScrapeServer
 
 POINT = MetricPoint("numRestarts", 2, {"job_name": "words"})

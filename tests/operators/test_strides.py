@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.operators.results import FEW, MANY, Stride, TaskTime
+from funken.operators.user_functions import FEW, MANY, Stride, TaskTime
 from funken.timing.clock import ManualClock
 
 

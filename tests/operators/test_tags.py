@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from funken.operators.base import OutputTag
-from funken.operators.results import Results
+from funken.operators.user_functions import Results
 
 
 @pytest.mark.parametrize("tag_id", ["", None])

@@ -82,7 +82,7 @@ def run_batch(build, strategy, parallelism, folder, number, rows):
         while not loop.over:
             loop.turn()
         loop.close()
-        job.master.end_collecting()
+        job.master.collectors.end()
         return [record for block in iter(job.master.collectors["out"].get, None) for record in block]
     finally:
         checkpoints.stopped(Outcome.FINISHED)

@@ -14,6 +14,7 @@ from funken.connectors import Batch, ConnectorContext, JsonSchema, Wait
 from funken.connectors import kinesis as kinesis_sink
 from funken.connectors.kinesis import FirehoseSink, KinesisConnection, KinesisSink, KinesisSource, MalformedRecordPolicy
 from funken.errors import InvalidConfiguration, MessageMalformed, SinkNotWritable, SourceNotReadable
+from funken.table import EnvironmentSettings, TableEnvironment
 from funken.testing import check_sink, check_source, local
 
 boto3 = pytest.importorskip("boto3", reason="install it with: pip install 'funken[kinesis]'")
@@ -389,3 +390,38 @@ def test_programs_of_pyflink_read_and_write(connection, client, stream):
     )
     assert (firehose.stream, firehose.connection) == ("to-s3", sink.connection)
     assert kinesis.PartitionKeyGenerator.random()("a") != kinesis.PartitionKeyGenerator.random()("a")
+
+
+# ---- tables
+
+
+def test_rows_of_a_table_are_written_and_read(connection, client):
+    stream = new_stream(client)
+    made = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    made.get_config().set("execution.target", "local").set("parallelism.default", 1)
+    given = f"""
+        'connector' = 'kinesis', 'stream' = '{stream}', 'format' = 'json', 'aws.region' = 'eu-central-1',
+        'aws.endpoint' = '{connection.endpoint_url}', 'aws.credentials.basic.accesskeyid' = 'test',
+        'aws.credentials.basic.secretkey' = 'test', 'source.init.position' = 'TRIM_HORIZON', 'scan.bounded' = 'true'
+    """
+    made.execute_sql(f"""
+        CREATE TABLE orders (
+            id BIGINT, item STRING, arrived TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL,
+            shard VARCHAR(128) NOT NULL METADATA FROM 'shard-id' VIRTUAL,
+            number VARCHAR(128) NOT NULL METADATA FROM 'sequence-number' VIRTUAL
+        ) PARTITIONED BY (item) WITH ({given})
+    """)
+    made.execute_sql("INSERT INTO orders VALUES (1, 'tea'), (2, 'jam'), (3, 'tea')").wait()
+
+    with made.execute_sql("SELECT id, item, shard, number <> '', arrived IS NOT NULL FROM orders").collect() as rows:
+        found = sorted(tuple(row) for row in rows)
+
+    assert [row[:2] + row[3:] for row in found] == [
+        (1, "tea", True, True),
+        (2, "jam", True, True),
+        (3, "tea", True, True),
+    ]
+    assert found[0][2] == found[2][2]  # one key, one shard
+    assert sorted(records_of(client, stream)) == [
+        '{"id":1,"item":"tea"}', '{"id":2,"item":"jam"}', '{"id":3,"item":"tea"}',
+    ]  # fmt: skip

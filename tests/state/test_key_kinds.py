@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from funken import Row
 from funken.errors import KeyNotHashable
-from funken.state.keygroups import stable_hash
-from funken.state.keys.normal import normal_key
+from funken.state.keygroups import normal_key, stable_hash
 from funken.state.rocksdb.layout import encode_key
 from tests.state.key_table import (
     EQUAL,

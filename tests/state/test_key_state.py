@@ -8,8 +8,7 @@ from funken.checkpoint.store.blobs import Change, encode_frames, fold, keyed_par
 from funken.errors import CheckpointIncompatible, KeyNotHashable
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
-from funken.state.keygroups import KeyRouter, key_group_of, restored_key
-from funken.state.keys.normal import normal_key
+from funken.state.keygroups import KeyRouter, key_group_of, normal_key, restored_key
 from funken.state.rocksdb.backend import RocksDBBackend
 from funken.state.rocksdb.layout import encode_key, pack_row
 from funken.timing.timers import InternalTimerService

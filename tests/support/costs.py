@@ -2,7 +2,7 @@
 
 import pytest
 
-from funken.expr.watch import StateWatch, Way
+from funken.operators.columnar.path import StateWatch, Way
 
 _OF_BLOCK, _OF_RECORD = 0.0004, 0.000001
 """Seconds: of a block on columns, of a record in rows."""

@@ -11,7 +11,7 @@ class Registry:
 
     def __init__(self):
         self.schemas, self.subjects, self.asked, self.answers = {}, {}, [], []
-        self.password = None
+        self.password = self.authorization = None
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -47,10 +47,11 @@ class Registry:
                 registry.asked.append(f"{self.command} {self.path}")
                 status, answer = registry.answer(self.command, self.path, document)
                 given = self.headers.get("Authorization")
+                wanted = registry.authorization
                 if registry.password is not None:
                     wanted = "Basic " + base64.b64encode(registry.password.encode()).decode()
-                    if given != wanted:
-                        status, answer = 401, {"message": "who are you?"}
+                if wanted is not None and given != wanted:
+                    status, answer = 401, {"message": "who are you?"}
                 body = json.dumps(answer).encode()
                 self.send_response(status)
                 if status == 302:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from funken.api.functions import vectorized_call
-from funken.columnar.vectorized.functions import BatchFormat, VectorizedFunction, vectorized
-from funken.columnar.vectorized.schemas import schema_declared
+from funken.columnar.vectorized.functions import BatchFormat, VectorizedFunction, schema_declared, vectorized
 from funken.operators.columnar.specs import BatchResult, VectorizedCall
 from funken.operators.user_functions import UserFunction
 

@@ -22,8 +22,7 @@ from funken.connectors.collection import CollectionSource
 from funken.errors import FunkenError, InvalidProgram
 from funken.io.durations import DurationLike, duration_ms
 from funken.operators.source import SourceSpec
-from funken.plan.graph import StreamGraph
-from funken.plan.nodes import NodeInput
+from funken.plan.nodes import NodeInput, StreamGraph
 from funken.plan.unexecuted import warn_at_exit
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.callables import S, check_collection, check_kind

@@ -24,7 +24,7 @@ from funken.expr.types import Type
 from funken.ids import OperatorId
 from funken.leaderelection.election import with_high_availability
 from funken.operators.user_functions import traits_of
-from funken.plan.graph import StreamGraph
+from funken.plan.nodes import StreamGraph
 from funken.plan.physical import PhysicalPlan, compile_plan
 from funken.plan.rules.stage import RewriteStage
 from funken.runtime.driver.job import Job, Recompile, Runner, runner_for

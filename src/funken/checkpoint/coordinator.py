@@ -39,14 +39,13 @@ from funken.checkpoint.machine import (
     TriggerSources,
 )
 from funken.checkpoint.restore import RestoreTarget
-from funken.checkpoint.store.blobs import StopHandles, SubtaskHandle, TaskHandles
+from funken.checkpoint.store.blobs import StopHandles, SubtaskHandle, TaskHandles, folder_of
 from funken.checkpoint.store.completed import (
     CompletedCheckpointStore,
     Manifest,
     OperatorEntry,
     SnapshotKind,
     copied,
-    folder_of,
     write_manifest,
 )
 from funken.dataclass import dataclass

@@ -35,6 +35,7 @@ from uuid import uuid4
 from funken.checkpoint.store.blobs import (
     ALL,
     SECTIONS,
+    SHARED,
     Blob,
     BlobReader,
     Change,
@@ -46,11 +47,11 @@ from funken.checkpoint.store.blobs import (
     changes_of,
     encode_frames,
     fold,
+    folder_of,
     items_of,
     state_pickler,
     write_blob,
 )
-from funken.checkpoint.store.completed import SHARED, folder_of
 from funken.checkpoint.store.databases import is_table, joined, segments_of, write_files
 from funken.dataclass import dataclass
 from funken.errors import CheckpointError, StorageFailed

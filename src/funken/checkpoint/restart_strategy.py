@@ -16,7 +16,7 @@ from typing import Protocol
 
 from funken import config
 from funken.checkpoint.machine import Outcome
-from funken.checkpoint.store.completed import folder_of
+from funken.checkpoint.store.blobs import folder_of
 from funken.config import Configuration
 from funken.dataclass import dataclass
 from funken.errors import (

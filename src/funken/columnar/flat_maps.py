@@ -17,6 +17,8 @@ from typing import Any
 from funken.columnar.bytecode import Operation, always_raises, ends_loops_twice, is_generator, is_plain_generator
 from funken.columnar.calling import Marker, Method, Outside, dropping, expression_on, known_target
 from funken.columnar.expressions import (
+    ALWAYS,
+    NEVER,
     Argument,
     Choose,
     Constant,
@@ -25,6 +27,8 @@ from funken.columnar.expressions import (
     Loop,
     Make,
     NotVectorizable,
+    PathCondition,
+    PathConditions,
     Raises,
     Sequence,
     Unpacked,
@@ -44,7 +48,6 @@ from funken.columnar.tracing import (
 )
 from funken.columnar.typed.inference import Emission, TracedFlatMap, checked
 from funken.columnar.typed.operations import rewriter
-from funken.expr.paths import ALWAYS, NEVER, PathCondition, PathConditions
 from funken.expr.types import INT, NONE, Tuple, Type
 
 _ITEM = Argument(1)

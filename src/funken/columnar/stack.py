@@ -28,6 +28,8 @@ from funken.columnar.calling import (
     kept_attribute,
 )
 from funken.columnar.expressions import (
+    ALWAYS,
+    NEVER,
     Choose,
     Constant,
     Expression,
@@ -38,6 +40,8 @@ from funken.columnar.expressions import (
     Make,
     MakeRecord,
     NotVectorizable,
+    PathCondition,
+    PathConditions,
     Sequence,
     TypeTest,
     Unpacked,
@@ -59,7 +63,6 @@ from funken.columnar.typed.operations import (
     text_of,
 )
 from funken.dataclass import dataclass
-from funken.expr.paths import ALWAYS, NEVER, PathCondition, PathConditions
 from funken.expr.python.table import TABLE
 from funken.expr.types import DICT
 
@@ -429,7 +432,7 @@ def _owner(owner: Any, name: str) -> Expression:
 # ---- States on the paths through a function, and where paths meet: one state again.
 #
 # A branch makes two states, each under the condition of its side. States that come to the same operation become
-# one: their conditions are joined, and each variable becomes a ``Choose`` of its values (``expr/paths.py``). States
+# one: their conditions are joined, and each variable becomes a ``Choose`` of its values (``columnar/expressions.py``). States
 # that cannot be one stay apart: a variable is a list of two items here, and of three there.
 #
 # States are taken in the order of their operations, and within a loop over a display item by item: all that can

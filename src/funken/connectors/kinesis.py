@@ -234,6 +234,7 @@ class KinesisReader(PolledReader):
         self._iterators: dict[str, tuple[str | None, str]] = {}
         self._decoder = MessageDecoder(
             source.deserialization_schema, source.malformed, context.metrics.counter("malformedRecords"),
+            self.data,
         )  # fmt: skip
 
     def fetch(self, splits: Sequence[KinesisShard]) -> Sequence[SplitRecords]:
@@ -289,12 +290,20 @@ class KinesisReader(PolledReader):
         """Make records of messages, with the times of their arrival."""
         times = [int(each["ApproximateArrivalTimestamp"].timestamp() * 1000) for each in records]
         values, positions = self._decoder.decode(
-            [each["Data"] for each in records],
+            [self.payload(split, each) for each in records],
             lambda index: (
                 f"operator {self.context.operator!r}: shard {split.id} number {records[index]['SequenceNumber']}"
             ),
         )
         return Batch(values, times if positions is None else [times[index] for index in positions], split.id)
+
+    def payload(self, split: KinesisShard, record: Any) -> Any:
+        """Return the part of a record that the schema reads."""
+        return record["Data"]
+
+    def data(self, message: Any) -> bytes:
+        """Return the bytes of a message, for errors."""
+        return bytes(message)
 
     def disconnect(self) -> None:
         """Close the client."""

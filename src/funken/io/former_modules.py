@@ -24,10 +24,10 @@ checkpoint.store.completed: checkpoint.store.manifest
 checkpoint.store.databases: checkpoint.store.contents checkpoint.store.shells
 columnar.calling: columnar.callables columnar.dependencies
 columnar.declared: columnar.folds
-columnar.expressions: columnar.faults
+columnar.expressions: columnar.faults expr.paths
 columnar.flat_maps: columnar.flat_maps.conventions columnar.flat_maps.tracing
-columnar.kernels.columns: columnar.kernels.arrow
-columnar.kernels.converting: columnar.loops.converting
+columnar.kernels.columns: columnar.kernels.arithmetic columnar.kernels.arrow columnar.kernels.converting
+    columnar.loops.converting
 columnar.kernels.rowwise: columnar.loops.evaluation columnar.loops.forms
 columnar.kernels.text: columnar.kernels.cuts columnar.kernels.patterns columnar.kernels.ropes
 columnar.keyed.codec: columnar.keyed.saved_types
@@ -44,6 +44,7 @@ columnar.typed.inference: columnar.flat_maps.emissions
 columnar.typed.operations: columnar.lists.calls columnar.mutation.names columnar.typed.matches
     columnar.writing.text_formats
 columnar.typed.values: columnar.mutation.typed columnar.writing.json_texts
+columnar.vectorized.functions: columnar.vectorized.schemas
 columnar.vectorized.results: columnar.vectorized.arguments columnar.vectorized.collected
 connectors.base: connectors.context
 connectors.dataframes.sink: connectors.dataframes.staging
@@ -81,11 +82,13 @@ expr.python.table: expr.python.items expr.python.numbers expr.python.objects exp
 graph.streaming.edge_stream: graph.streaming.aggregation graph.streaming.neighborhoods graph.streaming.running
     graph.streaming.slices
 graph.streaming.summaries: graph.streaming.summary_functions graph.streaming.triangles
+metrics.registry: metrics.reporter
 ml.online: ml.online.learners ml.online.operators ml.online.river
 operators.async_io.operator: operators.async_io.queues operators.async_io.requests
 operators.async_io.retry: operators.async_io.cache
 operators.base: operators.context operators.tags
 operators.codegen: operators.codegen.frames operators.codegen.inlining operators.codegen.loops
+operators.columnar.path: expr.watch
 operators.columnar.specs: operators.stateful.specs
 operators.columnar.stateless: operators.columnar.flat_map operators.columnar.source operators.columnar.vectorized
 operators.columnar.windows: operators.columnar.counts
@@ -97,17 +100,16 @@ operators.masks: operators.codegen.masks
 operators.process.keyed_operator: operators.process.contexts
 operators.process.one_input: operators.process.dead_letters operators.process.iteration operators.process.keyed_map
 operators.process.two_inputs: operators.process.broadcast
-operators.results: operators.strides
 operators.source: operators.timestamps
 operators.stateful.arrays: operators.stateful.lists operators.stateful.timers
 operators.stateful.blocks: operators.stateful.best operators.stateful.evaluating operators.stateful.records
     operators.stateful.units
 operators.stateful.joins: operators.stateful.interval_join operators.stateful.window_join
-operators.user_functions: operators.missing_results operators.traits
+operators.user_functions: operators.missing_results operators.results operators.strides operators.traits
 operators.window.contents: operators.window.functions operators.window.reduce_loops
 operators.window.driver: operators.window.aligned operators.window.counts operators.window.sessions
 operators.window.spec: operators.window.migration
-operators.window.triggered: operators.window.contexts
+operators.window.triggered: operators.window.contexts operators.window.entries
 operators.wrappers: operators.wrappers.converting operators.wrappers.sorted_input
 runtime.chain.chain: runtime.chain.backends runtime.chain.contexts runtime.chain.failures runtime.chain.finished_chain
 runtime.driver.local_runner: runtime.driver.execution
@@ -115,16 +117,17 @@ runtime.exchange.gate: runtime.exchange.feedback_lane runtime.exchange.loop_gate
     runtime.exchange.wire
 runtime.exchange.writers: runtime.exchange.flushing runtime.exchange.hash_writer runtime.exchange.many_keys
 runtime.job.states: runtime.job.pressure
-runtime.task.state_manager: runtime.snapshot.channel_state runtime.snapshot.materializer runtime.snapshot.state_manager
-    runtime.snapshot.task_state
+runtime.task.state_manager: runtime.snapshot.channel_state runtime.snapshot.materializer
+    runtime.snapshot.state_manager runtime.snapshot.task_state
 runtime.task.subtasks: runtime.task.task_checkpoints
 runtime.task.task: runtime.task.task_loop
 state.backend: state.settings
 state.delta_tables: state.snapshot_writer
 state.descriptors: state.ttl_config
-state.handles: state.maps state.isolation
+state.handles: state.isolation state.maps
+state.key_forms: state.keys.form state.keys.forms
 state.keyed: state.converting
-state.keys.forms: state.keys.form
+state.keygroups: state.keys.normal
 state.rocksdb.backend: state.rocksdb.folders state.rocksdb.tables
 state.rocksdb.database: state.rocksdb.space
 state.rocksdb.layout: state.rocksdb.keys

@@ -24,13 +24,12 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram, StateNotKeyed
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorContext, Output, OutputTag, RuntimeContext, Timestamps, Values
-from funken.operators.results import Results
-from funken.operators.user_functions import OperatorTraits, UserFunction
+from funken.operators.user_functions import OperatorTraits, Results, UserFunction
 from funken.operators.window.driver import WindowDriver
 from funken.operators.window.spec import WindowSpec
 from funken.state.descriptors import MapStateDescriptor
 from funken.state.keyed import NO_KEY
-from funken.state.keys.normal import PLAIN, normal_key, normal_keys
+from funken.state.keygroups import PLAIN, normal_key, normal_keys
 from funken.types.callables import S
 
 _BUFFERS = (MapStateDescriptor("_interval_join.left"), MapStateDescriptor("_interval_join.right"))

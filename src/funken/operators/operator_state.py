@@ -14,7 +14,7 @@ from funken.errors import StateError
 from funken.operators.base import OperatorContext
 from funken.state.delta_tables import OperatorStates
 from funken.state.descriptors import ListStateDescriptor, MapStateDescriptor
-from funken.state.keys.normal import with_one_nan
+from funken.state.keygroups import with_one_nan
 from funken.types.callables import Generic, K, S, T, V
 
 _MODES = ("split", "union", "broadcast")

@@ -20,14 +20,12 @@ from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
 from funken.operators.codegen import LoopStep, LoopText, by_field, fields_made, names_of_fields, rows_of_fields
-from funken.operators.results import shared
-from funken.operators.user_functions import BatchInput, LoopCall, OperatorTraits, UserFunction
-from funken.operators.wrappers import check_of_first
+from funken.operators.user_functions import BatchInput, LoopCall, OperatorTraits, UserFunction, check_of_first, shared
 from funken.state.backend import FileSnapshotBackend, Table
 from funken.state.delta_tables import CopyOnWriteLayer, KeyedDeltaTable
 from funken.state.descriptors import StateKind, ValueStateDescriptor
 from funken.state.keyed import NO_KEY
-from funken.state.keys.normal import PLAIN, normal_key
+from funken.state.keygroups import PLAIN, normal_key
 from funken.types.copying import IMMUTABLE, can_change, copied
 
 _MISSING = object()

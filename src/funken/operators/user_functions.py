@@ -11,7 +11,7 @@ import inspect
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from difflib import get_close_matches
 from importlib import import_module
@@ -22,11 +22,15 @@ from typing import Any, TypeVar
 from funken.columnar.bytecode import changes_of_names, counted_in_self, gives_conditions, returns_only_none
 from funken.connectors.base import Boundedness, Source
 from funken.dataclass import dataclass
-from funken.operators.base import OperatorContext, OperatorSpec, RuntimeContext
+from funken.ids import MIN_TIMESTAMP
+from funken.operators.base import OperatorContext, OperatorSpec, Output, OutputTag, RuntimeContext
 from funken.operators.coordinators import OperatorCoordinator, OperatorCoordinatorContext
 from funken.operators.operator_state import prepare
 from funken.state import handles
+from funken.timing.clock import Clock
 from funken.types.callables import check_several, fields_of, written
+from funken.types.convert import converter
+from funken.types.copying import copied, copied_block
 from funken.types.info import TypeInformation
 
 
@@ -78,6 +82,57 @@ def call_of(function: Any, method: str) -> UserFunction:
     if isinstance(function, MethodType):
         return UserFunction(function.__self__, function.__name__)
     return UserFunction(function) if callable(function) else UserFunction(function, method)
+
+
+class ConvertedReduce:
+    """A reduce function whose results are of a declared type, also where they are only its next argument."""
+
+    def __init__(self, function: UserFunction, type_info: TypeInformation) -> None:
+        self._function = function
+        self._type_info = type_info
+
+    def open(self, runtime_context: Any) -> None:
+        """Open the function."""
+        if self._function.rich:
+            self._function.target.open(runtime_context)
+
+    def close(self) -> None:
+        """Close the function."""
+        self._function.close()
+
+    @property
+    def reduce(self) -> Callable[[Any, Any], Any]:
+        """The function and the converter in one call."""
+        reduce, convert = self._function.bind(), converter(self._type_info)
+        return lambda a, b: convert(reduce(a, b))
+
+    @property
+    def declared(self) -> tuple[UserFunction, TypeInformation]:
+        """The function itself, and the type."""
+        return self._function, self._type_info
+
+
+def converted_reduce(function: UserFunction, type_info: TypeInformation | None) -> UserFunction:
+    """Return the function, or one with a converter behind it if a type is declared."""
+    if type_info is None:
+        return function
+    return UserFunction(ConvertedReduce(function, type_info), "reduce", function.rich)
+
+
+def declared_of(call: UserFunction) -> tuple[UserFunction, TypeInformation | None]:
+    """Return a reduce function as the program has it, and the type of its results, if that is declared.
+
+    >>> from funken.types import Types
+    >>> declared_of(converted_reduce(UserFunction(max), Types.INT()))
+    (max, Integer)
+    """
+    return call.target.declared if isinstance(call.target, ConvertedReduce) else (call, None)
+
+
+def check_of_first(call: UserFunction) -> Callable[[Any], None] | None:
+    """Return the check of the first record, if the function is one by fields: ``sum(3)`` needs a field 3."""
+    target = declared_of(call)[0].target
+    return target.check_record if hasattr(target, "columns_folds") else None
 
 
 # ---- Operators by name: a spec says which logic runs it without importing it.
@@ -677,3 +732,145 @@ class SpecWrapper:
     def traits(self) -> OperatorTraits:
         """The traits of the spec it holds."""
         return traits_of(self.spec)
+
+
+# ---- The results of user functions, separated into main and side outputs and emitted once per block.
+#
+# A function returns ``None`` or an iterable. Of what it gives, a tuple whose first item is an ``OutputTag`` goes to the
+# side output of that name; everything else, also any other tuple, goes to the main output. Records that can be changed are
+# copied at once: the function may keep them, in state for example, and change them before the block goes out.
+
+
+def shared(record: Any) -> Any:
+    """Return the record itself: with object reuse nothing is copied."""
+    return record
+
+
+class Results:
+    """The results of one block so far: values and their timestamps, ``MIN_TIMESTAMP`` for none.
+
+    Hot loops append to ``values`` and ``stamps`` themselves what cannot be changed; ``emit`` replaces both lists by new
+    ones. ``own`` and ``own_block`` return records that nobody else has.
+    """
+
+    __slots__ = ("_sides", "check", "own", "own_block", "stamps", "values")
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.stamps: list[int] = []
+        self.own: Callable[[Any], Any] = copied
+        self.own_block: Callable[[list[Any]], list[Any]] = copied_block
+        self.check: Callable[[Any], None] = check_several
+        self._sides: dict[str, tuple[list[Any], list[int]]] = {}
+
+    def configure(self, context: OperatorContext) -> None:
+        """Share records with the function where the program says so."""
+        self.check = Several(context.warn)
+        if context.object_reuse:
+            self.own = self.own_block = shared
+
+    def take(self, made: Iterable[Any] | None, at: int) -> None:
+        """Take a function's results for a record or timer."""
+        if made is None:
+            return
+        if type(made) is not list and type(made) is not GeneratorType:
+            self.check(made)
+        for result in made:
+            self.add(result, at)
+
+    def add(self, result: Any, at: int) -> None:
+        """Take one result, for the main output or a side output."""
+        if isinstance(result, tuple) and result and isinstance(result[0], OutputTag):
+            self.side(result, at)
+        else:
+            self.values.append(self.own(result))
+            self.stamps.append(at)
+
+    def side(self, pair: tuple[Any, ...], at: int) -> None:
+        """Take a pair of tag and value."""
+        tag, value = pair
+        try:
+            side = self._sides.get(tag.tag_id)
+        except AttributeError:
+            raise TypeError(
+                f"ctx.output() needs an OutputTag, but got {tag!r:.60}. Give OutputTag({tag!r:.60})."
+            ) from None
+        if side is None:
+            side = self._sides[tag.tag_id] = ([], [])
+        side[0].append(self.own(value))
+        side[1].append(at)
+
+    @property
+    def stamped(self) -> bool:
+        """True if one of the results has a timestamp."""
+        blocks = (self.stamps, *(side[1] for side in self._sides.values()))
+        return any(
+            stamps[0] != MIN_TIMESTAMP or stamps.count(MIN_TIMESTAMP) < len(stamps) for stamps in blocks if stamps
+        )
+
+    def emit(self, output: Output, *, stamped: bool) -> None:
+        """Send everything on, without timestamps if none of the results has one (``stamped`` is false)."""
+        if self.values:
+            values, stamps = self.values, self.stamps
+            self.values, self.stamps = [], []
+            output.emit(values, stamps if stamped else None)
+        if self._sides:
+            sides, self._sides = self._sides, {}
+            for tag_id, (values, stamps) in sides.items():
+                output.emit_side(tag_id, values, stamps if stamped else None)
+
+
+# ---- How many records an operator processes before it reads the clock again.
+#
+# A stride takes about 1 ms at the pace of the one before it, or doubles; a first one is a single record. So between
+# two looks at the clock there is 1 ms or one record, whatever is longer, as long as the pace does not change.
+
+
+FEW = 64
+"""The longest stride while a timer is registered: it may fire so many records late, when slow ones follow fast ones."""
+
+MANY = 1 << 20
+"""The longest stride while no timer is registered."""
+
+_MILLIS = 1
+
+
+class Stride:
+    """The length of the next stride.
+
+    >>> stride = Stride()
+    >>> lengths = []
+    >>> for _ in range(6):
+    ...     lengths.append(stride.records)
+    ...     stride.took(stride.records, 0, FEW)
+    >>> lengths, stride.took(16, 4, FEW), stride.records, stride.took(4, 40_000, FEW), stride.records
+    ([1, 2, 4, 8, 16, 32], None, 4, None, 1)
+    """
+
+    __slots__ = ("records",)
+
+    def __init__(self) -> None:
+        self.records = 1
+
+    def took(self, records: int, millis: int, most: int) -> None:
+        """Follow a stride of so many records that took so many ms."""
+        if millis > _MILLIS:
+            self.records = max(1, records * _MILLIS // millis)
+        elif records == self.records:
+            self.records *= 2
+        self.records = min(self.records, most)
+
+
+class TaskTime:
+    """The processing time of a task: ``latest`` is the last result of ``read``, for frequent uses within a stride."""
+
+    __slots__ = ("_now", "latest")
+
+    def __init__(self, clock: Clock) -> None:
+        self._now: Callable[[], int] = clock.now
+        self.latest = self._now()
+
+    def read(self) -> int:
+        """Read the clock (ms since the epoch)."""
+        self.latest = now = self._now()
+        return now

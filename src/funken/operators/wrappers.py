@@ -17,7 +17,7 @@ from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
 from funken.operators.user_functions import BatchInput, SpecWrapper, UserFunction
-from funken.state.keys.normal import PLAIN, normal_key
+from funken.state.keygroups import PLAIN, normal_key
 from funken.types.convert import Convert, converter
 from funken.types.info import TypeInformation
 
@@ -70,7 +70,7 @@ def _blocks(
     """Return a consumer of blocks: columns stay columns where the type converts them as it converts their records."""
     if not columnar:
         return lambda block: emit(*block.rows())
-    from funken.columnar.kernels.converting import BlocksConverted  # noqa: PLC0415 - for programs without columns, no NumPy
+    from funken.columnar.kernels.columns import BlocksConverted  # noqa: PLC0415 - for programs without columns, no NumPy
 
     convert = BlocksConverted(type_info)
 
@@ -93,57 +93,6 @@ def _side(
         emit_side(tag, values if convert is None else [convert(value) for value in rest], timestamps)
 
     return emit
-
-
-class ConvertedReduce:
-    """A reduce function whose results are of a declared type, also where they are only its next argument."""
-
-    def __init__(self, function: UserFunction, type_info: TypeInformation) -> None:
-        self._function = function
-        self._type_info = type_info
-
-    def open(self, runtime_context: Any) -> None:
-        """Open the function."""
-        if self._function.rich:
-            self._function.target.open(runtime_context)
-
-    def close(self) -> None:
-        """Close the function."""
-        self._function.close()
-
-    @property
-    def reduce(self) -> Callable[[Any, Any], Any]:
-        """The function and the converter in one call."""
-        reduce, convert = self._function.bind(), converter(self._type_info)
-        return lambda a, b: convert(reduce(a, b))
-
-    @property
-    def declared(self) -> tuple[UserFunction, TypeInformation]:
-        """The function itself, and the type."""
-        return self._function, self._type_info
-
-
-def converted_reduce(function: UserFunction, type_info: TypeInformation | None) -> UserFunction:
-    """Return the function, or one with a converter behind it if a type is declared."""
-    if type_info is None:
-        return function
-    return UserFunction(ConvertedReduce(function, type_info), "reduce", function.rich)
-
-
-def declared_of(call: UserFunction) -> tuple[UserFunction, TypeInformation | None]:
-    """Return a reduce function as the program has it, and the type of its results, if that is declared.
-
-    >>> from funken.types import Types
-    >>> declared_of(converted_reduce(UserFunction(max), Types.INT()))
-    (max, Integer)
-    """
-    return call.target.declared if isinstance(call.target, ConvertedReduce) else (call, None)
-
-
-def check_of_first(call: UserFunction) -> Callable[[Any], None] | None:
-    """Return the check of the first record, if the function is one by fields: ``sum(3)`` needs a field 3."""
-    target = declared_of(call)[0].target
-    return target.check_record if hasattr(target, "columns_folds") else None
 
 
 # ---- BATCH: an operator on a keyed stream is given one key after the other, each in the order of time (Flink's

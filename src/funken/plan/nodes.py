@@ -1,4 +1,4 @@
-"""The node types of a program: frozen, printable, ignorant of Spark and of records.
+"""The graph of a program: its nodes, which are frozen, printable, and ignorant of Spark and of records.
 
 A program is a set of ``Node``s, each with an operator spec and its inputs. An ``NodeInput`` names the node it reads, which
 of its outputs (main or a side output), to which logical input of the operator it goes, and how records are spread.
@@ -7,13 +7,14 @@ of its outputs (main or a side output), to which logical input of the operator i
 from __future__ import annotations
 
 import enum
+import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, replace
 from functools import partial
 from types import FunctionType, MethodType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import cloudpickle
 
@@ -24,7 +25,12 @@ from funken.io.shapes import dumps_by_value, first_unpicklable
 from funken.operators.base import OperatorSpec
 from funken.operators.process.one_input import ErrorPolicy
 from funken.operators.user_functions import UserFunction
+from funken.plan import unexecuted
+from funken.types.callables import outer_values
 from funken.types.info import TypeInformation
+
+if TYPE_CHECKING:
+    from funken.columnar.tracing import Traced
 
 # ---- How a program is pickled: every operator and every edge by itself, so that each has its own copy of the
 # functions it uses.
@@ -85,12 +91,7 @@ def culprit(thing: Any, deep: int = 12) -> tuple[str, Any] | None:
 def _references(thing: Any) -> list[tuple[str, Any]]:
     """Return the values that a thing refers to, those of the program's own with a name."""
     if isinstance(thing, FunctionType):
-        names = thing.__code__.co_names
-        free = [
-            (name, cell.cell_contents)
-            for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True)
-        ]
-        return free + [(name, thing.__globals__[name]) for name in names if name in thing.__globals__]
+        return list(outer_values(thing))
     if isinstance(thing, MethodType):
         return [("", thing.__self__)]
     if isinstance(thing, partial):
@@ -267,3 +268,171 @@ class Node:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the node by itself: operators share no function object."""
         return by_itself(Node, f"operator {self.name!r}", vars(self))
+
+
+# ---- The DAG of a program while it is being built, and the ids that survive a change of it.
+#
+# A node can only name nodes that exist, so the graph has no cycles and the order of insertion is a topological one. What the
+# head of a loop reads from further down (``Node.feedback``) is left out of that order.
+# A stream outlives the execution of its program: what is added to it later brings the nodes it comes from back, and only
+# those. Of executed programs the last nodes are remembered, not all.
+
+
+_REMEMBERED = 1000
+
+
+class StreamGraph:
+    """The nodes of one program, in topological order."""
+
+    unused = False
+    """True if a program is built here that was neither executed nor explained."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[OperatorId, Node] = {}
+        self._past: dict[OperatorId, Node] = {}
+        self._next = 1
+
+    def __del__(self) -> None:
+        if self.unused and self._nodes:
+            unexecuted.lost.append(self._complaint())
+
+    def names(self) -> list[str]:
+        """Return the names of the operators, in their order."""
+        return [node.name for node in self]
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._nodes.values())
+
+    def __getitem__(self, operator: OperatorId) -> Node:
+        node = self._nodes.get(operator) or self._past.get(operator)
+        if node is None:
+            raise InvalidProgram(
+                f"operator {operator} belongs to another program, or to one that was executed long ago. "
+                "Build the whole pipeline anew."
+            )
+        return node
+
+    def add(self, **fields: Any) -> Node:
+        """Add a node under a new id."""
+        node = Node(id=OperatorId(self._next), **fields)
+        for given in node.inputs:
+            self._bring_back(given.upstream)
+        self._next += 1
+        self._nodes[node.id] = node
+        if not self.unused:
+            self.unused = True
+            unexecuted.begun.add(self)
+        return node
+
+    def _bring_back(self, operator: OperatorId) -> None:
+        if operator in self._nodes:
+            return
+        node = self[operator]
+        for given in node.inputs:
+            self._bring_back(given.upstream)
+        self._nodes[operator] = node
+        for given in node.feedback:
+            self._bring_back(given.upstream)
+
+    def change(self, operator: OperatorId, **fields: Any) -> Node:
+        """Replace fields of a node."""
+        if operator not in self._nodes:
+            raise InvalidProgram("this stream belongs to a program that was already executed; build it anew.")
+        self._nodes[operator] = node = replace(self._nodes[operator], **fields)
+        return node
+
+    def comes_from(self, operator: OperatorId, upstream: OperatorId) -> bool:
+        """Return True if an operator is another one or reads from it, through any number of others."""
+        left, seen = [operator], set[OperatorId]()
+        while left:
+            found = left.pop()
+            if found == upstream:
+                return True
+            if found not in seen:
+                seen.add(found)
+                left += [given.upstream for given in self[found].inputs]
+        return False
+
+    def _complaint(self) -> str:
+        """Return that it never ran, for the end of the script."""
+        return unexecuted.never_ran(self.names(), "execute_and_collect() on the stream")
+
+    def take(self) -> StreamGraph:
+        """Move all nodes to a new graph and leave this one empty; ids go on counting."""
+        taken = StreamGraph()
+        taken._nodes, self._nodes = self._nodes, {}
+        self.unused = False
+        self._past.update(taken._nodes)
+        for operator in list(self._past)[:-_REMEMBERED]:
+            del self._past[operator]
+        return taken
+
+    def up_to(self, operator: OperatorId) -> StreamGraph:
+        """Return the graph of an operator and its inputs, by the same ids; it may have been executed."""
+        wanted, open_ones = set[OperatorId](), [operator]
+        while open_ones:
+            wanted.add(found := open_ones.pop())
+            open_ones += [given.upstream for given in self[found].inputs if given.upstream not in wanted]
+        made = StreamGraph()
+        made._nodes = {each: self[each] for each in sorted(wanted)}
+        return made
+
+    def stable_ids(self) -> dict[OperatorId, str]:
+        """Return the id under which each operator's state is kept: its ``uid``, or a hash of its place in the graph."""
+        ids: dict[OperatorId, str] = {}
+        seen: dict[str, str] = {}
+        for node in self:
+            if node.uid is not None:
+                if node.uid in seen:
+                    raise InvalidProgram(
+                        f"uid {node.uid!r} is used by {seen[node.uid]!r} and {node.name!r}; a uid names one operator. Give "
+                        "one of them another uid()."
+                    )
+                seen[node.uid] = node.name
+                ids[node.id] = node.uid
+                continue
+            place = [node.kind, *(f"{ids[i.upstream]}:{i.index}:{i.side}" for i in node.inputs)]
+            digest = hashlib.sha256("|".join(place).encode()).hexdigest()[:16]
+            twins = sum(1 for other in ids.values() if other.split("#")[0] == digest)
+            ids[node.id] = f"{digest}#{twins}" if twins else digest
+        return ids
+
+
+# ---- Edges that carry columns, and how records may be folded before they are sent: what rules decide, and writers do.
+
+
+@dataclass(frozen=True)
+class PreAggregation:
+    """The rules by which records become partials: the role of each field, the length of panes, and their functions."""
+
+    roles: tuple[str, ...]
+    pane: int | None
+    """``None``: all records of a key are in one."""
+    offset: int
+    functions: tuple[tuple[UserFunction, Traced], ...]
+
+
+COLUMNS = BlockForm("funken.runtime.exchange.columnar_writer")
+
+
+@dataclass(frozen=True)
+class ColumnarHash(Hash):
+    """``Hash`` of columns."""
+
+    traced: Traced
+    pre_aggregation: PreAggregation | None = None
+    """The aggregation of a block before it is sent; ``None``: none."""
+    form: BlockForm | None = field(default=COLUMNS, kw_only=True)
+
+
+def wants_columns(partitioning: Partitioning) -> bool:
+    """Return True if an edge carries columns, and the operator behind it takes them.
+
+    >>> from funken.plan.nodes import Rebalance
+    >>> wants_columns(Rebalance(form=COLUMNS)), wants_columns(Rebalance())
+    (True, False)
+    """
+    return partitioning.form is not None and not partitioning.form.to_records

@@ -18,8 +18,8 @@ from funken.columnar.bytecode import constants_behind
 from funken.errors import InvalidProgram
 from funken.operators.base import OutputTag
 from funken.operators.user_functions import traits_of
-from funken.plan.graph import StreamGraph
-from funken.plan.nodes import Node, NodeInput
+from funken.plan.nodes import Node, NodeInput, StreamGraph
+from funken.types.callables import codes_in, outer_values
 from funken.types.info import declared
 
 _OBJECTS = 1000
@@ -168,40 +168,22 @@ def _parts(found: Any) -> list[Any]:
 
 def _used(function: FunctionType) -> list[Any]:
     """Return the outer objects that a function uses."""
-    cells = [cell.cell_contents for cell in function.__closure__ or () if _is_full(cell)]
-    names = _names(function.__code__)
+    codes = list(codes_in(function.__code__))
+    names = {name for code in codes for name in code.co_names}
     if names & _OPAQUE:
         raise _Unknown
-    around = [function.__globals__[name] for name in names if name in function.__globals__]
+    around = [value for _, value in outer_values(function, codes)]
     of_modules = [
         getattr(module, name, None) for module in around if isinstance(module, ModuleType) and module.__name__ != "builtins"
         for name in names if name in vars(module)
     ]  # fmt: skip
     defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    return [*cells, *around, *of_modules, *defaults]
-
-
-def _is_full(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
-
-
-def _codes(code: CodeType) -> Iterable[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
-def _names(code: CodeType) -> set[str]:
-    return {name for each in _codes(code) for name in each.co_names}
+    return [*around, *of_modules, *defaults]
 
 
 def _made(code: CodeType) -> Iterable[OutputTag[Any]]:
     """Yield the tags that a function makes of constants."""
-    for each in _codes(code):
+    for each in codes_in(code):
         found = constants_behind(each, "OutputTag")
         if found is None or not all(isinstance(name, str) for name in found):
             raise _Unknown

@@ -200,7 +200,7 @@ class SparkRunner:
             self.run_on(spark, job, deployment, server)
         finally:
             server.close()
-            job.master.abandon_attempt()  # a task's thread may wait for room
+            job.master.coordinators.abandon()  # a task's thread may wait for room
             if not server.wait_gone(job.settings.cancel_grace / 1000 + _EXIT_SECONDS):
                 server.kill_local()
                 server.wait_gone(_EXIT_SECONDS)

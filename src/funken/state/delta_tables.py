@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 from funken.dataclass import dataclass
 from funken.io.shapes import load_state
-from funken.state.keys.normal import with_one_nan
+from funken.state.keygroups import with_one_nan
 
 StateRow = tuple[Any, Any, Any]
 """A key, a namespace or ``None``, and the stored value."""

@@ -21,8 +21,8 @@ from funken.state.descriptors import (
     StateKind,
     ValueStateDescriptor,
 )
-from funken.state.keys.normal import PLAIN as PLAIN_KEYS
-from funken.state.keys.normal import one_nan
+from funken.state.keygroups import PLAIN as PLAIN_KEYS
+from funken.state.keygroups import one_nan
 from funken.types.callables import Generic, IN_contra, K, OUT_co, R, T, V
 from funken.types.copying import can_change, copied, copied_block
 

@@ -46,8 +46,7 @@ from funken.state.handles import (
     isolated,
     may_change,
 )
-from funken.state.keygroups import check_max_parallelism, owned_groups, rows_by_key
-from funken.state.keys.normal import with_one_nan
+from funken.state.keygroups import check_max_parallelism, owned_groups, rows_by_key, with_one_nan
 from funken.state.ttl import (
     TtlAggregatingState,
     TtlListState,

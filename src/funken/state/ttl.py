@@ -17,7 +17,7 @@ from funken.state.descriptors import (
     StateTtlConfig,
 )
 from funken.state.handles import AggregatingState, ListState, MapState, ReducingState, State, ValueState
-from funken.state.keys.normal import PLAIN, one_nan
+from funken.state.keygroups import PLAIN, one_nan
 
 Clock = Callable[[], int]
 

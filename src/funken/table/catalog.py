@@ -239,6 +239,12 @@ class Catalog(ABC):
     def remove(self, database: str, kind: str, name: str) -> None:
         """Remove an object."""
 
+    def partitions(self, database: str, name: str) -> list[dict[str, str]]:
+        """Return the partitions of a table that ALTER TABLE has declared; raises ``InvalidTable`` if none are kept."""
+        raise InvalidTable(
+            f"{type(self).__name__} keeps no partitions of {database}.{name}: a connector finds them where the data is."
+        )
+
     def get(self, database: str, kind: str, name: str) -> CatalogObject | None:
         """Return an object, or ``None``."""
         return self.objects(database, kind).get(name) if database in self.databases() else None
@@ -259,6 +265,7 @@ class InMemoryCatalog(Catalog):
         self._default = default_database
         self._databases: dict[str, CatalogDatabase] = {default_database: CatalogDatabase()}
         self._objects: dict[tuple[str, str], dict[str, CatalogObject]] = {}
+        self._partitions: dict[tuple[str, str], list[dict[str, str]]] = {}
 
     @property
     def default_database(self) -> str:
@@ -290,9 +297,28 @@ class InMemoryCatalog(Catalog):
     def remove(self, database: str, kind: str, name: str) -> None:
         """Remove an object."""
         del self._objects[database, kind][name]
+        if kind == "table":
+            self._partitions.pop((database, name), None)
+
+    def partitions(self, database: str, name: str) -> list[dict[str, str]]:
+        """Return the partitions of a table that ALTER TABLE has declared."""
+        return self._partitions.setdefault((database, name), [])
 
 
 KINDS = {CatalogTable: "table", CatalogView: "table", CatalogFunction: "function", CatalogModel: "model"}
+
+
+_OF_SQL_ALONE = frozenset({
+    "APPROX_COUNT_DISTINCT", "BITMAP_CONTAINS", "CASE", "CEILING", "CHARACTER_LENGTH", "CHAR_LENGTH", "CONVERT_TZ",
+    "CUME_DIST", "CURRENT_CATALOG", "CURRENT_DATABASE", "CURRENT_DATE", "CURRENT_ROW_TIMESTAMP", "CURRENT_TIME",
+    "CURRENT_TIMESTAMP", "DATE_FORMAT", "DAYOFMONTH", "DAYOFWEEK", "DAYOFYEAR", "DENSE_RANK", "FROM_BASE64",
+    "FROM_UNIXTIME", "HASH_CODE", "HOUR", "IF", "IS_ALPHA", "IS_DECIMAL", "IS_DIGIT", "ITEM", "JSON_ARRAYAGG",
+    "JSON_LENGTH", "JSON_OBJECTAGG", "MINUTE", "MONTH", "NEGATE", "NTILE", "NULLIF", "OVERLAPS", "PARSE_URL",
+    "PERCENT_RANK", "QUARTER", "RAND_INTEGER", "RANK", "REGEXP_EXTRACT", "REGEXP_REPLACE", "ROW_NUMBER", "SECOND",
+    "SINGLE_VALUE", "SPLIT_INDEX", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "STR_TO_MAP", "TIMESTAMPADD", "TO_BASE64",
+    "TO_DATE", "TO_TIMESTAMP", "TRANSLATE", "UNIX_TIMESTAMP", "VARIANCE", "VAR_POP", "VAR_SAMP", "WEEK", "YEAR",
+})  # fmt: skip
+"""Built-in functions that SQL has, but no module of Flink lists: functions of a catalog hide these."""
 
 
 class CatalogManager:
@@ -382,16 +408,18 @@ class CatalogManager:
 
     # -- objects
 
-    def identifier(self, parts: Sequence[str]) -> ObjectIdentifier:
-        """The full path of a name in the current catalog and database."""
+    def identifier(self, parts: Sequence[str], kind: str = "table") -> ObjectIdentifier:
+        """The full path of a name in the current catalog and database; names of functions are kept in lower case."""
         if not 1 <= len(parts) <= 3:
             raise InvalidTable(f"'{'.'.join(parts)}' is no path of an object: write catalog.database.name.")
         defaults = (self.current_catalog, self.current_database)[: 3 - len(parts)]
-        return ObjectIdentifier(*defaults, *parts)
+        *home, name = parts
+        names = (*defaults, *home, name.lower() if kind == "function" else name)
+        return ObjectIdentifier(*names)
 
     def find(self, kind: str, parts: Sequence[str]) -> CatalogObject | None:
         """An object, the temporary one first."""
-        path = self.identifier(parts)
+        path = self.identifier(parts, kind)
         found = self.temporary.get((kind, path))
         if found is None and path.catalog in self.catalogs:
             found = self.catalogs[path.catalog].get(path.database, kind, path.name)
@@ -411,6 +439,16 @@ class CatalogManager:
         assert isinstance(found, CatalogTable)
         path = self.identifier(parts)
         return ResolvedTable(path, found, self.is_temporary("table", path))
+
+    def partitions(self, parts: Sequence[str]) -> tuple[tuple[str, ...], list[dict[str, str]]]:
+        """Return the keys of a table's partitions, and those that are declared; raises ``InvalidTable`` if it has none."""
+        found, path = self.table(parts), self.identifier(parts)
+        keys = found.table.partition_keys if isinstance(found, ResolvedTable) else ()
+        if not keys:
+            raise InvalidTable(f"Table {path} is not partitioned. Declare PARTITIONED BY (..).")
+        if self.is_temporary("table", path):
+            raise InvalidTable(f"Table {path} is temporary, so no catalog keeps its partitions. Use CREATE TABLE.")
+        return keys, self.catalogs[path.catalog].partitions(path.database, path.name)
 
     def _missing(self, parts: Sequence[str]) -> str:
         path = self.identifier(parts)
@@ -433,7 +471,8 @@ class CatalogManager:
         replace: bool = False,
     ) -> bool:
         """Create an object; return whether it was created. ``if_not_exists``: an existing one stays."""
-        kind, path = KINDS[type(entry)], self.identifier(parts)
+        kind = KINDS[type(entry)]
+        path = self.identifier(parts, kind)
         home = self.catalog(path.catalog)
         if not temporary and path.database not in home.databases():
             raise InvalidTable(f"Database {path.database} does not exist in catalog {path.catalog}.")
@@ -441,7 +480,7 @@ class CatalogManager:
         if exists and not replace:
             if if_not_exists:
                 return False
-            word = "Temporary table" if temporary else {"table": "Table (or view)"}.get(kind, kind.capitalize())
+            word = f"Temporary {kind}" if temporary else {"table": "Table (or view)"}.get(kind, kind.capitalize())
             permanent = kind == "table" and not temporary
             where = f"Could not execute CreateTable in path {path.quoted()}: " if permanent else ""
             raise InvalidTable(f"{where}{word} {path} already exists. Drop it before, or use IF NOT EXISTS.")
@@ -461,7 +500,7 @@ class CatalogManager:
         only: type | None = None,
     ) -> bool:
         """Drop an object; return whether there was one. ``only``: a table is no view, a view no table."""
-        path = self.identifier(parts)
+        path = self.identifier(parts, kind)
         found: CatalogObject | None
         if temporary:
             found = self.temporary.get((kind, path))
@@ -512,15 +551,20 @@ class CatalogManager:
         )
 
     def function(self, parts: Sequence[str]) -> CatalogFunction | None:
-        """A user's function: a system function of one name, then temporary, then of a catalog. Names without case."""
+        """A user's function: of the system, then temporary, then of a catalog; most built-in ones hide the last two."""
         if len(parts) == 1:
+            from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - loads Arrow
+
             system = self.system_functions.get(parts[0].upper())
-            if system is not None:
+            if system is not None or (parts[0] in FUNCTIONS and parts[0].upper() not in _OF_SQL_ALONE):
                 return system
-        path = self.identifier(parts)
         found = self.find("function", parts)
-        if found is None:
-            known = self.names("function", path.catalog, path.database)
-            near = next((name for name in known if name.upper() == path.name.upper()), None)
-            found = None if near is None else self.find("function", [path.catalog, path.database, near])
         return found if isinstance(found, CatalogFunction) else None
+
+    def create_system_function(self, name: str, entry: CatalogFunction, if_not_exists: bool = False) -> None:
+        """Give a function a name of one part, which hides a built-in one; raises ``InvalidTable`` if it is taken."""
+        if name.upper() in self.system_functions:
+            if if_not_exists:
+                return
+            raise InvalidTable(f"Temporary system function {name} already exists. Drop it before.")
+        self.system_functions[name.upper()] = entry

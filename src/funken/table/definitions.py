@@ -102,11 +102,26 @@ def completed(
     for name in more.get("partition_keys", ()):
         if name not in names:
             raise InvalidTable(f"Partition column '{name}' not defined in the table schema. Available columns: {names}")
+    _check_metadata(found)
     spread = more.get("distribution")
     if spread is not None:
         _check_buckets(spread, [column.name for column in found if column.is_physical])
     options = tuple(sorted(more.pop("options", ())))
     return CatalogTable(tuple(found), options, mark, key, **more)
+
+
+def _check_metadata(columns: Sequence[TableColumn]) -> None:
+    """Refuse two columns of one key of metadata."""
+    known: dict[str, str] = {}
+    for column in columns:
+        if column.is_metadata:
+            key = column.metadata_key or column.name
+            if key in known:
+                raise InvalidTable(
+                    f"The column `{known[key]}` and `{column.name}` in the table are both from the same metadata key {key!r}. "
+                    "Declare one of them, and compute the other from it: AS .."
+                )
+            known[key] = column.name
 
 
 def _check_buckets(spread: TableDistribution, names: Sequence[str]) -> None:

@@ -358,7 +358,7 @@ class TableEnvironment:
         """Give a function a name that holds everywhere, and hides a built-in one."""
         from funken.table.udf import definition_of  # noqa: PLC0415 - few programs have functions
 
-        self.catalogs.system_functions[name.upper()] = CatalogFunction(definition=definition_of(function, name))
+        self.catalogs.create_system_function(name, CatalogFunction(definition=definition_of(function, name)))
 
     def create_temporary_function(self, path: str, function: Any) -> None:
         """Give a function a name in a database, for the session."""

@@ -282,9 +282,7 @@ def _create_function(env: TableEnvironment, statement: st.CreateFunction) -> Tab
     if statement.changes:
         return _alter_function(env, statement, entry)
     if statement.system:
-        if statement.path[-1].upper() in env.catalogs.system_functions and not statement.if_not_exists:
-            raise InvalidTable(f"Temporary system function {statement.path[-1]} already exists.")
-        env.catalogs.system_functions.setdefault(statement.path[-1].upper(), entry)
+        env.catalogs.create_system_function(statement.path[-1], entry, statement.if_not_exists)
     else:
         env.catalogs.create(statement.path, entry, temporary=statement.temporary, if_not_exists=statement.if_not_exists)
     return TableResult.ok()
@@ -388,7 +386,7 @@ def _alter(env: TableEnvironment, statement: st.Alter) -> TableResult:
         if statement.if_exists:
             return TableResult.ok()
         raise InvalidTable(f"{statement.kind.capitalize()} '{'.'.join(statement.path)}' does not exist.")
-    path = manager.identifier(statement.path)
+    path = manager.identifier(statement.path, kind)
     temporary = manager.is_temporary(kind, path)
     if statement.kind in _ALTERED and not isinstance(entry, _ALTERED[statement.kind]):
         other = "table" if statement.kind == "VIEW" else "view"
@@ -398,6 +396,8 @@ def _alter(env: TableEnvironment, statement: st.Alter) -> TableResult:
             f"{statement.kind.capitalize()} {path.quoted()} doesn't exist or is a temporary {statement.kind.lower()}, which "
             "cannot be altered. Drop and create it again."
         )
+    if statement.partitions:
+        return _alter_partitions(env, statement)
     if statement.action == "RENAME":
         home = (path.catalog, path.database)[: 3 - len(statement.new_path)]
         manager.create((*home, *statement.new_path), entry, temporary=temporary)
@@ -415,6 +415,34 @@ def _alter(env: TableEnvironment, statement: st.Alter) -> TableResult:
         entry = altered(entry, statement, typing_of(env))
     manager.create(statement.path, entry, temporary=temporary, replace=True)
     return TableResult.ok()
+
+
+def _alter_partitions(env: TableEnvironment, statement: st.Alter) -> TableResult:
+    keys, known = env.catalogs.partitions(statement.path)
+    for each in map(dict, statement.partitions):
+        shown = _shown_partition(each)
+        if statement.action == "ADD PARTITION":
+            if set(each) != set(keys):
+                raise InvalidTable(f"Partition {shown} does not match the keys of the partitions: {', '.join(keys)}.")
+            if each not in known:
+                known.append(each)
+            elif not statement.lenient:
+                raise InvalidTable(f"Partition {shown} already exists. Use ADD IF NOT EXISTS.")
+        elif each in known:
+            known.remove(each)
+        elif not statement.lenient:
+            raise InvalidTable(f"Partition {shown} does not exist. Use DROP IF EXISTS.")
+    return TableResult.ok()
+
+
+def _shown_partition(partition: dict[str, str]) -> str:
+    return "/".join(f"{key}={value}" for key, value in partition.items())
+
+
+def _partitions(env: TableEnvironment, statement: st.Show) -> list[str]:
+    """Return the partitions that ALTER TABLE has declared, as Flink lists them: not those in the folders of files."""
+    wanted = dict(statement.partition).items()
+    return [_shown_partition(each) for each in env.catalogs.partitions(statement.path)[1] if wanted <= each.items()]
 
 
 _ALTERED = {"TABLE": CatalogTable, "VIEW": CatalogView}
@@ -517,7 +545,7 @@ _LISTS: dict[str, tuple[str, Callable[[Any, st.Show], Iterable[str]]]] = {
     "JARS": ("jars", lambda env, _: []),
     "PROCEDURES": ("procedure name", lambda env, _: []),
     "MATERIALIZED TABLES": ("materialized table", lambda env, _: []),
-    "PARTITIONS": ("partition name", lambda env, _: []),
+    "PARTITIONS": ("partition name", _partitions),
 }
 
 
@@ -604,7 +632,7 @@ def _described_function(env: TableEnvironment, path: tuple[str, ...]) -> list[li
             raise InvalidTable(f"Function '{'.'.join(path)}' does not exist.")
         return [["is system function", "true"], ["is temporary", "false"]]
     is_system = len(path) == 1 and path[0].upper() in env.catalogs.system_functions
-    is_temporary = is_system or env.catalogs.is_temporary("function", env.catalogs.identifier(path))
+    is_temporary = is_system or env.catalogs.is_temporary("function", env.catalogs.identifier(path, "function"))
     resources = ", ".join(function.resources)
     return [
         ["is system function", str(is_system).lower()], ["is temporary", str(is_temporary).lower()],

@@ -10,7 +10,7 @@ import contextlib
 import difflib
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import CodeType, FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -111,7 +111,9 @@ _given: WeakKeyDictionary[FunctionType, dict[str, Any]] = WeakKeyDictionary()
 def remember_names(function: Any) -> None:
     """Remember the values of the names that a function without a name of its own reads."""
     if isinstance(function, FunctionType) and function.__name__ == "<lambda>":
-        _given[function] = {name: value for name, value in _around(function) if isinstance(value, int | str | float)}
+        _given[function] = {
+            name: value for name, value in outer_values(function) if isinstance(value, int | str | float)
+        }
 
 
 def changed_names(function: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -125,13 +127,32 @@ def changed_names(function: Any) -> Iterator[tuple[str, Any, Any]]:
     ([('i', 0, 2)], [])
     """
     before = _given.get(function, {}) if isinstance(function, FunctionType) else {}
-    for name, value in _around(function) if before else ():
+    for name, value in outer_values(function) if before else ():
         if name in before and value is not before[name] and value != before[name]:
             yield name, before[name], value
 
 
-def _around(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    for name in function.__code__.co_names:
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code, and the codes of the functions in it.
+
+    >>> [each.co_name for each in codes_in((lambda: lambda: None).__code__)]
+    ['<lambda>', '<lambda>']
+    """
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes_in(constant)
+
+
+def outer_values(function: FunctionType, codes: Sequence[CodeType] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield the global variables that a function (or these ``codes`` of it) names, and those around it, with their values.
+
+    >>> def scaled(factor):
+    ...     return lambda n: [abs(each) * factor for each in n]
+    >>> list(outer_values(scaled(2)))
+    [('factor', 2)]
+    """
+    for name in dict.fromkeys(name for code in codes or (function.__code__,) for name in code.co_names):
         if name in function.__globals__:
             yield name, function.__globals__[name]
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from funken.columnar.block import RowBlock
 from funken.columnar.declared import Conversion, conversion_of
 from funken.columnar.expressions import NotVectorizable
-from funken.columnar.kernels.columns import Column, Columns, columns_of
-from funken.columnar.kernels.converting import BlocksConverted, converted
+from funken.columnar.kernels.columns import BlocksConverted, Column, Columns, columns_of, converted
 from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.records import fits, made_of_fields
 from funken.errors import ValueDoesNotFit

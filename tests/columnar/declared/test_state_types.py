@@ -26,7 +26,7 @@ from funken.operators.process.one_input import KeyedProcess
 from funken.operators.stateful import blocks
 from funken.operators.stateful import blocks as units
 from funken.operators.user_functions import UserFunction
-from funken.plan.columns.functions import columnar_process
+from funken.plan.columns import columnar_process
 from funken.testing import OperatorHarness
 from funken.types import Row
 from tests.columnar.state_operators import both, differences, give, harness_of, in_rows, on_columns, returns

@@ -11,8 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from funken.columnar.kernels import text as cuts
-from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import Column, column_of, columns_of
+from funken.columnar.kernels.columns import Column, FallBackToRows, column_of, columns_of
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.kernels.rowwise import kernel_of
 from funken.columnar.tracing import trace

@@ -8,8 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from funken.columnar.kernels import numbers as decimals
-from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import Column, Columns, column_of, joined
+from funken.columnar.kernels.columns import Column, Columns, FallBackToRows, column_of, joined
 from funken.columnar.kernels.evaluation import computed, mask_of
 from funken.columnar.kernels.text import CONSTANT, Rope, alternatives, concatenated
 from funken.columnar.keyed.codec import decode_block, encode_block

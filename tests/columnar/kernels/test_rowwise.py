@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from funken.columnar.kernels import rowwise
-from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import Column, column_of, columns_of
+from funken.columnar.kernels.columns import Column, FallBackToRows, column_of, columns_of
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.tracing import trace
 from funken.expr.python.table import DATETIME, TABLE, TEXTS, OperationRule

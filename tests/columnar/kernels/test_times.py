@@ -9,8 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import Columns, columns_of, joined_columns
+from funken.columnar.kernels.columns import Columns, FallBackToRows, columns_of, joined_columns
 from funken.columnar.kernels.evaluation import computed
 from funken.columnar.kernels.times import Times
 from funken.columnar.keyed.codec import decode_block, encode_block

@@ -25,7 +25,7 @@ from funken import (
     WatermarkStrategy,
     vectorized,
 )
-from funken.columnar.vectorized.schemas import schema_declared
+from funken.columnar.vectorized.functions import schema_declared
 from funken.expr.types import FLOAT, INT, Optional, Tuple
 from funken.testing import local
 

@@ -30,7 +30,7 @@ from funken.errors import JobExecutionError
 from funken.expr.types import INT, STR, Tuple
 from funken.operators.columnar.stateless import ColumnarSinkLogic, grouped_by
 from funken.operators.sink import WriterSink
-from funken.plan.columns.windows import columnar_sink
+from funken.plan.columns import columnar_sink
 
 UNTIMED = WatermarkStrategy.no_watermarks()
 TIMED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda row, _: row["i"] * 1000)
@@ -181,7 +181,9 @@ def test_columns_of_parquet_stay_columns(tmp_path, monkeypatch):
     sink = FileSink.for_bulk_format(tmp_path / "out", ParquetFormat(PAIRS)).with_bucket_assigner(ByLetter()).build()
     env = job(tmp_path, True, sink, ROWS)
     monkeypatch.setattr("funken.columnar.kernels.columns.Columns.rows", None)
-    monkeypatch.setattr("funken.expr.watch.CostWatch.sample", lambda self, length: 0)  # samples are records
+    monkeypatch.setattr(
+        "funken.operators.columnar.path.CostWatch.sample", lambda self, length: 0
+    )  # samples are records
     env.execute()
     for letter in "ab":
         (file,) = (tmp_path / "out" / f"letter={letter}").iterdir()

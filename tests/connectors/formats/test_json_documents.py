@@ -149,7 +149,9 @@ def test_a_schema_of_a_user_is_asked_for_each_record():
 def test_a_sink_of_lines_takes_columns(tmp_path, monkeypatch, compression, vectorized):
     made, rows = [], Columns.rows
     monkeypatch.setattr(Columns, "rows", lambda self: made.append(self) or rows(self))
-    monkeypatch.setattr("funken.expr.watch.CostWatch.sample", lambda self, length: 0)  # samples are records
+    monkeypatch.setattr(
+        "funken.operators.columnar.path.CostWatch.sample", lambda self, length: 0
+    )  # samples are records
     env = StreamExecutionEnvironment.create_local_environment(1, Configuration({"pipeline.vectorized": vectorized}))
     numbers = env.from_source(NumberSequenceSource(0, 999), WatermarkStrategy.no_watermarks(), "numbers")
     records = numbers.map(lambda n: {"n": n, "name": f"n{n}", "half": n / 2, "odd": n % 2 == 1})

@@ -27,7 +27,7 @@ from funken.columnar.keyed.codec import decode_block, encode_block
 from funken.columnar.keyed.groups import Combiner, Partials
 from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.operators.base import OperatorSpec
-from funken.plan.columnar_edges import ColumnarHash, PreAggregation
+from funken.plan.nodes import ColumnarHash, PreAggregation
 from funken.runtime.exchange.gate import BlockKind, decode_records, read_header
 from funken.runtime.exchange.writers import IngestionTime, writer_for
 from funken.testing import OperatorHarness

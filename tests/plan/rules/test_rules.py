@@ -22,8 +22,8 @@ from funken.operators.base import Operator
 from funken.operators.user_functions import BatchInput, OperatorTraits
 from funken.operators.window.spec import Strategy
 from funken.operators.wrappers import Converting, SortedInput
-from funken.plan.rules import operators, placement
-from funken.plan.rules.base import RuleContext
+from funken.plan.physical import RuleContext
+from funken.plan.rules import operators
 from funken.plan.rules.stage import rewrite
 from funken.testing import local
 
@@ -110,14 +110,14 @@ class Unsorted:
 )
 def test_chaining_joins_forward_edges_and_says_what_objects(build, vertices, note):
     stream = build(local([1]).map(abs).name("abs"))
-    plan, notes = applied(placement.CHAINING, stream)
+    plan, notes = applied(operators.CHAINING, stream)
 
     assert [vertex.name for vertex in plan.vertices] == vertices
     assert [text for name, text in notes if name == "map"] == ([f"not chained: {note}"] if note else [])
 
 
 def test_chaining_can_be_off():
-    plan, notes = applied(placement.CHAINING, local([1]).map(abs), chaining=False)
+    plan, notes = applied(operators.CHAINING, local([1]).map(abs), chaining=False)
 
     assert [vertex.name for vertex in plan.vertices] == ["collection", "map"]
     assert notes == [(None, "off: pipeline.operator-chaining.enabled is false")]
@@ -182,7 +182,7 @@ def test_states_of_other_operators_are_no_windows_in_keyed_state(names):
 
 def test_fusion_makes_loops_of_neighbours_and_the_key_behind_them():
     stream = local([1]).rebalance().map(lambda n: n + 1).name("a").filter(lambda n: n > 1).name("b")
-    plan, notes = applied(placement.FUSION, stream.key_by(lambda n: n).sum())
+    plan, notes = applied(operators.FUSION, stream.key_by(lambda n: n).sum())
 
     assert [[len(run.operators) for run in vertex.fused] for vertex in plan.vertices] == [[], [1], [1], []]
     assert notes == [
@@ -194,7 +194,7 @@ def test_fusion_makes_loops_of_neighbours_and_the_key_behind_them():
     chained = rewrite(
         stream.get_execution_environment()._submission(None).compiled(),
         RuleContext(),
-        [placement.CHAINING, placement.FUSION],
+        [operators.CHAINING, operators.FUSION],
     )
     (run,) = chained.vertices[1].fused
     assert [[node.name for node in chained.nodes if node.id == number] for number in run.operators] == [["a"], ["b"]]
@@ -203,7 +203,7 @@ def test_fusion_makes_loops_of_neighbours_and_the_key_behind_them():
 
 def test_fusion_leaves_what_converts_its_results():
     stream = local([1]).map(lambda n: n, Types.INT()).name("typed")
-    plan, notes = applied(placement.FUSION, stream)
+    plan, notes = applied(operators.FUSION, stream)
 
     assert [vertex.fused for vertex in plan.vertices] == [(), ()]
     assert notes == [(1, "no loop: typed, its results are converted to a declared type")]
@@ -217,17 +217,17 @@ def test_windows_have_a_loop_only_if_it_holds_both_functions():
         return local([1]).key_by(lambda n: n).window(TumblingEventTimeWindows.of(5))
 
     read = windows().reduce(lambda a, b: a + b).name("sum")
-    assert applied(placement.FUSION, read)[1] == [(1, "one loop: key (inlined) + sum (inlined)")]
-    assert applied(placement.FUSION, windows().reduce(called))[1] == []
+    assert applied(operators.FUSION, read)[1] == [(1, "one loop: key (inlined) + sum (inlined)")]
+    assert applied(operators.FUSION, windows().reduce(called))[1] == []
     everything = local([1]).window_all(TumblingEventTimeWindows.of(5)).reduce(lambda a, b: a + b)
-    assert applied(placement.FUSION, everything)[1] == []
+    assert applied(operators.FUSION, everything)[1] == []
 
 
 def test_a_running_reduce_has_a_loop_only_where_it_reduces_record_by_record():
     reduced = local([1]).key_by(lambda n: n).reduce(lambda a, b: a + b).name("sum")
 
-    assert applied(placement.FUSION, reduced)[1] == [(1, "one loop: key (inlined) + sum (inlined)")]
-    assert applied(placement.FUSION, reduced, batch=True)[1] == []
+    assert applied(operators.FUSION, reduced)[1] == [(1, "one loop: key (inlined) + sum (inlined)")]
+    assert applied(operators.FUSION, reduced, batch=True)[1] == []
 
 
 # ---- declared types

@@ -16,8 +16,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.operators.columnar.specs import ColumnarWindow
-from funken.plan.physical import RuleNote
-from funken.plan.rules.base import Rule, RuleContext
+from funken.plan.physical import Rule, RuleContext, RuleNote
 from funken.plan.rules.stage import RULES, RewriteStage, rewrite
 from funken.testing import local
 

@@ -25,7 +25,7 @@ from funken.connectors.formats.registry import ConfluentAvroSchema, SchemaRegist
 from funken.connectors.kafka import KafkaSource
 from funken.errors import InvalidConfiguration
 from funken.operators.user_functions import UserFunction
-from funken.plan.rules.placement import waits
+from funken.plan.rules.operators import waits
 from funken.plan.rules.stage import RewriteStage
 from funken.timing.clock import usable_cores
 from tests.support.functions import Sum

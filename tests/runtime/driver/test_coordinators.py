@@ -129,7 +129,7 @@ def test_the_state_is_that_of_the_moment_of_the_trigger(master, story):
 
     again = job(story).master
     again.coordinators.threaded = False
-    again.restore_coordinators(states)
+    again.coordinators.restore(states)
     again.check()
     assert story[-1] == ("start", 1)
 

@@ -336,7 +336,7 @@ def test_a_slow_reader_does_not_keep_other_tasks_from_reporting(plan, collected)
     assert failure.wait(10)
     assert isinstance(master.error, OperatorFailed)
     assert not done.is_set()
-    master.abandon_attempt()
+    master.coordinators.abandon()
     assert done.wait(10)
 
 
@@ -346,12 +346,12 @@ def test_what_a_reader_has_not_read_survives_the_attempt_and_what_waits_does_not
     waiting = [in_thread(lambda: master.handle(collected(SINK, "more")))[0] for _ in range(70)]
     assert not all(done.wait(0.05) for done in waiting)
 
-    master.abandon_attempt()
+    master.coordinators.abandon()
 
     assert all(done.wait(10) for done in waiting)
     again = JobMaster(plan, collectors=master.collectors)
     out = again.collectors["out"]
     assert out.get() == ["first"]
     again.handle(collected(SINK, "of the second attempt"))
-    again.end_collecting()
+    again.collectors.end()
     assert [*iter(out.get, None)][-1] == ["of the second attempt"]

@@ -11,8 +11,7 @@ from funken.columnar.kernels.columns import columns_of
 from funken.errors import InvalidProgram, KeyNotHashable
 from funken.expr.types import INT
 from funken.operators.user_functions import UserFunction
-from funken.plan.columnar_edges import COLUMNS
-from funken.plan.nodes import Broadcast, Custom, Forward, Global, Hash, Rebalance, Rescale, Shuffle
+from funken.plan.nodes import COLUMNS, Broadcast, Custom, Forward, Global, Hash, Rebalance, Rescale, Shuffle
 from funken.plan.physical import Edge
 from funken.runtime.exchange.gate import BlockKind, decode_records, read_header
 from funken.runtime.exchange.writers import IngestionTime, writer_for

@@ -16,7 +16,7 @@ from funken.expr.types import INT, STR, Tuple
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.process.two_inputs import KeyedCoProcess
 from funken.operators.user_functions import UserFunction
-from funken.plan.columns.functions import columnar_of_two, columnar_process
+from funken.plan.columns import columnar_of_two, columnar_process
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
 from funken.testing.harness import OperatorHarness
 from tests.support.traced.functions import Difference
@@ -81,7 +81,7 @@ class StateFuzzer:
             self.counts["per record"] += 1
             self.refusals[str(refused)] += 1
             return None
-        from funken.expr import watch
+        from funken.operators.columnar import path as watch
         from funken.operators.stateful import blocks, logic
 
         rounds = dice.choice((blocks._ROUNDS, dict.fromkeys((False, True), (1000, 1))))

@@ -112,6 +112,26 @@ def test_a_table_is_read_in_ranges(shop):
     assert rows(made, "SELECT COUNT(*), SUM(id) FROM items") == [(50, 1225)]
 
 
+@pytest.mark.parametrize(("policy", "pushed"), [("always", True), ("never", False)])
+def test_conditions_are_left_to_the_database_by_the_policy(shop, policy, pushed):
+    made = tables()
+    made.execute_sql(table(shop, **{"filter.handling.policy": policy}))
+    shown = made.explain_sql("SELECT id FROM items WHERE id = 7")
+    assert ("items, filter=[" in shown) is pushed
+
+
+def test_tables_may_be_joined_by_where(shop):
+    with closing(sqlite3.connect(shop)) as db, db:
+        db.execute("INSERT INTO items (id, name) VALUES (1, 'tea'), (2, 'jam')")
+    made = tables()
+    made.execute_sql(table(shop))
+    made.execute_sql("CREATE VIEW orders AS SELECT n, PROCTIME() AS proc FROM (VALUES (1), (3)) AS v(n)")
+
+    assert rows(made, """
+        SELECT o.n, i.name FROM orders AS o, items FOR SYSTEM_TIME AS OF o.proc AS i WHERE i.id = o.n
+    """) == [(1, "tea")]  # fmt: skip
+
+
 def test_rows_are_looked_up_and_kept_for_a_while(shop):
     with closing(sqlite3.connect(shop)) as db, db:
         db.execute("INSERT INTO items (id, name) VALUES (1, 'tea')")
@@ -169,8 +189,23 @@ def test_texts_of_other_lengths_are_keys_of_lookups(shop, key):
         ({"url": "jdbc:oracle:thin:@db"}, "is of a database that is unknown here"),
         ({"table-name": None}, "missing for table 't': table-name"),
         ({"user": "ada"}, r"'user' \(did you mean"),
-        ({"scan.partition.num": "3"}, "'scan.partition.num' needs 'scan.partition.column'"),
-        ({"lookup.cache": "full"}, "it must be one of none, partial"),
+        ({"scan.partition.num": "3"}, "'scan.partition.num' needs the others of scan.partition.column, "),
+        ({"lookup.cache": "all"}, "it must be one of none, partial, full"),
+        ({"lookup.cache.ttl": "10 s"}, "needs the others of lookup.cache.max-rows, lookup.cache.ttl"),
+        ({"lookup.max-retries": "-1"}, "it must be at least 0"),
+        ({"sink.max-retries": "-1"}, "it must be at least 0"),
+        ({"sink.parallelism": "0"}, "it must be at least 1"),
+        ({"connection.max-retry-timeout": "500 ms"}, "it must be at least 1 s"),
+        ({"filter.handling.policy": "maybe"}, "it must be one of always, never"),
+        (
+            {
+                "scan.partition.column": "id",
+                "scan.partition.num": "2",
+                "scan.partition.lower-bound": "5",
+                "scan.partition.upper-bound": "2",
+            },
+            "'scan.partition.lower-bound' = 5 is larger than",
+        ),
     ],
 )
 def test_options_that_do_not_fit_are_named(options, message):

@@ -410,3 +410,92 @@ def test_documents_of_a_stopped_job_go_on_where_they_were(tmp_path, monkeypatch)
 
     assert source.makes_blocks
     assert found == [("mon", n) for n in range(5000)]
+
+
+def test_partitions_that_a_statement_declares(tmp_path):
+    made = tables()
+    made.execute_sql(f"""
+        CREATE TABLE t (a INT, p INT, q STRING) PARTITIONED BY (p, q)
+        WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')
+    """)
+    made.execute_sql("INSERT INTO t VALUES (1, 1, 'x')").wait()
+    assert rows(made, "SHOW PARTITIONS t") == []  # as Flink, of those in folders it lists none
+
+    made.execute_sql("ALTER TABLE t ADD PARTITION (p = 9, q = 'z')")
+    made.execute_sql(
+        "ALTER TABLE t ADD IF NOT EXISTS PARTITION (p = 9, q = 'z') PARTITION (q = 'y', p = 2) WITH ('k' = 'v')"
+    )
+    assert rows(made, "SHOW PARTITIONS t") == [("p=9/q=z",), ("q=y/p=2",)]
+    assert rows(made, "SHOW PARTITIONS t PARTITION (p = 2)") == [("q=y/p=2",)]
+
+    made.execute_sql("ALTER TABLE t DROP PARTITION (p = 2, q = 'y'), PARTITION (p = 9, q = 'z')")
+    made.execute_sql("ALTER TABLE t DROP IF EXISTS PARTITION (p = 2, q = 'y')")
+    assert rows(made, "SHOW PARTITIONS t") == []
+    assert rows(made, "SELECT * FROM t") == [(1, 1, "x")]
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("ALTER TABLE t ADD PARTITION (p = 1)", "Partition p=1 already exists. Use ADD IF NOT EXISTS"),
+        ("ALTER TABLE t ADD PARTITION (a = 1)", "does not match the keys of the partitions: p"),
+        ("ALTER TABLE t DROP PARTITION (p = 7)", "Partition p=7 does not exist. Use DROP IF EXISTS"),
+        ("ALTER TABLE plain ADD PARTITION (a = 1)", "plain is not partitioned"),
+        ("SHOW PARTITIONS plain", "plain is not partitioned"),
+        ("SHOW PARTITIONS nope", "Object 'nope' not found"),
+        ("SHOW PARTITIONS passing", "is temporary, so no catalog keeps its partitions"),
+    ],
+)
+def test_partitions_that_cannot_be_declared(statement, says, tmp_path):
+    made = tables()
+    options = f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')"
+    made.execute_sql(f"CREATE TABLE t (a INT, p INT) PARTITIONED BY (p) {options}")
+    made.execute_sql(f"CREATE TABLE plain (a INT) {options}")
+    made.execute_sql(f"CREATE TEMPORARY TABLE passing (a INT, p INT) PARTITIONED BY (p) {options}")
+    made.execute_sql("ALTER TABLE t ADD PARTITION (p = 1)")
+    with pytest.raises(FunkenError, match=says):
+        made.execute_sql(statement)
+
+
+def test_names_of_keys_are_escaped_in_folders(tmp_path):
+    made = tables()
+    made.execute_sql(f"""
+        CREATE TABLE t (a INT, `p=q` STRING) PARTITIONED BY (`p=q`)
+        WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')
+    """)
+    made.execute_sql("INSERT INTO t VALUES (1, 'a=b')").wait()
+
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["p%3Dq=a%3Db"]
+    assert rows(made, "SELECT * FROM t WHERE `p=q` = 'a=b'") == [(1, "a=b")]
+
+
+def test_two_columns_of_one_key_of_metadata(tmp_path):
+    with pytest.raises(FunkenError, match="`n` and `m` in the table are both from the same metadata key 'file.size'"):
+        tables().execute_sql(f"""
+            CREATE TABLE t (a INT, n BIGINT METADATA FROM 'file.size', m STRING METADATA FROM 'file.size')
+            WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')
+        """)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("sink.rolling-policy.file-size", "0", "it must be at least 1 b"),
+        ("sink.rolling-policy.rollover-interval", "0 s", "it must be at least 1 ms"),
+        ("sink.rolling-policy.inactivity-interval", "0 s", "it must be at least 1 ms"),
+        ("sink.rolling-policy.check-interval", "-1 s", "a duration is not negative"),
+        ("sink.partition-commit.delay", "-1 s", "a duration is not negative"),
+        ("source.monitor-interval", "0 s", "it must be at least 1 ms"),
+        ("sink.parallelism", "0", "it must be at least 1"),
+        ("sink.partition-commit.policy.class", "x.Y", "a policy of one's own is a class of Java"),
+    ],
+)
+def test_values_that_options_do_not_have(option, value, says, tmp_path):
+    options = {"connector": "filesystem", "path": str(tmp_path), "format": "csv", option: value}
+    with pytest.raises(InvalidProgram, match=f"Invalid value for option '{option}'.*{says}"):
+        scan_table(TableContext("t", (("a", parse_type("INT")),), options=options))
+
+
+def test_a_key_of_a_partition_is_given_once(tmp_path):
+    with pytest.raises(FunkenError, match="column 'p' is assigned more than once"):
+        tables().execute_sql("INSERT INTO t PARTITION (p = 1, p = 2) SELECT 1")

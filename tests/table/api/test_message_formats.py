@@ -1,6 +1,7 @@
 """Formats whose schemas are elsewhere, over a topic: Avro by a schema registry, protocol buffers by a class."""
 
 import datetime
+import json
 import sys
 from decimal import Decimal
 from types import ModuleType, SimpleNamespace
@@ -8,8 +9,13 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from funken.connectors import AvroSchema
+from funken.connectors.formats.registry import ConfluentAvroSchema, SchemaRegistryClient
 from funken.errors import FunkenError, InvalidProgram
 from funken.table import EnvironmentSettings, TableEnvironment
+from funken.table.connectors.formats import format_options, table_format
+from funken.table.connectors.options import ConnectorOption, OptionValues
+from funken.table.types import parse_type
+from funken.types.row import Row, RowKind
 from tests.support.schema_registry import Registry
 
 
@@ -200,3 +206,117 @@ def test_a_mistake_in_the_options(tables, broker, options, says):
     with pytest.raises(InvalidProgram, match=says):
         create(tables, "t", "id BIGINT", broker, "t", **options)
         tables.execute_sql("SELECT * FROM t")
+
+
+NULLABLE = ["null", "string"]
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "column", "expected"),
+    [
+        ("int", 5, "BIGINT", 5),
+        ("long", 5, "DOUBLE", 5.0),
+        ("string", "x", "BYTES", b"x"),
+        ("bytes", b"x", "STRING", "x"),
+        ("long", 1000, "TIMESTAMP(3)", datetime.datetime(1970, 1, 1, 0, 0, 1)),  # noqa: DTZ001
+        ({"type": "string", "logicalType": "uuid"}, "00000000-0000-0000-0000-000000000001", "STRING",
+         "00000000-0000-0000-0000-000000000001"),
+        (["null", "int", "string"], "q", "STRING", "q"),
+        ({"type": "map", "values": NULLABLE}, {"k": None}, "MAP<STRING, STRING>", {"k": None}),
+        ("int", 1, "BOOLEAN", "1 is no boolean"),
+        (["null", "int"], None, "INT NOT NULL", "field 'x' has no value, but its column is NOT NULL"),
+    ],
+)  # fmt: skip
+def test_values_of_the_schema_that_a_record_was_written_with(registry, written, value, column, expected):
+    schema = json.dumps({"type": "record", "name": "row", "fields": [{"name": "x", "type": written}]})
+    client = SchemaRegistryClient(registry.url)
+    message = ConfluentAvroSchema(client, "rows", schema).serialize({"x": value})
+    decoder = avro_confluent(registry.url).decoder((("x", parse_type(column)),))
+
+    try:
+        found = decoder.deserialize_all(message)[0][0]
+    except ValueError as error:
+        found = str(error).removeprefix("field 'x': ")
+    assert found == expected
+
+
+def avro_confluent(url, name="avro-confluent", **options):
+    given = {"format": name, f"{name}.url": url, **{f"{name}.{key}": value for key, value in options.items()}}
+    declared = (ConnectorOption("format"), *format_options("t", name))
+    return table_format("t", name, OptionValues("t", given, declared), topic="orders")
+
+
+def test_a_token_is_sent_to_the_registry(registry):
+    registry.authorization = "Bearer secret"
+    columns = (("x", parse_type("INT")),)
+    options = {"bearer-auth.credentials-source": "STATIC_TOKEN", "bearer-auth.token": "secret"}
+    assert avro_confluent(registry.url, **options).encoder(columns).serialize(Row(1))[:1] == b"\0"
+    with pytest.raises(FunkenError, match="401"):
+        avro_confluent(registry.url).encoder(columns).serialize(Row(1))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"properties": "a:b"}, "these are of Java's client"),
+        ({"ssl.truststore.location": "/store.jks"}, "it is a key store of Java"),
+        ({"bearer-auth.credentials-source": "OAUTHBEARER"}, "it must be one of static_token"),
+    ],
+)
+def test_options_of_a_registry_that_there_are_not(options, says):
+    with pytest.raises(InvalidProgram, match=says):
+        avro_confluent("http://registry:8081", **options)
+
+
+def test_subjects_of_keys_and_values(tables, broker, registry):
+    formats = {f"{part}.{key}": value for part in ("key", "value") for key, value in
+               (("format", "avro-confluent"), ("avro-confluent.url", registry.url))}  # fmt: skip
+    create(tables, "pairs", "k BIGINT, v STRING", broker, "pairs", **formats, **{"key.fields": "k"})
+    tables.execute_sql("INSERT INTO pairs VALUES (1, 'tea')").wait()
+    assert sorted(registry.subjects) == ["pairs-key", "pairs-value"]
+
+
+IMAGE = {"type": "record", "name": "Value", "fields": [{"name": "a", "type": ["null", "int"]}]}
+EVENT = {
+    "type": "record", "name": "Envelope", "fields": [
+        {"name": "before", "type": ["null", IMAGE]}, {"name": "after", "type": ["null", "Value"]},
+        {"name": "op", "type": ["null", "string"]}, {"name": "ts_ms", "type": ["null", "long"]},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "operation", "expected"),
+    [
+        (None, {"a": 1}, "c", "+I(1)"),
+        (None, {"a": None}, "r", "+I(None)"),
+        ({"a": 1}, {"a": 2}, "u", "-U(1) +U(2)"),
+        ({"a": 1}, None, "d", "-D(1)"),
+        (None, {"a": 2}, "u", 'its field "before" is null'),
+        (None, {"a": 2}, "x", "its operation is 'x'"),
+    ],
+)
+def test_changes_of_debezium_in_avro(registry, before, after, operation, expected):
+    written = ConfluentAvroSchema(SchemaRegistryClient(registry.url), "changes", json.dumps(EVENT))
+    message = written.serialize({"before": before, "after": after, "op": operation, "ts_ms": 5})
+    decoder = avro_confluent(registry.url, "debezium-avro-confluent").decoder((("a", parse_type("INT")),))
+    try:
+        found = " ".join(f"{row.get_row_kind()}({row[0]})" for row in decoder.deserialize_all(message))
+    except ValueError as error:
+        found = str(error)
+    assert found.startswith(expected)
+    assert decoder.deserialize_all(b"") == []
+
+
+def test_changes_are_written_as_debezium_does(registry):
+    columns = (("a", parse_type("INT")),)
+    format_ = avro_confluent(registry.url, "debezium-avro-confluent")
+    encoder, decoder = format_.encoder(columns), format_.decoder(columns)
+    kinds = [RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE]
+    messages = [encoder.serialize(Row.of_kind(kind, 7)) for kind in kinds]
+    assert [str(row.get_row_kind()) for message in messages for row in decoder.deserialize_all(message)] == [
+        "+I", "-D", "+I", "-D",
+    ]  # fmt: skip
+    schema = json.loads(registry.schemas[registry.subjects["orders-value"]])
+    assert schema[0] == "null"
+    assert [field["name"] for field in schema[1]["fields"]] == ["before", "after", "op"]

@@ -41,7 +41,7 @@ from funken.leaderelection.election import (
     storage_of,
     withdraw,
 )
-from funken.metrics.reporter import MetricPoint, MetricReporter, reporter_of
+from funken.metrics.registry import MetricPoint, MetricReporter, reporter_of
 from funken.operators.coordinators import Collector
 from funken.plan.physical import PhysicalPlan
 from funken.rest.serving import Shown, serve
@@ -384,7 +384,7 @@ class JobClient(JobDisplay):
                 raise outcome from (error.__cause__ if outcome is error else error)
         finally:
             self._begun.set()
-            master.end_collecting()
+            master.collectors.end()
             self._job.diagnosis.finish()
         result = JobExecutionResult(self._job.settings.job_id, int((clock.monotonic() - begin) * 1000))
         execution.close()
@@ -527,7 +527,7 @@ class JobClient(JobDisplay):
                     traceback_text=f"Traceback of the blocked thread (most recent call last):\n{trace}",
                 )
             )
-            self._job.master.end_collecting()
+            self._job.master.collectors.end()
 
     def _is_over(self, seconds: float) -> bool:
         return bool(wait([self._result], seconds).done)

@@ -25,8 +25,7 @@ from funken.operators.process.keyed_operator import KeyedTransform
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.stateless import KeyedMap, ResultKind
-from funken.operators.user_functions import UserFunction
-from funken.operators.wrappers import converted_reduce
+from funken.operators.user_functions import UserFunction, converted_reduce
 from funken.plan.nodes import Hash, NodeInput
 from funken.types.callables import Generic, K_co, R, S, T_co, W, check_arguments
 from funken.windowing.assigners import GlobalWindows

@@ -15,7 +15,6 @@ from funken.io.durations import DurationLike, duration_ms
 from funken.operators.base import OutputTag
 from funken.operators.process.one_input import ErrorPolicy
 from funken.operators.user_functions import traits_of
-from funken.plan.graph import StreamGraph
 from funken.plan.nodes import (
     Broadcast,
     Chaining,
@@ -28,6 +27,7 @@ from funken.plan.nodes import (
     Rebalance,
     Rescale,
     Shuffle,
+    StreamGraph,
 )
 from funken.types.callables import Generic, R, S, T_co, check_kind
 from funken.types.info import TypeInformation, declared

@@ -26,10 +26,9 @@ from funken.api.streams.settings import type_of, typed
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
 from funken.operators.base import OutputTag
-from funken.operators.user_functions import UserFunction
+from funken.operators.user_functions import UserFunction, converted_reduce
 from funken.operators.window.contents import Aggregated, CallStyle, Contents, Elements, Reduced, WindowCall
 from funken.operators.window.spec import ONE_KEY, WindowSpec
-from funken.operators.wrappers import converted_reduce
 from funken.plan.nodes import Global, NodeInput
 from funken.types.callables import (
     A,

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from funken.dataclass import dataclass
 from funken.errors import CheckpointCorrupted, CheckpointIncompatible, CheckpointNotFound, StateError
+from funken.ids import CheckpointId
 from funken.io.shapes import (
     ClassChanged,
     Find,
@@ -44,8 +45,7 @@ from funken.io.shapes import (
 from funken.io.storage import Storage
 from funken.state.delta_tables import GroupedSnapshot, KeyedSnapshot, OperatorStates, PendingSection
 from funken.state.descriptors import StateKind
-from funken.state.keygroups import key_group_of
-from funken.state.keys.normal import PLAIN, one_nan
+from funken.state.keygroups import PLAIN, key_group_of, one_nan
 from funken.state.rocksdb.backend import DatabaseSnapshot
 
 # ---- Where the state of one subtask is: what a task acknowledges a checkpoint with, and what it is given to start
@@ -56,8 +56,19 @@ from funken.state.rocksdb.backend import DatabaseSnapshot
 # notices what is broken. Names are relative to the folder of the job, or of the savepoint.
 
 
+SHARED = "shared"
+"""The folder of blobs that several checkpoints of a job may need."""
 INFLIGHT = "inflight"
 """The beginning of the names of items that hold records in flight."""
+
+
+def folder_of(checkpoint: CheckpointId) -> str:
+    """Return the folder of a checkpoint within its job's.
+
+    >>> folder_of(CheckpointId(3))
+    'chk-3'
+    """
+    return f"chk-{checkpoint}"
 
 
 class RedistributeMode(enum.Enum):

@@ -39,7 +39,15 @@ from typing import Any
 import msgspec
 
 from funken import config
-from funken.checkpoint.store.blobs import Blob, SubtaskHandle, check_handle, check_numbers, handle_to_json
+from funken.checkpoint.store.blobs import (
+    SHARED,
+    Blob,
+    SubtaskHandle,
+    check_handle,
+    check_numbers,
+    folder_of,
+    handle_to_json,
+)
 from funken.checkpoint.store.epochs import Epoch, EpochStatus, Found, Term
 from funken.dataclass import dataclass
 from funken.errors import (
@@ -85,16 +93,6 @@ VERSION = 2
 FORMAT = "funken-checkpoint"
 
 METADATA = "_metadata"
-SHARED = "shared"
-
-
-def folder_of(checkpoint: CheckpointId) -> str:
-    """Return the folder of a checkpoint within its job's.
-
-    >>> folder_of(CheckpointId(3))
-    'chk-3'
-    """
-    return f"chk-{checkpoint}"
 
 
 @dataclass(frozen=True, slots=True)

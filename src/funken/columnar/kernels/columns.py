@@ -6,7 +6,8 @@ need be. They show cheaply what cannot overflow. A column whose values are all e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 from operator import attrgetter
 from typing import Any
@@ -14,13 +15,19 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.block import Block
+from funken.columnar.declared import Conversion, How, Leaf, conversion_of
+from funken.columnar.expressions import NotVectorizable, schema_of_value
 from funken.columnar.records import NOT_READ, field_getter, fits, has_form, made_of_fields
-from funken.expr.python.table import CLASSES
+from funken.errors import FunkenError, ValueDoesNotFit
+from funken.expr.python.table import CLASSES, TABLE, kind_of_object
 from funken.expr.types import (
     ARRAYS,
     BOOL,
     FLOAT,
+    HIGHEST,
     INT,
+    LOWEST,
+    NUMBER,
     ROW,
     STR,
     Atomic,
@@ -32,6 +39,8 @@ from funken.expr.types import (
     atomic_fields,
 )
 from funken.lazy import LoadedLater
+from funken.types.convert import converter
+from funken.types.info import TypeInformation
 
 # ---- Arrow, which is loaded when something of it is first used: that takes 0.1 s, and it is needed for text and
 # many keys only.
@@ -427,3 +436,244 @@ def _pack_fields(values: list[Any], schema: Composite, leaves: list[Column]) -> 
         return False
     fields = [field_getter(schema, index) for index in range(len(schema))]
     return all(_pack(list(map(field, values)), each, leaves) for field, each in zip(fields, schema, strict=True))
+
+
+# ---- Operators in Python, NumPy and Arrow, and the bounds of their results.
+#
+# A function of bounds takes the bounds of both sides, ``(low, high, low, high)``, and returns those of the result, in Python's
+# unbounded ints; it raises ``FallBackToRows`` where the operator may raise.
+
+
+_EXACT = 2**53
+"""Ints up to this have a float."""
+
+
+class FallBackToRows(FunkenError):
+    """A block that the kernels cannot compute."""
+
+
+class KernelFault(FallBackToRows):
+    """A kernel failed, which is a defect of Funken: the function is not tried on columns again."""
+
+
+def _corners(op: Callable[[int, int], int]) -> Callable[[int, int, int, int], tuple[int, int]]:
+    def bounds(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+        found = (op(a, c), op(a, d), op(b, c), op(b, d))
+        return min(found), max(found)
+
+    return bounds
+
+
+def _quotient(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+    if c == d:
+        return (a // c, b // c) if c > 0 else (b // c, a // c)
+    # The divisors below zero, and those above: the caller has seen that none is zero.
+    divisors = [each for each in ((c, min(d, -1)), (max(c, 1), d)) if each[0] <= each[1]]
+    found = [_corners(operator.floordiv)(a, b, *each) for each in divisors]
+    return min(low for low, _ in found), max(high for _, high in found)
+
+
+def _remainder(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+    low, high = _quotient(a, b, c, d)
+    if low < LOWEST or high > HIGHEST:
+        raise FallBackToRows("an overflow")
+    return min(c + 1, 0), max(d - 1, 0)
+
+
+def _bits(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+    width = max(each.bit_length() for each in (a, b, c, d))
+    return (0 if min(a, c) >= 0 else -(1 << width)), (1 << width) - 1
+
+
+def _shifted(op: Callable[[int, int], int]) -> Callable[[int, int, int, int], tuple[int, int]]:
+    def bounds(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+        if c < 0 or d > 63:
+            raise FallBackToRows("a shift by less than 0 or more than 63")
+        return _corners(op)(a, b, c, d)
+
+    return bounds
+
+
+RANGES: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
+    "+": lambda a, b, c, d: (a + c, b + d),
+    "-": lambda a, b, c, d: (a - d, b - c),
+    "*": _corners(operator.mul),
+    "//": _quotient,
+    "%": _remainder,
+    "&": _bits,
+    "|": _bits,
+    "^": _bits,
+    "<<": _shifted(operator.lshift),
+    ">>": _shifted(operator.rshift),
+}
+PYTHON: dict[str, Callable[[Any, Any], Any]] = {op: TABLE[op].function for op in (*RANGES, "/")}
+NUMPY: dict[str, Callable[[Any, Any], Array]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "//": np.floor_divide,
+    "%": np.remainder,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "<<": np.left_shift,
+    ">>": np.right_shift,
+}
+FLOATS = {op: PYTHON[op] for op in ("+", "-", "*", "/")}
+BITS = {op: PYTHON[op] for op in ("&", "|", "^")}
+ARROW_COMPARE = {
+    "<": "less", "<=": "less_equal", "==": "equal", "!=": "not_equal", ">": "greater", ">=": "greater_equal",
+}  # fmt: skip
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {op: TABLE[op].function for op in ARROW_COMPARE}
+
+
+def constant(value: Any) -> Column:
+    """Return a value as a column; raise ``FallBackToRows`` if no column can hold it."""
+    kind = schema_of_value(value) or kind_of_object(value)
+    if not isinstance(kind, Atomic):
+        raise FallBackToRows(f"{value!r} fits into no column")
+    return Column(kind, value, True)
+
+
+def folded(kind: Atomic, op: Callable[[Any, Any], Any], left: Column, right: Column) -> Column:
+    """Apply a kernel that works on Python values as well."""
+    if left.constant and right.constant:
+        return constant(op(left.data, right.data))
+    return Column(kind, op(left.data, right.data))
+
+
+def as_float(column: Column) -> Column:
+    """Return ints as floats; raise ``FallBackToRows`` if one has none."""
+    if column.kind == FLOAT:
+        return column
+    if column.kind == NUMBER:
+        try:
+            floats = column.array(1 if column.constant else len(column.data)).astype(np.float64)
+        except OverflowError:
+            raise FallBackToRows("an int that is no float") from None
+        if (np.abs(floats) > _EXACT).any():
+            raise FallBackToRows("perhaps an int that a float cannot hold")
+        return constant(float(floats[0])) if column.constant else Column(FLOAT, floats)
+    low, high = column.bounds()
+    if low < -_EXACT or high > _EXACT:
+        raise FallBackToRows("an int that a float cannot hold")
+    return constant(float(column.data)) if column.constant else Column(FLOAT, column.data.astype(np.float64))
+
+
+def rounded(values: Array) -> Array:
+    """Return numbers as the nearest floats of 32 bits.
+
+    >>> rounded(np.array([0.1, 1e39])).tolist()
+    [0.10000000149011612, inf]
+    """
+    with np.errstate(all="ignore"):
+        return values.astype(np.float64).astype(np.float32).astype(np.float64)
+
+
+def any_zero(column: Column) -> bool:
+    """Return True if a column has a zero."""
+    return not column.data if column.constant else not column.data.all()
+
+
+# ---- Conversions of blocks: the results of the converter for their records, or ``FallBackToRows``.
+
+
+def converted(block: Columns, conversion: Conversion) -> Columns:
+    """Convert a block; raises ``FallBackToRows`` if a record may not fit.
+
+    >>> from funken.expr.types import STR, Tuple
+    >>> from funken.columnar.declared import conversion_of
+    >>> from funken.columnar.kernels.columns import columns_of
+    >>> from funken.types import Types
+    >>> block = columns_of([("to", 2), ("be", 2**31)], Tuple((STR, INT)))
+    >>> converted(block, conversion_of(block.schema, Types.ROW([Types.STRING(), Types.INT()]))).to_list()
+    [Row(f0='to', f1=2), Row(f0='be', f1=-2147483648)]
+    """
+    leaves = [_converted(block.leaves[each.number], each, block.length) for each in conversion.leaves]
+    return Columns(conversion.schema, leaves, block.length, block.timestamps)
+
+
+class BlocksConverted:
+    """Converts the blocks of an operator whose results have a declared type; most are of one schema."""
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        self._type_info = type_info
+        self._schema: Type | None = None
+        self._conversion: Conversion | None = None
+
+    def __call__(self, block: Block) -> Columns | None:
+        """Return a block as columns; ``None``: its records have to be converted."""
+        if type(block) is not Columns:
+            return None
+        if self._schema is not block.schema:
+            self._schema = block.schema
+            try:
+                self._conversion = conversion_of(block.schema, self._type_info)
+            except NotVectorizable:
+                self._conversion = None
+        if self._conversion is None:
+            return None
+        try:
+            return converted(block, self._conversion)
+        except FallBackToRows:
+            return None
+
+
+def wrapped(values: Array, bits: int) -> Array:
+    """Return ints as those of fewer bits, which may be only one: values beyond them come in from the other end.
+
+    >>> wrapped(np.array([127, 128, -129]), 8).tolist(), wrapped(128, 8)
+    ([127, -128, 127], -128)
+    """
+    half = 1 << (bits - 1)
+    if isinstance(values, int):
+        return ((values + half) & (2 * half - 1)) - half
+    return values.astype(f"i{bits // 8}").astype(np.int64)
+
+
+def narrowed(column: Column, bits: int) -> Column:
+    """Return a column of ints, which is not empty, as one of those of fewer bits."""
+    half = 1 << (bits - 1)
+    low, high = column.bounds()
+    if low < -half or high >= half:
+        low, high = column.measured()  # those that are carried may be further out than need be
+    return column if -half <= low and high < half else _mapped(column, INT, lambda data: wrapped(data, bits))
+
+
+def _converted(column: Column, leaf: Leaf, length: int) -> Column:
+    if leaf.how is How.SAME:
+        return column
+    if leaf.how is How.ONE_BY_ONE:
+        return _one_by_one(column, leaf, length)
+    if leaf.how is How.ITEMS:
+        assert leaf.items is not None
+        assert isinstance(leaf.kind, ListOf)
+        lists = lists_of(column, length)
+        return Lists(leaf.kind, lists.offsets, converted(lists.items, leaf.items))
+    if leaf.how is How.WRAP:
+        return narrowed(column, leaf.bits) if length else column
+    of_one, of_all = _SIMPLE[leaf.how]
+    return _mapped(column, leaf.kind, of_one if column.constant else of_all)
+
+
+def _mapped(column: Column, kind: Atomic, of: Callable[[Any], Any]) -> Column:
+    return Column(kind, of(column.data), column.constant)
+
+
+_SIMPLE: dict[How, tuple[Callable[[Any], Any], Callable[[Array], Array]]] = {
+    How.AS_INT: (int, lambda values: values.astype(np.int64)),
+    How.AS_BOOL: (bool, lambda values: values != 0),
+    How.AS_FLOAT: (float, lambda values: values.astype(np.float64)),
+    How.ROUND: (lambda value: float(rounded(np.array(value))), rounded),
+}
+"""The conversion of one value, and of an array."""
+
+
+def _one_by_one(column: Column, leaf: Leaf, length: int) -> Column:
+    assert leaf.type_info is not None
+    convert = converter(leaf.type_info)
+    try:
+        values = [None if each is None and leaf.nullable else convert(each) for each in column.to_list(length)]
+        return column_of(values, leaf.kind)
+    except (ValueDoesNotFit, ArithmeticError, TypeError, ValueError) as error:
+        raise FallBackToRows("a value that does not fit") from error

@@ -29,7 +29,7 @@ from funken.columnar.expressions import (
     described,
     noted,
 )
-from funken.columnar.kernels.arithmetic import (
+from funken.columnar.kernels.columns import (
     ARROW_COMPARE,
     BITS,
     COMPARE,
@@ -37,14 +37,21 @@ from funken.columnar.kernels.arithmetic import (
     NUMPY,
     PYTHON,
     RANGES,
+    Array,
+    Column,
+    Columns,
     FallBackToRows,
     KernelFault,
     any_zero,
+    arrow_operand,
     as_float,
     constant,
     folded,
+    lists_of,
+    mask_of_bits,
+    pa,
+    pc,
 )
-from funken.columnar.kernels.columns import Array, Column, Columns, arrow_operand, lists_of, mask_of_bits, pa, pc
 from funken.columnar.kernels.rowwise import (
     Value,
     displayed,
@@ -115,7 +122,7 @@ class ExpressionEvaluation:
         #: whether a branch is computed for the records only that take it, also if nothing in it seems to raise
         self._careful: list[bool] = []
         #: the texts of which parts are taken
-        self._splits = Splits()
+        self._splits: Splits | None = None
 
     def of(self, expression: Expression) -> Value:
         """Compute an expression."""
@@ -180,7 +187,11 @@ class ExpressionEvaluation:
 
     def _part_of(self, expression: Rowwise) -> Column | None:
         """Compute a part of a text that is split; ``None`` if the expression is no such part."""
-        return self._splits.of(expression, self._column) if takes_part(expression) else None
+        if not takes_part(expression):
+            return None
+        if self._splits is None:
+            self._splits = Splits()
+        return self._splits.of(expression, self._column)
 
     # ---- numbers
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.kernels.arithmetic import rounded
-from funken.columnar.kernels.columns import Array, Column, pa, pc
+from funken.columnar.kernels.columns import Array, Column, pa, pc, rounded
 from funken.expr.types import BOOL, FLOAT, INT, LOWEST, STR, Atomic
 
 Form = Callable[..., Column | None]
@@ -193,7 +192,7 @@ def written(number: Column) -> Column | None:
 
 def _narrowed(bits: int) -> Form:
     def form(number: Column) -> Column | None:
-        from funken.columnar.kernels.converting import narrowed  # noqa: PLC0415 - few programs need it
+        from funken.columnar.kernels.columns import narrowed  # noqa: PLC0415 - few programs need it
 
         return narrowed(number, bits) if number.kind == INT and len(number.data) else None
 

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from funken.columnar.expressions import Expression, Listed, Loop
-from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import (
     Array,
     Column,
     Columns,
+    FallBackToRows,
     Lists,
     column_of,
     joined,

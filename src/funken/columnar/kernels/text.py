@@ -14,8 +14,17 @@ import numpy as np
 
 from funken.columnar.expressions import Constant, Expression, Rowwise
 from funken.columnar.kernels import numbers as decimals
-from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import Array, Column, Columns, MadeLater, joined_columns, mask_of_bits, pa, pc
+from funken.columnar.kernels.columns import (
+    Array,
+    Column,
+    Columns,
+    FallBackToRows,
+    MadeLater,
+    joined_columns,
+    mask_of_bits,
+    pa,
+    pc,
+)
 from funken.columnar.kernels.numbers import Mask, both, either, is_decimal, is_digits
 from funken.expr.types import BOOL, INT, STR, Atomic
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.kernels import text as cuts
-from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import Array, Column, mask_of_bits, pa, pc
+from funken.columnar.kernels.columns import Array, Column, FallBackToRows, mask_of_bits, pa, pc
 from funken.columnar.kernels.text import concatenated, is_ascii, parts_of
 from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic
 

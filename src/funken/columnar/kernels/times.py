@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from funken.columnar.kernels.arithmetic import COMPARE
-from funken.columnar.kernels.columns import Array, Column, MadeLater, pa, pc
+from funken.columnar.kernels.columns import COMPARE, Array, Column, MadeLater, pa, pc
 from funken.columnar.kernels.text import concatenated, parts_of
 from funken.expr.python.table import DATE, DATETIME
 from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.declared import FIRST, LAST, MAX, MIN, SUM
-from funken.columnar.kernels.arithmetic import FallBackToRows, rounded
-from funken.columnar.kernels.columns import Array, Column, Columns, joined
+from funken.columnar.kernels.columns import Array, Column, Columns, FallBackToRows, joined, rounded
 from funken.columnar.kernels.text import places_in_order
 from funken.columnar.keyed.keys import numbered
 from funken.expr.types import FLOAT, HIGHEST, INT, LOWEST, STR, Atomic, Type

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from funken.columnar.declared import FIRST, LAST, MIN, SUM
-from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import Array, Column, Columns, Lists, joined, values_of_leaves
+from funken.columnar.kernels.columns import Array, Column, Columns, FallBackToRows, Lists, joined, values_of_leaves
 from funken.columnar.keyed.groups import DENSE, NumberedGroups, other_than_negative_zero
 from funken.columnar.keyed.keys import CompositeKey, hashes_of_column
 from funken.expr.types import ARRAYS, BOOL, FLOAT, HIGHEST, INT, KEY_TYPES, STR, Tuple

@@ -16,8 +16,7 @@ import numpy as np
 from funken.columnar.expressions import NotVectorizable, is_text, reads
 from funken.columnar.kernels.columns import Array, Column, Columns, column_of, pa, values_of_leaves
 from funken.columnar.records import field_getter, form_of, has_form
-from funken.columnar.vectorized.functions import BatchFormat
-from funken.columnar.vectorized.schemas import OBJECT, structure, structure_of
+from funken.columnar.vectorized.functions import OBJECT, BatchFormat, structure, structure_of
 from funken.errors import ValueDoesNotFit
 from funken.expr.python.table import BYTES, CLASSES, DATE, DATETIME, DECIMAL, OBJECTS, TIMEDELTA
 from funken.expr.types import (

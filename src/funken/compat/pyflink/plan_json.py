@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from funken.operators.user_functions import traits_of
-from funken.plan.graph import StreamGraph
-from funken.plan.nodes import Hash, Node, NodeInput
+from funken.plan.nodes import Hash, Node, NodeInput, StreamGraph
 from funken.plan.physical import resolve
 
 _NAMES = {"project": "Projection"}

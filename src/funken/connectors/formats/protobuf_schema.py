@@ -384,6 +384,11 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
     _make: Callable[[Any], Any] | None = field(init=False, repr=False, compare=False)
     _declared: Any = field(init=False, repr=False, compare=False)
 
+    @property
+    def message_class(self) -> Any:
+        """The class of the messages."""
+        return self._class
+
     def __post_init__(self) -> None:
         """Find the class, and refuse a record type whose fields the message does not have."""
         descriptor = getattr(self.message, "DESCRIPTOR", self.message)

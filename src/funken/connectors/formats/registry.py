@@ -41,9 +41,10 @@ _REMEDIES = {
 class SchemaRegistryClient:
     """Reads and registers schemas at ``url``; several addresses may be separated by commas, they are tried in turn.
 
-    ``user`` and ``password`` are sent as HTTP basic authentication and never printed. ``ca_file`` trusts another authority
-    for TLS, ``certificate_file`` and ``key_file`` identify this client. ``timeout`` is in seconds, for each of ``tries``.
-    Raises ``InvalidConfiguration`` for an address that is not of HTTP, ``SchemaRegistryFailed`` for failed requests.
+    ``user`` and ``password`` are sent as HTTP basic authentication, or ``token`` as a bearer's; they are never printed.
+    ``ca_file`` trusts another authority for TLS, ``certificate_file`` and ``key_file`` identify this client. ``timeout`` is in
+    seconds, for each of ``tries``. Raises ``InvalidConfiguration`` for an address that is not of HTTP,
+    ``SchemaRegistryFailed`` for failed requests.
 
     >>> client = SchemaRegistryClient("https://registry:8081", user="ada", password="secret")
     >>> client
@@ -63,6 +64,8 @@ class SchemaRegistryClient:
     key_file: str | None = field(default=None, repr=False)
     timeout: float = field(default=10.0, repr=False)
     tries: int = field(default=3, repr=False)
+    token: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
     _schemas: dict[int, str] = field(init=False, repr=False, compare=False)
     _ids: dict[tuple[str, str], int] = field(init=False, repr=False, compare=False)
     _pause: Any = field(init=False, repr=False, compare=False)
@@ -87,6 +90,7 @@ class SchemaRegistryClient:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (
             self.url, self.user, self.password, self.ca_file, self.certificate_file, self.key_file, self.timeout, self.tries,
+            self.token, self.key_password,
         )  # fmt: skip
 
     def schema(self, schema_id: int) -> str:
@@ -136,6 +140,8 @@ class SchemaRegistryClient:
         if self.user is not None:
             credentials = f"{self.user}:{self.password or ''}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(credentials).decode()}"
+        elif self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
         data = None if document is None else json.dumps(document).encode()
         request = urllib.request.Request(url, data, headers, method=method)
         handlers: list[Any] = [_NoRedirects()]  # an answer from elsewhere would get the password
@@ -147,7 +153,7 @@ class SchemaRegistryClient:
     def _tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.ca_file)
         if self.certificate_file is not None:
-            context.load_cert_chain(self.certificate_file, self.key_file)
+            context.load_cert_chain(self.certificate_file, self.key_file, self.key_password)
         return context
 
     def _refused(self, method: str, url: str, error: urllib.error.HTTPError) -> SchemaRegistryFailed:

@@ -18,7 +18,7 @@ from funken.dataset.memory.manager import Block
 from funken.dataset.plan.functions import DataSetFunction, MapPartitionFunction, user_function
 from funken.dataset.plan.keys import FieldColumn, Path, Step, getter_of
 from funken.errors import InvalidProgram
-from funken.state.keys.normal import ordered_key
+from funken.state.keygroups import ordered_key
 
 
 class Aggregations(enum.Enum):

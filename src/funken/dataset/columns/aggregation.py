@@ -126,7 +126,7 @@ class ColumnReduce:
 
     def by_key(self, columns: Columns, keys: list[int]) -> Columns | None:
         """Return one record per key, given as columns."""
-        from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import FallBackToRows  # noqa: PLC0415 - loads NumPy
         from funken.columnar.keyed.relational import aggregated, can_aggregate  # noqa: PLC0415 - loads NumPy
 
         hows = self._folds(columns)
@@ -139,8 +139,11 @@ class ColumnReduce:
 
     def of_all(self, columns: Columns, so_far: Any = None) -> Any:
         """Return one record of a block, behind the one so far if there is one."""
-        from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.columns import columns_of, joined  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import (  # noqa: PLC0415 - loads NumPy
+            FallBackToRows,
+            columns_of,
+            joined,
+        )
         from funken.columnar.keyed.relational import can_aggregate, total  # noqa: PLC0415 - loads NumPy
 
         if so_far is not None and schema_of_value(so_far) != columns.schema:

@@ -165,7 +165,7 @@ def order_leaves(block: Any, fields: Sequence[tuple[Path, bool]] | None) -> Orde
         found += [(leaf, descending) for leaf in inside]
     if not found:
         return None
-    from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
+    from funken.columnar.kernels.columns import FallBackToRows  # noqa: PLC0415 - loads NumPy
     from funken.columnar.keyed.relational import check_order  # noqa: PLC0415 - loads NumPy
 
     try:
@@ -343,7 +343,7 @@ class ColumnFunction(_Read):
         found = self._of(*(block.schema for block in blocks))
         if found is None:
             return None
-        from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import FallBackToRows  # noqa: PLC0415 - loads NumPy
         from funken.columnar.kernels.evaluation import computed_of  # noqa: PLC0415 - loads NumPy
 
         try:
@@ -362,7 +362,7 @@ class ColumnFunction(_Read):
         found = self._of(block.schema)
         if found is None or not isinstance(found[1], Atomic):
             return None
-        from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import FallBackToRows  # noqa: PLC0415 - loads NumPy
         from funken.columnar.kernels.evaluation import mask_of  # noqa: PLC0415 - loads NumPy
 
         try:
@@ -401,7 +401,7 @@ class ColumnFlatMap(_Read):
         found = self._of(block.schema)
         if found is None:
             return None
-        from funken.columnar.kernels.arithmetic import FallBackToRows  # noqa: PLC0415 - loads NumPy
+        from funken.columnar.kernels.columns import FallBackToRows  # noqa: PLC0415 - loads NumPy
         from funken.operators.columnar.stateless import given_of  # noqa: PLC0415 - the same
 
         try:

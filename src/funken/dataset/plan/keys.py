@@ -18,7 +18,7 @@ from funken import Row
 from funken.dataset.memory.manager import Block
 from funken.dataset.plan.functions import DataSetFunction, user_function
 from funken.errors import InvalidProgram, KeyNotHashable
-from funken.state.keys.normal import ordered_keys
+from funken.state.keygroups import ordered_keys
 
 # ---- Orders of records: by keys, ascending or descending, for sorting in memory and for merging sorted runs.
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from funken.metrics.reporter import MetricPoint
+from funken.metrics.registry import MetricPoint
 
 
 def _now() -> datetime:

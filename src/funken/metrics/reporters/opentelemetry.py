@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from funken.metrics.reporter import MetricPoint
+from funken.metrics.registry import MetricPoint
 
 _ENDPOINT = "http://127.0.0.1:4318/v1/metrics"
 _NEVER_MS = 2.0**31

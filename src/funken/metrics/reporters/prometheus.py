@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from funken.io.spill import Admission
-from funken.metrics.reporter import MetricPoint
+from funken.metrics.registry import MetricPoint
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -32,8 +32,7 @@ from funken.lazy import LoadedLater
 from funken.metrics.registry import Counter
 from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, CacheSpec, ResultCache
 from funken.operators.base import Operator, OperatorContext, Output, RuntimeContext, Timestamps, Values
-from funken.operators.results import Results
-from funken.operators.user_functions import blocks
+from funken.operators.user_functions import Results, blocks
 from funken.timing.clock import Clock, SystemClock, TimedQueue
 
 if TYPE_CHECKING:

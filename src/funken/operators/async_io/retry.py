@@ -14,7 +14,7 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike, duration_ms
-from funken.state.keys.normal import one_nan
+from funken.state.keygroups import one_nan
 
 ResultPredicate = Callable[[list[Any]], bool]
 ExceptionPredicate = Callable[[Exception], bool]

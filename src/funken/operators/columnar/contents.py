@@ -27,8 +27,8 @@ from funken.columnar.kernels.columns import (
     joined,
     lists_with,
     values_of_leaves,
+    wrapped,
 )
-from funken.columnar.kernels.converting import wrapped
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import Partials, ranks
 from funken.columnar.keyed.keys import Slots, column_of_keys

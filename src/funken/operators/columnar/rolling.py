@@ -17,8 +17,7 @@ import numpy as np
 from funken.columnar.block import Block
 from funken.columnar.declared import EXTREME, FIRST, LAST, MAX, ORDERED, SUM, Fold
 from funken.columnar.expressions import Argument, Make
-from funken.columnar.kernels.columns import Array, Column, Columns, column_of, joined_columns
-from funken.columnar.kernels.converting import narrowed, wrapped
+from funken.columnar.kernels.columns import Array, Column, Columns, column_of, joined_columns, narrowed, wrapped
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import Groups, ranks, running_float_sum, running_most, running_sum
 from funken.columnar.keyed.keys import key_of

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from funken.columnar.declared import MAX, MIN, SUM
-from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined_columns
-from funken.columnar.kernels.converting import wrapped
+from funken.columnar.kernels.columns import Array, Column, Columns, columns_of, joined_columns, wrapped
 from funken.columnar.kernels.evaluation import FallBackToRows, evaluate
 from funken.columnar.keyed.groups import Groups, Stretches, each_once, running_most
 from funken.columnar.keyed.keys import Slots, column_of_keys, key_of

@@ -226,7 +226,7 @@ class VectorizedCall:
 
 # ---- The specs of operators with state that work on columns.
 #
-# ``plan/columns/functions.py`` makes them. Lists, and blocks that the kernels cannot compute, go to the functions
+# ``plan/columns.py`` makes them. Lists, and blocks that the kernels cannot compute, go to the functions
 # themselves.
 
 

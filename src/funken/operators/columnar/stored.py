@@ -22,8 +22,7 @@ from funken.operators.columnar.sessions import ArraySessions
 from funken.operators.columnar.windows import ColumnPanes, FoldedCounts, KeyedWindowArrays, ListedCounts
 from funken.operators.window.contents import Pane
 from funken.operators.window.driver import AlignedWindows, WindowDriver
-from funken.operators.window.entries import CountEntries, PaneEntries, SessionEntries
-from funken.operators.window.triggered import TriggeredWindows
+from funken.operators.window.triggered import CountEntries, PaneEntries, SessionEntries, TriggeredWindows
 from funken.state.backend import entries_in_memory, is_full
 from funken.windowing.windows import TimeWindow
 
@@ -166,7 +165,7 @@ class StoredPanes(ColumnPanes):
 
 
 # ---- Sessions and count windows: one entry per key, put together from the rows that the tables have of it
-# (``operators/window/entries.py``).
+# (``operators/window/triggered.py``).
 
 
 class StoredEntries(KeyedWindowArrays):

@@ -16,12 +16,11 @@ from funken.dataclass import dataclass
 from funken.errors import StateNotKeyed
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorContext, Output, OutputTag, Timestamps, Values
-from funken.operators.results import Results
-from funken.operators.user_functions import OperatorTraits, SpecWrapper, UserFunction
+from funken.operators.user_functions import OperatorTraits, Results, SpecWrapper, UserFunction
 from funken.state.backend import FileSnapshotBackend
 from funken.state.descriptors import StateDescriptor
 from funken.state.keyed import NO_KEY
-from funken.state.keys.normal import PLAIN, normal_key
+from funken.state.keygroups import PLAIN, normal_key
 from funken.timing.instants import checked_time, timer_ms
 from funken.types.callables import Generic, K_co, S
 

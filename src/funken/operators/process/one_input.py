@@ -2,7 +2,7 @@
 
 Records are handled in the order of their block, and event-time timers between blocks, before the watermark that made
 them due goes on. A processing-time timer fires before the next record once it is due: the clock is read after every
-stride (``operators/results.py``). A result carries the timestamp of its record, or of its event-time timer; that of a
+stride (``operators/user_functions.py``). A result carries the timestamp of its record, or of its event-time timer; that of a
 processing-time timer has none. In ``BATCH``, timers wait for the end of the input: then each key fires its event-time
 timers and after them the others.
 """
@@ -20,20 +20,23 @@ from funken.errors import FunkenError, InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorContext, Output, OutputTag, Timestamps, Values
 from funken.operators.process.keyed_operator import KeyedContext, OnTimerContext, ProcessContext, TimeDomain
-from funken.operators.results import FEW, MANY, Results, Stride
 from funken.operators.stateless import KeyedMap, ResultKind
 from funken.operators.user_functions import (
+    FEW,
     GLOBALS,
     KIND,
+    MANY,
     Conditions,
     OperatorTraits,
+    Results,
+    Stride,
     UserFunction,
     changes_globals,
     warnings_of,
     without_return,
 )
 from funken.state.keyed import NO_KEY
-from funken.state.keys.normal import PLAIN, normal_key
+from funken.state.keygroups import PLAIN, normal_key
 from funken.types.copying import IMMUTABLE
 
 # ---- What becomes of a record whose function raises: the job fails, or the record is skipped, or it goes to a side

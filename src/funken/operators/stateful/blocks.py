@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funken.columnar.expressions import Argument, Constant, Expression
-from funken.columnar.kernels.arithmetic import as_float
 from funken.columnar.kernels.columns import (
     Array,
     Column,
     Columns,
     Lists,
     MadeLater,
+    as_float,
     column_of,
     columns_of,
     joined,

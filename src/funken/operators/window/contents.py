@@ -23,8 +23,7 @@ from funken.dataclass import dataclass
 from funken.errors import StateError
 from funken.operators.base import Operator, OperatorContext, OutputTag, Values
 from funken.operators.codegen import LoopText, by_field, names_of_fields
-from funken.operators.results import Results
-from funken.operators.user_functions import LoopCall, UserFunction
+from funken.operators.user_functions import LoopCall, Results, UserFunction
 from funken.state.delta_tables import DeltaTable
 from funken.state.descriptors import (
     AggregatingStateDescriptor,
@@ -35,7 +34,7 @@ from funken.state.descriptors import (
     ValueStateDescriptor,
 )
 from funken.state.handles import AggregatingState, ListState, MapState, ReducingState, ValueState
-from funken.state.keys.normal import PLAIN, normal_key
+from funken.state.keygroups import PLAIN, normal_key
 from funken.types.callables import Generic, K, R, S, V, W_co
 from funken.windowing.windows import WINDOW_STATE
 

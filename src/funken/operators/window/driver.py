@@ -21,15 +21,13 @@ from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.durations import in_words
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
 from funken.operators.codegen import rows_of_fields
-from funken.operators.results import MANY, Stride
-from funken.operators.user_functions import KIND
+from funken.operators.user_functions import KIND, MANY, Stride, check_of_first
 from funken.operators.window.contents import WindowEmitter
 from funken.operators.window.spec import Strategy, one_key
-from funken.operators.wrappers import check_of_first
 from funken.state.delta_tables import DeltaTable, KeyedDeltaTable, PaneTable
 from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY, KeyedStateStore
-from funken.state.keys.normal import normal_keys
+from funken.state.keygroups import normal_keys
 from funken.windowing.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
@@ -233,13 +231,9 @@ class WindowDriver(Operator):
         if not values:
             return
         if self.spec.late_tag is None:
-            self.count_late(len(values))
+            self._late.inc(len(values))
         else:
             self.output.emit_side(self.spec.late_tag, values, timestamps)
-
-    def count_late(self, records: int) -> None:
-        """Count late records that are dropped."""
-        self._late.inc(records)
 
     def flush(self) -> None:
         """Emit the results so far."""
@@ -453,13 +447,17 @@ class AlignedWindows(Windows):
 
     def expect(self, start: int) -> None:
         """Remember that a window waits for its end."""
-        due = self.window_at(start).max_timestamp()
+        due = self.last_time_of(start)
         if self._next_due is None or due < self._next_due:
             self._next_due = due
 
     def window_at(self, start: int) -> TimeWindow:
         """Return the window that begins at ``start``."""
-        return TimeWindow(start, min(start + self.size, MAX_WATERMARK))
+        return TimeWindow(start, self.last_time_of(start) + 1)
+
+    def last_time_of(self, start: int) -> int:
+        """Return the last time of the window that begins at ``start``."""
+        return min(start + self.size, MAX_WATERMARK) - 1
 
     # ---- time
 
@@ -492,10 +490,11 @@ class AlignedWindows(Windows):
             return
         emitter = self.driver.emitter
         for start in sorted(self.panes):
-            window = self.window_at(start)
-            if window.max_timestamp() > time:
-                self._next_due = window.max_timestamp()
+            due = self.last_time_of(start)
+            if due > time:
+                self._next_due = due
                 return
+            window = self.window_at(start)
             if type(self.panes[start]) is DeltaTable or not self.driver.arrays.fire(start, window):
                 emitter.fire_pane(window, self.table.pop(start).whole(), self.slide < self.size)
             if len(emitter.results.values) >= _FLUSH:

@@ -20,27 +20,20 @@ from funken.dataclass import dataclass
 from funken.errors import FunkenError
 from funken.expr.types import Type
 from funken.ids import OperatorId
-from funken.plan.physical import PhysicalPlan, RuleNote
-from funken.plan.rules import (
-    operators,
-    placement,
-    preaggregate,
-    projection,
-    vectorize,
-)
-from funken.plan.rules.base import Rule, RuleContext
+from funken.plan.physical import PhysicalPlan, Rule, RuleContext, RuleNote
+from funken.plan.rules import operators, vectorize
 
 RULES: tuple[Rule, ...] = (
-    placement.CHAINING,
+    operators.CHAINING,
     operators.ERRORS,
     operators.STATE_BACKEND,
-    vectorize.RULE,
-    projection.RULE,
-    preaggregate.RULE,
-    placement.FUSION,
+    vectorize.VECTORIZATION,
+    vectorize.PROJECTION,
+    vectorize.PRE_AGGREGATION,
+    operators.FUSION,
     operators.DECLARED_TYPES,
     operators.BATCH_ORDER,
-    placement.WORKERS,
+    operators.WORKERS,
 )
 
 
@@ -89,5 +82,5 @@ class RewriteStage:
 
     def shapes(self) -> Mapping[OperatorId, Type]:
         """Return the shapes of the records that operators emit, of those that could be traced."""
-        before = RULES[: RULES.index(vectorize.RULE)]
+        before = RULES[: RULES.index(vectorize.VECTORIZATION)]
         return vectorize.shapes(rewrite(self.compiled, self.context, before), self.context)

@@ -1,4 +1,4 @@
-"""The choice of operators on columns.
+"""The rules about columns: operators on columns, aggregates before an exchange, and the fields that a source reads.
 
 An operator is vectorized only where the result is provably the same: its functions are traced (``columnar/tracing.py``), the
 types of its input are known, and every operation has a kernel with Python's results. Columns begin at a source that makes
@@ -8,61 +8,101 @@ the key can be traced. A source or filter alone gains nothing, so columns withou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from functools import partial, reduce
+from math import gcd
+from operator import getitem
+from types import MappingProxyType
+from typing import Any, cast
 
 from funken import config
-from funken.columnar.expressions import NotVectorizable, described, noted
+from funken.columnar.declared import FIRST, LAST, SUM, Aggregate, Fold
+from funken.columnar.expressions import (
+    Argument,
+    Constant,
+    Expression,
+    Loop,
+    Make,
+    NotVectorizable,
+    Rowwise,
+    described,
+    noted,
+)
+from funken.columnar.tracing import Traced
+from funken.columnar.typed.inference import TracedFlatMap, paths_of
+from funken.columnar.typed.operations import ITEMS
 from funken.connectors.base import declares
 from funken.connectors.formats.arrow_columns import is_held
 from funken.dataclass import dataclass
-from funken.expr.types import HIGHEST, INT, LOWEST, Record, Type, atomic_fields, has_documents, name_of
+from funken.expr.types import HIGHEST, INT, LOWEST, ListOf, Record, Type, atomic_fields, has_documents, name_of
 from funken.extras import absent
-from funken.ids import OperatorId
+from funken.ids import EdgeId, OperatorId
 from funken.operators.base import OperatorSpec
-from funken.operators.columnar.specs import BatchResult, ColumnarSource, ColumnarTimestamps, VectorizedCall
+from funken.operators.columnar.specs import (
+    BatchResult,
+    ColumnarKeyed,
+    ColumnarMap,
+    ColumnarProcess,
+    ColumnarReduce,
+    ColumnarSource,
+    ColumnarTimestamps,
+    ColumnarWindow,
+    FunctionOnColumns,
+    VectorizedCall,
+)
 from funken.operators.join import IntervalJoinSpec, WindowJoin
-from funken.operators.process.one_input import KeyedProcess, Process
+from funken.operators.process.one_input import KeyedProcess, Process, process_call
 from funken.operators.process.two_inputs import CoFlatMap, CoMap, KeyedCoProcess
 from funken.operators.rolling import RollingReduce
 from funken.operators.sink import WriterSink
 from funken.operators.source import SourceSpec, TimestampsAndWatermarks
 from funken.operators.stateless import Filter, FlatMap, KeyedMap, Map
-from funken.operators.user_functions import UserFunction
-from funken.operators.window.spec import WindowSpec
-from funken.plan.columnar_edges import COLUMNS, ColumnarHash
-from funken.plan.columns.declared import declared_schema, type_given
-from funken.plan.columns.functions import (
+from funken.operators.user_functions import UserFunction, call_of
+from funken.operators.window.contents import Aggregated
+from funken.operators.window.spec import Strategy, WindowSpec
+from funken.plan.columns import (
     OTHER_FIELDS,
+    VECTORIZED,
     ProgramChanges,
     check_documents,
     columnar_filter,
     columnar_flat_map,
+    columnar_interval_join,
     columnar_keyed_map,
     columnar_map,
     columnar_of_two,
     columnar_process,
     columnar_process_function,
     columnar_reduce,
-    drops_missing,
-    stamped,
-    traced_function,
-)
-from funken.plan.columns.windows import (
-    VECTORIZED,
-    columnar_interval_join,
     columnar_sink,
     columnar_window,
     columnar_window_join,
+    declared_schema,
+    drops_missing,
+    gives_documents,
+    is_of_key,
+    stamped,
+    traced_function,
     traced_key,
+    type_given,
+    with_fields,
 )
-from funken.plan.nodes import Forward, Global, Hash, Node, NodeInput, Partitioning, Rebalance, Rescale
-from funken.plan.physical import Edge, PhysicalPlan, RuleNote, Vertex
-from funken.plan.rules.base import Rewritten, Rule, RuleContext, with_nodes
-from funken.plan.rules.projection import fields_read, makes_records, taken_whole_by
+from funken.plan.nodes import (
+    COLUMNS,
+    ColumnarHash,
+    Forward,
+    Global,
+    Hash,
+    Node,
+    NodeInput,
+    Partitioning,
+    PreAggregation,
+    Rebalance,
+    Rescale,
+)
+from funken.plan.physical import Edge, PhysicalPlan, Rewritten, Rule, RuleContext, RuleNote, Vertex, with_nodes
 
 _NAME = "columns"
 _PER_RECORD, _USELESS = "per record: ", "nothing after it is vectorized"
@@ -85,7 +125,7 @@ class _Found:
     """The text of ``explain()``."""
 
 
-def _apply(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
+def _vectorized(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
     if not context.vectorized:
         return plan, [RuleNote(_NAME, f"off: {config.VECTORIZED.key} is false")]
     missing = absent("columns")
@@ -365,4 +405,367 @@ class _Vectorizer:
         return _Found(made, results, path=path)
 
 
-RULE = Rule(_NAME, _apply)
+VECTORIZATION = Rule(_NAME, _vectorized)
+
+
+# ---- Pre-aggregation: records of a window are aggregated by key and pane before the exchange.
+#
+# Only where that provably changes nothing: in event-time windows over columns that fire once, at their end (so a pane takes
+# its records or is late for all of them), whose contents are folds that may be regrouped; and in a reduce of ``BATCH``, which
+# gives one value per key, and is one pane. Ints may be added, and compared, in
+# any grouping; the first record of a key stays the first, and the last one of a pane the last. Floats may not be added so. A
+# partial is a record (``columnar/keyed/groups.py``), so a leaf of the record plays one role, and no two.
+
+
+_EARLIER = "pre-aggregation"
+_MOST_ADDED = 1 << 31
+"""The limit of a summand per record, so that one for each record of a block does not overflow."""
+
+
+def _pre_aggregated(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
+    if not context.pre_aggregate:
+        return plan, [RuleNote(_EARLIER, f"off: {config.PRE_AGGREGATION.key} is false")]
+    notes: list[RuleNote] = []
+    hashes: dict[EdgeId, ColumnarHash] = {}
+    for vertex in plan.vertices:
+        node = vertex.nodes[0]
+        spec = node.spec
+        if not isinstance(spec, ColumnarWindow) and not (isinstance(spec, ColumnarReduce) and spec.any_order):
+            continue
+        hashed = {edge.id: edge.partitioning for edge in plan.edges if edge.target == vertex.id}
+        if not all(isinstance(partitioning, ColumnarHash) for partitioning in hashed.values()):
+            notes.append(RuleNote(_EARLIER, "not before the exchange: it is not one by key", node.id))
+            continue
+        try:
+            folded = pre_aggregation(spec)
+        except NotVectorizable as reason:
+            notes.append(RuleNote(_EARLIER, f"not before the exchange: {reason}", node.id))
+        else:
+            hashes |= {
+                edge: replace(each, pre_aggregation=folded)
+                for edge, each in hashed.items()
+                if isinstance(each, ColumnarHash)
+            }
+            notes.append(RuleNote(_EARLIER, "before the exchange", node.id))
+    edges = (replace(edge, partitioning=hashes.get(edge.id, edge.partitioning)) for edge in plan.edges)
+    return replace(plan, edges=tuple(edges)), notes
+
+
+def pre_aggregation(spec: ColumnarWindow | ColumnarReduce) -> PreAggregation:
+    """Return the pre-aggregation of records before an exchange; raise ``NotVectorizable`` where it is not allowed."""
+    if isinstance(spec, ColumnarReduce):
+        functions: tuple[tuple[UserFunction, Traced], ...] = ((spec.spec.function, spec.traced),)
+        _check_variables(functions)
+        return PreAggregation(_roles(spec), None, 0, functions)
+    return _of_window(spec)
+
+
+def _of_window(window: ColumnarWindow) -> PreAggregation:
+    assigner: Any = window.assigner
+    if window.aggregate is not None and window.aggregate.listed is not None:
+        raise NotVectorizable("keeps lists of records")
+    if window.layout is not Strategy.ALIGNED:
+        raise NotVectorizable("which records are in one window is known only where they arrive")
+    if not assigner.is_event_time():
+        raise NotVectorizable("the window of a record is known only where it arrives")
+    if window.late_tag is not None:
+        raise NotVectorizable("late records are wanted one by one")
+    size, slide = assigner.size, getattr(assigner, "slide", assigner.size)
+    if slide > size:
+        raise NotVectorizable("its windows have gaps between them")
+    functions = _functions(window)
+    _check_variables(functions)
+    roles, pane = _roles(window), gcd(size, slide)
+    if pane < size and _keeps_last(window, roles):
+        raise NotVectorizable("keeps the last record of windows that overlap")
+    return PreAggregation(roles, pane, assigner.offset, functions)
+
+
+def _check_variables(functions: tuple[tuple[UserFunction, Traced], ...]) -> None:
+    if any(each.may_change for _, traced in functions for each in traced.dependencies):
+        raise NotVectorizable("its function uses variables, which may change")
+
+
+def _keeps_last(window: ColumnarWindow, roles: tuple[str, ...]) -> bool:
+    """Return True if a field shows which of two panes of a window had the last record; a key's fields do not."""
+    key = window.traced_key
+    paths = [path for path, _ in atomic_fields(window.schema)]
+    return any(role == LAST and not is_of_key(Argument(0, path), key) for path, role in zip(paths, roles, strict=True))
+
+
+def _functions(window: ColumnarWindow) -> tuple[tuple[UserFunction, Traced], ...]:
+    function: UserFunction = window.contents.function  # type: ignore[attr-defined]
+    if window.aggregate is None:
+        return ((function, window.traced),)
+    created = UserFunction(function.target, "create_accumulator"), window.aggregate.created
+    return created, (UserFunction(function.target, "add"), window.traced)
+
+
+def _roles(spec: ColumnarWindow | ColumnarReduce) -> tuple[str, ...]:
+    leaves = dict(atomic_fields(spec.schema))
+    roles: dict[tuple[int, ...], str] = {}
+    for own, fold in _wanted(spec):
+        if fold.how == SUM and fold.kind != INT:
+            raise NotVectorizable("adds floats, whose sum depends on the order")
+        if isinstance(fold.of, Constant) and own is None:
+            if fold.how == SUM and (type(fold.of.value) is not int or abs(fold.of.value) > _MOST_ADDED):
+                raise NotVectorizable("adds a constant that is no small int")
+            continue
+        path = fold.of.path if isinstance(fold.of, Argument) else None
+        if path is None or (own is not None and path != own):
+            raise NotVectorizable("computes with a record before it adds it")
+        if fold.how not in (FIRST, LAST) and leaves[path] != INT:
+            raise NotVectorizable(f"takes the {fold.how} of a {leaves[path]}")
+        if roles.setdefault(path, fold.how) != fold.how:
+            raise NotVectorizable("aggregates one field in two ways")
+    _check_key(spec.traced_key.result, roles)
+    return tuple(roles.get(path, FIRST) for path in leaves)
+
+
+def _wanted(spec: ColumnarWindow | ColumnarReduce) -> list[tuple[tuple[int, ...] | None, Fold]]:
+    """Return the aggregates that look at records, each with the first record's field it begins with, or ``None``."""
+    if isinstance(spec, ColumnarWindow) and spec.aggregate is not None:
+        return [(None, fold) for fold in spec.folds if fold.how != FIRST]
+    return [(path, fold) for (path, _), fold in zip(atomic_fields(spec.schema), spec.folds, strict=True)]
+
+
+def _check_key(key: Expression, roles: dict[tuple[int, ...], str]) -> None:
+    """Refuse a key that is not the same for a partial as for its records."""
+    found = {roles.get(path, FIRST) for path in paths_of([key], 0)}
+    items = key.items if isinstance(key, Make) else (key,)
+    # A field that is the key, or an item of it, is alike in all of them: so are its least, its greatest and its last.
+    fields = all(isinstance(item, Argument) for item in items)
+    kept = SUM not in found if fields else found <= {FIRST} or found <= {LAST}
+    if not kept:
+        raise NotVectorizable("changes a field of which the key is computed")
+
+
+PRE_AGGREGATION = Rule(_EARLIER, _pre_aggregated)
+
+
+# ---- Projection: the fields that a source of columns has to read, as later functions use them.
+#
+# From the source on, a record is followed as long as it is the same: through filters, timestamps and exchanges to the functions
+# that make something else of it. They have been traced, so the fields that they look at are known. Who takes a record whole, such
+# as a sink, a running reduce, or an operator that works on single records, wants all fields.
+#
+# A function may change while a job runs, if a variable that it uses does. Then it might look at other fields. So those that run
+# in the source's task are guards: the source asks before each block whether they still are what was traced, and if not, reads all
+# fields from then on. Such a function behind an exchange wants all fields from the beginning.
+
+
+Guard = tuple[UserFunction, Traced | TracedFlatMap]
+
+
+@dataclass(frozen=True)
+class FieldsRead:
+    """The numbers of the fields that are read, in their order, and the functions that decide it in the source's task.
+
+    Fields of records within records count: their numbers are those of the leaves of the schema. ``items`` has fields that are
+    lists, with the numbers of the fields of their items that are read, if these are not all.
+    """
+
+    fields: tuple[int, ...]
+    guards: tuple[Guard, ...] = ()
+    items: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+
+class _TakesAll(Exception):
+    """Somebody takes records whole: the operator of that name."""
+
+
+def makes_records(spec: Any) -> bool:
+    """Return True if an operator makes records, and may leave out fields: a source, or ``map(json.loads)``."""
+    if isinstance(spec, ColumnarMap):
+        return spec.schema is not None and gives_documents(spec.traced)
+    return isinstance(spec, ColumnarSource) and spec.of_records
+
+
+def fields_read(plan: PhysicalPlan, source: Node) -> FieldsRead | None:
+    """Return the fields that are read of a source of columns of records; ``None``: all of them."""
+    try:
+        return _Reached(plan, source).projection()
+    except _TakesAll:
+        return None
+
+
+def taken_whole_by(plan: PhysicalPlan, source: Node) -> str | None:
+    """Return the name of an operator that takes the records of a source of columns whole."""
+    try:
+        _Reached(plan, source).projection()
+    except _TakesAll as operator:
+        return str(operator)
+    return None
+
+
+class _Reached:
+    """All that is done with the records of one source."""
+
+    def __init__(self, plan: PhysicalPlan, source: Node) -> None:
+        self._plan = plan
+        self._source = source
+        self._paths: set[tuple[int, ...]] = set()
+        self._guards: list[Guard] = []
+
+    def projection(self) -> FieldsRead:
+        spec = self._source.spec
+        assert isinstance(spec, ColumnarSource | ColumnarMap)
+        assert spec.schema is not None
+        if isinstance(spec, ColumnarSource) and spec.stamped is not None:
+            self._function(self._source, call_of(spec.strategy.assigner, "extract_timestamp"), spec.stamped, near=True)
+        self._follow(self._source.id, near=True)
+        read, items = [], []
+        for number, (leaf, kind) in enumerate(atomic_fields(spec.schema)):
+            if any(leaf[: len(path)] == path for path in self._paths):
+                read.append(number)
+                continue
+            within = [path[len(leaf) + 1 :] for path in self._paths if path[: len(leaf) + 1] == (*leaf, ITEMS)]
+            if within:
+                lists = kind.required
+                assert isinstance(lists, ListOf)
+                read.append(number)
+                of_items = enumerate(atomic_fields(lists.element))
+                found = [n for n, (inner, _) in of_items if any(inner[: len(path)] == path for path in within)]
+                items.append((number, tuple(found)))
+        return FieldsRead(tuple(read), tuple(self._guards), tuple(items))
+
+    def _follow(self, upstream: OperatorId, near: bool) -> None:
+        """Go to those that take the records of an operator; ``near``: it runs in the source's task."""
+        for vertex in self._plan.vertices:
+            for node in vertex.nodes:
+                for given in node.inputs:
+                    if given.upstream == upstream:
+                        edge = self._edge(given, vertex.id) if node is vertex.nodes[0] else None
+                        self._node(node, near, edge, given.side)
+
+    def _edge(self, given: NodeInput, target: int) -> Edge:
+        wanted = given.upstream, target, given.index
+        return next(each for each in self._plan.edges if (each.source_node, each.target, each.index) == wanted)
+
+    def _node(self, node: Node, near: bool, edge: Edge | None, side: str | None) -> None:
+        several = isinstance(node.spec, ColumnarKeyed) and len(node.spec.on_columns.functions) > 1
+        if side is not None or (len(node.inputs) != 1 and not several):
+            raise _TakesAll(node.name)
+        if edge is not None and not edge.local:
+            if isinstance(edge.partitioning, ColumnarHash):
+                self._function(node, edge.partitioning.key, edge.partitioning.traced, near)
+            elif edge.partitioning.form is None:
+                raise _TakesAll(node.name)
+            near = False
+        self._spec(node, near, 0 if edge is None else edge.index)
+
+    def _spec(self, node: Node, near: bool, number: int) -> None:
+        match node.spec:
+            case ColumnarKeyed(of, on_columns):
+                self._with_state(node, of.function, on_columns.functions[number], near)
+            case ColumnarMap(of, traced, schema):
+                if isinstance(traced, Traced):
+                    self._function(node, of.function, traced, near)
+                else:
+                    self._reads(node, of.function, traced, near)
+                if schema is None:
+                    self._follow(node.id, near)
+            case ColumnarProcess(of, traced):
+                read = frozenset(path[1:] for path in traced.read if path[:1] == (0,))
+                if any(path[:1] != (0,) and path[:1] != (1,) for path in traced.read):
+                    raise _TakesAll(node.name)
+                self._reads(node, process_call(of.function), replace(traced, read=read), near)
+            case ColumnarTimestamps() as spec:
+                if spec.stamped is not None:
+                    call = call_of(spec.spec.strategy.assigner, "extract_timestamp")
+                    self._function(node, call, spec.stamped, near)
+                self._follow(node.id, near)
+            case ColumnarWindow(aggregate=Aggregate() as aggregate, contents=Aggregated(function)) as spec if (
+                not spec.late_tag
+            ):
+                target = function.target
+                self._function(node, spec.key, spec.traced_key, near)
+                if spec.gap is not None:
+                    self._function(node, *spec.gap, near)
+                self._function(node, UserFunction(target, "create_accumulator"), aggregate.created, near)
+                self._function(node, UserFunction(target, "add"), spec.traced, near)
+            case _:
+                raise _TakesAll(node.name)
+
+    def _function(self, node: Node, function: UserFunction, traced: Traced, near: bool) -> None:
+        self._paths.update(_paths(traced.result))
+        self._reads(node, function, traced, near)
+
+    def _with_state(self, node: Node, function: UserFunction, of: FunctionOnColumns, near: bool) -> None:
+        assert of.key is not None
+        assert of.traced_key is not None
+        self._function(node, of.key, of.traced_key, near)
+        if any(
+            each.kind == "attribute" for each in of.traced.given.dependencies
+        ):  # an attribute of the object may change, and then other fields may be read
+            raise _TakesAll(node.name)
+        self._reads(node, UserFunction(function.target, of.method), replace(of.traced.given, read=of.typed.read), near)
+
+    def _reads(self, node: Node, function: UserFunction, traced: Traced | TracedFlatMap, near: bool) -> None:
+        self._paths.update(traced.read)
+        if () in self._paths:
+            raise _TakesAll(node.name)
+        if any(each.may_change for each in traced.dependencies):
+            if not near:
+                raise _TakesAll(node.name)
+            self._guards.append((function, traced))
+
+
+def _paths(expression: Any, over: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> Iterator[tuple[int, ...]]:
+    """Yield the paths of the fields of a function's first argument that an expression looks at.
+
+    Not those of lists that a loop goes over, or that are counted, but those of the fields of their items: ``over`` has the paths
+    of the lists by the number of the argument that the item is.
+    """
+    match expression:
+        case Argument(0, path):
+            yield path
+        case Argument(number, path) if number in over:
+            yield (*over[number], ITEMS, *path)
+        case Loop(Argument(0, path), number, conditions, result):
+            yield from _paths((*conditions, result), {**over, number: path})
+        case Rowwise("len" | "truth", (Argument(0),)):
+            return
+        case Expression():
+            for value in vars(expression).values():
+                yield from _paths(value, over)
+        case tuple():
+            for each in expression:
+                yield from _paths(each, over)
+
+
+def _name(schema: Type, path: tuple[int, ...], items: tuple[int, ...] | None) -> str:
+    """Return the name of a field, with those of the fields of items that are read, if these are not all."""
+    kind: Any = reduce(getitem, path, cast("Any", schema)).required
+    of_items = [] if items is None else atomic_fields(kind.element)
+    if items is None or len(items) == len(of_items):
+        return name_of(schema, path)
+    return f"{name_of(schema, path)} ({', '.join(name_of(kind.element, of_items[number][0]) for number in items)})"
+
+
+def _projected(plan: PhysicalPlan, context: RuleContext) -> Rewritten:
+    notes: list[RuleNote] = []
+
+    def project(node: Node) -> Node:
+        spec = node.spec
+        if not makes_records(spec):
+            return node
+        assert isinstance(spec, ColumnarSource | ColumnarMap)
+        assert spec.schema is not None
+        found = fields_read(plan, node)
+        leaves = [path for path, _ in atomic_fields(spec.schema)]
+        if found is None or (len(found.fields) == len(leaves) and not found.items and not has_documents(spec.schema)):
+            notes.append(RuleNote("projection", "reads all fields", node.id))
+            return node
+        items = dict(found.items)
+        names = [_name(spec.schema, leaves[number], items.get(number)) for number in found.fields]
+        text = f"reads {len(names)} of {len(leaves)} fields" + (f": {', '.join(names)}" if names else "")
+        notes.append(RuleNote("projection", text, node.id))
+        if isinstance(spec, ColumnarMap):
+            return replace(node, spec=replace(spec, traced=with_fields(spec.traced, found.fields), guards=found.guards))
+        return replace(node, spec=replace(spec, wanted=found.fields, guards=found.guards, items=found.items))
+
+    return with_nodes(plan, project), notes
+
+
+PROJECTION = Rule("projection", _projected)

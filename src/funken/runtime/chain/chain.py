@@ -23,11 +23,9 @@ from funken.io.shapes import record_repr
 from funken.metrics.registry import MetricGroup
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
 from funken.operators.codegen import add_frames, step_at
-from funken.operators.results import TaskTime
 from funken.operators.stateless import MapLogic, UserFunctionOperator
-from funken.operators.user_functions import hint_of
-from funken.plan.columnar_edges import wants_columns
-from funken.plan.nodes import Node
+from funken.operators.user_functions import TaskTime, hint_of
+from funken.plan.nodes import Node, wants_columns
 from funken.plan.physical import Edge, Vertex
 from funken.runtime.chain.fused import FusedOperators
 from funken.runtime.exchange.writers import HashWriter

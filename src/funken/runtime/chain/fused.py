@@ -1,6 +1,6 @@
 """Runs of operators as one generated loop: per record the functions one after the other, the key, and an append.
 
-The plan has the runs of a vertex (``plan/rules/placement.py``). Records go through one by one, as in Flink: the functions of a
+The plan has the runs of a vertex (``plan/rules/operators.py``). Records go through one by one, as in Flink: the functions of a
 run see a record before any of them sees the next. What the operators do otherwise (opening, closing, watermarks) stays theirs.
 A tuple that one function makes and the next takes apart is not made: its fields are variables (``operators/codegen.py``).
 docs/decisions/0004 and 0050 have the measurements.

@@ -115,7 +115,7 @@ class JobDiagnosis:
         self._still: dict[tuple[int, int], _Reading] = {}
         self._waits = not plan.bounded and _event_time_windows(plan) != []
         self.warnings: list[JobWarning] = []
-        for name in [] if batch else _without_watermarks(plan):
+        for name in [] if batch else _windows_that_never_fire(plan):
             self._say(
                 "no watermarks",
                 name,
@@ -329,7 +329,7 @@ def _event_time_windows(plan: PhysicalPlan) -> list[Node]:
     return [node for node in nodes if traits_of(node.spec).event_time_windows]
 
 
-def _without_watermarks(plan: PhysicalPlan) -> list[str]:
+def _windows_that_never_fire(plan: PhysicalPlan) -> list[str]:
     """Return the names of the operators with windows by event time that no watermark reaches."""
     nodes = {node.id: node for vertex in plan.vertices for node in vertex.nodes}
     found = []

@@ -45,11 +45,11 @@ from funken.checkpoint.machine import (
 from funken.checkpoint.restart_strategy import fault_of, resume_hint
 from funken.checkpoint.restore import Restoration, plan_restore, uid_warnings
 from funken.checkpoint.settings import CheckpointSettings, placed
+from funken.checkpoint.store.blobs import folder_of
 from funken.checkpoint.store.completed import (
     CompletedCheckpointStore,
     Manifest,
     SnapshotKind,
-    folder_of,
     open_checkpoint,
 )
 from funken.checkpoint.store.epochs import Term, remove_abandoned
@@ -228,7 +228,7 @@ class JobCheckpoints:
         self._settled.clear()
         master.checkpoints = self
         if restoration is not None:
-            master.restore_coordinators(
+            master.coordinators.restore(
                 {self._by_id[name]: load_state(data) for name, data in restoration.enumerators.items()}
             )
             for name, prepared in restoration.committables.items():

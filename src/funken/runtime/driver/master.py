@@ -7,7 +7,7 @@ several threads (one per connection); one lock makes them one after the other.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from funken.config import Configuration
@@ -261,7 +261,7 @@ class JobMaster:
         """The job has succeeded: commit the output that its sinks prepared, and end the collected streams."""
         for sink in self.coordinators.sinks():
             sink.succeeded()
-        self.end_collecting()
+        self.collectors.end()
         if self.checkpoints is None:
             self.close()
 
@@ -287,14 +287,6 @@ class JobMaster:
         self.ended.set()
         self.collectors.close()
 
-    def abandon_attempt(self) -> None:
-        """This attempt is abandoned: threads that wait in its coordinators return."""
-        self.coordinators.abandon()
-
-    def end_collecting(self) -> None:
-        """Notify readers of collected records of the end."""
-        self.collectors.end()
-
     def begin_micro_batch(self, number: int, own: bool) -> bool:
         """Set which rows are to be read; false if the checkpoint that the attempt starts from ends with that batch.
 
@@ -306,10 +298,6 @@ class JobMaster:
         self.send(task, command)  # which the runner sets later
 
     # ---- checkpoints
-
-    def restore_coordinators(self, snapshots: Mapping[OperatorId, Any]) -> None:
-        """Restore coordinators from snapshots; call it before ``check``."""
-        self.coordinators.restore(snapshots)
 
     def trigger(self, tasks: Iterable[Any], command: TaskCommand, checkpoint: int = 0) -> dict[OperatorId, Any]:
         """Send a command to tasks and return the snapshots of the coordinators; no event is sent in between."""

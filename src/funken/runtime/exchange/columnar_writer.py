@@ -17,8 +17,7 @@ from funken.columnar.keyed.groups import Combiner, joined_alike
 from funken.columnar.keyed.keys import KeyTargets, key_of
 from funken.operators.base import Timestamps, Values
 from funken.operators.columnar.path import ColumnPath, TracedFunction
-from funken.plan.columnar_edges import ColumnarHash
-from funken.plan.nodes import Forward, Global, Rebalance, Rescale
+from funken.plan.nodes import ColumnarHash, Forward, Global, Rebalance, Rescale
 from funken.runtime.exchange.writers import EdgeWriter, HashWriter, RebalanceWriter
 
 _FACTOR = 8

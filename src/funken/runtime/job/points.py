@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from funken.metrics.reporter import MetricPoint
+from funken.metrics.registry import MetricPoint
 from funken.runtime.job.snapshot import JobSnapshot, SubtaskMetrics, VertexInfo
 from funken.runtime.process import ProcessStatus
 

@@ -16,8 +16,8 @@ from funken.checkpoint.machine import Stop
 from funken.columnar.block import Block, RowBlock
 from funken.ids import MAX_WATERMARK, CheckpointId, Millis, OperatorId
 from funken.operators.base import OperatorContext, Timestamps, Values
-from funken.operators.results import TaskTime
 from funken.operators.source import SourceOperator
+from funken.operators.user_functions import TaskTime
 from funken.plan.nodes import Node
 from funken.plan.physical import Edge, PhysicalPlan, Vertex
 from funken.runtime.chain.chain import EdgeOutput, FinishedOperatorChain, OperatorChain

@@ -22,7 +22,7 @@ from funken.connectors.dataframe import RowsReader
 from funken.dataclass import dataclass
 from funken.ids import MAX_WATERMARK, OperatorId
 from funken.metrics.registry import bucket_of
-from funken.operators.results import TaskTime
+from funken.operators.user_functions import TaskTime
 from funken.plan.physical import PhysicalPlan
 from funken.runtime.chain.chain import (
     EdgeOutput,

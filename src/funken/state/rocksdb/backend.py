@@ -26,8 +26,7 @@ from funken.errors import StateError
 from funken.io.shapes import Shape, StateDumper
 from funken.state.backend import Slot, Table
 from funken.state.descriptors import StateKind
-from funken.state.keygroups import owned_groups
-from funken.state.keys.normal import PLAIN, one_nan
+from funken.state.keygroups import PLAIN, one_nan, owned_groups
 from funken.state.rocksdb.database import KEYS_VERSION, LEAST_FREE, Budget, Database, DiskSpace, SharedMemory
 from funken.state.rocksdb.layout import Layout, Parts, encode_key, pack_row, renamed, successor, unpack_row
 

@@ -16,16 +16,15 @@ from typing import Any
 
 from funken.errors import KeyNotHashable, StateError
 from funken.io.shapes import ClassChanged, Find, dumps_by_value, load_state
-from funken.state.keygroups import restored_key
-from funken.state.keys.forms import EXACT, NAN, Named, form_of, refusal
-from funken.state.keys.normal import one_nan
+from funken.state.key_forms import EXACT, NAN, Named, form_of, refusal
+from funken.state.keygroups import one_nan, restored_key
 from funken.state.rocksdb.database import Database
 
 # ---- Keys as bytes: equal keys give equal bytes, whatever they were pickled as, and different keys give different
 # ones.
 #
 # A dict finds ``1`` under ``1.0`` and ``True``, and a frozen set whatever the order of its items; so must a
-# database that compares bytes. What is encoded is the key's form (``state/keys/forms.py``). An object with
+# database that compares bytes. What is encoded is the key's form (``state/key_forms.py``). An object with
 # ``__stable_hash__`` has none, and two that are equal may be pickled to different bytes: ``encode_key`` raises
 # ``OwnHash``, and ``encode_with`` asks its caller for them.
 #

@@ -31,19 +31,29 @@ from funken.table.changelog import ChangelogMode
 from funken.table.connectors.contract import LookupTable, ScanTable, SinkTable, SourceCondition, TableContext
 from funken.table.connectors.factory import TableFactory
 from funken.table.connectors.json_values import JsonRules, reader_of, text_reader
-from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, duration, integer, one_of, text
+from funken.table.connectors.options import (
+    ConnectorOption,
+    OptionValues,
+    at_least,
+    boolean,
+    duration,
+    integer,
+    one_of,
+    positive,
+    text,
+)
 from funken.table.types import LogicalType
 from funken.timing.clock import SystemClock
 from funken.types.row import Row, RowKind
 
 _RESTARTS = "after an error the job restarts from its last checkpoint, by its restart strategy"
 LOOKUP_OPTIONS = (
-    ConnectorOption("lookup.cache", one_of("none", "partial"), None),
+    ConnectorOption("lookup.cache", one_of("none", "partial", "full"), None),
     ConnectorOption("lookup.partial-cache.max-rows", integer, 10_000),
     ConnectorOption("lookup.partial-cache.expire-after-write", duration, None),
     ConnectorOption("lookup.partial-cache.expire-after-access", duration, None),
     ConnectorOption("lookup.partial-cache.cache-missing-key", boolean, True),
-    ConnectorOption("lookup.max-retries", integer, 3, unused=_RESTARTS),
+    ConnectorOption("lookup.max-retries", at_least(0, integer), 3, unused=_RESTARTS),
 )
 
 
@@ -62,7 +72,7 @@ _OPTIONS = (
     ConnectorOption("driver", text, None, unused="the URL names the driver"),
     ConnectorOption("username", text, None),
     ConnectorOption("password", text, None),
-    ConnectorOption("connection.max-retry-timeout", duration, 60_000, unused=_RESTARTS),
+    ConnectorOption("connection.max-retry-timeout", at_least(1000, duration, "1 s"), 60_000, unused=_RESTARTS),
     ConnectorOption("scan.partition.column", text, None),
     ConnectorOption("scan.partition.num", integer, None),
     ConnectorOption("scan.partition.lower-bound", integer, None),
@@ -72,6 +82,9 @@ _OPTIONS = (
     *LOOKUP_OPTIONS,
     ConnectorOption("lookup.cache.max-rows", integer, None),
     ConnectorOption("lookup.cache.ttl", duration, None),
+    ConnectorOption("lookup.cache.caching-missing-key", boolean, None),
+    ConnectorOption("filter.handling.policy", one_of("always", "never"), "always"),
+    ConnectorOption("compatible-mode", text, None, unused="the URL names the dialect"),
     ConnectorOption("sink.buffer-flush.max-rows", integer, 100),
     ConnectorOption(
         "sink.buffer-flush.interval",
@@ -79,9 +92,12 @@ _OPTIONS = (
         1000,
         unused="rows are written when max-rows are there, and at each checkpoint",
     ),
-    ConnectorOption("sink.max-retries", integer, 3, unused=_RESTARTS),
-    ConnectorOption("sink.parallelism", integer, None),
+    ConnectorOption("sink.max-retries", at_least(0, integer), 3, unused=_RESTARTS),
+    ConnectorOption("sink.parallelism", positive, None),
 )
+_RANGES = tuple(f"scan.partition.{part}" for part in ("column", "num", "lower-bound", "upper-bound"))
+_TOGETHER = (_RANGES, ("lookup.cache.max-rows", "lookup.cache.ttl"))
+"""Options of which all are set, or none."""
 _CLOCK = SystemClock()
 _NUMBER = "funken_row"
 """The column that numbers the rows of a table without a key."""
@@ -212,7 +228,8 @@ class DatabaseScan(ScanTable):
         """Return a scan with a WHERE clause of the comparisons that the database makes as SQL does here."""
         exact = isinstance(self._database, PostgresDatabase)
         texts: dict[int, str] = {}
-        for place, condition in enumerate(conditions):
+        taken = conditions if self._options["filter.handling.policy"] == "always" else ()
+        for place, condition in enumerate(taken):
             comparison = condition.comparison()
             if comparison is not None and comparison.column in self._context.names:
                 text = comparison.sql(self._database.quote(comparison.column), exact)
@@ -249,10 +266,6 @@ class DatabaseScan(ScanTable):
         if column is None and len(self._context.primary_key) == 1:
             [column] = self._context.primary_key
         count = options["scan.partition.num"]
-        if count is not None and options["scan.partition.column"] is None:
-            raise InvalidProgram(
-                f"Table {self._context.path!r}: 'scan.partition.num' needs 'scan.partition.column', and bounds of it."
-            )
         source = SqlSource(
             self._database,
             self._query(column),
@@ -345,7 +358,8 @@ class CachedLookup(LookupTable):
         lives = lives or options["lookup.partial-cache.expire-after-write"]
         self._lives = lives or options["lookup.partial-cache.expire-after-access"]
         self._renews = lives is None
-        self._keeps_missing = options["lookup.partial-cache.cache-missing-key"]
+        older = options.get("lookup.cache.caching-missing-key")
+        self._keeps_missing = options["lookup.partial-cache.cache-missing-key"] if older is None else older
         self._cache: OrderedDict[tuple[Any, ...], tuple[float, list[tuple[Any, ...]]]] = OrderedDict()
 
     def read(self, key: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -429,6 +443,18 @@ class JdbcFactory(TableFactory):
 
     def _parts(self, context: TableContext) -> tuple[TableContext, OptionValues, SqlDatabase]:
         options = OptionValues(context.path, context.options, _OPTIONS)
+        for together in _TOGETHER:
+            given = [key for key in together if key in options]
+            if given and len(given) < len(together):
+                raise InvalidProgram(
+                    f"Table {context.path!r}: {given[0]!r} needs the others of {', '.join(together)}. Set all of them, or none."
+                )
+        lower, upper = (options[f"scan.partition.{bound}-bound"] for bound in ("lower", "upper"))
+        if lower is not None and lower > upper:
+            raise InvalidProgram(
+                f"Table {context.path!r}: 'scan.partition.lower-bound' = {lower} is larger than 'scan.partition.upper-bound' = "
+                f"{upper}. Exchange them."
+            )
         database = database_of(context.path, options["url"], options["username"], options["password"])
         return context, options, database
 

@@ -28,6 +28,7 @@ from funken.table.connectors.options import (
     memory_bytes,
     names,
     one_of,
+    positive,
     text,
 )
 from funken.timing.clock import SystemClock
@@ -58,7 +59,7 @@ _OPTIONS = (
     ConnectorOption("socket.timeout", duration, 60_000),
     ConnectorOption("allow-insecure", boolean, False),
     ConnectorOption("format", one_of("json"), "json"),
-    ConnectorOption("sink.parallelism", integer, None),
+    ConnectorOption("sink.parallelism", positive, None),
 )
 _PLACE = re.compile(r"\{([^{}|]+)(?:\|([^{}]*))?\}")
 _NOW = ("now()", "current_timestamp", "current_date")

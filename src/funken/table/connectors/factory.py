@@ -98,6 +98,7 @@ _BUILT_IN = {
     "iceberg": "lakes:IcebergFactory",
     "jdbc": "databases:JdbcFactory",
     "kafka": "kafka:KafkaFactory",
+    "kinesis": "kinesis:KinesisFactory",
     "mongodb": "mongodb:MongoFactory",
     "mysql-cdc": "cdc:MySqlCdcFactory",
     "opensearch": "elasticsearch:ElasticsearchFactory",

@@ -53,6 +53,7 @@ from funken.table.connectors.folders import (
     TableDocuments,
     files_below,
     folder_of,
+    folder_values,
     is_empty,
     partition_value,
 )
@@ -70,11 +71,14 @@ from funken.table.connectors.json_values import JsonReader, JsonRules, avro_type
 from funken.table.connectors.options import (
     ConnectorOption,
     OptionValues,
+    at_least,
     boolean,
     duration,
     integer,
     memory_bytes,
     one_of,
+    positive,
+    refused,
     text,
 )
 from funken.table.types import LogicalType, arrow_type
@@ -94,22 +98,25 @@ def _regex(value: str) -> str:
     return value
 
 
+_JAVA = "a policy of one's own is a class of Java; use 'success-file', or watch the folder"
 _OPTIONS = (
     ConnectorOption("path"),
     ConnectorOption("format"),
-    ConnectorOption("source.monitor-interval", duration, None),
+    ConnectorOption("source.monitor-interval", at_least(1, duration, "1 ms"), None),
     ConnectorOption("source.path.regex-pattern", _regex, None),
     ConnectorOption("source.report-statistics", one_of("all", "none"), "all"),
     ConnectorOption("partition.default-name", text, "__DEFAULT_PARTITION__"),
-    ConnectorOption("sink.rolling-policy.file-size", memory_bytes, 128 << 20),
-    ConnectorOption("sink.rolling-policy.rollover-interval", duration, 30 * 60_000),
-    ConnectorOption("sink.rolling-policy.inactivity-interval", duration, 30 * 60_000),
+    ConnectorOption("sink.rolling-policy.file-size", at_least(1, memory_bytes, "1 b"), 128 << 20),
+    ConnectorOption("sink.rolling-policy.rollover-interval", at_least(1, duration, "1 ms"), 30 * 60_000),
+    ConnectorOption("sink.rolling-policy.inactivity-interval", at_least(1, duration, "1 ms"), 30 * 60_000),
     ConnectorOption(
         "sink.rolling-policy.check-interval", duration, 60_000, unused="files are looked at with each block of rows"
     ),
     ConnectorOption("sink.shuffle-by-partition.enable", boolean, False, unused="each subtask writes its rows"),
-    ConnectorOption("sink.parallelism", integer, None),
+    ConnectorOption("sink.parallelism", positive, None),
     ConnectorOption("sink.partition-commit.policy.kind", text, None),
+    ConnectorOption("sink.partition-commit.policy.class", refused(_JAVA), None),
+    ConnectorOption("sink.partition-commit.policy.class.parameters", refused(_JAVA), None),
     ConnectorOption("sink.partition-commit.trigger", one_of("process-time", "partition-time"), "process-time"),
     ConnectorOption("sink.partition-commit.delay", duration, 0),
     ConnectorOption("sink.partition-commit.watermark-time-zone", _zone, "UTC"),
@@ -355,7 +362,7 @@ class TableFiles(FileFormat):
 
     def _of_folders(self, split: FileSplit) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        folders = dict(part.split("=", 1) for part in split.file.path.split("/")[:-1] if "=" in part)
+        folders = folder_values(folder_of(split.file.path))
         for name, type_ in self.partitions:
             if name not in folders:
                 raise ValueError(f"its path has no folder '{name}=...', but {name!r} is a key of partitions")
@@ -390,7 +397,7 @@ class TableRows:
         ] + [(-1, constants[f"${key}"]) for key in format_.metadata]
         self._same = self._parts == [(index, None) for index in range(len(names))]
         self._csv, self._batches = format_.csv, TableBatches(inner, format_, constants)
-        self._documents = JsonReader(format_.data, JsonRules()) if format_.kind == "avro" else None
+        self._documents = JsonReader(format_.data, JsonRules(of_avro=True)) if format_.kind == "avro" else None
 
     def next(self) -> Any:
         """Return the next rows, or a block of them."""
@@ -529,7 +536,7 @@ class FilesScan(ScanTable):
         default = self._options["partition.default-name"]
         folders, rows = [], []
         for folder in sorted({folder_of(file) for file in files_below(self._options["path"])}):
-            values = dict(part.split("=", 1) for part in folder.split("/") if "=" in part)
+            values = folder_values(folder)
             folders.append(folder)
             if any(name not in values for name, _ in columns):
                 return [""]  # the source says what is wrong
@@ -712,7 +719,7 @@ class FilesystemFactory(TableFactory):
 
     def _parts(self, context: TableContext) -> tuple[OptionValues, TableFormat | None]:
         name = context.options.get("format")
-        known = sorted({*format_names(), *_COLUMN_OPTIONS} - {"avro-confluent", "protobuf"})
+        known = sorted({*format_names(), *_COLUMN_OPTIONS} - {"avro-confluent", "debezium-avro-confluent", "protobuf"})
         if name is None:
             return OptionValues(context.path, context.options, _OPTIONS), None
         check_format(context.path, name, known)

@@ -65,7 +65,7 @@ class PartitionTimes:
 
     def of(self, folder: str) -> int:
         """Return the time of a folder in ms; raise ``ValueError`` if its name has none."""
-        values = {key: unquote(value) for key, _, value in (part.partition("=") for part in folder.split("/"))}
+        values = {key: unquote(value) for key, value in folder_values(folder).items()}
         found = values[self.keys[0]] if self.pattern is None else self.pattern
         for key in self.keys:
             found = found.replace(f"${key}", values[key])
@@ -281,8 +281,22 @@ def partition_text(value: Any, type_: LogicalType | None = None) -> str:
     >>> partition_text(True), partition_text(datetime.datetime(2024, 2, 3, 4, 5)), partition_text("é/%")
     ('true', '2024-02-03T04%3A05', 'é%2F%25')
     """
-    text = format(value, "f") if isinstance(value, Decimal) else java_text(value, type_)
+    return escaped(format(value, "f") if isinstance(value, Decimal) else java_text(value, type_))
+
+
+def escaped(text: str) -> str:
+    """Return the name of a key, or the text of a value, as the name of a folder has it."""
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
+
+
+def folder_values(folder: str) -> dict[str, str]:
+    """Return the texts of the values in the names of folders, by keys.
+
+    >>> folder_values("day=mon/p%3Dq=a%2Fb/part-0")
+    {'day': 'mon', 'p=q': 'a%2Fb'}
+    """
+    pairs = (part.partition("=") for part in folder.split("/") if "=" in part)
+    return {unquote(key): value for key, _, value in pairs}
 
 
 _WHOLE = re.compile(r"-?\d{1,8}", re.ASCII)
@@ -340,7 +354,7 @@ class Folders:
         rows, texts = groups.column("_list").chunk(0), []
         for key in self.keys:
             values = to_python(groups.column(key).chunk(0), known[key][1])
-            texts.append([f"{key}={self._folder(value, known[key][1])}" for value in values])
+            texts.append([f"{escaped(key)}={self._folder(value, known[key][1])}" for value in values])
         names = map("/".join, zip(*texts, strict=True))
         if len(rows) == 1:
             return [(next(names), of_files)]

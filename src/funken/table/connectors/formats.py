@@ -22,7 +22,7 @@ from funken.columnar.block import Block
 from funken.connectors.formats.avro_schema import AvroSchema
 from funken.connectors.formats.csv_schema import CsvSchema
 from funken.connectors.formats.json_columns import PLAIN_NAME
-from funken.connectors.formats.protobuf_schema import ProtobufSchema, fields_of
+from funken.connectors.formats.protobuf_schema import ProtobufSchema
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
@@ -38,8 +38,9 @@ from funken.table.connectors.json_values import (
     text_writer,
     unchanged,
 )
-from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, one_of, text
-from funken.table.types import LogicalType, RowType
+from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, one_of, pem_file, refused, text
+from funken.table.connectors.protobuf_rows import ProtobufRows, check_columns
+from funken.table.types import LogicalType, RowType, VarCharType
 from funken.table.values import to_python
 from funken.types.info import Types
 from funken.types.row import Row, RowKind
@@ -88,7 +89,7 @@ def json_rules(format_: TableFormat) -> JsonRules:
         null_keys=options["map-null-key.mode"],
         null_key=options["map-null-key.literal"],
         plain_decimals=options["encode.decimal-as-plain-number"],
-        skips_nulls=options.get("encode.ignore-null-fields", False),
+        skips_nulls=options["encode.ignore-null-fields"],
     )
     if rules.ignores_errors and rules.fails_on_missing:
         raise InvalidProgram(
@@ -537,39 +538,44 @@ def _csv(format_: TableFormat, columns: Columns) -> CsvTableRows:
     return CsvTableRows(columns, tuple(settings.items()), options["ignore-parse-errors"], plain, *more)
 
 
-# ---- formats whose schemas make dicts: avro, protobuf
+# ---- formats whose schemas make dicts: avro; and protobuf
 
 
 @dataclass(frozen=True)
 class DocumentRows(DeserializationSchema, SerializationSchema):
-    """Rows of a schema whose records are dicts, by the names of columns.
+    """Rows of a schema of Avro, whose records are dicts, by the names of columns.
 
     >>> from funken.connectors import JsonSchema
     >>> from funken.table.types import DataTypes
-    >>> DocumentRows((("n", DataTypes.INT()),), JsonSchema(), False).deserialize_all(b'{"n": 1, "m": 2}')
+    >>> DocumentRows((("n", DataTypes.INT()),), JsonSchema()).deserialize_all(b'{"n": 1, "m": 2}')
     [<Row(1)>]
     """
 
     columns: Columns
     schema: Any
-    ignores_errors: bool = False
 
     @functools.cached_property
     def _reader(self) -> JsonReader:
-        return JsonReader(self.columns, JsonRules())
+        return JsonReader(self.columns, JsonRules(of_avro=True))
+
+    @functools.cached_property
+    def _needed(self) -> list[int]:
+        return [place for place, (_, type_) in enumerate(self.columns) if not type_.nullable]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.columns, self.schema, self.ignores_errors)
+        return type(self), (self.columns, self.schema)
 
     def deserialize_all(self, message: bytes) -> list[Any]:
         """Return the rows of a message."""
-        try:
-            documents = self.schema.deserialize_all(message)
-        except Exception:
-            if self.ignores_errors:  # libraries of formats have exceptions of their own
-                return []
-            raise
-        return [Row(*self._reader.read_values(_mapping(document))) for document in documents]
+        return [Row(*self.values(document)) for document in self.schema.deserialize_all(message)]
+
+    def values(self, document: Any) -> list[Any]:
+        """Return the values of a record."""
+        values = self._reader.read_values(document)
+        for place in self._needed:
+            if values[place] is None:
+                raise ValueError(f"field {self.columns[place][0]!r} has no value, but its column is NOT NULL")
+        return values
 
     def serialize(self, value: Any) -> bytes:
         """Write a row."""
@@ -577,9 +583,31 @@ class DocumentRows(DeserializationSchema, SerializationSchema):
         return message
 
 
-def _mapping(document: Any) -> Any:
-    """Return a document as a mapping: a message of protocol buffers by its fields."""
-    return document if isinstance(document, Mapping) else fields_of(document)
+@dataclass(frozen=True)
+class AvroChanges(DeserializationSchema, SerializationSchema):
+    """Changes as Debezium writes them in Avro: records with the rows before and after, and an operation."""
+
+    rows: DocumentRows
+
+    def deserialize_all(self, message: bytes) -> list[Any]:
+        """Return the changes of an event; none for a tombstone."""
+        events = self.rows.schema.deserialize_all(message) if message else []
+        return [
+            Row.of_kind(kind, *self.rows.values(document))
+            for event in events
+            for kind, document in _debezium(event, _overlaid)
+        ]
+
+    def serialize(self, value: Any) -> bytes:
+        """Write a change: an update as a deletion and an insertion, as Flink does."""
+        document, added = document_of(value, self.rows.columns), value.get_row_kind() in _ADDED
+        event = {
+            "before": None if added else document,
+            "after": document if added else None,
+            "op": "c" if added else "d",
+        }
+        message: bytes = self.rows.schema.serialize(event)
+        return message
 
 
 def document_of(row: Any, columns: Columns) -> dict[str, Any]:
@@ -615,27 +643,49 @@ def _avro_confluent_reader(format_: TableFormat, columns: Columns) -> DocumentRo
     return _registered(format_, columns, None)
 
 
+def _debezium_avro(format_: TableFormat, columns: Columns) -> AvroChanges:
+    image = RowType.of(*columns)
+    envelope = (("before", image), ("after", image), ("op", VarCharType()))
+    return AvroChanges(_registered(format_, columns, json.dumps(["null", avro_type(envelope)])))
+
+
+def _debezium_avro_reader(format_: TableFormat, columns: Columns) -> AvroChanges:
+    return AvroChanges(_registered(format_, columns, None))
+
+
 def _registered(format_: TableFormat, columns: Columns, schema: str | None) -> DocumentRows:
     from funken.connectors.formats.registry import ConfluentAvroSchema, SchemaRegistryClient  # noqa: PLC0415 - loads HTTP
 
     options = format_.options
     user, _, password = (options["basic-auth.user-info"] or ":").partition(":")
-    client = SchemaRegistryClient(options["url"], user or None, password or None, options["ssl.truststore.location"])
-    subject = options["subject"] or f"{options['topic']}-value"
+    client = SchemaRegistryClient(
+        options["url"],
+        user or None,
+        password or None,
+        options["ssl.truststore.location"],
+        options["ssl.keystore.location"],
+        token=options["bearer-auth.token"],
+        key_password=options["ssl.keystore.password"],
+    )
+    topic = options.get("topic")
+    subject = options["subject"] or (topic and f"{topic}-{options.get('part', 'value')}")
     return DocumentRows(columns, ConfluentAvroSchema(client, subject, options["schema"] or schema))
 
 
-def _protobuf(format_: TableFormat, columns: Columns) -> DocumentRows:
-    name = format_.options["message-class-name"]
-    module, _, kind = name.replace(":", ".").rpartition(".")
+def _protobuf(format_: TableFormat, columns: Columns) -> ProtobufRows:
+    name, options = format_.options["message-class-name"], format_.options
+    module, _, kind = name.partition(":") if ":" in name else name.rpartition(".")
     try:
-        message = getattr(importlib.import_module(module), kind)
+        message = functools.reduce(getattr, kind.split("."), importlib.import_module(module))
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidProgram(
             f"Table {format_.path!r}: message class {name!r} cannot be imported: {error}. Write 'module:Message', a class that "
             "protoc has generated for Python."
         ) from None
-    return DocumentRows(columns, ProtobufSchema(message), format_.options["ignore-parse-errors"])
+    schema = ProtobufSchema(message)
+    check_columns(format_.path, schema.message_class.DESCRIPTOR, columns)
+    more = options["ignore-parse-errors"], options["read-default-values"], options["write-null-string-literal"]
+    return ProtobufRows(columns, schema, *more)
 
 
 # ---- raw
@@ -728,6 +778,7 @@ def _raw(format_: TableFormat, columns: Columns) -> RawRows:
 # ---- the registry
 
 _TIMES = (
+    ConnectorOption("encode.ignore-null-fields", boolean, False),
     ConnectorOption("ignore-parse-errors", boolean, False),
     ConnectorOption("timestamp-format.standard", one_of("sql", "iso-8601"), "sql"),
     ConnectorOption("map-null-key.mode", one_of("fail", "drop", "literal"), "fail"),
@@ -738,15 +789,20 @@ _REGISTRY = (
     ConnectorOption("url"),
     ConnectorOption("subject", text, None),
     ConnectorOption("schema", text, None),
-    ConnectorOption("basic-auth.credentials-source", text, None),
+    ConnectorOption("basic-auth.credentials-source", one_of("user_info", "url"), None),
     ConnectorOption("basic-auth.user-info", text, None),
-    ConnectorOption("ssl.truststore.location", text, None),
+    ConnectorOption("bearer-auth.credentials-source", one_of("static_token"), None),
+    ConnectorOption("bearer-auth.token", text, None),
+    ConnectorOption("ssl.truststore.location", pem_file, None),
+    ConnectorOption("ssl.truststore.password", text, None, unused="a file of PEM with certificates has none"),
+    ConnectorOption("ssl.keystore.location", pem_file, None),
+    ConnectorOption("ssl.keystore.password", text, None),
+    ConnectorOption("properties", refused("these are of Java's client; use the options of this format"), None),
 )
 _OPTIONS: dict[str, tuple[ConnectorOption, ...]] = {
     "json": (
         *_TIMES,
         ConnectorOption("fail-on-missing-field", boolean, False),
-        ConnectorOption("encode.ignore-null-fields", boolean, False),
         ConnectorOption("decode.json-parser.enabled", boolean, True, unused="there is one parser"),
     ),
     "csv": (
@@ -772,11 +828,12 @@ _OPTIONS: dict[str, tuple[ConnectorOption, ...]] = {
         ConnectorOption("timestamp_mapping.legacy", boolean, True),
     ),
     "avro-confluent": _REGISTRY,
+    "debezium-avro-confluent": _REGISTRY,
     "protobuf": (
         ConnectorOption("message-class-name"),
         ConnectorOption("ignore-parse-errors", boolean, False),
-        ConnectorOption("read-default-values", boolean, False, unused="a field that is not set is NULL"),
-        ConnectorOption("write-null-string-literal", text, "", unused="NULL is a field that is not set"),
+        ConnectorOption("read-default-values", boolean, False),
+        ConnectorOption("write-null-string-literal", text, ""),
     ),
     "raw": (
         ConnectorOption("charset", text, "UTF-8"),
@@ -816,13 +873,17 @@ _MAKERS: dict[str, Callable[[TableFormat, Columns], Any]] = {
     "csv": _csv,
     "avro": _avro,
     "avro-confluent": _avro_confluent,
+    "debezium-avro-confluent": _debezium_avro,
     "protobuf": _protobuf,
     "raw": _raw,
     **dict.fromkeys(_ENVELOPES, _changes),
 }
 
 
-_READERS = {"avro-confluent": _avro_confluent_reader}
+_READERS: dict[str, Callable[[TableFormat, Columns], Any]] = {
+    "avro-confluent": _avro_confluent_reader,
+    "debezium-avro-confluent": _debezium_avro_reader,
+}
 """The readers of messages, of formats that do not read them as they write them."""
 
 
@@ -858,5 +919,7 @@ def table_format(path: str, name: str, options: OptionValues, prefix: str = "", 
     """Return a format with its options."""
     check_format(path, name, format_names())
     values = {option.key: options[f"{prefix}{name}.{option.key}"] for option in _OPTIONS[name]}
-    mode = ChangelogMode.all() if name in _ENVELOPES else ChangelogMode.insert_only()
+    mode = (
+        ChangelogMode.all() if name in _ENVELOPES or name == "debezium-avro-confluent" else ChangelogMode.insert_only()
+    )
     return TableFormat(name, path, {**values, **more}, mode, _READERS.get(name, _MAKERS[name]), _MAKERS[name])

@@ -16,7 +16,16 @@ from funken.errors import InvalidProgram
 from funken.operators.sink import PrintSink
 from funken.table.connectors.contract import ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import TableFactory
-from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, duration, integer, one_of, text
+from funken.table.connectors.options import (
+    ConnectorOption,
+    OptionValues,
+    boolean,
+    duration,
+    integer,
+    one_of,
+    positive,
+    text,
+)
 from funken.table.values import java_row
 from funken.types.row import Row
 
@@ -62,7 +71,7 @@ class PrintFactory(TableFactory):
         options = (
             ConnectorOption("print-identifier", text, ""),
             ConnectorOption("standard-error", boolean, False),
-            ConnectorOption("sink.parallelism", integer, None),
+            ConnectorOption("sink.parallelism", positive, None),
         )
         return PrintTable(context, OptionValues(context.path, context.options, options))
 
@@ -85,7 +94,7 @@ class BlackholeFactory(TableFactory):
 
     def sink(self, context: TableContext) -> SinkTable:
         """Return a sink that drops rows."""
-        OptionValues(context.path, context.options, (ConnectorOption("sink.parallelism", integer, None),))
+        OptionValues(context.path, context.options, (ConnectorOption("sink.parallelism", positive, None),))
         return BlackholeTable(context)
 
 
@@ -109,7 +118,7 @@ _OF_KIND = {
 _DATAGEN_OPTIONS = (
     ConnectorOption("rows-per-second", integer, 10_000),
     ConnectorOption("number-of-rows", integer, None),
-    ConnectorOption("scan.parallelism", integer, None),
+    ConnectorOption("scan.parallelism", positive, None),
 )
 
 

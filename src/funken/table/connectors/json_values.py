@@ -15,6 +15,7 @@ import importlib
 import json
 import math
 import re
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -53,6 +54,8 @@ class JsonRules:
     null_key: str = "null"
     plain_decimals: bool = False
     skips_nulls: bool = False
+    of_avro: bool = False
+    """True if values are those of Avro: texts and bytes are read as one another, and a number can be a time."""
 
 
 class NumberText(str):
@@ -239,6 +242,34 @@ def _map(read: Read, read_key: Read) -> Read:
     return read_all
 
 
+def _avro_text(value: Any) -> str:
+    return (
+        value.decode() if isinstance(value, bytes) else str(value) if isinstance(value, uuid.UUID) else _string(value)
+    )
+
+
+def _avro_bytes(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def _avro_boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r:.60} is no boolean")
+    return value
+
+
+def _avro_timestamp(read: Read) -> Read:
+    """Return the reader of timestamps, and of numbers: milliseconds."""
+    return lambda value: read(_EPOCH + datetime.timedelta(milliseconds=value) if isinstance(value, int) else value)
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_OF_AVRO: dict[str, Read] = {
+    "CharType": _avro_text, "VarCharType": _avro_text, "BinaryType": _avro_bytes, "VarBinaryType": _avro_bytes,
+    "BooleanType": _avro_boolean,
+}  # fmt: skip
+
+
 def reader_of(type_: LogicalType, rules: JsonRules) -> Read:
     """Return a reader of values of a type; it raises ``ValueError``.
 
@@ -255,7 +286,8 @@ def reader_of(type_: LogicalType, rules: JsonRules) -> Read:
     if name == "DecimalType":
         return _decimal(kind.precision, kind.scale)
     if name in ("TimestampType", "LocalZonedTimestampType"):
-        return _timestamp(rules.iso, name != "TimestampType")
+        read = _timestamp(rules.iso, name != "TimestampType")
+        return _avro_timestamp(read) if rules.of_avro else read
     if name == "ArrayType":
         return _list(_within(reader_of(kind.element, rules), rules))
     if name == "MapType":
@@ -269,6 +301,8 @@ def reader_of(type_: LogicalType, rules: JsonRules) -> Read:
         "FloatType": _float, "DoubleType": _double, "BooleanType": _boolean, "CharType": _string, "VarCharType": _string,
         "BinaryType": _bytes, "VarBinaryType": _bytes, "DateType": _date, "TimeOfDayType": _time,
     }  # fmt: skip
+    if rules.of_avro:
+        simple |= _OF_AVRO
     if name not in simple:
         raise InvalidProgram(f"JSON has no place for values of {type_}; cast the column, to STRING for example.")
     return simple[name]

@@ -28,7 +28,16 @@ from funken.table.changelog import ChangelogMode
 from funken.table.connectors.contract import ScanTable, SinkTable, TableContext
 from funken.table.connectors.factory import TableFactory
 from funken.table.connectors.formats import Columns, RawRows, format_options, table_format
-from funken.table.connectors.options import ConnectorOption, OptionValues, duration, integer, names, one_of, text
+from funken.table.connectors.options import (
+    ConnectorOption,
+    OptionValues,
+    duration,
+    integer,
+    names,
+    one_of,
+    positive,
+    text,
+)
 from funken.types.row import Row, RowKind
 
 _STARTS = ("earliest-offset", "latest-offset", "group-offsets", "timestamp", "specific-offsets")
@@ -45,23 +54,32 @@ _BOUNDS = (
     ConnectorOption("scan.bounded.mode", one_of(*_ENDS), "unbounded"),
     ConnectorOption("scan.bounded.timestamp-millis", integer, None),
     ConnectorOption("scan.bounded.specific-offsets", text, None),
-    ConnectorOption("scan.parallelism", integer, None),
+    ConnectorOption("scan.parallelism", positive, None),
 )
 _SINK = (
     ConnectorOption("sink.delivery-guarantee", one_of("at-least-once", "exactly-once", "none"), "at-least-once"),
     ConnectorOption("sink.transactional-id-prefix", text, None),
-    ConnectorOption("sink.parallelism", integer, None),
+    ConnectorOption(
+        "sink.transaction-naming-strategy",
+        one_of("incrementing", "pooling"),
+        "incrementing",
+        unused="names of transactions are those of the job's own protocol",
+    ),
+    ConnectorOption("sink.parallelism", positive, None),
 )
-_OPTIONS = (
+_TOPICS = (
     ConnectorOption("topic", names, ()),
     ConnectorOption("topic-pattern", text, None),
+    ConnectorOption("scan.topic-partition-discovery.interval", duration, None),
+)
+_OPTIONS = (
+    *_TOPICS,
     ConnectorOption("format", text, None),
     *_KEYS,
     ConnectorOption("scan.startup.mode", one_of(*_STARTS), "group-offsets"),
     ConnectorOption("scan.startup.timestamp-millis", integer, None),
     ConnectorOption("scan.startup.specific-offsets", text, None),
     *_BOUNDS,
-    ConnectorOption("scan.topic-partition-discovery.interval", duration, None),
     *_SINK,
     ConnectorOption(
         "sink.partitioner",
@@ -73,7 +91,7 @@ _OPTIONS = (
 )
 _AT_ONCE = "each change is written when it comes"
 _UPSERT_OPTIONS = (
-    ConnectorOption("topic", names),
+    *_TOPICS,
     *_KEYS,
     *_BOUNDS,
     *_SINK,
@@ -217,7 +235,9 @@ class TopicTable(ScanTable, SinkTable):
         self._check(value_name, key_name)
         topic = {"topic": options["topic"][0] if options["topic"] else ""}
         self._value = table_format(context.path, str(value_name), options, value_prefix, **topic)
-        self._key = None if key_name is None else table_format(context.path, key_name, options, "key.", **topic)
+        self._key = (
+            None if key_name is None else table_format(context.path, key_name, options, "key.", **topic, part="key")
+        )
         self._split()
         self._prefix, self._read = value_prefix, context.names
         mode = self._value.changelog_mode
@@ -250,7 +270,7 @@ class TopicTable(ScanTable, SinkTable):
                 raise self._wrong("'key.fields' has no place here: the primary key is the key of the records.")
         elif (key_name is None) != (not options["key.fields"]):
             raise self._wrong("'key.format' and 'key.fields' belong together; set both, or none.")
-        if not self._upsert and bool(options["topic"]) == (options["topic-pattern"] is not None):
+        if bool(options["topic"]) == (options["topic-pattern"] is not None):
             raise self._wrong("set one of 'topic' and 'topic-pattern'.")
 
     def _split(self) -> None:
@@ -308,17 +328,15 @@ class TopicTable(ScanTable, SinkTable):
                 len(read), self._value.decoder(columns), places, key, self._key_places, metadata, self._upsert
             )
             builder = builder.set_deserializer(rows)
-        if not self._upsert and options["topic-pattern"] is not None:
+        if options["topic-pattern"] is not None:
             builder = builder.set_topic_pattern(options["topic-pattern"])
         else:
             builder = builder.set_topics(*options["topic"])
-        if self._upsert:
-            builder = builder.set_starting_offsets(KafkaOffsetsInitializer.earliest())
-        else:
-            builder = builder.set_starting_offsets(self._offsets("startup"))
-            interval = options["scan.topic-partition-discovery.interval"]
-            if interval is not None:
-                builder = builder.set_property("partition.discovery.interval.ms", str(interval))
+        start = KafkaOffsetsInitializer.earliest() if self._upsert else self._offsets("startup")
+        builder = builder.set_starting_offsets(start)
+        interval = options["scan.topic-partition-discovery.interval"]
+        if interval is not None:
+            builder = builder.set_property("partition.discovery.interval.ms", str(interval))
         if self.bounded:
             builder = builder.set_bounded(self._offsets("bounded"))
         stream = env.from_source(builder.build(), self.watermarks, self._context.path)

@@ -16,7 +16,7 @@ from funken.table.connectors.contract import ScanTable, SinkTable, SourceConditi
 from funken.table.connectors.factory import TableFactory
 from funken.table.connectors.formats import Columns, document_of
 from funken.table.connectors.json_values import JsonReader, JsonRules
-from funken.table.connectors.options import ConnectorOption, OptionValues, duration, integer, text
+from funken.table.connectors.options import ConnectorOption, OptionValues, duration, integer, positive, text
 from funken.types.row import Row
 
 _DELTA = (
@@ -25,7 +25,7 @@ _DELTA = (
     ConnectorOption("startingVersion", integer, None),
     ConnectorOption("monitor-interval", duration, None),
     ConnectorOption("storage.*", text, None),
-    ConnectorOption("sink.parallelism", integer, None),
+    ConnectorOption("sink.parallelism", positive, None),
 )
 _ICEBERG = (
     ConnectorOption("catalog-name", text, "iceberg"),
@@ -36,7 +36,7 @@ _ICEBERG = (
     ConnectorOption("warehouse", text, None),
     ConnectorOption("snapshot-id", integer, None),
     ConnectorOption("catalog.*", text, None),
-    ConnectorOption("sink.parallelism", integer, None),
+    ConnectorOption("sink.parallelism", positive, None),
 )
 
 

@@ -39,6 +39,7 @@ from funken.table.connectors.options import (
     integer,
     memory_bytes,
     one_of,
+    positive,
 )
 from funken.table.types import ArrayType, IntegralType, LogicalType, MapType, RowType, is_text
 from funken.types.row import Row, RowKind
@@ -63,7 +64,7 @@ _OPTIONS = (
     ConnectorOption("sink.ordered", boolean, True),
     ConnectorOption("sink.bypass-document-validation", boolean, False),
     ConnectorOption("sink.delivery-guarantee", one_of("at-least-once", "none"), "at-least-once"),
-    ConnectorOption("sink.parallelism", integer, None),
+    ConnectorOption("sink.parallelism", positive, None),
 )
 _OPERATORS = {"=": "$eq", "<>": "$ne", "<": "$lt", "<=": "$lte", ">": "$gt", ">=": "$gte", "IN": "$in"}
 _REMOVED = (RowKind.DELETE, RowKind.UPDATE_BEFORE)

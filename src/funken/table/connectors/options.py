@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from funken.config.values import boolean, integer, memory_bytes
@@ -27,6 +28,8 @@ def text(value: str) -> str:
 def duration(value: str) -> int:
     """Return milliseconds of ``10 s``, ``5min`` or ``PT10S``."""
     iso = value.strip()
+    if iso.startswith("-"):
+        raise ValueError("a duration is not negative")
     if iso[:1] in "Pp" and iso[:2].upper() == "PT":
         return duration_ms(iso[2:].lower())
     return duration_ms(value)
@@ -46,6 +49,44 @@ def one_of(*allowed: str) -> Callable[[str], str]:
         return value.lower()
 
     return parse
+
+
+def at_least(least: int, parse: Callable[[str], int], shown: str = "") -> Callable[[str], int]:
+    """Return a parser for numbers that are not less than one; ``shown``: this one as users write it.
+
+    >>> at_least(0, int)("-1")
+    Traceback (most recent call last):
+    ...
+    ValueError: it must be at least 0
+    """
+
+    def parsed(value: str) -> int:
+        number = parse(value)
+        if number < least:
+            raise ValueError(f"it must be at least {shown or least}")
+        return number
+
+    return parsed
+
+
+positive = at_least(1, integer)
+"""Read a number of subtasks."""
+
+
+def refused(why: str) -> Callable[[str], str]:
+    """Return a parser for an option of Flink that cannot work here, which says why."""
+
+    def parse(value: str) -> str:
+        raise ValueError(f"it is not supported: {why}")
+
+    return parse
+
+
+def pem_file(value: str) -> str:
+    """Take the path of a file in PEM; a key store of Java is refused."""
+    if Path(value).suffix.lower() in (".jks", ".p12", ".pfx"):
+        raise ValueError("it is a key store of Java; convert it to a file in PEM, with 'keytool' and 'openssl'")
+    return value
 
 
 @dataclass(frozen=True)
@@ -263,12 +304,16 @@ __all__ = [
     "WATERMARK_OPTIONS",
     "ConnectorOption",
     "OptionValues",
+    "at_least",
     "boolean",
     "duration",
     "integer",
     "memory_bytes",
     "names",
     "one_of",
+    "pem_file",
+    "positive",
+    "refused",
     "text",
     "todays_options",
 ]

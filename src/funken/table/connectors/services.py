@@ -17,7 +17,7 @@ from funken.table.connectors.contract import LookupTable, ScanTable, SinkTable, 
 from funken.table.connectors.factory import TableFactory
 from funken.table.connectors.formats import Columns, format_options, table_format
 from funken.table.connectors.json_values import JsonRules, text_reader, writer_of
-from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, duration, integer, text
+from funken.table.connectors.options import ConnectorOption, OptionValues, boolean, duration, integer, positive, text
 from funken.types.row import Row, RowKind
 
 _REDIS = (
@@ -26,7 +26,7 @@ _REDIS = (
     ConnectorOption("key-prefix", text, ""),
     ConnectorOption("scan.startup.mode", text, "earliest"),
     ConnectorOption("scan.bounded", boolean, False),
-    ConnectorOption("sink.parallelism", integer, None),
+    ConnectorOption("sink.parallelism", positive, None),
 )
 _HTTP = (
     ConnectorOption("url"),
@@ -35,7 +35,7 @@ _HTTP = (
     ConnectorOption("scan.interval", duration, None),
     ConnectorOption("sink.batch-size", integer, 100),
     ConnectorOption("sink.method", text, "POST"),
-    ConnectorOption("sink.parallelism", integer, None),
+    ConnectorOption("sink.parallelism", positive, None),
 )
 
 # ---- redis

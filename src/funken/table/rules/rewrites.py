@@ -152,6 +152,8 @@ class Rewriter:
                 to_left.append(each)
             elif refs <= rights and lookup and node.kind is JoinType.INNER and is_deterministic(each):
                 to_right.append(moved(each, -width))
+            elif node.condition is None and node.kind is JoinType.INNER:  # FROM a, b FOR SYSTEM_TIME AS OF .. WHERE ..
+                stay.append(each)
             else:
                 above.append(each)
         left, right = self.push(node.left, to_left), self.push(node.right, to_right)

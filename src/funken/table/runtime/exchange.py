@@ -21,7 +21,7 @@ from funken.plan.nodes import BlockForm, Forward, Global, Hash, Rebalance
 from funken.runtime.exchange.columnar_writer import ColumnarRebalanceWriter, ColumnsWriter
 from funken.runtime.exchange.gate import ITSELF
 from funken.runtime.exchange.writers import HashWriter
-from funken.state.keys.normal import normal_key
+from funken.state.keygroups import normal_key
 from funken.table.runtime.block import TableBlock, block_of_rows, concatenated, plain_values
 
 _TAG = bytes([ITSELF])

@@ -285,12 +285,25 @@ def alter(reader: TokenReader) -> st.Statement:
         return st.Alter(action="SET", options=reader.options(), **base)
     if kind != "DATABASE" and reader.words("RESET"):
         return st.Alter(action="RESET", keys=reader.listed(reader.string), **base)
-    for action in ("ADD", "MODIFY"):
+    for action in ("ADD", "MODIFY", "DROP"):
         if reader.words(action):
-            return _alter_columns(reader, action, base)
-    if reader.words("DROP"):
-        return _alter_drop(reader, base)
+            lenient = reader.words("IF", "EXISTS") if action == "DROP" else reader.words("IF", "NOT", "EXISTS")
+            if lenient or reader.word() == "PARTITION":
+                return _alter_partitions(reader, f"{action} PARTITION", lenient, base)
+            return _alter_drop(reader, base) if action == "DROP" else _alter_columns(reader, action, base)
     reader.fail("RENAME, SET, RESET, ADD, MODIFY or DROP")
+
+
+def _alter_partitions(reader: TokenReader, action: str, lenient: bool, base: dict[str, Any]) -> st.Statement:
+    partitions: list[st.Options] = []
+    reader.need("PARTITION")
+    while True:
+        partitions.append(reader.partition())
+        if reader.words("WITH"):
+            reader.options()  # the properties of a partition say nothing to a connector
+        reader.words(",")
+        if not reader.words("PARTITION"):
+            return st.Alter(action=action, partitions=tuple(partitions), lenient=lenient, **base)
 
 
 def _alter_columns(reader: TokenReader, action: str, base: dict[str, Any]) -> st.Statement:

@@ -564,6 +564,8 @@ class ExpressionBinder:
         defined = self.binder.function((*path, written))
         if defined is not None:
             return self.user_function(tree, written, defined)
+        if path:
+            self.unknown_function(tree, ".".join((*path, written)))
         if name in {"ARRAY", "MAP", "MULTISET"} and any(isinstance(each, exp.Query) for each in tree.expressions):
             fail(
                 tree, f"{name} of a sub-query is not supported; use an aggregate of one: (SELECT ARRAY_AGG(x) FROM ..)"

@@ -188,12 +188,12 @@ class StatementReader(TokenReader):
         options = self.hint_options()
         partition: st.Options = ()
         if self.words("PARTITION"):
-            partition = self.listed(self.partition_value)
+            partition = self.partition()
         columns = None
         if self.word() == "(" and self.word(1) not in _QUERIES:
             columns = self.listed(lambda: ".".join(self.path()))
         if self.words("PARTITION"):
-            partition = self.listed(self.partition_value)
+            partition = self.partition()
         return self.insert_query(target, columns, partition, overwrite, options)
 
     def insert_query(self, target: Any, columns: Any, partition: Any, overwrite: bool, options: Any) -> st.Insert:
@@ -211,16 +211,6 @@ class StatementReader(TokenReader):
         if conflict is None:
             query = self.rest()
         return st.Insert(target, _tree(query), columns, partition, overwrite, conflict, options, text=self.text)
-
-    def partition_value(self) -> tuple[str, str]:
-        """Read ``key = value`` of PARTITION."""
-        key = self.name()
-        self.need("=")
-        token = self.current
-        if token is None:
-            self.fail("a constant")
-        self.at += 1
-        return key, token.text
 
     def hint_options(self) -> st.Options:
         """Read an OPTIONS hint."""
@@ -318,10 +308,11 @@ class StatementReader(TokenReader):
         else:
             self.fail("what to show: " + ", ".join(_SHOWN))
         path: st.Path = ()
+        partition: st.Options = ()
         if what == "PARTITIONS":
             path = self.path()
             if self.words("PARTITION"):
-                self.listed(self.partition_value)
+                partition = self.partition()
         elif self.words("FROM") or self.words("IN"):
             path = self.path()
         negated = self.words("NOT")
@@ -330,7 +321,7 @@ class StatementReader(TokenReader):
             folded = self.word() == "ILIKE"
             self.at += 1
             like = self.string()
-        return st.Show(what, path, like, negated, folded, text=self.text)
+        return st.Show(what, path, like, negated, folded, partition, text=self.text)
 
     def use(self) -> st.Statement:
         """Read USE."""

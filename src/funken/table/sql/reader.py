@@ -134,6 +134,25 @@ class TokenReader:
 
         return tuple(dict(self.listed(option)).items())
 
+    def partition(self) -> st.Options:
+        """Read ``(key = value, ..)`` of PARTITION."""
+
+        def constant() -> tuple[str, str]:
+            key = self.name()
+            self.need("=")
+            token = self.current
+            if token is None:
+                self.fail("a constant")
+            self.at += 1
+            return key, token.text
+
+        found: st.Options = self.listed(constant)
+        names = [key for key, _ in found]
+        twice = next((key for key in names if names.count(key) > 1), None)
+        if twice is not None:
+            raise st.InvalidStatement(f"PARTITION: target column '{twice}' is assigned more than once. Write it once.")
+        return found
+
     def rest(self) -> str:
         """Return the text from here to the end, at its place: the text before is blank."""
         token = self.current

@@ -185,7 +185,7 @@ class Alter(Statement):
 
     ``action``: RENAME (``new_path``), RENAME COLUMN (``columns``: old, new), SET, RESET (``keys``), ADD, MODIFY
     (``definition``), COMMENT (``comment``, of a catalog), DROP COLUMN (``columns``), DROP PRIMARY KEY, DROP WATERMARK, DROP
-    DISTRIBUTION, AS (``query``).
+    DISTRIBUTION, AS (``query``), ADD PARTITION and DROP PARTITION (``partitions``; ``lenient`` with IF [NOT] EXISTS).
     """
 
     kind: str
@@ -201,6 +201,8 @@ class Alter(Statement):
     query: Any = None
     comment: str | None = None
     if_exists: bool = False
+    partitions: tuple[Options, ...] = ()
+    lenient: bool = False
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,7 @@ class Show(Statement):
     like: str | None = None
     negated: bool = False
     ignore_case: bool = False
+    partition: Options = ()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from funken.expr.paths import ALWAYS, NEVER, PathCondition, PathConditions
+from funken.columnar.expressions import ALWAYS, NEVER, PathCondition, PathConditions
 
 TESTS = ("first", "second", "third", "fourth")
 
