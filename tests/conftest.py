@@ -15,7 +15,7 @@ import sys
 
 import cloudpickle
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from funken import Configuration, StreamExecutionEnvironment
 from funken.state.rocksdb.backend import TaskDatabases
@@ -34,6 +34,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
 )
 settings.register_profile("explore", deadline=None, max_examples=1000)
+# For planted faults: that a test fails is all that counts, so the first example that does is not made smaller.
+settings.register_profile("first", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from funken.columnar.kernels.arithmetic import FallBackToRows
 from funken.columnar.kernels.columns import columns_of
 from funken.columnar.keyed.groups import NumberedGroups
 from funken.columnar.keyed.relational import aggregated
@@ -71,6 +72,26 @@ def test_a_narrow_range_is_a_table_whose_groups_keep_their_order(monkeypatch):
 
     assert found == [(9, 2, 0.5, ""), (4, 1, 0.5, ""), (7, 1, 0.5, "")]
     assert made == [(4, 6)]
+
+
+@pytest.mark.parametrize("spread", [1, 1 << 40])
+@pytest.mark.parametrize("seed", range(20))
+def test_of_equal_zeros_the_first_is_the_least_and_the_greatest(spread, seed):
+    chance = random.Random(seed)
+    numbers = [chance.choice((0.0, -0.0, 0.0, -0.0, 1.5, -1.5)) for _ in range(30)]
+    given_records = [(chance.randrange(9) * spread, 1, number, "") for number in numbers]
+    for how in ("min", "max", "sum"):
+        hows = ("first", "sum", how, "last")
+        found = aggregated(columns_of(given_records, SCHEMA), [0], hows).to_list()
+        assert list(map(repr, sorted(found))) == list(map(repr, by_loop(given_records, hows)))
+
+
+@pytest.mark.parametrize("how", ["min", "max"])
+def test_nan_has_no_place_in_an_order(how):
+    given_records = [(1, 1, 0.5, ""), (1, 1, float("nan"), ""), (1 << 40, 1, 0.5, "")]
+    for some in (given_records[:2], given_records):  # a table, and Arrow
+        with pytest.raises(FallBackToRows, match="NaN"):
+            aggregated(columns_of(some, SCHEMA), [0], ("first", "sum", how, "last"))
 
 
 @pytest.mark.parametrize("spread", [1, 1 << 40])

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from funken import (
@@ -21,11 +22,15 @@ from funken import (
     Types,
     WatermarkStrategy,
 )
+from funken.columnar.declared import SUM
+from funken.columnar.kernels.arithmetic import FallBackToRows
+from funken.columnar.kernels.columns import Column
 from funken.connectors import JsonSchema
 from funken.connectors.files.line_files import LineFormat
 from funken.errors import InvalidProgram
 from funken.expr.types import INT, STR, Tuple
 from funken.ids import MAX_WATERMARK
+from funken.operators.columnar.sessions import SessionScan
 from tests.columnar.window_operators import BothWindows, planned
 
 SCHEMA = Tuple((INT, INT, STR, INT))
@@ -292,3 +297,11 @@ def test_what_shows_the_order_of_records_is_folded_one_by_one() -> None:
     _, said = planned(lambda stream: stream.key_by(lambda r: r[0]).window(windows).reduce(lambda a, b: b), record)
 
     assert said == "per record: shows the order of the records of a session"
+
+
+def test_sums_that_may_leave_64_bits_go_by_records() -> None:
+    scan = SessionScan(np.zeros(3, np.int64), np.array([0, 1, 90]), np.array([5, 6, 95]), np.array([1, 2, 3]))
+    assert scan.folded(Column(INT, np.array([1 << 60, 1 << 60, 7])), SUM).data.tolist() == [1 << 61, 7]
+    for numbers in ([1 << 62, 1 << 62, 7], [-(1 << 62), -(1 << 62), 7]):
+        with pytest.raises(FallBackToRows, match="an overflow"):
+            scan.folded(Column(INT, np.array(numbers)), SUM)

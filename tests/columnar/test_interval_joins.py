@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from funken import (
@@ -177,6 +177,7 @@ def test_columns_give_and_keep_what_records_do(bounds, events, function, key, la
     st.lists(st.tuples(st.integers(0, 2), st.integers(-10, 40), st.integers(-5, 30)), min_size=1, max_size=6),
     st.integers(1, 20),
 )
+@example(5, [[(0, 1), (0, 9)], 6], [(0, -10, 30)], 10)  # what is dropped came with what is kept
 def test_a_timeline_finds_all_that_are_kept(keep, events, probes, most):
     times, kept, place, watermark = KeyedTimes(keep), [], 0, -1
     for event in events:

@@ -45,7 +45,7 @@ records = st.lists(
     st.tuples(
         st.sampled_from(["", "a", "bb", "ü", "long text"]),
         st.one_of(st.integers(-3, 9), st.sampled_from([2**62, -(2**62), 2**63 - 1])),
-        st.sampled_from([0.5, -2.0, 1e300, float("nan"), 0.1, 1e-9]),
+        st.sampled_from([0.5, -2.0, 1e300, float("nan"), 0.1, 1e-9, 0.0, -0.0]),
         st.integers(0, 50),
     ),
     min_size=1,

@@ -72,6 +72,18 @@ def test_a_sort_of_many_runs_merges_in_passes():
     assert manager.peak <= 4096 * 1.2
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_sort_of_runs_with_few_keys_is_stable(seed):
+    manager, chance = memory(), random.Random(seed)
+    data = [(chance.randrange(1 + seed), n, "x" * 20) for n in range(3000)]
+    sorter = ExternalSorter(manager.share("sort"), Order([first], [False]))
+    for block in blocks(data, 100):
+        sorter.add(block)
+
+    assert flat(sorter.blocks()) == sorted(data, key=lambda r: r[0])
+    assert manager.space.files == 1
+
+
 @given(records, st.sampled_from(BUDGETS), st.integers(1, 100))
 def test_an_aggregation_in_any_memory(data, budget, size):
     manager = memory(budget)
@@ -88,6 +100,16 @@ def test_an_aggregation_in_any_memory(data, budget, size):
     assert same(found, [(k, sum(r[1] for r in g), max(r[2] for r in g)) for k, g in groups.items()])
     assert manager.peak <= budget * 1.2
     assert manager.used == 0
+
+
+def test_partitions_that_do_not_fit_are_cut_again():
+    manager = memory()
+    table = HashAggregation(manager.share("sum"), first, lambda a, b: (a[0], a[1] + b[1]))
+    for block in blocks([(f"{n % 4000:040}", 1) for n in range(8000)], 100):
+        table.add(block)
+
+    assert sorted(flat(table.blocks())) == [(f"{n:040}", 2) for n in range(4000)]
+    assert manager.peak <= 4096 * 1.2
 
 
 def test_a_combiner_emits_what_does_not_fit():

@@ -175,6 +175,23 @@ def test_s81_map_entries_may_be_seen_once_or_renewed(clocked):
     assert shown.is_empty()
 
 
+@pytest.mark.parametrize("kind", ["reducing", "aggregating"])
+def test_merged_values_live_as_long_as_the_last_of_them(clocked, kind):
+    make, arguments, write, read = ONE_VALUE[kind]
+    config = StateTtlConfig.new_builder(10).build()
+    descriptor = make("state", *arguments)
+    descriptor.enable_time_to_live(config)
+    state = clocked.store.namespaced(descriptor)
+    for clocked.now, state.namespace in ((0, "early"), (6, "late"), (2, "between")):
+        getattr(state, write)(1)
+    clocked.now = 6
+    clocked.store.merge_namespaces(descriptor, "all", ["early", "late", "between"])
+    state.namespace, clocked.now = "all", 15
+    assert getattr(state, read)() == 3
+    clocked.now = 16
+    assert getattr(state, read)() is None
+
+
 def test_a_full_snapshot_leaves_expired_entries_out(clocked):
     value = clocked.state(ValueStateDescriptor("value"))
     entries = clocked.state(MapStateDescriptor("map"))

@@ -1,6 +1,7 @@
 """Compaction: many small files become few, each record is visible once whatever fails, and nothing that was visible goes."""
 
 import bz2
+import errno
 import gzip
 import pickle
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from funken.connectors.files.csv_files import CsvReaderFormat
 from funken.connectors.files.file_format import BulkFormat
 from funken.connectors.files.line_files import CompressedRows, LineEncoder, LineFormat
 from funken.errors import InvalidProgram, SinkNotWritable
+from funken.io.filesystem import Files
 from funken.testing import check_sink
 
 BASE = BucketAssigner.base_path_bucket_assigner()
@@ -224,6 +226,24 @@ def test_a_commit_that_was_interrupted_before_its_sources_were_removed_doubles_n
     commit(out, [ready._replace(sources=())])
     again = writer(out, state)
     commit(out, checkpoint(out, again, 2, end=True))
+    assert [file.read_text() for file in visible(tmp_path)] == ["a\nb\n"]
+
+
+def test_a_commit_that_was_interrupted_before_the_whole_was_visible_loses_nothing(tmp_path, monkeypatch):
+    out = sink(LINES, tmp_path, EVERY_SECOND)
+    made = writer(out)
+    checkpoint(out, made, 1, ["a"])
+    state = made.snapshot_state(1)
+    ready = checkpoint(out, made, 2, ["b"])
+
+    def move(self, source, target):
+        raise OSError(errno.EIO, "the machine goes down")
+
+    with monkeypatch.context() as broken, pytest.raises(SinkNotWritable):
+        broken.setattr(Files, "move", move)
+        commit(out, ready)
+    again = writer(out, state)
+    commit(out, checkpoint(out, again, 2, ["b"], end=True))
     assert [file.read_text() for file in visible(tmp_path)] == ["a\nb\n"]
 
 

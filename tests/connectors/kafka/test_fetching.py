@@ -2,7 +2,9 @@
 
 import threading
 from itertools import count
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -130,3 +132,15 @@ def test_without_the_helper_messages_are_taken_one_by_one(mock, monkeypatch):
         assert results(bounded(mock, "plain", SimpleStringSchema())) == ["1"]
     finally:
         native._loaded.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("end", "before", "reached"),
+    [(5, 0, True), (6, 1, True), (8, 3, True), (9, 3, True), (10, 4, True), (11, 4, False)],
+)
+def test_a_run_of_arrays_ends_before_the_stopping_offset(end, before, reached):
+    block = SimpleNamespace(offsets=np.array([5, 6, 7, 9]))
+    piece, ended = native.NativeRun(block, (0, 0), 0, 4).until(end)
+    assert (len(piece), ended) == (before, reached)
+    _, ended = native.NativeRun(block, (0, 0), 0, 4, end_of_partition=12).until(11)
+    assert ended

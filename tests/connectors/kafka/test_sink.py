@@ -49,6 +49,16 @@ def prepared(writer, values, checkpoint=1):
     return [PreparedTransaction(*each) for each in writer.prepare_commit(checkpoint, end_of_input=False)]
 
 
+def test_a_recovery_goes_on_until_no_transaction_lingers_and_no_reply_was_lost(made, monkeypatch):
+    sink, _ = made
+    committer, answers, asked = committer_of(sink), [(2, ""), (0, "no reply"), (1, "no reply"), (0, "")], []
+    monkeypatch.setattr(type(sink.transport), "pause", lambda self, seconds: None)
+    monkeypatch.setattr(committer, "_lingering", lambda *_: asked.append(1) or answers[len(asked) - 1])
+    monkeypatch.setattr(committer, "_without_markers", lambda: "")
+    committer.recover([])
+    assert len(asked) == len(answers)
+
+
 @pytest.mark.parametrize(("faults", "forgets"), [(0.0, 0.0), (0.1, 0.0), (0.1, 0.2)])
 @pytest.mark.parametrize("part", range(5))
 def test_each_record_is_visible_once_whatever_is_lost(part, faults, forgets):

@@ -299,6 +299,17 @@ def test_a_condition_guards_what_would_fail(given_):
     ]
 
 
+@given(pairs(st.integers(-3, 3)))
+@settings(max_examples=30, deadline=None)
+def test_what_may_fail_is_computed_behind_an_unknown_condition_too(given_):
+    a, b = zip(*given_, strict=True)
+    for word, decided in (("AND", False), ("OR", True)):
+        both = [(None if y is None else y > 0, None if x is None else cut(x, 2) > 0) for x, y in given_]
+        assert computed(f"b > 0 {word} a / 2 > 0", IntType(), a, b)[0] == [
+            decided if decided in each else None if None in each else not decided for each in both
+        ]
+
+
 def test_arms_of_case_that_go_value_by_value_are_computed_for_their_rows_alone(monkeypatch):
     asked = []
     search = re.compile("b+")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from funken.columnar.block import Block, RowBlock
@@ -12,7 +13,7 @@ from funken.columnar.kernels.evaluation import FallBackToRows
 from funken.columnar.tracing import trace
 from funken.expr.types import INT
 from funken.metrics.registry import MetricGroup
-from funken.operators.columnar.path import WayCounts
+from funken.operators.columnar.path import ColumnPath, WayCounts
 from funken.operators.columnar.specs import ColumnarMap
 from funken.operators.stateless import Filter, Map
 from funken.operators.user_functions import UserFunction
@@ -96,6 +97,22 @@ def test_types_that_differ_are_a_difference():
     watched.feed([0, 1])
 
     assert "the function gives False, and the columns 0" in watched.warnings[0]
+
+
+def test_timestamps_that_differ_are_a_difference(monkeypatch):
+    attempt = ColumnPath.attempt
+
+    def later(self: Any, block: Any) -> Any:
+        found = attempt(self, block)
+        return None if found is None else found.stamped(found.timestamps + 1)
+
+    monkeypatch.setattr(ColumnPath, "attempt", later)
+    watched = Watched(mapped(lambda n: n + 1))
+
+    watched.operator.process_block(columns_of(NUMBERS, INT).stamped(np.arange(1000)))
+
+    assert "the function gives 'another one', and the columns 'a timestamp'" in watched.warnings[0]
+    assert [stamp for block in watched.blocks for stamp in block.rows()[1] or ()] == NUMBERS
 
 
 def test_what_is_alike_is_never_told():

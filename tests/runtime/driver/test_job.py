@@ -1,5 +1,7 @@
 """A job's events from wherever they come."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from funken.api.jobs.client import JobClient
@@ -44,3 +46,19 @@ def test_a_job_whose_end_is_interrupted_before_it_is_decided_ends_all_the_same(m
 
     assert client.get_job_status().result() is JobStatus.CANCELED
     assert client.get_job_execution_result().done()
+
+
+def test_an_attempt_is_planned_anew_where_windows_were_saved_in_keyed_state(monkeypatch):
+    stream = local([1])
+    stream.for_each(len)
+    job = stream.get_execution_environment().job("windows")
+    planned = []
+    monkeypatch.setattr(job, "stage", SimpleNamespace(plan=lambda found: planned.append(set(found))))
+    general, aligned = ({name: None} for name in ("_window.contents", "_windows.panes"))
+
+    for states in (aligned, general, general, aligned):
+        restores = {("window", 0): SimpleNamespace(states=states), ("other", 0): SimpleNamespace(states={})}
+        job._plan_attempt(SimpleNamespace(subtasks=restores))
+    job._plan_attempt(None)
+
+    assert planned == [{"window"}, set()]

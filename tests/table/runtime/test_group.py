@@ -121,12 +121,22 @@ def test_a_bundle_ends_when_it_is_full_and_at_a_barrier():
     assert run.text() == "-U(a,2) +U(a,3)"
 
 
+def test_a_bundle_is_due_by_its_first_row():
+    run = group((COUNT,), bundle=Bundle(100, 1000)).feed("+I(a,1)").clock(600).feed("+I(a,2)").clock(999)
+    assert run.text() == ""
+    assert run.clock(1000).text() == "+I(a,2)"
+    assert run.feed("+I(a,3)").clock(1999).text() == ""
+    assert run.clock(2000).text() == "-U(a,2) +U(a,3)"
+
+
 def test_a_bounded_query_emits_results_once_and_that_of_nothing():
     run = group((COUNT, SUM), bundle=Bundle(0, 0)).feed(S8.replace("-D(b,4)", ""))
     assert run.text() == ""
     assert run.end().text() == "+I(b,1,4)"
     nothing = group((COUNT, SUM), keys=(), bundle=Bundle(0, 0), result_of_nothing=True)
     assert nothing.end().text() == "+I(0,N)"
+    something = group((COUNT, SUM), keys=(), bundle=Bundle(0, 0), result_of_nothing=True).feed("+I(a,3)")
+    assert something.end().text() == "+I(1,3)"
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -159,5 +169,5 @@ def test_random_changes_leave_the_results_of_the_rows(seed):
 def test_final_rows_are_those_that_are_left():
     run = Run(FinalRows, [KV], KV, keys=()).feed("+I(a,1) +I(a,1) +I(b,2) -D(a,1) -U(b,2) +U(b,3)").again()
     assert run.end().text() == "+I(a,1) +I(b,3)"
-    keyed = Run(FinalRows, [KV], KV, keys=(0,)).feed("+I(a,1) +U(a,2) +I(b,2) -D(b,N)")
+    keyed = Run(FinalRows, [KV], KV, keys=(0,)).feed("+I(a,1) +U(a,2) +I(b,2) -D(b,N) -U(a,1) +I(c,1) -U(c,1)")
     assert keyed.end().text() == "+I(a,2)"

@@ -101,6 +101,32 @@ def test_state_that_has_expired_is_not_joined():
     assert run.feed("+I(a,3)").text() == "+I(a,3,a,2)"
 
 
+@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.parametrize("logic", [RegularJoin, JoinInFiles])
+def test_equal_rows_live_as_long_as_the_last_of_them(logic, again):
+    run = Run(logic, [SIDE, SIDE], BOTH, kind=JoinType.INNER, keys=((0,), (0,)), ttl=(1000, 0)).feed("+I(a,1)")
+    run.clock(600).feed("+I(a,1)").clock(1100)
+    if again:
+        run.again()
+    assert run.feed("+I(a,2)", 1).text() == "+I(a,1,a,2) +I(a,1,a,2)"
+    run.clock(1600)
+    assert run.feed("+I(a,3)", 1).text() == ""
+
+
+@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.parametrize("logic", [RegularJoin, JoinInFiles])
+def test_a_row_lives_on_when_a_partner_comes_or_goes(logic, again):
+    """Its number of partners is stored with it."""
+    run = Run(logic, [SIDE, SIDE], BOTH, kind=JoinType.LEFT, keys=((0,), (0,)), ttl=(1000, 0)).feed("+I(a,1)")
+    run.clock(600).feed("+I(a,2)", 1).clock(1100)
+    if again:
+        run.again()
+    run.feed("-D(a,2)", 1)
+    assert run.text() == "+I(a,1,N,N) -D(a,1,N,N) +I(a,1,a,2) -D(a,1,a,2) +I(a,1,N,N)"
+    run.clock(2100)
+    assert run.feed("+I(a,3)", 1).text() == ""
+
+
 def _expected(kind, sides):
     left, right = ([row for row, count in side.items() for _ in range(count)] for side in sides)
     found = []

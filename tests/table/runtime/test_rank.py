@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 
-from funken.expr.sql.types import BigIntType
+from funken.expr.ir import Call, InputRef, Literal
+from funken.expr.sql.types import BigIntType, BooleanType
 from funken.table.logical import SortKey
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.changes import (
@@ -47,6 +48,10 @@ CASES = [
     (rank, {"end": 1}, AP, "+I(a,1) -U(a,1) +U(a,5) +I(b,2)"),
     (rank, {"start": 2, "number": True}, AP, "+I(a,1,2) -U(a,1,2) +U(a,3,2) -U(a,3,2) +U(a,4,2)"),
     (rank, {"number": True}, "+I(a,1) +I(a,1) +I(a,1)", "+I(a,1,1) +I(a,1,2)"),
+    (
+        rank, {"number": True, "strategy": "retract"}, "+I(a,1) +I(a,1) +I(a,2) -D(a,1) -D(a,2)",
+        "+I(a,1,1) +I(a,1,2) -U(a,1,1) +U(a,2,1) -U(a,2,1) +U(a,1,1) -D(a,1,2)",
+    ),
     (rank, {"number": True, "order": ASC}, "+I(a,N) +I(a,1) +I(a,2)", "+I(a,N,1) +I(a,1,2)"),
     (
         rank, {"number": True, "strategy": "retract"}, S8,
@@ -106,6 +111,18 @@ def test_changelog_normalize_completes_deletes_and_drops_what_changes_nothing():
     assert play(run, "+I(a,1) +U(a,2) +U(b,3) -D(a,N) +U(b,3) -D(zz,N)") == "+I(a,1) -U(a,1) +U(a,2) +I(b,3) -D(a,2)"
 
 
+def test_a_row_that_no_longer_fulfils_the_condition_is_deleted():
+    over_one = Call(">", (InputRef(1, type=BigIntType()), Literal(1, type=BigIntType())), type=BooleanType())
+    run = Run(ChangelogNormalize, [KV], KV, keys=(0,), update_before=True, condition=over_one)
+    assert play(run, "+I(a,1) +U(a,2) +U(a,1) +U(a,N) +U(a,3) -D(a,N)") == "+I(a,2) -D(a,2) +I(a,3) -D(a,3)"
+
+
+def test_of_equal_rows_the_materializer_takes_the_last_back():
+    run = Run(SinkMaterializer, [schema("id:i v:s")], schema("id:i v:s"), keys=(0,))
+    changes = "+I(1,a) +I(1,b) +I(1,a) -D(1,a) -D(1,b)"
+    assert play(run, changes) == "+I(1,a) +U(1,b) +U(1,a) +U(1,b) +U(1,a)"
+
+
 def test_the_materializer_has_the_last_row_of_a_primary_key():
     run = Run(SinkMaterializer, [schema("id:i v:s")], schema("id:i v:s"), keys=(0,))
     changes = "+I(1,a) +I(1,b) -D(1,a) +I(1,c) -D(1,c) -D(1,b) -D(1,zz) +I(2,x) -U(2,x) +U(3,x)"
@@ -131,6 +148,9 @@ def timed(run):
 def test_the_first_row_by_time_is_emitted_once():
     run = Run(DeduplicateByTime, [TIMED], TIMED, keys=(1,), time=2, last=False, insert_only=True, update_before=False)
     assert timed(run) == "+I(2,a,@8) +I(4,b,@11)"
+    once = Run(DeduplicateByTime, [TIMED], TIMED, keys=(1,), time=2, last=False, insert_only=True, update_before=False)
+    assert once.feed("+I(1,a,@1)").watermark(2000).text() == "+I(1,a,@1)"
+    assert once.again().feed("+I(2,a,@5)").end().text() == ""
 
 
 def test_the_last_row_by_time_replaces_those_before():

@@ -8,6 +8,7 @@ import pytest
 
 from funken.expr.ir import Call, InputRef, Literal
 from funken.expr.sql.types import BigIntType, BooleanType, TimestampType, VarCharType
+from funken.ids import MAX_WATERMARK
 from funken.state import backend
 from funken.table.connectors.contract import LookupTable
 from funken.table.exec_nodes import LookupKey
@@ -81,6 +82,19 @@ def test_an_interval_join_forgets_what_cannot_meet_any_more():
     assert run.text() == ""
     run.watermark(30_000)
     assert run.harness.operator.store.own_entries == 0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "rowtime", "behind"),
+    [((-5000, 3000), True, 5000), ((1000, 4000), True, 4000), ((-4000, -3000), True, 4000), ((-5000, 0), False, 0)],
+)
+def test_the_watermark_stays_behind_the_rows_that_are_emitted_later(bounds, rowtime, behind):
+    run = Run(
+        TableIntervalJoin, [SIDE, SIDE], BOTH, kind=JoinType.FULL, keys=((1,), (1,)), times=(2, 2), bounds=bounds,
+        rowtime=rowtime,
+    )  # fmt: skip
+    run.watermark(10_000).end()
+    assert run.harness.watermarks == [10_000 - behind, MAX_WATERMARK]
 
 
 class IntervalInFiles(TableIntervalJoin):
@@ -223,6 +237,17 @@ def test_rows_of_equal_windows_meet():
     found = {(row[0], row[4], (row[2] if row[2] is not None else row[6]) // 10**9) for _, row in run.changes}
     assert found == {(1, 11, 0), (2, 11, 0), (None, 13, 0), (3, None, 0), (None, 12, 10), (4, None, 20), (None, 14, 40)}
     assert materialized(run.changes)
+
+
+@pytest.mark.parametrize("null_safe", [False, True])
+def test_null_keys_of_a_window_meet_only_if_the_comparison_is_null_safe(null_safe):
+    run = Run(
+        TableWindowJoin, [WINDOWED, WINDOWED], WINDOWS, kind=JoinType.FULL, keys=((1,), (1,)), windows=((2, 3), (2, 3)),
+        rowtime=True, zone="UTC", local=False, null_safe=(null_safe,),
+    )  # fmt: skip
+    run.feed("+I(1,N,@0,@10) +I(2,a,@0,@10)").feed("+I(11,N,@0,@10) +I(12,a,@0,@10)", 1).end()
+    found = {(row[0], row[4]) for _, row in run.changes}
+    assert found == {(2, 12), *([(1, 11)] if null_safe else [(1, None), (None, 11)])}
 
 
 @pytest.mark.parametrize(("kind", "expected"), [(JoinType.SEMI, {1, 2}), (JoinType.ANTI, {3, 4})])

@@ -58,6 +58,19 @@ def test_watermarks_are_emitted_by_the_clock():
     assert not run.harness.is_idle
 
 
+def test_the_clock_emits_the_highest_watermark_of_all_blocks():
+    run = assigner(per_record=False).feed("+I(1,@5)").feed("+I(2,@1)").clock(10_000)
+    assert run.harness.watermarks == [5000]
+    run.feed("+I(3,@3)").clock(20_000)
+    assert run.harness.watermarks == [5000]
+
+
+def test_a_record_puts_off_idleness():
+    run = assigner(per_record=True, idle=1000).feed("+I(1,@5)").clock(900).feed("+I(2,@6)").clock(1800)
+    assert not run.harness.is_idle
+    assert run.clock(2800).harness.is_idle
+
+
 def test_watermarks_that_rise_by_more_than_the_interval_do_not_wait_for_the_clock():
     run = assigner(per_record=False, interval=2000).feed("+I(1,@1) +I(2,@5) +I(3,@6)", one_by_one=False)
     run.feed("+I(4,@7)", one_by_one=False).feed("+I(5,@8)", one_by_one=False)

@@ -1,6 +1,7 @@
 """Operators that handle whole blocks at once: the same changes in the same order as row by row, across a restore too."""
 
 import random
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -10,15 +11,17 @@ from funken.expr.sql.types import (
     BigIntType,
     BooleanType,
     DateType,
+    DecimalType,
     DoubleType,
     IntType,
     TimestampType,
     VarCharType,
 )
+from funken.expr.sql.values import EXACT
 from funken.table.logical import AggregateCall, SortKey, WindowKind, WindowProperty, WindowShape
 from funken.table.runtime import changes as changing
 from funken.table.runtime import group, rank, window_aggregate
-from funken.table.runtime.aggregates import PartialCalls
+from funken.table.runtime.aggregates import AggregateCalls, PartialCalls
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.running import RunningCalls
 from tests.table.runtime.changelogs import KINDS, Run
@@ -101,6 +104,50 @@ def test_groups_change_as_row_by_row(monkeypatch, seed, retracts, before):
     changes = changelog(chance, 120, retracts)
     whole, single = (Run(group.GroupAggregate, [SOURCE], output, **given) for _ in range(2))
     assert changes_of(whole, changes, 25) == changes_of(single, changes, 1)
+
+
+@pytest.mark.parametrize("calls", [(each,) for each in ADDED + ONLY_GROWING], ids=lambda calls: str(calls[0].function))
+@pytest.mark.parametrize("before", [False, True])
+def test_a_result_alone_changes_as_row_by_row(monkeypatch, calls, before):
+    """Beside other results one that is missed goes unnoticed: theirs bring the row."""
+    monkeypatch.setattr(group, "_FEW", 2)
+    output = BlockSchema(["k", "found"], [SOURCE.types[0], calls[0].type])
+    given = {"keys": (0,), "calls": calls, "retracts": calls[0] in ADDED, "update_before": before}
+    nothing = [(0, (key, *[None] * 7)) for key in "abcdefabcdef"]
+    changes = [*nothing, *changelog(random.Random(len(calls[0].function)), 60, given["retracts"])]
+    whole, single = (Run(group.GroupAggregate, [SOURCE], output, **given) for _ in range(2))
+    assert changes_of(whole, changes, 9) == changes_of(single, changes, 1)
+
+
+DECIMALS = {"narrow": (9, 2, 10**4), "whole": (18, 0, 10**6), "wide": (38, 10, 10**30), "no room": (38, 30, 10**37)}
+
+
+@pytest.mark.parametrize("name", DECIMALS)
+def test_partial_aggregates_of_decimals_are_those_of_rows(name):
+    precision, scale, most = DECIMALS[name]
+    chance = random.Random(name)
+    schema = BlockSchema(["d", "f"], [DecimalType(precision, scale), BooleanType()])
+    total, average = DecimalType(38, scale), DecimalType(38, max(6, scale))
+    types = {"SUM": total, "SUM0": total, "AVG": average, "MIN": schema.types[0], "MAX": schema.types[0]}
+    calls = [AggregateCall(each, (0,), type_, filter=at) for each, type_ in types.items() for at in (None, 1)]
+    numbers = [None if chance.random() < 0.2 else chance.randrange(-most, most) for _ in range(60)]
+    rows = [
+        (None if each is None else Decimal(each).scaleb(-scale, EXACT), chance.choice((True, False, None)))
+        for each in [*numbers, None]
+    ]
+    groups = np.array([chance.randrange(7) for _ in numbers] + [7])
+    partials, aggregates = PartialCalls(calls, schema), AggregateCalls(calls, schema, None, retracts=False)
+    parts = Groups(groups * 2 + np.arange(len(rows)) % 2, 16)
+    columns = partials.of_rows(schema.block(rows, [0] * len(rows)).batch, parts, None)
+    found = partials.results(partials.together(columns, Groups(parts.slots // 2, 8)))
+    expected = []
+    for number in range(8):
+        accumulators = aggregates.create()
+        for each, at in zip(rows, groups.tolist(), strict=True):
+            if at == number:
+                aggregates.accumulate(accumulators, each)
+        expected.append(aggregates.values(accumulators))
+    assert list(zip(*(each.to_pylist() for each in found), strict=True)) == expected
 
 
 @pytest.mark.parametrize("size", [1, 4])

@@ -122,6 +122,12 @@ class NumberedGroups:
             table = np.empty(self._span, values.dtype)
             table[self._codes] = values  # any of the group, to begin with
             (np.minimum if how == MIN else np.maximum).at(table, self._codes, values)
+            zeros = np.flatnonzero(values == 0)[::-1] if values.dtype == np.float64 else ()
+            if len(zeros) and np.ptp(np.signbit(values[zeros]).view(np.int8)):
+                # Python keeps the first of 0.0 and -0.0, which are equal; NumPy keeps any.
+                first = table.copy()
+                first[self._codes[zeros]] = values[zeros]
+                table = np.where(table == 0, first, table)
         return table.take(self._present)
 
 

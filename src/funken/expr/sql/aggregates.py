@@ -394,13 +394,16 @@ class _Percentile:
             accumulator[1] = percentage
         if value is None or frequency is None or frequency <= 0:
             return accumulator
-        counts, key = accumulator[0], float(value)
-        count = counts.get(key, 0) + sign * frequency
-        if count:
-            counts[key] = count
-        else:
-            counts.pop(key, None)
+        self._add(accumulator[0], float(value), sign * frequency)
         return accumulator
+
+    @staticmethod
+    def _add(counts: dict[float, int], value: float, by: int) -> None:
+        count = counts.get(value, 0) + by
+        if count:
+            counts[value] = count
+        else:
+            counts.pop(value, None)
 
     def accumulate(self, accumulator: list[Any], *arguments: Any) -> list[Any]:
         return self._change(accumulator, arguments, 1)
@@ -409,8 +412,10 @@ class _Percentile:
         return self._change(accumulator, arguments, -1)
 
     def merge(self, accumulator: list[Any], other: list[Any]) -> list[Any]:
-        for key, count in other[0].items():
-            self._change(accumulator, (key, other[1], count), 1)
+        if accumulator[1] is None:
+            accumulator[1] = other[1]
+        for value, count in other[0].items():
+            self._add(accumulator[0], value, count)  # less than 0: the other one took back what this one has
         return accumulator
 
     def value(self, accumulator: list[Any]) -> Any:

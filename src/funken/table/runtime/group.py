@@ -283,10 +283,6 @@ class GroupAggregate(Bundled):
         """Change a group by the rows of a bundle, and emit the change."""
         group = self._load(key)
         first = group[1] is None
-        if first:  # what comes before the first row of a new group takes nothing back
-            while rows and not is_accumulate(rows[0][1]):
-                self._ignored.inc()
-                rows.pop(0)
         changed = False
         for row, kind in rows:
             changed |= self._add(key, group, row, kind)

@@ -199,7 +199,7 @@ class GroupArrays:
                 array[slots] = value
 
     def _forget(self, slots: Array) -> None:
-        """Remove groups."""
+        """Remove groups; where DISTINCT values are kept, none ends, since no row is taken back."""
         if not len(slots):
             return
         for slot, saved in zip(slots.tolist(), self._saved.take(slots).tolist(), strict=True):
@@ -209,8 +209,6 @@ class GroupArrays:
             self._keys[slot] = None
             if saved:
                 self._gone[key] = None
-            for seen in self._seen.values():
-                seen[slot] = {}
             self._free.append(slot)
         self._changed[slots] = self._saved[slots] = False
         self.counts[slots] = 0
