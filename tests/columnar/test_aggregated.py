@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import columns_of
+from funken.columnar.kernels.columns import FallBackToRows, columns_of
 from funken.columnar.keyed.groups import NumberedGroups
 from funken.columnar.keyed.relational import aggregated
 from funken.expr.types import FLOAT, INT, STR, Tuple

@@ -23,8 +23,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.columnar.declared import SUM
-from funken.columnar.kernels.arithmetic import FallBackToRows
-from funken.columnar.kernels.columns import Column
+from funken.columnar.kernels.columns import Column, FallBackToRows
 from funken.connectors import JsonSchema
 from funken.connectors.files.line_files import LineFormat
 from funken.errors import InvalidProgram

@@ -529,14 +529,6 @@ def _databases(env: TableEnvironment, statement: st.Show) -> list[str]:
     return sorted(env.catalogs.catalog(catalog).databases())
 
 
-def _partitions(env: TableEnvironment, statement: st.Show) -> list[str]:
-    found = env.catalogs.table(statement.path)
-    if not isinstance(found, ResolvedTable) or not found.table.partition_keys:
-        path = env.catalogs.identifier(statement.path)
-        raise InvalidTable(f"{path} is not partitioned. PARTITIONED BY (..) of CREATE TABLE names the columns.")
-    return []  # a catalog registers none: a connector finds them where it reads
-
-
 _SINGLE: dict[str, tuple[str, Callable[[Any], str]]] = {
     "CURRENT CATALOG": ("current catalog name", lambda env: env.get_current_catalog()),
     "CURRENT DATABASE": ("current database name", lambda env: env.get_current_database()),
