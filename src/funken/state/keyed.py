@@ -59,6 +59,9 @@ from funken.state.ttl import (
 )
 from funken.types.convert import Convert, converter
 
+_SOME = 100
+"""So many restored keys tell of which types keys are."""
+
 # ---- State with a declared type: handles that convert what they are given, for each kind of state.
 #
 # A value is converted when it is stored, so what is read is of the declared type. Keys of maps, and accumulators,
@@ -245,14 +248,14 @@ class KeyedStateStore:
         """True if some state has a lifetime: then somebody has to see to it that time goes on."""
         return any(declared.ttl is not None for declared in self._states.values())
 
-    def some_keys(self, most: int = 100) -> list[Any]:
+    def some_keys(self) -> list[Any]:
         """Return keys of the state that was restored, a few; none of a fresh store.
 
         >>> KeyedStateStore(128, range(128), clock=lambda: 0).some_keys()
         []
         """
         slots = ((slot, namespaced) for _, _, namespaced, table in self._tables() for slot in table)
-        found = [cast(Any, slot)[0] if namespaced else slot for slot, namespaced in islice(slots, most)]
+        found = [cast(Any, slot)[0] if namespaced else slot for slot, namespaced in islice(slots, _SOME)]
         return found or self._own_keys
 
     def renamed(self) -> tuple[list[str], list[str]]:
@@ -451,11 +454,13 @@ class KeyedStateStore:
 
     def _load(self, name: str, rows: Iterable[StateRow]) -> None:
         declared, now = self._states[name], self._clock()
-        rows = list(rows)
         if declared.own is not None:
-            self._own_keys += [row[0] for row in rows[: max(0, 100 - len(self._own_keys))]]
-            declared.own.load(rows)
+            rows = iter(rows)
+            first = list(islice(rows, max(0, _SOME - len(self._own_keys))))
+            self._own_keys += [row[0] for row in first]
+            declared.own.load(chain(first, rows))
             return
+        rows = list(rows)
         if self._copies and not declared.changeable and may_change(declared.kind, (row[2] for row in rows)):
             declared.changeable = True
             for handle in declared.handles.values():

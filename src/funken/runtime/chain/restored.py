@@ -33,19 +33,18 @@ def warn_of_new_names(context: OperatorContext) -> None:
 
 def comparison_of_keys(context: OperatorContext, selector: UserFunction) -> Callable[[Block], None] | None:
     """Return a function that compares the keys of a block with restored ones, and warns; ``None`` if there are none."""
-    keys = [] if context.keyed is None or not context.restored else context.keyed.some_keys(_SAMPLE)
+    keys = [] if context.keyed is None or not context.restored else context.keyed.some_keys()
     if not keys:
         return None
     restored = {_kind(key): key for key in keys}
 
     def compare(block: Block) -> None:
-        records = block[:_SAMPLE].rows()[0] if len(block) == block.records else []
         try:
+            records = block[:_SAMPLE].rows()[0] if len(block) == block.records else []
             current = {_kind(key): key for key in map(selector.bind(), records)}
         except Exception:  # noqa: BLE001 - the operator fails at that record too, with all that is to be said
-            current = {}
-        current.pop(_kind(None), None)
-        if current and current.keys().isdisjoint(restored):
+            return
+        if current and not any(_alike(one, other) for one in current for other in restored):
             before, now = next(iter(restored.values())), next(iter(current.values()))
             context.warn(
                 "other keys",
@@ -68,6 +67,13 @@ def _shown(key: Any) -> str:
 
 def _kind(key: Any) -> Any:
     """Return an equal object for keys that may be equal: all numbers are of one kind, tuples by their parts."""
-    if isinstance(key, Number):
-        return Number
+    if key is None or isinstance(key, Number):
+        return None if key is None else Number
     return tuple(map(_kind, key)) if isinstance(key, tuple) else type(key)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Return True if keys of two kinds may belong to one program: ``None`` stands for a key of any type."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return one is None or other is None or one == other
