@@ -61,6 +61,7 @@ from funken.table.connectors.databases import JdbcFactory
 from funken.table.connectors.filesystem import FilesystemFactory
 from funken.table.connectors.generated import DatagenFactory, FieldRule, _parts, random_value
 from funken.table.connectors.kafka import TopicTable
+from funken.table.connectors.kinesis import KinesisTable
 from funken.table.connectors.values import KeptRows, RowsInTurns, SourceReaderInTurns
 from funken.table.types import arrow_type
 from funken.types.row import Row
@@ -363,6 +364,13 @@ def _stub_tables(inputs: Inputs) -> None:
         rows = tuple(Row(*row) for row in inputs.rows(table._context.columns))
         return env.from_source(RowsInTurns(rows), None, "changes")
 
+    def of_shards(table: Any, env: Any) -> Any:
+        about = {"timestamp": datetime.datetime.fromtimestamp(1_704_067_200, datetime.UTC), "shard-id": "shard"}
+        behind = [about.get(key, "0") for key, _ in table._context.metadata]
+        rows = tuple(Row(*row, *behind) for row in inputs.rows(table._context.columns))
+        return env.from_source(RowsInTurns(rows), table.watermarks, "shards")
+
+    KinesisTable.stream = of_shards  # type: ignore[method-assign]
     MySqlChanges.stream = PostgresChanges.stream = of_changes  # type: ignore[assignment, method-assign]
     JdbcFactory._parts = of_database  # type: ignore[method-assign]
     DatagenFactory.scan = bounded  # type: ignore[method-assign]

@@ -990,6 +990,7 @@ def test_a_map_gives_no_generator(env):
             lambda stream: stream.process(lambda x, ctx: (x, "one")),
             r"the tuple \(1, 'one'\), which is taken for 2 results",
         ),
+        (lambda stream: stream.process(lambda x, ctx: Row(x)), r"the Row <Row\(1\)>, which is taken for 1 result\."),
         (lambda stream: stream.process(Silent()), "'process_element' .* yields nothing, so no record comes of it"),
         (lambda stream: stream.key_by(str).process(Timers()), "registers timers, but there is no on_timer"),
         (lambda stream: stream.key_by(str).process(Counter()), "changes self.count, which all keys of a subtask share"),

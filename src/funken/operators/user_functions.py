@@ -32,6 +32,7 @@ from funken.types.callables import check_several, fields_of, written
 from funken.types.convert import converter
 from funken.types.copying import copied, copied_block
 from funken.types.info import TypeInformation
+from funken.types.row import Row
 
 
 @dataclass(frozen=True)
@@ -573,11 +574,12 @@ _ADDITIONS = {
 
 
 class Several:
-    """Checks results of which there may be several, and warns once of a tuple that looks like one record.
+    """Checks results of which there may be several, and warns once of a tuple or ``Row`` that looks like one record.
 
+    >>> from funken import Row
     >>> found = []
     >>> check = Several(lambda kind, text: found.append(text))
-    >>> check(("a", "b")), check(("to", 1)), check(("be", 2)), len(found)
+    >>> check(("a", "b")), check(("to", 1)), check(Row("be")), len(found)
     (None, None, None, 1)
     """
 
@@ -588,20 +590,20 @@ class Several:
         self._left = _LOOKED_AT
 
     def __call__(self, made: Any) -> None:
-        """Raise ``TypeError`` for one record that would be taken apart."""
-        if type(made) is tuple:
-            if not self._left:
-                return
+        """Raise ``TypeError`` for one record that would be taken apart; a ``Row`` is, as in PyFlink."""
+        kind = type(made)
+        if kind is not tuple and kind is not Row:
+            check_several(made)
+        elif self._left:
             self._left -= 1
-            if len(set(map(type, made))) < 2:
-                return
-            self._left = 0
-            self._warn(
-                "tuples",
-                f"its function returned the tuple {made!r:.60}, which is taken for {len(made)} results. Return [(...)], or yield "
-                "the tuple, if it is one record.",
-            )
-        check_several(made)
+            if kind is Row or len(set(map(type, made))) > 1:
+                self._left = 0
+                results = "1 result" if len(made) == 1 else f"{len(made)} results"
+                self._warn(
+                    "tuples",
+                    f"its function returned the {kind.__name__} {made!r:.60}, which is taken for {results}. Return it in a list, "
+                    "[...], or yield it, if it is one record.",
+                )
 
 
 class MissingResults:

@@ -19,6 +19,7 @@ RANKED = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {}) AS rn FROM {
 WINDOW = "TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '10' SECOND)"
 
 
+@pytest.mark.filterwarnings("ignore:GROUP BY window_start without window_end")
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

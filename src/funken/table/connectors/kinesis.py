@@ -81,6 +81,9 @@ _OPTIONS = (
     ConnectorOption("sink.requests.max-buffered", integer, 10_000, unused=_BLOCKS),
     ConnectorOption("sink.flush-buffer.size", memory_bytes, 5 << 20, unused=_BLOCKS),
     ConnectorOption("sink.flush-buffer.timeout", duration, 5000, unused=_BLOCKS),
+    ConnectorOption(
+        "sink.producer.*", text, None, unused="records are written by PutRecords, without Amazon's producer"
+    ),
     ConnectorOption("sink.parallelism", positive, None),
 )
 _POSITIONS = (
