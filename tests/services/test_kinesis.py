@@ -319,19 +319,44 @@ def test_a_refused_record_and_one_that_is_too_large_fail_the_job(connection, mon
         writer.write(["x" * 2_000_000], None, 0)
 
 
-def test_firehose_carries_records_to_files(connection):
+def delivery(connection, bucket):
+    """Make a bucket, and a delivery stream into it; return a function that reads its files."""
     s3 = connection.connect("s3")
-    s3.create_bucket(Bucket="lake", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     connection.connect("firehose").create_delivery_stream(
-        DeliveryStreamName="to-s3",
-        ExtendedS3DestinationConfiguration={"RoleARN": "arn:aws:iam::1:role/x", "BucketARN": "arn:aws:s3:::lake"},
+        DeliveryStreamName=f"to-{bucket}",
+        ExtendedS3DestinationConfiguration={"RoleARN": "arn:aws:iam::1:role/x", "BucketARN": f"arn:aws:s3:::{bucket}"},
     )
+
+    def delivered():
+        files = s3.list_objects_v2(Bucket=bucket)["Contents"]
+        return b"".join(s3.get_object(Bucket=bucket, Key=each["Key"])["Body"].read() for each in files)
+
+    return delivered
+
+
+def test_firehose_carries_records_to_files(connection):
+    delivered = delivery(connection, "texts")
     orders = local(["tea\n", "jam\n"])
-    orders.sink_to(FirehoseSink(connection, "to-s3"))
+    orders.sink_to(FirehoseSink(connection, "to-texts"))
     orders.get_execution_environment().execute()
 
-    files = [s3.get_object(Bucket="lake", Key=each["Key"]) for each in s3.list_objects_v2(Bucket="lake")["Contents"]]
-    assert sorted(b"".join(each["Body"].read() for each in files).split()) == [b"jam", b"tea"]
+    assert sorted(delivered().split()) == [b"jam", b"tea"]
+
+
+def test_firehose_carries_rows_to_files(connection):
+    delivered = delivery(connection, "lake")
+    made = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    made.get_config().set("execution.target", "local").set("parallelism.default", 1)
+    made.execute_sql(f"""
+        CREATE TABLE orders (id BIGINT, item STRING) WITH (
+            'connector' = 'firehose', 'delivery-stream' = 'to-lake', 'format' = 'json', 'aws.region' = 'eu-central-1',
+            'aws.endpoint' = '{connection.endpoint_url}', 'aws.credentials.basic.accesskeyid' = 'test',
+            'aws.credentials.basic.secretkey' = 'test')
+    """)
+    made.execute_sql("INSERT INTO orders VALUES (1, 'tea'), (2, 'jam')").wait()
+
+    assert delivered() == b'{"id":1,"item":"tea"}{"id":2,"item":"jam"}'
 
 
 @pytest.mark.parametrize(

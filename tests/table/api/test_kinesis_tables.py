@@ -86,3 +86,24 @@ def test_the_key_of_a_shard_is_made_of_the_columns_of_partitions():
     key = FieldsKey(((1, COLUMNS[1][1]), (0, COLUMNS[0][1])), "|")
     assert key(Row(7, datetime.datetime(2024, 1, 2, 3, 4))) == "2024-01-02T03:04|7"  # noqa: DTZ001
     assert key(Row(None, None)) == "null|null"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"delivery-stream": None}, "delivery-stream"),
+        ({"aws.region": None}, "'aws.region' is missing"),
+        ({"sink.batch.max-size": "0"}, "'sink.batch.max-size'"),
+        ({"aws.credentials.provider": "BASIC"}, "BASIC needs 'aws.credentials.basic.accesskeyid'"),
+        ({"scan.bounded": "true"}, "scan.bounded"),
+    ],
+)
+def test_mistakes_in_options_of_firehose(options, says):
+    given = {"connector": "firehose", "stream": None, "delivery-stream": "to-s3"}
+    with pytest.raises(InvalidProgram, match=says):
+        sink_table(table(**{**given, **options}))
+
+
+def test_firehose_is_not_read():
+    with pytest.raises(InvalidProgram, match="cannot be read"):
+        scan_table(table(connector="firehose", stream=None, **{"delivery-stream": "to-s3"}))

@@ -99,6 +99,7 @@ _BUILT_IN = {
     "iceberg": "lakes:IcebergFactory",
     "jdbc": "databases:JdbcFactory",
     "kafka": "kafka:KafkaFactory",
+    "firehose": "kinesis:FirehoseFactory",
     "kinesis": "kinesis:KinesisFactory",
     "mongodb": "mongodb:MongoFactory",
     "mysql-cdc": "cdc:MySqlCdcFactory",

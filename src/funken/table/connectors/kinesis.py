@@ -1,4 +1,4 @@
-"""``'connector' = 'kinesis'``: data streams of Amazon as tables, read and appended to, by Flink's options."""
+"""Streams of Amazon as tables, by Flink's options: ``kinesis`` reads and appends, ``firehose`` appends."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from funken.connectors.base import ConnectorContext
 from funken.connectors.kinesis import (
+    FirehoseSink,
     KinesisConnection,
     KinesisReader,
     KinesisShard,
@@ -41,9 +42,7 @@ _TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
 _PROVIDERS = ("auto", "basic", "profile", "env_var")
 _ASK = "KinesisConnection takes keys, a profile, or those of the environment and the machine"
 _BLOCKS = "records are sent block by block"
-_OPTIONS = (
-    ConnectorOption("stream", text, None),
-    ConnectorOption("stream.arn", text, None),
+_COMMON = (
     ConnectorOption("format"),
     ConnectorOption("aws.region", text, None),
     ConnectorOption("aws.endpoint", text, None),
@@ -58,6 +57,18 @@ _OPTIONS = (
     ConnectorOption("aws.credentials.role.*", text, None),
     ConnectorOption("aws.credentials.webIdentityToken.file", refused(_ASK), None),
     ConnectorOption("aws.credentials.custom.class", refused(_ASK), None),
+    ConnectorOption("sink.fail-on-error", boolean, True, unused="a record that the service refuses fails the job"),
+    ConnectorOption("sink.batch.max-size", integer, 500),
+    ConnectorOption("sink.requests.max-inflight", integer, 50, unused=_BLOCKS),
+    ConnectorOption("sink.requests.max-buffered", integer, 10_000, unused=_BLOCKS),
+    ConnectorOption("sink.flush-buffer.size", memory_bytes, 5 << 20, unused=_BLOCKS),
+    ConnectorOption("sink.flush-buffer.timeout", duration, 5000, unused=_BLOCKS),
+    ConnectorOption("sink.parallelism", positive, None),
+)
+"""The options of both connectors."""
+_OPTIONS = (
+    ConnectorOption("stream", text, None),
+    ConnectorOption("stream.arn", text, None),
     ConnectorOption("source.init.position", one_of("latest", "trim_horizon", "at_timestamp"), None),
     ConnectorOption("source.init.timestamp", text, None),
     ConnectorOption("source.init.timestamp.format", text, _TIME_FORMAT),
@@ -75,16 +86,10 @@ _OPTIONS = (
     ConnectorOption("scan.parallelism", positive, None),
     ConnectorOption("sink.partitioner", one_of("random", "fixed"), None),
     ConnectorOption("sink.partitioner-field-delimiter", text, "|"),
-    ConnectorOption("sink.fail-on-error", boolean, True, unused="a record that the service refuses fails the job"),
-    ConnectorOption("sink.batch.max-size", integer, 500),
-    ConnectorOption("sink.requests.max-inflight", integer, 50, unused=_BLOCKS),
-    ConnectorOption("sink.requests.max-buffered", integer, 10_000, unused=_BLOCKS),
-    ConnectorOption("sink.flush-buffer.size", memory_bytes, 5 << 20, unused=_BLOCKS),
-    ConnectorOption("sink.flush-buffer.timeout", duration, 5000, unused=_BLOCKS),
     ConnectorOption(
         "sink.producer.*", text, None, unused="records are written by PutRecords, without Amazon's producer"
     ),
-    ConnectorOption("sink.parallelism", positive, None),
+    *_COMMON,
 )
 _POSITIONS = (
     ("source.init.position", "source.init.timestamp", "source.init.timestamp.format"),
@@ -156,18 +161,16 @@ class FieldsKey:
         return self.delimiter.join(shown)[:256]
 
 
-class KinesisTable(ScanTable, SinkTable):
-    """A stream that is read or appended to."""
+class AmazonTable(SinkTable):
+    """What tables of Amazon's streams have in common: options, a format, a connection."""
 
-    def __init__(self, context: TableContext) -> None:
+    def __init__(self, context: TableContext, declared: tuple[ConnectorOption, ...]) -> None:
         name = context.options.get("format")
-        declared = (*_OPTIONS, *(() if name is None else format_options(context.path, name)))
+        declared = (*declared, *(() if name is None else format_options(context.path, name)))
         self._context = context
         self._options = options = OptionValues(context.path, context.options, declared)
         self._format = table_format(context.path, options["format"], options)
         self.changelog_mode = self._format.changelog_mode
-        self.bounded = options["scan.bounded"]
-        self._stream, self._region = self._place()
         role = [key for key in context.options if key.startswith("aws.credentials.role.")]
         if role:
             raise self._wrong(f"{role[0]!r} is not supported: {_ASK}. Name the role in a profile.")
@@ -175,23 +178,14 @@ class KinesisTable(ScanTable, SinkTable):
     def _wrong(self, message: str) -> InvalidProgram:
         return InvalidProgram(f"Table {self._context.path!r}: {message}")
 
-    def _place(self) -> tuple[str, str]:
-        """Return the name of the stream, and its region."""
-        stream, arn, region = (self._options[key] for key in ("stream", "stream.arn", "aws.region"))
-        if (stream is None) == (arn is None):
-            raise self._wrong("set one of 'stream.arn' and 'stream'.")
-        if arn is not None:
-            parts = arn.split(":", 5)
-            if len(parts) != 6 or not parts[5].startswith("stream/"):
-                raise self._wrong(
-                    f"'stream.arn' is {arn!r}, but has the form 'arn:aws:kinesis:region:account:stream/name'."
-                )
-            stream, region = parts[5].removeprefix("stream/"), region or parts[3]
+    def _in_region(self, named: str | None = None) -> str:
+        """Return the region: that of the option, else one that is ``named`` elsewhere."""
+        region = self._options["aws.region"] or named
         if not region:
             raise self._wrong("option 'aws.region' is missing; write 'eu-central-1', for example.")
-        return stream, region
+        return str(region)
 
-    def _connection(self) -> KinesisConnection:
+    def _connection(self, region: str) -> KinesisConnection:
         options = self._options
         key, secret = (options[f"aws.credentials.basic.{part}"] for part in ("accesskeyid", "secretkey"))
         provider = options["aws.credentials.provider"]
@@ -200,7 +194,36 @@ class KinesisTable(ScanTable, SinkTable):
                 "the provider BASIC needs 'aws.credentials.basic.accesskeyid' and 'aws.credentials.basic.secretkey'."
             )
         profile = options["aws.credentials.profile.name"] or ("default" if provider == "profile" else None)
-        return KinesisConnection(self._region, options["aws.endpoint"], key, secret, profile=profile)
+        return KinesisConnection(region, options["aws.endpoint"], key, secret, profile=profile)
+
+    def _write(self, stream: Any, sink: KinesisSink) -> Any:
+        """Write the rows to a sink."""
+        made = stream.sink_to(sink).name(self._context.path)
+        count = self._options["sink.parallelism"]
+        return made if count is None else made.set_parallelism(count)
+
+
+class KinesisTable(AmazonTable, ScanTable):
+    """A stream that is read or appended to."""
+
+    def __init__(self, context: TableContext) -> None:
+        super().__init__(context, _OPTIONS)
+        self.bounded = self._options["scan.bounded"]
+        self._stream, self._region = self._place()
+
+    def _place(self) -> tuple[str, str]:
+        """Return the name of the stream, and its region."""
+        stream, arn, region = self._options["stream"], self._options["stream.arn"], None
+        if (stream is None) == (arn is None):
+            raise self._wrong("set one of 'stream.arn' and 'stream'.")
+        if arn is not None:
+            parts = arn.split(":", 5)
+            if len(parts) != 6 or not parts[5].startswith("stream/"):
+                raise self._wrong(
+                    f"'stream.arn' is {arn!r}, but has the form 'arn:aws:kinesis:region:account:stream/name'."
+                )
+            stream, region = parts[5].removeprefix("stream/"), parts[3]
+        return stream, self._in_region(region)
 
     def _start(self) -> str | int:
         """Return the place to begin at."""
@@ -226,7 +249,7 @@ class KinesisTable(ScanTable, SinkTable):
         kind: Callable[..., KinesisSource] = KinesisSource
         if metadata:
             schema, kind = ShardRows(schema, metadata), TableSource
-        source = kind(self._connection(), self._stream, schema, self._start(), self.bounded)
+        source = kind(self._connection(self._region), self._stream, schema, self._start(), self.bounded)
         stream = env.from_source(source, self.watermarks, self._context.path)
         count = self._options["scan.parallelism"]
         return stream if count is None else stream.set_parallelism(count)
@@ -245,9 +268,24 @@ class KinesisTable(ScanTable, SinkTable):
         if fields:
             key = FieldsKey(fields, options["sink.partitioner-field-delimiter"])
         encoder = self._format.encoder(context.columns)
-        written = KinesisSink(self._connection(), self._stream, encoder, key, options["sink.batch.max-size"])
-        sink = stream.sink_to(written).name(context.path)
-        return sink if options["sink.parallelism"] is None else sink.set_parallelism(options["sink.parallelism"])
+        connection = self._connection(self._region)
+        written = KinesisSink(connection, self._stream, encoder, key, options["sink.batch.max-size"])
+        return self._write(stream, written)
+
+
+class FirehoseTable(AmazonTable):
+    """A delivery stream that is appended to."""
+
+    def __init__(self, context: TableContext) -> None:
+        declared = (ConnectorOption("delivery-stream"), ConnectorOption("sink.batch.max-size", positive, 500), *_COMMON)
+        super().__init__(context, declared)
+        self._connected = self._connection(self._in_region())
+        self._stream, self._count = self._options["delivery-stream"], self._options["sink.batch.max-size"]
+
+    def sink(self, stream: Any) -> Any:
+        """Write the rows."""
+        encoder = self._format.encoder(self._context.columns)
+        return self._write(stream, FirehoseSink(self._connected, self._stream, encoder, max_records=self._count))
 
 
 class KinesisFactory(TableFactory):
@@ -268,3 +306,17 @@ class KinesisFactory(TableFactory):
     def sink(self, context: TableContext) -> SinkTable:
         """Return a sink to the stream."""
         return KinesisTable(context)
+
+
+class FirehoseFactory(TableFactory):
+    """Makes tables of delivery streams.
+
+    >>> FirehoseFactory().sink(TableContext("t", options={"connector": "firehose", "format": "json", "delivery-stream": "s"}))
+    Traceback (most recent call last):
+    ...
+    funken.errors.InvalidProgram: Table 't': option 'aws.region' is missing; write 'eu-central-1', for example.
+    """
+
+    def sink(self, context: TableContext) -> SinkTable:
+        """Return a sink to the delivery stream."""
+        return FirehoseTable(context)
