@@ -58,7 +58,7 @@ _COMMON = (
     ConnectorOption("aws.credentials.webIdentityToken.file", refused(_ASK), None),
     ConnectorOption("aws.credentials.custom.class", refused(_ASK), None),
     ConnectorOption("sink.fail-on-error", boolean, True, unused="a record that the service refuses fails the job"),
-    ConnectorOption("sink.batch.max-size", integer, 500),
+    ConnectorOption("sink.batch.max-size", positive, 500),
     ConnectorOption("sink.requests.max-inflight", integer, 50, unused=_BLOCKS),
     ConnectorOption("sink.requests.max-buffered", integer, 10_000, unused=_BLOCKS),
     ConnectorOption("sink.flush-buffer.size", memory_bytes, 5 << 20, unused=_BLOCKS),
@@ -162,7 +162,7 @@ class FieldsKey:
 
 
 class AmazonTable(SinkTable):
-    """What tables of Amazon's streams have in common: options, a format, a connection."""
+    """The common part of tables of Amazon's streams: options, a format, a connection."""
 
     def __init__(self, context: TableContext, declared: tuple[ConnectorOption, ...]) -> None:
         name = context.options.get("format")
@@ -277,8 +277,7 @@ class FirehoseTable(AmazonTable):
     """A delivery stream that is appended to."""
 
     def __init__(self, context: TableContext) -> None:
-        declared = (ConnectorOption("delivery-stream"), ConnectorOption("sink.batch.max-size", positive, 500), *_COMMON)
-        super().__init__(context, declared)
+        super().__init__(context, (ConnectorOption("delivery-stream"), *_COMMON))
         self._connected = self._connection(self._in_region())
         self._stream, self._count = self._options["delivery-stream"], self._options["sink.batch.max-size"]
 
