@@ -23,7 +23,7 @@ from funken.windowing.triggers import (
     DeltaTrigger,
     EventTimeTrigger,
 )
-from funken.windowing.windows import TimeWindow
+from funken.windowing.windows import TimeWindow, Trigger, TriggerResult
 from tests.support.windows import SUM, Sum, both, harness, parity
 
 
@@ -130,6 +130,42 @@ def test_s38_a_window_that_swallows_others_keeps_its_own_timers_and_trigger_stat
 def test_s41_a_trigger_that_cannot_merge_is_refused_for_sessions():
     with pytest.raises(InvalidProgram, match="cannot be used with a trigger that does not support merging"):
         harness(EventTimeSessionWindows.with_gap(5), SUM, trigger=DeltaTrigger(1, max))
+
+
+class OnlyMerges(Trigger):
+    """Has what a merge asks for, and does not say so."""
+
+    def on_element(self, element, timestamp, window, ctx):
+        ctx.register_event_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time, window, ctx):
+        return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
+
+    def on_merge(self, window, ctx):
+        ctx.register_event_time_timer(window.max_timestamp())
+
+
+class NeverMerges(OnlyMerges):
+    on_merge = Trigger.on_merge
+
+
+class ByDefault(EventTimeSessionWindows):
+    def __init__(self, trigger):
+        super().__init__(5)
+        self.trigger = trigger
+
+    def get_default_trigger(self, env):
+        return self.trigger
+
+
+def test_s41_a_default_trigger_need_not_say_that_it_merges():
+    h = harness(ByDefault(OnlyMerges()), SUM)
+    h.feed_block([1, 2], [10, 12])
+    h.watermark(30)
+    assert h.output_with_timestamps == [(3, 16)]
+    with pytest.raises(InvalidProgram, match="does not support merging"):
+        harness(ByDefault(NeverMerges()), SUM)
 
 
 @both

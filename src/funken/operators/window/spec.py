@@ -117,7 +117,8 @@ class WindowSpec:
             )
         if isinstance(self.assigner, MergingWindowAssigner):
             trigger = self.chosen_trigger()
-            if not trigger.can_merge():
+            merges = type(trigger).on_merge is not Trigger.on_merge  # of a default trigger Flink asks no more
+            if not (trigger.can_merge() or (self.trigger is None and merges)):
                 raise InvalidProgram(
                     f"A merging window assigner cannot be used with a trigger that does not support merging: "
                     f"{self.assigner!r} with {trigger!r}. Implement can_merge() and on_merge() in the trigger."
