@@ -276,7 +276,7 @@ class Point:
     x: int = 1
 
 
-ONE_RECORD = ["text", b"bytes", {"a": 1}, Row(a=1), Pair(1, 2), Point(), 5]
+ONE_RECORD = ["text", b"bytes", {"a": 1}, Pair(1, 2), Point(), 5]
 FLATTENING = {
     "flat_map": lambda f: numbers().flat_map(f),
     "flat_map of a chain": lambda f: numbers().map(lambda n: n).flat_map(f).map(str),
@@ -292,6 +292,18 @@ def test_one_record_is_not_spread(place):
     for record in ONE_RECORD:
         with pytest.raises(JobExecutionError, match="returned .*Return a list of results"):
             FLATTENING[place](lambda _: record).execute_and_collect(limit=1)  # noqa: B023 - used at once
+
+
+@pytest.mark.parametrize("place", [place for place in FLATTENING if place != "flat_select"])
+def test_a_row_is_spread_as_in_pyflink(place, caplog):
+    found = FLATTENING[place](lambda _: Row("a", "b")).execute_and_collect(limit=2)
+    assert found == ["a", "b"]
+    assert "returned the Row <Row('a', 'b')>, which is taken for 2 results" in caplog.text
+
+
+def test_a_row_is_no_result_of_flat_select():
+    with pytest.raises(JobExecutionError, match="returned .*Return a list of results"):
+        FLATTENING["flat_select"](lambda _: Row(a=1)).execute_and_collect(limit=1)
 
 
 def test_tuples_are_several_results_of_flat_map():
