@@ -211,3 +211,11 @@ def test_distinct_values_of_a_key_are_not_split():
     query = "SELECT k, COUNT(DISTINCT k) AS n, COUNT(DISTINCT v) AS m FROM a GROUP BY k"
     assert "Expand" not in operators(configured(MINI, SPLIT), query)
     assert "Expand" in operators(configured(MINI, SPLIT), query.replace("DISTINCT k", "DISTINCT id"))
+
+
+def test_results_that_are_not_null_are_not_made_of_copies():
+    """The copies of a row come one by one: between two of them a result would be NULL."""
+    query = "SELECT k, COUNT(DISTINCT v) AS n, COUNT(DISTINCT id) AS m, MAX({}) AS most FROM a GROUP BY k"
+    assert "Expand" in operators(configured(MINI, SPLIT), query.format("v"))
+    assert "Expand" not in operators(configured(MINI, SPLIT), query.format("COALESCE(v, 1)"))
+    assert "Expand" in operators(configured(MINI, SPLIT), query.format("COALESCE(v, 1)").replace("MAX", "COUNT"))

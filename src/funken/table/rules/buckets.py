@@ -12,6 +12,7 @@ from typing import Any
 
 from funken.dataclass import dataclass
 from funken.expr.ir import InputRef, Literal, Node
+from funken.expr.rules import AggregateRule
 from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.values import null
 from funken.table import exec_nodes as nodes
@@ -86,6 +87,8 @@ def over_buckets(
     names = [f"$f{width + at}" for at in range(len(spread))]
     source = calc(below, [*refs(below.row_type), *buckets], [*below.row_type.names, *names])
     parts = [part for call in calls for part in _parts(call, places)]
+    if _is_copied(parts) and any(_needs_values(call) for call in calls):
+        return None
     columns = tuple(places.values())
     source, inner = _copies(source, columns, parts)
     partial = replace(group(source, (*keys, *columns), inner), phase="PARTIAL")
@@ -103,6 +106,17 @@ def _splits(call: AggregateCall, below: ExecNode) -> bool:
     if call.function in {"FIRST_VALUE", "LAST_VALUE", "LISTAGG"} and len(call.args) != 1:
         return False
     return not any(isinstance(below.row_type[place].type, RawType) for place in call.args)
+
+
+def _is_copied(parts: Sequence[_Part]) -> bool:
+    """Return True if a row goes into several buckets."""
+    return len({part.buckets for part in parts if part.buckets}) > 1
+
+
+def _needs_values(call: AggregateCall) -> bool:
+    """Return True if a result may not be NULL, as it is for a moment where the copies of a row come one by one."""
+    rule = FUNCTIONS.get(call.function)
+    return isinstance(rule, AggregateRule) and rule.null_without_values and not call.type.nullable
 
 
 def _is_spread(call: AggregateCall) -> bool:
@@ -137,7 +151,7 @@ def _copies(
     """A row once for all calls, or once for each choice of buckets, with columns that say which calls read it."""
     wanted = {part.buckets for part in parts}
     named = [replace(part.call, name=f"$f{at}_0") for at, part in enumerate(parts)]
-    if len({part.buckets for part in parts if part.buckets}) <= 1:
+    if not _is_copied(parts):
         return source, tuple(named)
     numbers = {choice: _expand_id(columns, choice) for choice in wanted}
     projections = []
