@@ -28,7 +28,7 @@ _running: list[Any] = []
 
 
 def orders(count: int, per_ms: int, first: int = 0, step: int = 1) -> Iterator[tuple[int, float, int]]:
-    """Give user, price and time (ms) of orders; ``step``: of each so manieth."""
+    """Give user, price and time (ms) of orders; ``step``: one order of so many."""
     for number in range(first, count, step):
         yield number % KEYS, number % 97 / 4, number // per_ms
 

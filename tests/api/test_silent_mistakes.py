@@ -369,6 +369,14 @@ def test_a_date_in_another_format_is_said_once(call, message, caplog, monkeypatc
     assert message is None or re.search(message, caplog.text)
 
 
+def test_formats_that_are_a_column_are_not_all_said(caplog, monkeypatch):
+    monkeypatch.setattr(formats, "_said", set())
+    for number in range(100):
+        assert formats.misfit("TO_DATE", "x", f"pattern {number}") is None
+
+    assert len(caplog.records) == len(formats._said) == 16
+
+
 @pytest.mark.parametrize("unit", ["MINUTESS", "SECONDSS", "FORTNIGHT"])
 def test_a_unit_that_there_is_not_is_refused(unit):
     with pytest.raises(FunkenError, match=f"Illegal interval qualifier {unit.removesuffix('S')} .*units are YEAR, "):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from funken.operators.user_functions import UserFunction
 from funken.operators.window.spec import (
     Aggregated,
@@ -132,3 +134,18 @@ def test_s50_an_evictor_works_on_sessions():
     h.feed_block([1, 2, 3], [0, 8, 4])
     h.end_input()
     assert h.output == [(TimeWindow(0, 13), [2, 3])]
+
+
+@pytest.mark.parametrize("during_a_snapshot", [False, True])
+def test_records_in_windows_that_are_not_full_are_counted(during_a_snapshot):
+    told = []
+    h = harness(GlobalWindows.create(), SUM, key=lambda n: n % 2, trigger=PurgingTrigger(CountTrigger(4)))
+    h.context.warn = lambda kind, text: told.append((kind, text.partition(" records")[0]))
+    h.feed_block([1, 2, 3, 4, 5], [0] * 5)
+    if during_a_snapshot:
+        table = h.operator.windows.table
+        rows, _ = table.begin_snapshot(False, lambda row: None)
+        next(iter(rows))
+    h.operator.finish()
+
+    assert told == [("open windows", "the input ended with 5")]

@@ -64,11 +64,11 @@ QUERIES = {
         "SELECT k, LAG(n) OVER (PARTITION BY k ORDER BY ts), n FROM bids",
     ),
 }
-"""The queries of each program; all but the deduplication of ``rows`` are said to only add rows, and so is that one."""
+"""The queries of each program; their results only add rows."""
 
 
 def _rows(env: StreamExecutionEnvironment, count: int, wide: Wide, name: str, every: int) -> DataStream:
-    """Return rows of a few keys, with gaps in time; ``every``: only each so manieth."""
+    """Return rows of a few keys, with gaps in time; ``every``: one number of so many becomes a row."""
     source = DataGeneratorSource(lambda i: i, count)
     numbers = env.from_source(source, _STAMPED, name).set_parallelism(wide()).uid(name)
     some = numbers.filter(lambda n: n % every == 0 and n // 9 % 3 != 1).set_parallelism(wide())

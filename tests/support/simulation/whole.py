@@ -49,7 +49,7 @@ _SESSIONS = EventTimeSessionWindows.with_gap(timedelta(milliseconds=30))
 def _records(
     env: StreamExecutionEnvironment, count: int, wide: Wide, name: str = "records", every: int = 1
 ) -> DataStream:
-    """Return records of a few keys, with gaps in time; ``every``: only each so manieth."""
+    """Return records of a few keys, with gaps in time; ``every``: one number of so many becomes a record."""
     source = DataGeneratorSource(lambda i: i, count)
     numbers = env.from_source(source, _STAMPED, name).set_parallelism(wide()).uid(name)
     some = numbers.filter(lambda n: n % every == 0 and n // 9 % 3 != 1).set_parallelism(wide())

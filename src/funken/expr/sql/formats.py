@@ -247,11 +247,13 @@ def parse_time(text: str, pattern: str, zone: Any = None) -> tuple[int, datetime
 
 _log = logging.getLogger(__name__)
 _said: set[tuple[str, str]] = set()
+_MOST_SAID = 16
+"""A format may be a column, so not all of them are said."""
 
 
 def misfit(function: str, text: str, pattern: str) -> int | None:
-    """Return NULL for a text that does not fit; say so once per function and format."""
-    if (function, pattern) not in _said:
+    """Return NULL for a text that does not fit; say so once per function and format, of the first ones."""
+    if len(_said) < _MOST_SAID and (function, pattern) not in _said:
         _said.add((function, pattern))
         _log.warning(
             "%s() gives NULL for %.50r, which is not in the format '%s'. Give the format of the text as the second argument: "

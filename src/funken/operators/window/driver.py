@@ -542,9 +542,7 @@ class CountWindows(Windows):
 
     def finish(self) -> None:
         """Warn of the records in groups that are not full: they are in no result."""
-        base = self.table.base if isinstance(self.table.base, dict) else {}
-        entries = {**base, **self.table.delta}.values() if self.slide is None else ()
-        left = sum(entry[0] % self.every for entry in entries)
+        left = sum(entry[0] % self.every for entry in self.table.whole().values()) if self.slide is None else 0
         if left:
             self.driver.context.warn(
                 "open windows",
