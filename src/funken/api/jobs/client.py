@@ -356,6 +356,7 @@ class JobClient(JobDisplay):
         """
         clock = SystemClock()
         begin = clock.monotonic()
+        self._thread = threading.current_thread()
         execution = JobExecution(self._job, self._runner)
         leadership = Leadership(self._job, self._runner, self.suspend)
         master = self._job.master

@@ -50,7 +50,7 @@ from funken.runtime.job.states import (
 )
 from funken.runtime.log_entries import LogEntry
 from funken.runtime.messages import DumpThreads, SampleStacks, TaskCommand, TaskEvent, TaskId, TaskOpening, TaskStarted
-from funken.runtime.process import Interrupted, collecting_rarely
+from funken.runtime.process import Interrupted, collecting_rarely, raised_by_signal
 from funken.runtime.task.stacks import StackSampler, answer_in_thread
 from funken.runtime.task.state_manager import TaskStateSnapshot, acknowledgement_of
 from funken.runtime.task.task import Task, TaskLoop
@@ -457,7 +457,8 @@ class JobExecution:
             self._job.master.abandon()
         except Exception as also:  # noqa: BLE001 - the first error is the one to raise
             error.add_note(f"Dropping uncommitted output failed as well: {type(also).__name__}: {also}")
-        if stopped and isinstance(error, Exception | Interrupted) and not isinstance(error, JobCancelled):
+        broken = isinstance(error, Exception | Interrupted) and not isinstance(error, JobCancelled)
+        if stopped and broken and not raised_by_signal(error):
             return self.cancellation()  # something broke while it was being stopped
         return error
 
@@ -489,6 +490,8 @@ class JobExecution:
             if job.master.error is not None and not job.cancelled.is_set():
                 raise job.master.error
         except BaseException as error:  # noqa: BLE001 - the machine decides what becomes of it
+            if isinstance(error, Exception) and raised_by_signal(error):
+                job.cancel(suspend=True)  # the program is to end: a restart would outlive its signal
             safe = job.checkpoints is not None and job.checkpoints.done
             if job.revert(error):
                 error = RescaleDue(f"the job continues with fewer tasks: {error}")
