@@ -44,6 +44,32 @@ ENDED_BY_THE_JOB = JOB + "run(greedy)\n"
 NEVER_ENDED = JOB + "run(lambda number: [greedy(number) for _ in iter(int, 1)])\n"
 NO_JOB = JOB + "while True:\n    greedy(1)\n"
 
+IN_A_POOL = (
+    JOB
+    + """\
+from datetime import timedelta
+from funken import AsyncDataStream, blocking
+
+def ask(number):
+    print("here", flush=True)
+    time.sleep(3600)
+    return [number]
+
+env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+numbers = env.from_source(DataGeneratorSource(lambda index: index), WatermarkStrategy.no_watermarks(), "numbers")
+AsyncDataStream.unordered_wait(numbers, blocking(ask), timedelta(hours=1), 2).print()
+env.execute()
+"""
+)
+BESIDE_A_THREAD = (
+    """\
+import threading
+threading.Thread(target=threading.Event().wait, name="mine").start()
+"""
+    + JOB
+    + "run(lambda number: print('here', flush=True))\n"
+)
+
 
 @pytest.fixture
 def start(tmp_path):
@@ -86,6 +112,25 @@ def test_a_function_that_never_returns_is_left_behind_with_the_process(start):
 
     assert child.returncode == 143
     assert "was cancelled, but its thread is still blocked in" in said
+
+
+def test_a_call_that_never_returns_does_not_keep_the_process_alive(start):
+    child = start(IN_A_POOL)
+    child.send_signal(signal.SIGTERM)
+
+    _, said = child.communicate(timeout=60)
+
+    assert (child.returncode, said) == (143, "")
+
+
+def test_a_thread_of_the_program_is_left_with_a_message(start):
+    child = start(BESIDE_A_THREAD)
+    child.send_signal(signal.SIGTERM)
+
+    _, said = child.communicate(timeout=60)
+
+    assert child.returncode == 143
+    assert said.splitlines()[-1] == "Threads of the program have not ended within 0.1 s, and are left: mine."
 
 
 def test_a_program_that_goes_on_is_told_of_the_second_signal(start):

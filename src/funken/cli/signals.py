@@ -7,7 +7,8 @@ when that is done.
 
 An exception that is raised at any moment may get lost: in a callback of Python's import system, or in a function of the user
 that catches everything. So it is raised again if Python reports it as ignored. A job that still runs some seconds after the
-signal is stopped as by its client, and a program that has not ended by then is told of the second signal.
+signal is stopped as by its client, and a program that has not ended by then is told of the second signal. Python waits for a
+program's own threads when it ends; here it does so within a bound.
 """
 
 from __future__ import annotations
@@ -37,6 +38,11 @@ from funken.timing.clock import SystemClock
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _SAID_AFTER_SECONDS = 10.0
 """The time (s) after a signal at which a program that still runs is told of the second one."""
+
+
+def _threads_of_program() -> list[str]:
+    """Return the names of the threads for which Python waits at its end."""
+    return [each.name for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
 
 
 class Told(KeyboardInterrupt):
@@ -151,6 +157,16 @@ class Signals:
         self._ended.set()
         if self._saving is not None:
             self._saving.close()
+        if _threads_of_program():
+            threading.Thread(target=self._leave, name="funken-leave", daemon=True).start()
+
+    def _leave(self) -> None:
+        """End the process without the threads for which Python waits at its end, for ever if one does not return."""
+        threading.Event().wait(_SAID_AFTER_SECONDS)
+        if names := _threads_of_program():
+            shown = ", ".join(sorted(names))
+            _tell(f"Threads of the program have not ended within {_SAID_AFTER_SECONDS:g} s, and are left: {shown}.")
+            os._exit(128 + (self._number or signal.SIGINT))
 
     @contextmanager
     def handled(self) -> Iterator[None]:
