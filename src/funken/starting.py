@@ -1,4 +1,6 @@
-"""Ctrl-C while the command line is still being imported: exit code 130 and one line, no traceback.
+"""The start of the command line: Ctrl-C while it is still being imported, and standard streams that are closed.
+
+Ctrl-C then means exit code 130 and one line, no traceback.
 
 ``funken`` imports this first, since its own import takes longer than a user's second thought. Only a process that is the command
 line (``funken`` or ``python -m funken``) is changed, and only until its command begins.
@@ -31,6 +33,13 @@ def is_command_line(argv: Sequence[str], original: Sequence[str]) -> bool:
 def _end(number: int, frame: FrameType | None) -> None:
     os.write(2, b"Interrupted.\n")
     os._exit(128 + number)
+
+
+def open_streams() -> None:
+    """Open the null device for standard output and error where they are closed: Python has ``None`` for them."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as the process lives
 
 
 def hand_over() -> None:

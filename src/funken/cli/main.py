@@ -93,6 +93,7 @@ class CommandGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; Ctrl-C ends each with 130."""
         try:
+            starting.open_streams()
             starting.hand_over()
             return super().invoke(ctx)
         except KeyboardInterrupt:

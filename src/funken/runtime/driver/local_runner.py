@@ -22,6 +22,7 @@ from typing import Any
 
 import cloudpickle
 
+from funken import config
 from funken.checkpoint.machine import Outcome
 from funken.config import Configuration
 from funken.errors import JobCancelled, JobExecutionError, RescaleDue
@@ -65,6 +66,7 @@ _ALL = sys.maxsize
 _TURN_SECONDS = 0.1
 """But it ends after this time, so that commands, checkpoints and metrics do not wait for 16 blocks of slow records."""
 _LONGEST_WAIT = 1000
+_TICK_SECONDS = 30.0
 _LOOK_SECONDS = 0.2
 """The interval (s) of checks whether a function returns."""
 
@@ -144,7 +146,12 @@ def _ticking(job: Job, loop: LocalLoop, wanted: bool) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        thread.join()
+        thread.join(_TICK_SECONDS)
+        if thread.is_alive():
+            logger.warning(
+                "job %r: its checkpoints have not come to rest within %g s. Does %s answer?",
+                job.plan.name, _TICK_SECONDS, config.CHECKPOINT_DIR.key,
+            )  # fmt: skip
 
 
 def _capture(job: Job) -> LogCapture:
