@@ -1,6 +1,7 @@
 """The start of the command line: Ctrl-C while it is still being imported, and standard streams that are closed.
 
-Ctrl-C then means exit code 130 and one line, no traceback.
+Ctrl-C then means exit code 130 and one line, no traceback. The module of a command counts as a part of that: Python may ignore an
+exception within an import.
 
 ``funken`` imports this first, since its own import takes longer than a user's second thought. Only a process that is the command
 line (``funken`` or ``python -m funken``) is changed, and only until its command begins.
@@ -12,8 +13,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from _thread import start_new_thread
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
+from typing import Any
+
+_AGAIN_SECONDS = 0.05
 
 
 def is_command_line(argv: Sequence[str], original: Sequence[str]) -> bool:
@@ -40,6 +47,37 @@ def open_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as the process lives
+
+
+@contextmanager
+def raised_again(kind: type[BaseException], wake: Callable[[], None]) -> Iterator[None]:
+    """Call ``wake`` in another thread, soon after Python has ignored an exception of a kind, while the ``with`` block lasts.
+
+    It can raise none of ``__del__``, nor of a callback of a weak reference, as its import system has.
+    """
+    before = sys.unraisablehook
+
+    def later() -> None:
+        time.sleep(_AGAIN_SECONDS)  # the main thread is out of the callback by then
+        wake()
+
+    def hook(unraisable: Any) -> None:
+        if isinstance(unraisable.exc_value, kind):
+            start_new_thread(later, ())  # takes no lock, which the interrupted code may hold
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is hook:
+            sys.unraisablehook = before
+
+
+def interrupt() -> None:
+    """Raise Ctrl-C in the main thread, which may be in a system call."""
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 def hand_over() -> None:

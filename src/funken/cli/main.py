@@ -83,6 +83,7 @@ class CommandGroup(click.Group):
         module, _, name = _COMMANDS[cmd_name][0].partition(":")
         with importing():
             command: click.Command = getattr(importlib.import_module(module), name)
+        starting.hand_over()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -94,8 +95,8 @@ class CommandGroup(click.Group):
         """Run the command; Ctrl-C ends each with 130."""
         try:
             starting.open_streams()
-            starting.hand_over()
-            return super().invoke(ctx)
+            with starting.raised_again(KeyboardInterrupt, starting.interrupt):
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -24,7 +23,6 @@ from contextlib import contextmanager, suppress
 from math import inf
 from queue import SimpleQueue
 from types import FrameType
-from typing import Any
 
 import click
 
@@ -33,6 +31,7 @@ from funken.api.jobs.client import JobClient
 from funken.checkpoint.machine import Stop
 from funken.errors import FunkenError, JobCancelled
 from funken.io.durations import in_words
+from funken.starting import raised_again
 from funken.timing.clock import SystemClock
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -65,7 +64,6 @@ class Signals:
         self._saved_for = False
         self._woken = self._raised = False
         self._ended = threading.Event()
-        self._again: Callable[[], None] = self._wake
 
     def take(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal: raise an exception, now or when the jobs are saved; or end the process if it is a second one."""
@@ -115,17 +113,11 @@ class Signals:
 
     # ---- when the exception does not end the program
 
-    def _ignored(self, before: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return a hook for exceptions that Python cannot raise: that of a signal is raised again, soon."""
-
-        def hook(unraisable: Any) -> None:
-            if not isinstance(unraisable.exc_value, Told):
-                before(unraisable)
-            elif not self._ended.is_set():
-                self._raised = False
-                self._again()
-
-        return hook
+    def _lost(self) -> None:
+        """Python has ignored the exception: raise it again."""
+        if not self._ended.is_set():
+            self._raised = False
+            self._wake()
 
     def late(self) -> None:
         """Some seconds have passed since a signal: stop the jobs that still run, in another thread."""
@@ -173,19 +165,15 @@ class Signals:
         """Handle signals while the ``with`` block lasts."""
         before = {number: signal.getsignal(number) for number in _SIGNALS}
         taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
-        reported = sys.unraisablehook
-        sys.unraisablehook = hook = self._ignored(reported)
         try:
             for number in taken:
                 signal.signal(number, self.take)
-            with waits_interrupted(self.late, self._wake) as self._again:
+            with waits_interrupted(self.late), raised_again(Told, self._lost):
                 yield
         finally:
             self._ended.set()
             for number in taken:
                 signal.signal(number, before[number] or signal.SIG_DFL)
-            if sys.unraisablehook is hook:
-                sys.unraisablehook = reported
 
 
 # ---- A last savepoint of the jobs that run when SIGTERM comes, where ``execution.savepoint-on-sigterm.timeout``
@@ -304,7 +292,6 @@ def _tell(line: str) -> None:
 _NUDGE = signal.SIGURG  # which is ignored unless it has a handler, and which nothing sends to a process by itself
 _AFTER_SECONDS = (0.05, 0.5, 2.0)
 """The times (s) of interrupts of the main thread after a signal: repeated for a thread without a core until then."""
-_AGAIN = 0  # no signal has this number
 
 
 def _nothing() -> None:
@@ -312,31 +299,23 @@ def _nothing() -> None:
 
 
 @contextmanager
-def waits_interrupted(
-    late: Callable[[], None] = _nothing, again: Callable[[], None] = _nothing
-) -> Iterator[Callable[[], None]]:
+def waits_interrupted(late: Callable[[], None] = _nothing) -> Iterator[None]:
     """Let every signal that has a handler interrupt the main thread, while the ``with`` block lasts.
 
-    To be used in the main thread. ``late`` is called some seconds after each signal, in another thread. The value of the block
-    is a function that lets ``again`` be called there, soon: it takes no lock. Where the program has a handler of its own for
-    SIGURG, nothing of this happens.
+    To be used in the main thread. ``late`` is called some seconds after each signal, in another thread. Where the program has a
+    handler of its own for SIGURG, nothing of this happens.
     """
     if signal.getsignal(_NUDGE) is not signal.SIG_DFL:
-        yield _nothing
+        yield
         return
     received, written = socket.socketpair()
     written.setblocking(False)
     signal.signal(_NUDGE, lambda number, frame: None)
     before = signal.set_wakeup_fd(written.fileno(), warn_on_full_buffer=False)
-    thread = threading.Thread(target=_nudge, args=(received, late, again), name="funken-signals", daemon=True)
+    thread = threading.Thread(target=_nudge, args=(received, late), name="funken-signals", daemon=True)
     thread.start()
-
-    def request() -> None:
-        with suppress(OSError):
-            written.send(bytes([_AGAIN]))
-
     try:
-        yield request
+        yield
     finally:
         signal.set_wakeup_fd(before)
         written.close()
@@ -349,7 +328,7 @@ def _interrupt() -> None:
     signal.pthread_kill(threading.main_thread().ident or 0, _NUDGE)
 
 
-def _nudge(received: socket.socket, late: Callable[[], None], again: Callable[[], None]) -> None:
+def _nudge(received: socket.socket, late: Callable[[], None]) -> None:
     due: list[tuple[float, Callable[[], None]]] = []
     while True:
         now = SystemClock().monotonic
@@ -361,9 +340,6 @@ def _nudge(received: socket.socket, late: Callable[[], None], again: Callable[[]
             continue
         if not numbers:
             return
-        if _AGAIN in numbers:
-            due.insert(0, (now() + _AFTER_SECONDS[0], again))
-        if any(number not in (_NUDGE, _AGAIN) for number in numbers):
-            due = [entry for entry in due if entry[1] is again]
-            due += [(now() + seconds, _interrupt) for seconds in _AFTER_SECONDS]
+        if any(number != _NUDGE for number in numbers):
+            due = [(now() + seconds, _interrupt) for seconds in _AFTER_SECONDS]
             due.append((due[-1][0], late))
