@@ -8,6 +8,7 @@ import pytest
 
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
 from funken.errors import OperatorFailed
+from funken.runtime.driver import local_runner
 
 
 class End(Exception):
@@ -71,7 +72,7 @@ def run(function, target="local"):
         client.run()
     finally:
         assert client.get_job_status().result().name == "SUSPENDED"
-        assert client.restarts == 0
+        assert client._job.machine.attempt == 0
 
 
 @pytest.mark.parametrize("function", [plain, converting, cleaning])
@@ -91,6 +92,15 @@ def test_the_exception_of_a_handler_ends_the_job(handled, handler, error, functi
 
     with pytest.raises({plain: error, converting: ValueError, cleaning: IndexError}[function]):
         run(function)
+
+
+@pytest.mark.parametrize(("handler", "error"), [(leave, SystemExit), (fail, End)])
+def test_the_exception_of_a_handler_ends_the_wait_before_a_restart(handled, handler, error, monkeypatch):
+    handled(handler)
+    monkeypatch.setattr(local_runner, "came", lambda event, seconds: signal.raise_signal(signal.SIGUSR1))
+
+    with pytest.raises(error):
+        run(lambda number: 1 // 0)
 
 
 def test_an_exit_of_a_function_is_its_failure(handled):

@@ -436,6 +436,7 @@ class JobExecution:
         """
         job = self._job
         if error is not None and error is not self._raised:
+            self._suspend_for(error)
             job.handle(RunRaised(error))
         command = job.machine.under_way
         outcome = command.outcome if isinstance(command, EndJob) else Outcome.FAILED
@@ -456,6 +457,11 @@ class JobExecution:
     def cancellation(self) -> JobCancelled:
         """Return the exception of the result of a cancelled job."""
         return JobCancelled(f"job {self._job.plan.name!r} was cancelled")
+
+    def _suspend_for(self, error: BaseException) -> None:
+        """Stop the job if a handler of the program ends it by an exception: a restart would outlive the signal."""
+        if isinstance(error, Exception) and raised_by_signal(error):
+            self._job.cancel(suspend=True)
 
     def _abandon(self, error: BaseException, outcome: Outcome) -> BaseException:
         """Drop uncommitted output; return the exception of the job's result."""
@@ -497,8 +503,7 @@ class JobExecution:
             if job.master.error is not None and not job.cancelled.is_set():
                 raise job.master.error
         except BaseException as error:  # noqa: BLE001 - the machine decides what becomes of it
-            if isinstance(error, Exception) and raised_by_signal(error):
-                job.cancel(suspend=True)  # the program is to end: a restart would outlive its signal
+            self._suspend_for(error)
             safe = job.checkpoints is not None and job.checkpoints.done
             if job.revert(error):
                 error = RescaleDue(f"the job continues with fewer tasks: {error}")
