@@ -3,10 +3,14 @@
 import functools
 import signal
 import sys
+import threading
+import time
+from contextlib import contextmanager
 
 import pytest
 
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
+from funken.api.jobs.results import watch_jobs
 from funken.errors import OperatorFailed
 from funken.runtime.driver import local_runner
 
@@ -101,6 +105,33 @@ def test_the_exception_of_a_handler_ends_the_wait_before_a_restart(handled, hand
 
     with pytest.raises(error):
         run(lambda number: 1 // 0)
+
+
+@contextmanager
+def signalled(client):
+    """Send the signal when all tasks of a job run."""
+
+    def send():
+        until = time.monotonic() + 100
+        while time.monotonic() < until:
+            if all(each.state.name == "RUNNING" for vertex in client.snapshot().vertices for each in vertex.subtasks):
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+                return
+            threading.Event().wait(0.05)
+
+    threading.Thread(target=send, daemon=True).start()
+    yield
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("handler", "error"), [(leave, SystemExit), (fail, End)])
+def test_the_exception_of_a_handler_ends_a_job_on_spark(handled, handler, error):
+    handled(handler)
+
+    with watch_jobs(signalled), pytest.raises(error):
+        run(str, "continuous")
+
+    assert [each.name for each in threading.enumerate() if each.name == "funken-spark"] == []
 
 
 def test_an_exit_of_a_function_is_its_failure(handled):
