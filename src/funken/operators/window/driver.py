@@ -22,7 +22,7 @@ from funken.io.durations import in_words
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
 from funken.operators.codegen import rows_of_fields
 from funken.operators.user_functions import KIND, MANY, Stride, check_of_first
-from funken.operators.window.contents import WindowEmitter
+from funken.operators.window.contents import PaneLoops, WindowEmitter
 from funken.operators.window.spec import Strategy, one_key
 from funken.state.delta_tables import DeltaTable, KeyedDeltaTable, PaneTable
 from funken.state.descriptors import StateKind
@@ -317,7 +317,9 @@ class AlignedWindows(Windows):
         #: how many records the clock is not asked for, in processing time
         self._stride = Stride()
         #: what adds records of one slice to panes where functions can be read
-        self._loops = None if driver.spec.key.target is one_key else self.contents.loops(driver, driver.key)
+        self._loops = None
+        if driver.spec.key.target is not one_key:
+            self._loops = PaneLoops(driver, driver.key, self.contents.adding())
 
     def setup(self) -> None:
         """Register the panes, whose namespaces are the starts of windows."""
