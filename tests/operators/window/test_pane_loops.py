@@ -127,10 +127,12 @@ def test_which_forms_have_loops():
     assert not loops_of(LOGICS["sum"]()).takes(1000)
 
 
-def windows_of(events, assigner, reduce, disorder, key):
-    """Run a job over ``(key, time)``; each as (key, text of times)."""
-    conf = Configuration({"execution.target": "local", "pipeline.vectorized": "false", "parallelism.default": 2})
-    conf.set_string("execution.block.records", "5")
+def windows_of(events, assigner, reduce, disorder, key, block=5, parallelism=2):
+    """Run a job over ``(key, time)`` in blocks of so many records; each as (key, its times)."""
+    conf = Configuration(
+        {"execution.target": "local", "pipeline.vectorized": "false", "parallelism.default": parallelism}
+    )
+    conf.set_string("execution.block.records", str(block))
     env = StreamExecutionEnvironment.get_execution_environment(conf)
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(disorder)
     stream = env.from_collection(events).set_parallelism(1)
@@ -165,6 +167,31 @@ def test_a_job_gives_the_same(events, window, disorder):
         for start in starts if start % slide == 0 for key in range(4)
     ]  # fmt: skip
     assert [pair for pair in sorted(expected) if pair[1]] == sorted(read)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 200)), min_size=60, max_size=300),
+    st.sampled_from([(100, 100), (100, 50), (40, 20), (50, 200), (3, 3)]), st.booleans(), st.integers(0, 3),
+    st.booleans(),
+)  # fmt: skip
+def test_blocks_in_order_are_cut_where_a_window_ends(events, window, in_order, strays, whole):
+    """Blocks in order, nearly in order, and in none; tuples field by field, and ``whole``."""
+    size, slide = window
+    assigner = TumblingEventTimeWindows.of(size) if size == slide else SlidingEventTimeWindows.of(size, slide)
+    if in_order:
+        events.sort(key=lambda event: event[1])
+        events += events[:strays]
+
+    def join(old, new):
+        return (old[0], old[1] + new[1])
+
+    found = windows_of(events, assigner, called(join) if whole else join, 200, lambda pair: pair[0], 1000, 1)
+    expected = [
+        (key, tuple(at for each, at in events if each == key and start <= at < start + size))
+        for start in range(-size, 201) if start % slide == 0 for key in range(3)
+    ]  # fmt: skip
+    assert sorted(found) == [pair for pair in sorted(expected) if pair[1]]
 
 
 @pytest.mark.parametrize("by_field", [True, False])
