@@ -129,10 +129,10 @@ _BLOCKS = 64
 """After a block that is not in order, as many are not asked whether they are: it would take 70 ns a timestamp."""
 
 
-class Bounds:
+class BlockBounds:
     """Knows the lowest and the highest timestamps of blocks; of one ``in_order`` they are the first and the last.
 
-    >>> bounds = Bounds()
+    >>> bounds = BlockBounds()
     >>> bounds.of([3, 5, 7]), bounds.in_order, bounds.of([5, 3, 7]), bounds.in_order
     ((3, 7), True, (3, 7), False)
     """

@@ -30,7 +30,7 @@ from funken.state.delta_tables import DeltaTable, KeyedDeltaTable, PaneTable
 from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY, KeyedStateStore
 from funken.state.keygroups import normal_keys
-from funken.timing.instants import Bounds
+from funken.timing.instants import BlockBounds
 from funken.windowing.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
@@ -321,7 +321,7 @@ class AlignedWindows(Windows):
         self._next_due: int | None = None
         #: how many records the clock is not asked for, in processing time
         self._stride = Stride()
-        self._bounds = Bounds()
+        self._bounds = BlockBounds()
         #: what adds records of one slice to panes where functions can be read
         self._loops = None
         if driver.spec.key.target is not one_key:
