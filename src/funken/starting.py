@@ -16,7 +16,7 @@ import threading
 import time
 from _thread import start_new_thread
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
@@ -62,7 +62,7 @@ def raised_again(kind: type[BaseException], wake: Callable[[], None]) -> Iterato
         wake()
 
     def hook(unraisable: Any) -> None:
-        if isinstance(unraisable.exc_value, kind):
+        if type(unraisable.exc_value) is kind:  # a subclass interrupts a function of a cancelled job, not the program
             start_new_thread(later, ())  # takes no lock, which the interrupted code may hold
         else:
             before(unraisable)
@@ -78,6 +78,14 @@ def raised_again(kind: type[BaseException], wake: Callable[[], None]) -> Iterato
 def interrupt() -> None:
     """Raise Ctrl-C in the main thread, which may be in a system call."""
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def ctrl_c_again() -> AbstractContextManager[None]:
+    """Raise Ctrl-C again that Python has ignored, while the ``with`` block lasts; only where Python itself handles it."""
+    main = threading.current_thread() is threading.main_thread()
+    if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        return raised_again(KeyboardInterrupt, interrupt)
+    return nullcontext()
 
 
 def hand_over() -> None:

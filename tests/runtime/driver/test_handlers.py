@@ -107,6 +107,18 @@ def test_the_exception_of_a_handler_ends_the_wait_before_a_restart(handled, hand
         run(lambda number: 1 // 0)
 
 
+class Closing:
+    """Python cannot raise an exception of ``__del__``, as of a callback within an import."""
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_that_python_ignored_ends_the_job():
+    with pytest.raises(KeyboardInterrupt):
+        run(lambda number: Closing() if number == 3 else number)
+
+
 @contextmanager
 def signalled(client):
     """Send the signal when all tasks of a job run."""
