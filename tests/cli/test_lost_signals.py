@@ -76,11 +76,13 @@ def start(tmp_path):
     """Start a script with ``funken run`` and wait until its function is at work."""
     children = []
 
-    def start(script):
+    def start(script, **options):
         path = tmp_path / "job.py"
         path.write_text(script)
+        given = {"task.cancellation.timeout": "100 ms"} | options
+        pairs = [f"-D{key}={value}" for key, value in given.items()]
         child = subprocess.Popen(
-            [sys.executable, "-c", FUNKEN, "run", "--target", "local", "-Dtask.cancellation.timeout=100ms", path],
+            [sys.executable, "-c", FUNKEN, "run", "--target", "local", *pairs, path],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )  # fmt: skip
         children.append(child)
@@ -104,6 +106,20 @@ def test_a_function_that_catches_everything_does_not_keep_the_job_alive(start, s
     assert "taken" in printed
 
 
+def test_nor_does_it_when_the_job_could_not_be_saved(start, tmp_path):
+    options = {
+        "execution.savepoint-on-sigterm.timeout": "10 ms",
+        "execution.checkpointing.dir": tmp_path / "checkpoints",
+    }
+    child = start(ENDED_BY_THE_JOB, **options)
+    child.send_signal(signal.SIGTERM)
+
+    _, said = child.communicate(timeout=60)
+
+    assert child.returncode == 143, said
+    assert "is stopped without a savepoint" in said
+
+
 def test_a_function_that_never_returns_is_left_behind_with_the_process(start):
     child = start(NEVER_ENDED)
     child.send_signal(signal.SIGTERM)
@@ -120,7 +136,8 @@ def test_a_call_that_never_returns_does_not_keep_the_process_alive(start):
 
     _, said = child.communicate(timeout=60)
 
-    assert (child.returncode, said) == (143, "")
+    assert child.returncode == 143, said
+    assert "are left" not in said
 
 
 def test_a_thread_of_the_program_is_left_with_a_message(start):

@@ -95,7 +95,7 @@ class Signals:
     def watch(self, client: JobClient) -> Iterator[None]:
         """Take the next signal for the first one: a job begins. At its end, raise an exception that has not come."""
         if not self._saved_for:
-            self._number = 0
+            self._number, self._raised = 0, False
         if self._saving is None and seconds_to_save(client):
             self._saving = LastSavepoints(self._wake)
         self._running.append(client)
@@ -115,13 +115,13 @@ class Signals:
 
     def _lost(self) -> None:
         """Python has ignored the exception: raise it again."""
-        if not self._ended.is_set():
+        if self._number and not self._ended.is_set():
             self._raised = False
             self._wake()
 
     def late(self) -> None:
         """Some seconds have passed since a signal: stop the jobs that still run, in another thread."""
-        if self._number and not self._saved_for and not self._ended.is_set():
+        if self._number and self._raised and not self._ended.is_set():  # not while a last savepoint is made
             threading.Thread(target=self._stop, name="funken-late", daemon=True).start()
 
     def _stop(self) -> None:
