@@ -59,7 +59,8 @@ class Signals:
         self._number = 0
         """The first signal; 0 before it."""
         self._running: list[JobClient] = []
-        self._stopped: list[JobClient] = []
+        self._stopped: dict[JobClient, int] = {}
+        """The jobs that did not end by the exception of a signal, and its number."""
         self._saving: LastSavepoints | None = None
         self._saved_for = False
         self._woken = self._raised = False
@@ -103,7 +104,7 @@ class Signals:
             yield
         except JobCancelled:
             if client in self._stopped:
-                raise Told(self._number) from None
+                raise Told(self._stopped[client]) from None
             raise
         finally:
             self._running.remove(client)
@@ -122,24 +123,27 @@ class Signals:
     def late(self) -> None:
         """Some seconds have passed since a signal: stop the jobs that still run, in another thread."""
         if self._number and self._raised and not self._ended.is_set():  # not while a last savepoint is made
-            threading.Thread(target=self._stop, name="funken-late", daemon=True).start()
+            threading.Thread(target=self._stop, args=(self._number,), name="funken-late", daemon=True).start()
 
-    def _stop(self) -> None:
+    def _stop(self, number: int) -> None:
         stopping = []
         for client in list(self._running):
             if not client.get_job_execution_result().done():
-                self._stopped.append(client)
+                self._stopped[client] = number
                 stopping.append((client, client.suspend()))
         said_at = SystemClock().monotonic() + _SAID_AFTER_SECONDS
         while not self._ended.wait(_LOOK_SECONDS):
             if SystemClock().monotonic() >= said_at:
                 said_at = inf
-                name = signal.Signals(self._number).name
-                _tell(f"{name} came, and the program still runs. A second signal ends it at once.")
+                _tell(
+                    f"{signal.Signals(number).name} came, and the program still runs. A second signal ends it at once."
+                )
             for client, stopped in stopping:
                 if client._thread is threading.main_thread() and stopped.done() and (error := stopped.exception()):
                     _tell(f"{error}")  # which is blocked for good
-                    os._exit(128 + self._number)
+                    os._exit(128 + number)
+            if self._number != number:
+                return  # another job has begun since
             if said_at == inf and all(stopped.done() for _, stopped in stopping):
                 return
 
