@@ -468,10 +468,11 @@ class TableEnvironment:
         return sorted(names | {name.lower() for name in self.catalogs.names("function")})
 
     def list_functions(self) -> list[str]:
-        """Return the names of all functions, sorted."""
+        """Return the names of all functions, sorted; those of built-in ones are in capitals. Operators are left out."""
         from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - loads Arrow
 
-        return sorted({*self.list_user_defined_functions(), *(rule.name.lower() for rule in FUNCTIONS)})
+        built_in = {rule.name for rule in FUNCTIONS if rule.name.isidentifier()}
+        return sorted({*self.list_user_defined_functions(), *built_in})
 
     def list_models(self) -> list[str]:
         """Return the names of the models of the current database, sorted."""

@@ -167,7 +167,7 @@ def test_columns_and_times_named_by_expressions():
     windows = table.window(Tumble.over(lit(10).seconds).on(col("rt")).alias("w")).group_by(col("w"), col("k"))
 
     assert str(table.get_resolved_schema()).splitlines()[3:5] == [
-        "  `rt` TIMESTAMP(3) *ROWTIME*,", "  `pt` TIMESTAMP_LTZ(3) NOT NULL *PROCTIME*",
+        "  `rt` TIMESTAMP(3) *ROWTIME*,", "  `pt` TIMESTAMP_LTZ(3) *PROCTIME*",
     ]  # fmt: skip
     found = [
         (row[0], row[1].second, row[2])

@@ -138,6 +138,8 @@ def merged_type(types: Iterable[LogicalType]) -> LogicalType | None:
 def number_result(name: str, one: LogicalType, other: LogicalType) -> LogicalType:
     """Return the type of an operation on two numbers."""
     if isinstance(one, IntegralType) and isinstance(other, IntegralType):
+        if name == "%":
+            return other.as_nullable()
         return common_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
     if isinstance(one, IntegralType | DecimalType) and isinstance(other, IntegralType | DecimalType):
         return decimal_result(name, one, other)
