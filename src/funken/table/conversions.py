@@ -493,13 +493,6 @@ def _columns_of(stream: DataStream[Any], schema: Schema | None, names: Sequence[
     if schema is not None:
         physical = [(column.name, column.type) for column in schema.columns if column.is_physical]
         fields = columns_of_info(type_info) if type_info is not None else []
-        named = {name for name, _ in fields} if getattr(type_info, "field_names", None) else set()
-        unknown = [name for name, _ in physical if named and name not in named]
-        if unknown:
-            raise InvalidProgram(
-                f"the schema has a column {unknown[0]!r}, but the records of the stream have the fields "
-                f"{', '.join(name for name, _ in fields)}. Use their names; Table.alias() changes names."
-            )
         if physical and not {name for name, _ in physical} < {name for name, _ in fields}:
             return physical
         if physical:  # computed columns may also use the fields that are no columns
@@ -630,6 +623,7 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
 
     schema = given[0] if given and isinstance(given[0], Schema) else None
     if schema is not None:
+        _check_fields(stream, schema)
         plan = stream_table(env, stream, schema, mode)
         return Table(env, plan, _declared(env, plan, schema))
     names = list(map(_column_name, given))
@@ -640,6 +634,17 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
     if any(_TIME.fullmatch(name) for name in names):
         schema, names = _schema_with_times(stream, names), []
     return Table(env, stream_table(env, stream, schema, mode, names))
+
+
+def _check_fields(stream: DataStream[Any], schema: Schema) -> None:
+    """Raise ``InvalidProgram`` for a physical column that is none of the fields, if the stream declares their names."""
+    fields = getattr(declared_type(stream), "field_names", None)
+    unknown = [column.name for column in schema.columns if column.is_physical and fields and column.name not in fields]
+    if unknown:
+        raise InvalidProgram(
+            f"the schema has a column {unknown[0]!r}, but the records of the stream have the fields {', '.join(fields)}. "
+            "Use their names; Table.alias() changes names."
+        )
 
 
 def _declared(env: Any, plan: LogicalNode, schema: Schema) -> ResolvedSchema:

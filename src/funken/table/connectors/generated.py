@@ -226,12 +226,15 @@ def _length(rule: FieldRule, type_: Any, source: random.Random) -> int:
 
 def _random_time_or_collection(rule: FieldRule, type_: Any, kind: str, source: random.Random) -> Any:
     if kind in ("TimestampType", "LocalZonedTimestampType", "DateType", "TimeOfDayType"):
-        now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+        now = datetime.datetime.now(datetime.UTC)
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         then = now - datetime.timedelta(milliseconds=source.randint(0, rule.past) if rule.past else 0)
         if kind == "LocalZonedTimestampType":
             return then
         plain = then.replace(tzinfo=None)
-        return plain.date() if kind == "DateType" else plain.time() if kind == "TimeOfDayType" else plain
+        if kind == "DateType":
+            return plain.date()
+        return plain.time().replace(microsecond=0) if kind == "TimeOfDayType" else plain
     length = 3 if rule.length is None else rule.length
     if kind == "ArrayType":
         return [rule.inner[0].value(source, 0) for _ in range(length)]
@@ -290,6 +293,11 @@ def _rule(path: str, name: str, type_: Any, options: OptionValues) -> tuple[Fiel
             raise InvalidProgram(
                 f"column {name!r} of table {path!r} is a sequence without a beginning or an end: set "
                 f"'fields.{name}.start' and 'fields.{name}.end'."
+            )
+        if start > end:
+            raise InvalidProgram(
+                f"column {name!r} of table {path!r} is a sequence from {start} to {end}, which has no numbers: set "
+                f"'fields.{name}.end' to {start} at least."
             )
         return FieldRule(type_, start=start), end - start + 1
     rule = FieldRule(
