@@ -335,16 +335,17 @@ _LOCK = "print lock"
 
 
 class PrintCoordinator(OperatorCoordinator):
-    """Writes the lines of a print sink to standard output; those of a block stay together.
+    """Writes the lines of a print sink to standard output or standard error; those of a block stay together.
 
     >>> PrintCoordinator(OperatorCoordinatorContext("print")).handle_output(0, ["1> to be", "1> or not"])
     1> to be
     1> or not
     """
 
-    def __init__(self, context: OperatorCoordinatorContext) -> None:
+    def __init__(self, context: OperatorCoordinatorContext, standard_error: bool = False) -> None:
         super().__init__(context)
         self._lock: threading.Lock = context.shared.setdefault(_LOCK, threading.Lock())
+        self._standard_error = standard_error
         self._records = 0
 
     def metrics(self) -> dict[str, int | float]:
@@ -355,8 +356,9 @@ class PrintCoordinator(OperatorCoordinator):
         """Write lines."""
         with self._lock:
             self._records += len(payload)
-            sys.stdout.write("".join(line + "\n" for line in payload))
-            sys.stdout.flush()
+            file = sys.stderr if self._standard_error else sys.stdout
+            file.write("".join(line + "\n" for line in payload))
+            file.flush()
 
 
 class CollectCoordinator(OperatorCoordinator):

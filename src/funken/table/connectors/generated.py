@@ -36,26 +36,25 @@ from funken.types.row import Row
 class RowText:
     """Writes rows as lines."""
 
-    prefix: str
     types: tuple[Any, ...]
 
     def __call__(self, row: Row) -> str:
         """Return the line of a row."""
-        return f"{self.prefix}{java_row(row, self.types)}"
+        return str(java_row(row, self.types))
 
 
 class PrintTable(SinkTable):
     """Prints every change where the program runs."""
 
     def __init__(self, context: TableContext, options: OptionValues) -> None:
-        identifier = options["print-identifier"]
-        self._text = RowText(f"{identifier}> " if identifier else "", tuple(type_ for _, type_ in context.columns))
+        self._text = RowText(tuple(type_ for _, type_ in context.columns))
+        self._sink = PrintSink(options["print-identifier"], standard_error=options["standard-error"])
         self._parallelism = options["sink.parallelism"]
         self._name = context.path
 
     def sink(self, stream: Any) -> Any:
         """Print the rows."""
-        sink = stream.map(self._text).name("text")._sink(self._name, PrintSink(""))
+        sink = stream.map(self._text).name("text")._sink(self._name, self._sink)
         return sink if self._parallelism is None else sink.set_parallelism(self._parallelism)
 
 
