@@ -29,6 +29,7 @@ from funken.table.schema import ResolvedSchema
 from funken.table.sql import parser
 from funken.table.sql import statements as st
 from funken.table.types import STRING, BooleanType, quoted
+from funken.types.callables import check_kind
 from funken.types.row import Row
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def typing_of(env: TableEnvironment) -> Callable[[Any, Sequence[tuple[str, Any]]
 
 def parsed(text: str) -> st.Statement:
     """Return the only statement of a text; raises ``InvalidStatement`` for several."""
+    check_kind(text, str, "a statement")
     found = parser.parse_script(text)
     if len(found) != 1:
         raise InvalidProgram(

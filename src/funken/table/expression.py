@@ -20,6 +20,7 @@ from funken.expr.sql.texts import double_text
 from funken.table.frames import frame_of
 from funken.table.schema import as_type
 from funken.table.types import quoted
+from funken.types.callables import check_kind
 from funken.types.row import Row
 
 if TYPE_CHECKING:
@@ -840,6 +841,7 @@ def col(name: str) -> Expression:
     >>> str(col("price") * 2)
     'times(price, 2)'
     """
+    check_kind(name, str, "col()", "Columns have names; lit() makes constants.")
     if name == "*":
         return Expression(lambda r: "*", "*", expand=lambda table: [col(name) for name in table.names])
     return Expression(lambda r: r.column(name), name, column=name)
