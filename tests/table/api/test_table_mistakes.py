@@ -179,3 +179,8 @@ def test_a_query_that_breaks_off_names_no_object_of_the_parser(query):
     assert "Expected" in str(wrong.value)
     assert "sqlglot" not in str(wrong.value)
     assert "Token" not in str(wrong.value)
+
+
+def test_an_unknown_unit_of_time_is_named():
+    with pytest.raises(InvalidQuery, match="FOO is no unit of time; there are: CENTURY, DAY, "):
+        TableEnvironment.create().sql_query("SELECT EXTRACT(FOO FROM NOW())")

@@ -676,6 +676,8 @@ class ExpressionBinder:
             if (word in UNITS or word.removesuffix("S") in UNITS) and (isinstance(each, exp.Var) or place == 0):
                 unit = word if word in UNITS else word.removesuffix("S")
                 args.append(Literal(unit, type=SymbolType(nullable=False)))
+            elif isinstance(each, exp.Var):
+                fail(each, f"{each.name} is no unit of time; there are: {', '.join(sorted(UNITS))}")
             else:
                 args.append(self.bind(each))
         return self.made(tree, tree.this.upper(), args)
@@ -766,9 +768,7 @@ class ExpressionBinder:
             condition = self.condition(tree.expression.this, "FILTER")
         finally:
             self.in_aggregate = False
-        rule = _rule_of(call)
-        loose = rule is not None and rule.null_without_values
-        return replace(call, filter=condition, type=call.type.as_nullable() if loose else call.type)
+        return replace(_loose(call), filter=condition)
 
     def within_group(self, tree: exp.WithinGroup) -> Node:
         """Return an aggregate with WITHIN GROUP."""
@@ -808,9 +808,7 @@ class ExpressionBinder:
         rows, lower, upper = self.frame(window.args.get("spec"))
         _check_window(tree, window.args.get("spec"), call, keys, rows)
         rule, type_ = _rule_of(call), call.type
-        has_row = {lower.kind, upper.kind} <= {
-            BoundKind.UNBOUNDED_PRECEDING, BoundKind.CURRENT_ROW, BoundKind.UNBOUNDED_FOLLOWING,
-        }  # fmt: skip
+        has_row = not {lower.kind, upper.kind} & {BoundKind.PRECEDING, BoundKind.FOLLOWING}
         if rule is not None and rule.null_without_values and has_row and call.filter is None:
             type_ = type_.as_nullable(call.args[0].type.nullable)
         return OverRef(call, partition, keys, rows, lower, upper, type=type_)
@@ -936,9 +934,8 @@ def _rule_of(call: Node) -> AggregateRule | None:
     return rule if isinstance(rule, AggregateRule) else None
 
 
-def _nullable(binder: ExpressionBinder, tree: Any) -> Node:
-    """An aggregate that the Table API declares as nullable, unlike SQL."""
-    node = binder.bind(tree.expressions[0])
+def _loose(node: Any) -> Any:
+    """Return an aggregate that may have no values: its type is nullable, if it is that of its argument."""
     rule = _rule_of(node)
     return replace(node, type=node.type.as_nullable()) if rule is not None and rule.null_without_values else node
 
@@ -957,7 +954,7 @@ _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     "$PLUS": _plus,
     "$FIELD": _field,
     "$ROW": _row,
-    "$NULLABLE": _nullable,
+    "$NULLABLE": lambda binder, tree: _loose(binder.bind(tree.expressions[0])),
     **dict.fromkeys(WINDOW_FUNCTIONS, ExpressionBinder.group_window),
 }
 _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {
