@@ -203,6 +203,9 @@ def test_text_lists_of_the_table_api_are_nullable():
         ("7 % CAST(4 AS BIGINT)", "BIGINT NOT NULL", 3),
         ("-7 % CAST(4 AS TINYINT)", "TINYINT NOT NULL", -3),
         ("MOD(CAST(7 AS BIGINT), 4)", "INT NOT NULL", 3),
+        ("CAST(-7 AS DECIMAL(10, 0)) % 4", "INT NOT NULL", -3),
+        ("MOD(CAST(7 AS DECIMAL(10, 0)), CAST(4 AS DECIMAL(5, 0)))", "DECIMAL(5, 0) NOT NULL", 3),
+        ("7 % 0.5", "DECIMAL(2, 1) NOT NULL", 0),
         ("ELEMENT(ARRAY[7])", "INT", 7),
     ],
 )
