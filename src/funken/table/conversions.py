@@ -637,14 +637,23 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
 
 
 def _check_fields(stream: DataStream[Any], schema: Schema) -> None:
-    """Raise ``InvalidProgram`` for a physical column that is none of the fields, if the stream declares their names."""
-    fields = getattr(declared_type(stream), "field_names", None)
+    """Raise ``InvalidProgram`` for a physical column that is none of the declared fields, or a key or time without a column."""
+    info = declared_type(stream)
+    fields = getattr(info, "field_names", None)
     unknown = [column.name for column in schema.columns if column.is_physical and fields and column.name not in fields]
     if unknown:
         raise InvalidProgram(
             f"the schema has a column {unknown[0]!r}, but the records of the stream have the fields {', '.join(fields)}. "
             "Use their names; Table.alias() changes names."
         )
+    known = [column.name for column in schema.columns]
+    known += [name for name, _ in columns_of_info(info) if name not in known] if info is not None else []
+    for name in (*schema.key, *(mark.column for mark in schema.watermarks)):
+        if name not in known:
+            what = "primary key" if name in schema.key else "watermark"
+            raise InvalidProgram(
+                f"the {what} of the schema has the column {name!r}, but there are: {', '.join(known)}."
+            )
 
 
 def _declared(env: Any, plan: LogicalNode, schema: Schema) -> ResolvedSchema:

@@ -238,6 +238,14 @@ def test_columns_of_a_schema_are_fields_of_the_stream(env, tables):
     schema = Schema.new_builder().column("name", "STRING").column("years", "INT").build()
     with pytest.raises(InvalidProgram, match="the schema has a column 'years', but .* the fields name, age"):
         tables.from_data_stream(env.from_collection([("ann", 3)], PEOPLE), schema)
+    for schema, what in (
+        (Schema.new_builder().column("name", "STRING").primary_key("id"), "primary key"),
+        (Schema.new_builder().watermark("id", "SOURCE_WATERMARK()"), "watermark"),
+    ):
+        with pytest.raises(
+            InvalidProgram, match=f"the {what} of the schema has the column 'id', but there are: name, age"
+        ):
+            tables.from_data_stream(env.from_collection([("ann", 3)], PEOPLE), schema.build())
 
 
 @pytest.mark.parametrize(
