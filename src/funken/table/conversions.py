@@ -639,7 +639,7 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
 def _check_fields(stream: DataStream[Any], schema: Schema) -> None:
     """Raise ``InvalidProgram`` for a physical column that is none of the declared fields, or a key or time without a column."""
     info = declared_type(stream)
-    fields = getattr(info, "field_names", None)
+    fields: Sequence[str] = getattr(info, "field_names", None) or ()
     unknown = [column.name for column in schema.columns if column.is_physical and fields and column.name not in fields]
     if unknown:
         raise InvalidProgram(
