@@ -768,7 +768,7 @@ class ExpressionBinder:
             condition = self.condition(tree.expression.this, "FILTER")
         finally:
             self.in_aggregate = False
-        return replace(_loose(call), filter=condition)
+        return replace(call, filter=condition, type=_loose(call).type)
 
     def within_group(self, tree: exp.WithinGroup) -> Node:
         """Return an aggregate with WITHIN GROUP."""
@@ -934,7 +934,7 @@ def _rule_of(call: Node) -> AggregateRule | None:
     return rule if isinstance(rule, AggregateRule) else None
 
 
-def _loose(node: Any) -> Any:
+def _loose(node: Node) -> Node:
     """Return an aggregate that may have no values: its type is nullable, if it is that of its argument."""
     rule = _rule_of(node)
     return replace(node, type=node.type.as_nullable()) if rule is not None and rule.null_without_values else node
