@@ -232,6 +232,7 @@ def test_times_have_no_digits_that_their_type_has_not(tables, of, precision, fun
 def test_a_function_of_pandas_gets_times_in_the_unit_of_their_precision(tables, kind, unit):
     shown = udf(lambda times: [str(times.dtype)] * len(times), result_type="STRING", func_type="pandas")
     fields = udf(lambda row: [str(row["at"].dtype)] * len(row), result_type="STRING", func_type="pandas")
-    given = tables.sql_query(f"SELECT CAST('2020-01-01 00:00:00' AS {kind}) AS at, ROW(CAST(NULL AS {kind})) AS r")
+    at = col("s").cast(kind)
+    given = tables.from_elements([("2020-01-01 00:00:00",)], ["s"]).select(at.alias("at"), row(at).alias("r"))
     found = given.select(shown(col("at")), fields(col("r").cast(f"ROW<at {kind}>")))
     assert [tuple(row) for row in found.execute().collect()] == [(f"datetime64[{unit}]",) * 2]
