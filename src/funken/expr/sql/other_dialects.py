@@ -20,7 +20,6 @@ _FORMS = {
     "GETDATE SYSDATE": "CURRENT_TIMESTAMP",
     "GET_JSON_OBJECT JSON_EXTRACT JSON_EXTRACT_SCALAR": "JSON_VALUE(text, '$.path')",
     "GROUP_CONCAT STRING_AGG": "LISTAGG(text, ',')",
-    "IIF": "IF(condition, x, y)",
     "ISNULL": "IS NULL, or IFNULL(x, y)",
     "LAST": "LAST_VALUE(x)",
     "LCASE": "LOWER(text)",
