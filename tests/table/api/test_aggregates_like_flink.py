@@ -213,3 +213,15 @@ def test_a_remainder_has_the_type_of_the_divisor_and_an_element_may_be_none(expr
     table = made().sql_query(f"SELECT {expression}")
     assert types(table) == [expected]
     assert [row[0] for row in table.execute().collect()] == [value]
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_object_of_json_has_each_key_once(batch):
+    tables = made(batch)
+    rows = "(VALUES ('a', 1), ('b', 2), ('a', 3)) AS t(k, v)"
+    with pytest.raises(
+        FunkenError, match="Key 'a' is already present. Duplicate keys are not allowed in JSON_OBJECTAGG"
+    ):
+        list(tables.execute_sql(f"SELECT JSON_OBJECTAGG(KEY k VALUE v) FROM {rows}").collect())
+    grouped = f"SELECT JSON_OBJECTAGG(KEY k VALUE s) FROM (SELECT k, SUM(v) AS s FROM {rows} GROUP BY k)"
+    assert [row[0] for row in tables.execute_sql(grouped).collect()][-1] in ('{"a":4,"b":2}', '{"b":2,"a":4}')
