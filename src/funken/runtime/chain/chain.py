@@ -187,6 +187,14 @@ class OperatorChain:
             found = [operators[number] for number in run.operators]
             loop = FusedOperators(cast(list[UserFunctionOperator], found), writer, contexts[run.operators[0]].inlining)
             self._process[found[0]] = loop.process
+        #: what takes the place of a writer's ``emit``, by the edge: the loop of its key selector
+        self._spread: dict[int, Emit] = {}
+        fused = {run.edge for run in vertex.fused}
+        for end in ends:
+            if type(end.writer) is HashWriter and end.edge.id not in fused:
+                number = end.edge.source_node
+                loop = FusedOperators([], end.writer, contexts[number].inlining, operators[number])
+                self._spread[end.edge.id] = loop.process
         for node in vertex.nodes:
             leaving = [end for end in ends if end.edge.source_node == node.id]
             output = self._wire(children[node.id], leaving, operators[node.id], contexts[node.id].object_reuse)
@@ -209,7 +217,9 @@ class OperatorChain:
             takers.setdefault(side, []).append(taker)
         for end in leaving:
             columns = end.edge.local or wants_columns(end.edge.partitioning)
-            taker = _Taker(end.emit, end.emit_block, end.edge.local, columns, not end.edge.local)
+            emit = self._spread.get(end.edge.id, end.emit)
+            emit_block = end.emit_block if emit is end.emit else _in_rows(emit)
+            taker = _Taker(emit, emit_block, end.edge.local, columns, not end.edge.local)
             takers.setdefault(end.edge.side, []).append(taker)
         output, main = Output(), takers.pop(None)
         output.emit = _share_out(main, operator.keeps_output, reuse)
@@ -458,7 +468,7 @@ def attribute_failure(error: BaseException, subtask: int) -> JobExecutionError:
         step = step_at(found)
         if step is not None:
             operator = step.operator.context.operator
-            at_hand = step.values(frame.f_locals)[-1]
+            at_hand = step.record_in(frame.f_locals)
             record = f" at the record {record_repr(at_hand)}"
         if operator is not None and not record and _is_ours(frame.f_code.co_filename):
             for at_hand in _current_record(frame.f_locals):

@@ -22,12 +22,16 @@ from funken.runtime.exchange.writers import HashWriter
 
 
 class FusedOperators:
-    """A run at work: ``process`` takes the place of the first operator's, and emits for the last."""
+    """A run at work: ``process`` takes the place of the first operator's, and emits for the last.
+
+    Of no operators, it takes the place of a writer, for the operator ``before`` it.
+    """
 
     def __init__(
-        self, operators: list[UserFunctionOperator], writer: HashWriter | None = None, inlining: bool = True
-    ) -> None:
-        self.last: Operator = operators[-1]
+        self, operators: list[UserFunctionOperator], writer: HashWriter | None = None, inlining: bool = True,
+        before: Operator | None = None,
+    ) -> None:  # fmt: skip
+        self.last: Operator = operators[-1] if before is None else before
         self._operators = operators
         self._writer = writer
         self._inlining = inlining
@@ -114,6 +118,8 @@ class FusedOperators:
 
     def _run_through(self, text: LoopText, value: _LoopValue) -> _LoopValue:
         """Add the lines of the operators; return the outcome for a record."""
+        if not self._operators:
+            return value
         functions = [operator.call for operator in self._operators]
         readers = [*functions[1:], None if self._writer is None else self._writer.key]
         for number, (operator, function, reader) in enumerate(zip(self._operators, functions, readers, strict=True)):
