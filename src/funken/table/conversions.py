@@ -404,7 +404,9 @@ def stream_table(
     """Return the plan of a stream, with the computed columns and watermarks of a schema."""
     columns = _columns_of(stream, schema, names)
     wanted = [name for name, _ in columns]
-    declared = getattr(declared_type(stream), "field_names", None)
+    info = declared_type(stream)
+    declared = getattr(info, "field_names", None)
+    width = len(columns) if info is not None and len(columns_of_info(info)) > len(columns) else None
     by_name = wanted if (schema is not None or names) and declared and set(wanted) <= set(declared) else None
     metadata = [column for column in schema.columns if column.is_metadata] if schema is not None else []
     for column in metadata:
@@ -431,7 +433,6 @@ def stream_table(
             "a changelog without rows before updates needs a key: declare primary_key() in the schema."
         )
     whole = len(columns) == 1 and isinstance(columns[0][1], RawType)
-    width = None if by_name or whole else len(columns) - len(metadata)
     source = StreamSource(stream, RowOf(by_name, len(metadata), whole, width, mode == ChangelogMode.insert_only()))
     plan: LogicalNode = LogicalStream(source, row_type, key, str(mode)[1:-1])
     return plan if schema is None else _with_schema(env, plan, schema)
