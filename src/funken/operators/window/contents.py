@@ -6,7 +6,7 @@ anew, as in reducing and aggregating state.
 
 A logic says how records become contents (``start`` with a first record, ``fold`` another one into them, ``merge`` those of two
 windows, the first window's before the other's), and contents a ``result``, which is ``None`` if there is nothing to emit.
-``collect`` adds records, in order, to a pane; it is the hot loop, and generated ``loops`` do the same where there are some.
+``adding`` says how the hot loop adds records to panes (``PaneLoops``).
 ``compute`` makes contents of records all at once (``None``: of no records). ``descriptor`` is the state that holds contents where
 they are kept as keyed state.
 """
@@ -14,15 +14,16 @@ they are kept as keyed state.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce as fold_left
 from typing import Any, ClassVar
 
+from funken.columnar.block import TupleBlock
 from funken.dataclass import dataclass
 from funken.errors import StateError
 from funken.operators.base import Operator, OperatorContext, OutputTag, Values
-from funken.operators.codegen import LoopStep, LoopText, by_field, names_of_fields
+from funken.operators.codegen import LoopStep, LoopText, by_field, names_of_fields, rows_of_fields
 from funken.operators.user_functions import LoopCall, Results, UserFunction
 from funken.state.delta_tables import DeltaTable
 from funken.state.descriptors import (
@@ -41,12 +42,12 @@ from funken.windowing.windows import WINDOW_STATE
 # ---- The hot loop of aligned windows, generated: the bodies of the key selector and of the function that adds a record.
 #
 # A record is taken once for all of the panes that it is added to: its key once, then a lookup, the function and a
-# store per pane. A function that cannot be read (``codegen.py``) is called.
+# store per pane. A function that cannot be read (``codegen.py``) is called, and so are all without ``inlining``.
 # Tuples that come field by field (``TupleBlock``) are made only where they are kept, if both functions can be read.
 
 
 _MOST_PANES = 16
-"""More panes at once would be a long loop for few records."""
+"""More panes at once would be a long loop; more go through several."""
 
 Loop = Callable[..., None]
 
@@ -67,10 +68,7 @@ class Adding:
 
 
 class PaneLoops:
-    """The loops of one operator, made when they are first needed: by number of panes, and ``TupleBlock.form`` (none: records).
-
-    There are no loops if the context of the operator has no ``inlining``.
-    """
+    """The loops of one operator, made when they are first needed: by number of panes, and ``TupleBlock.form`` (none: records)."""
 
     def __init__(self, operator: Operator, key: Callable[[Any], Any], adding: Adding) -> None:
         self._operator = operator
@@ -78,32 +76,35 @@ class PaneLoops:
         self._adding = adding
         self._loops: dict[tuple[int, tuple[int, ...]], Loop | None] = {}
 
-    def takes(self, panes: int, form: tuple[int, ...] = ()) -> bool:
-        """Return True if there is a loop for so many panes at once and tuples of such a form."""
-        return self._loop(panes, form) is not None
+    def add(self, panes: Sequence[DeltaTable], values: Sequence[Any]) -> None:
+        """Add records, in order, to each of the panes."""
+        for begin in range(0, len(panes), _MOST_PANES):
+            some = panes[begin : begin + _MOST_PANES]
+            loop = self._loop(len(some), ())
+            assert loop is not None
+            loop(values, self._adding.first, *some)
 
-    def collect(
-        self, panes: Sequence[DeltaTable], values: Iterable[Any], form: tuple[int, ...] = (), constants: Iterable[Any] = ()
-    ) -> None:  # fmt: skip
-        """Add records, in order, to each of the panes. ``form``: ``values`` are the fields of tuples, but for ``constants``."""
-        loop = self._loop(len(panes), form)
+    def takes_fields(self, panes: int, form: tuple[int, ...]) -> bool:
+        """Return True if tuples of such a form can be added field by field to so many panes."""
+        return 0 < panes <= _MOST_PANES and self._loop(panes, form) is not None
+
+    def add_fields(self, panes: Sequence[DeltaTable], block: TupleBlock) -> None:
+        """Add tuples field by field; ``takes_fields`` of them is true."""
+        loop = self._loop(len(panes), block.form)
         assert loop is not None
-        loop(values, self._adding.first, *panes, *constants)
+        loop(rows_of_fields(block), self._adding.first, *panes, *block.constants.values())
 
     def _loop(self, panes: int, form: tuple[int, ...]) -> Loop | None:
         if (panes, form) not in self._loops:
-            may = 0 < panes <= _MOST_PANES and self._may_inline()
-            self._loops[panes, form] = self._generate(panes, form) if may else None
+            self._loops[panes, form] = self._generate(panes, form)
         return self._loops[panes, form]
-
-    def _may_inline(self) -> bool:
-        context = getattr(self._operator, "context", None)  # there is none before it is set up
-        return context is None or bool(context.inlining)
 
     def _generate(self, panes: int, form: tuple[int, ...]) -> Loop | None:
         places = range(panes)
         names, each, constants = names_of_fields("value", form)
-        text = LoopText("windows", ", ".join(["values", "first", *(f"pane{place}" for place in places), *constants]))
+        context = getattr(self._operator, "context", None)  # there is none before it is set up
+        parameters = ["values", "first", *(f"pane{place}" for place in places), *constants]
+        text = LoopText("windows", ", ".join(parameters), context is None or bool(context.inlining))
         text.name("_type", type)
         text.name("_TypeError", TypeError)
         text.name("plain", PLAIN)
@@ -158,8 +159,6 @@ class PaneLoops:
 
 
 Pane = dict[Any, Any]
-Pairs = Iterable[tuple[Any, Any]]
-"""Records, each after its key."""
 
 _NAME = f"{WINDOW_STATE}contents"
 
@@ -221,15 +220,6 @@ class _ElementsLogic:
 
     descriptor: StateDescriptor = ListStateDescriptor(_NAME)
 
-    def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
-        new, old = pane.delta, pane.base
-        get = new.get
-        for key, value in pairs:
-            stored = get(key)
-            if stored is None:
-                stored = new[key] = old.get(key) or []
-            stored.append(value)
-
     def adding(self) -> Adding:
         """Return how a loop adds records."""
         return Adding(self._first)
@@ -276,19 +266,6 @@ class _ReducedLogic:
     def __init__(self, reduce: Callable[[Any, Any], Any]) -> None:
         self.descriptor: StateDescriptor = ReducingStateDescriptor(_NAME, reduce)
         self.fold = self.merge = reduce
-
-    def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
-        # Hot: a lookup, the user's function, a store.
-        new, reduce, older = pane.delta, self.fold, bool(pane.base)
-        get = new.get
-        for key, value in pairs:
-            stored = get(key)
-            if stored is not None:
-                new[key] = reduce(stored, value)
-            elif older:
-                self._collect_older(pane, key, value)
-            else:
-                new[key] = value
 
     def adding(self) -> Adding:
         """Return how a loop adds records."""
@@ -341,19 +318,6 @@ class _AggregatedLogic:
         self._add = function.add
         self.result = function.get_result
         self.merge = getattr(function, "merge", None) or _cannot_merge
-
-    def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
-        # Hot: a lookup, the user's function, a store.
-        new, old, add, create = pane.delta, pane.base, self._add, self._create
-        get = new.get
-        for key, value in pairs:
-            stored = get(key)
-            if stored is not None:
-                new[key] = add(value, stored)
-                continue
-            if old and key not in new:
-                stored = old.get(key)
-            new[key] = add(value, create() if stored is None else stored)
 
     def adding(self) -> Adding:
         """Return how a loop adds records."""

@@ -22,7 +22,6 @@ from funken.errors import StateError, StateNotKeyed
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.durations import in_words
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
-from funken.operators.codegen import rows_of_fields
 from funken.operators.user_functions import KIND, MANY, Stride, check_of_first
 from funken.operators.window.contents import PaneLoops, WindowEmitter
 from funken.operators.window.spec import Strategy, one_key
@@ -322,10 +321,8 @@ class AlignedWindows(Windows):
         #: how many records the clock is not asked for, in processing time
         self._stride = Stride()
         self._bounds = BlockBounds()
-        #: what adds records of one slice to panes where functions can be read
-        self._loops = None
-        if driver.spec.key.target is not one_key:
-            self._loops = PaneLoops(driver, driver.key, self.contents.adding())
+        #: what adds records of one slice to panes
+        self._loops = PaneLoops(driver, driver.key, self.contents.adding())
 
     def setup(self) -> None:
         """Register the panes, whose namespaces are the starts of windows."""
@@ -365,19 +362,18 @@ class AlignedWindows(Windows):
     def add_fields(self, block: TupleBlock) -> bool:
         """Add tuples that came field by field to their panes; ``False``: they have to be made."""
         stamps = block.timestamps
-        if self._loops is None or not self.event_time or not stamps:
+        if not self.event_time or not stamps:
             return False
         earliest, latest = self._bounds.of(stamps)
         one = latest < self._slice_of(earliest) + self.slice
         if earliest < self.open_from or not (one or self._in_runs(earliest, latest, len(stamps))):
             return False
         runs = [(self._slice_of(earliest), slice(None))] if one else [*self._runs(stamps)]
-        form, found = block.form, [(self.starts_around(start), part) for start, part in runs]
-        if not all(self._loops.takes(len(places), form) for places, _ in found):
+        found = [([self._pane(place) for place in self.starts_around(start)], part) for start, part in runs]
+        if not all(self._loops.takes_fields(len(panes), block.form) for panes, _ in found):
             return False
-        for places, part in found:
-            rows = rows_of_fields(block if one else block[part])
-            self._loops.collect([self._pane(place) for place in places], rows, form, block.constants.values())
+        for panes, part in found:
+            self._loops.add_fields(panes, block if one else block[part])
         return True
 
     def _slice_of(self, at: int) -> int:
@@ -432,15 +428,7 @@ class AlignedWindows(Windows):
 
     def _file(self, start: int, values: Values) -> None:
         """Add records, all of the slice that begins at ``start``, to its panes."""
-        places = self.starts_around(start)
-        if self._loops is not None and self._loops.takes(len(places)):
-            self._loops.collect([self._pane(place) for place in places], values)
-        elif len(places) == 1:
-            self.contents.collect(self._pane(places[0]), zip(self.driver.keys(values), values, strict=True))
-        elif places:
-            pairs = list(zip(self.driver.keys(values), values, strict=True))
-            for place in places:
-                self.contents.collect(self._pane(place), pairs)
+        self._loops.add([self._pane(place) for place in self.starts_around(start)], values)
 
     def _file_cut(self, values: Values, timestamps: list[int]) -> None:
         """Add records of several slices, each pane's in the order of the block."""
@@ -449,8 +437,7 @@ class AlignedWindows(Windows):
         parts_of: dict[int, list[list[Any]]] = {}
         targets: list[list[Any]] = []
         start, end = 0, 0
-        pairs = zip(self.driver.keys(values), values, strict=True)
-        for pair, at in zip(pairs, timestamps, strict=True):
+        for value, at in zip(values, timestamps, strict=True):
             if not start <= at < end:
                 start = at - (at - offset) % length
                 end = start + length
@@ -458,9 +445,9 @@ class AlignedWindows(Windows):
                     parts_of[start] = [parts.setdefault(place, []) for place in self.starts_around(start)]
                 targets = parts_of[start]
             for part in targets:
-                part.append(pair)
+                part.append(value)
         for place, part in parts.items():
-            self.contents.collect(self._pane(place), part)
+            self._loops.add([self._pane(place)], part)
 
     def _pane(self, start: int) -> DeltaTable:
         pane = self.panes.get(start)

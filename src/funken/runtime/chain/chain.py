@@ -27,7 +27,7 @@ from funken.operators.stateless import MapLogic, UserFunctionOperator
 from funken.operators.user_functions import TaskTime, hint_of, traits_of
 from funken.plan.nodes import Node, wants_columns
 from funken.plan.physical import Edge, Vertex
-from funken.runtime.chain.fused import FusedOperators
+from funken.runtime.chain.fused import FusedOperators, give_loops
 from funken.runtime.chain.restored import comparison_of_keys, warn_of_new_names
 from funken.runtime.exchange.writers import HashWriter
 from funken.runtime.messages import CoordinatorEvent, OperatorWarning, RecordCounts, TaskEvent, TaskFailed, TaskId
@@ -187,14 +187,10 @@ class OperatorChain:
             found = [operators[number] for number in run.operators]
             loop = FusedOperators(cast(list[UserFunctionOperator], found), writer, contexts[run.operators[0]].inlining)
             self._process[found[0]] = loop.process
-        #: what takes the place of a writer's ``emit``, by the edge: the loop of its key selector
-        self._spread: dict[int, Emit] = {}
         fused = {run.edge for run in vertex.fused}
         for end in ends:
-            if type(end.writer) is HashWriter and end.edge.id not in fused:
-                number = end.edge.source_node
-                loop = FusedOperators([], end.writer, contexts[number].inlining, operators[number])
-                self._spread[end.edge.id] = loop.process
+            if end.writer is not None and end.edge.id not in fused:
+                give_loops(end.writer, operators[end.edge.source_node], contexts[end.edge.source_node].inlining)
         for node in vertex.nodes:
             leaving = [end for end in ends if end.edge.source_node == node.id]
             output = self._wire(children[node.id], leaving, operators[node.id], contexts[node.id].object_reuse)
@@ -217,9 +213,7 @@ class OperatorChain:
             takers.setdefault(side, []).append(taker)
         for end in leaving:
             columns = end.edge.local or wants_columns(end.edge.partitioning)
-            emit = self._spread.get(end.edge.id, end.emit)
-            emit_block = end.emit_block if emit is end.emit else _in_rows(emit)
-            taker = _Taker(emit, emit_block, end.edge.local, columns, not end.edge.local)
+            taker = _Taker(end.emit, end.emit_block, end.edge.local, columns, not end.edge.local)
             takers.setdefault(end.edge.side, []).append(taker)
         output, main = Output(), takers.pop(None)
         output.emit = _share_out(main, operator.keeps_output, reuse)
