@@ -1,5 +1,7 @@
 """Catalogs as PyFlink shows them."""
 
+import datetime
+
 import pytest
 
 import funken.compat.pyflink  # noqa: F401 - makes `import pyflink` mean the layer
@@ -85,3 +87,26 @@ def test_catalogs_of_java_say_what_to_use():
         HiveCatalog("hive", "default", "/conf")
     with pytest.raises(NotImplementedError, match="CREATE TABLE .. WITH"):
         JdbcCatalog("db", "public", "u", "p", "jdbc:postgresql://host")
+
+
+def test_databases_partitions_and_modules_are_written_as_pyflink_writes_them(t_env):
+    from pyflink.table.catalog import CatalogDatabase, CatalogPartitionSpec
+
+    catalog = t_env.get_catalog("default_catalog")
+    catalog.create_database("a", CatalogDatabase.create_instance({}, ""), False)
+    assert catalog.list_databases() == ["default_database", "a"]
+    assert str(CatalogPartitionSpec({"k": "x", "h": "1"})) == "CatalogPartitionSpec{{k=x, h=1}}"
+    assert str(t_env.list_full_modules()[0]) == "ModuleEntry{name='core', used=true}"
+
+
+def test_the_configuration_of_tables_has_the_options_of_tables_and_of_the_job(t_env):
+    config = t_env.get_config()
+    config.set("table.exec.state.ttl", "1 h").set("parallelism.default", "3")
+    given = config.get_configuration()
+    assert (given.get_string("table.exec.state.ttl", ""), given.get_integer("parallelism.default", 0)) == ("1 h", 3)
+    given.set_string("table.exec.state.ttl", "2 h").set_string("table.exec.mini-batch.enabled", "true")
+    assert (config.get("table.exec.state.ttl"), config.get("table.exec.mini-batch.enabled")) == ("2 h", "true")
+    assert given.remove_config("table.exec.state.ttl")
+    assert not config.get_configuration().contains_key("table.exec.state.ttl")
+    config.set_idle_state_retention(datetime.timedelta(hours=3))
+    assert (config.get("table.exec.state.ttl"), len(given.to_dict()) == len(given.key_set())) == ("3 h", True)

@@ -118,6 +118,8 @@ class FunctionTable:
     """From a constant and its type to a scalar of Arrow."""
     repeat: Callable[[Any, int, Any], Any] = lambda column, rows, type_: column
     """From a computed node, a number of rows and a type to an array of Arrow."""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """From names in other dialects to the forms here."""
 
     def add(self, *rules: FunctionRule | AggregateRule) -> None:
         """Add rows; a name may be taken once."""
@@ -141,7 +143,8 @@ class FunctionTable:
         """Return a row; an unknown name raises ``InvalidCall`` with the nearest one."""
         found = self.rows.get(name.upper())
         if found is None:
-            near = difflib.get_close_matches(name.upper(), self.rows, 1)
+            own = self.elsewhere.get(name.upper())
+            near = [own] if own is not None else difflib.get_close_matches(name.upper(), self.rows, 1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise InvalidCall(f"No match found for function signature {name}: there is no function of this name.{hint}")
         return found

@@ -71,6 +71,18 @@ def duration_ms(duration: DurationLike) -> Millis:
     )
 
 
+def written_ms(millis: int) -> str:
+    """Return a duration (ms) as the text of an option: a whole number of the largest unit.
+
+    >>> written_ms(7_200_000), written_ms(90_000), written_ms(1500), written_ms(0)
+    ('2 h', '90 s', '1500 ms', '0 ms')
+    """
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if millis and millis % size == 0:
+            return f"{millis // size} {unit}"
+    return f"{millis} ms"
+
+
 def in_words(millis: int) -> str:
     """Return a length of time (ms) as a short text.
 

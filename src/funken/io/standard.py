@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 
 
-def write_out(text: str) -> None:
-    r"""Write to standard output at once; nothing happens in a process without one, as of Python's ``print``.
+def write_out(text: str, *, error: bool = False) -> None:
+    r"""Write to standard output, or standard ``error``, at once; nothing happens in a process without one, as of Python's ``print``.
 
     Raises ``BrokenPipeError`` if its reader has ended.
 
     >>> write_out("to be\n")
     to be
     """
-    if sys.stdout is not None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+    file = sys.stderr if error else sys.stdout
+    if file is not None:
+        file.write(text)
+        file.flush()

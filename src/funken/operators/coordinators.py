@@ -335,16 +335,17 @@ _LOCK = "print lock"
 
 
 class PrintCoordinator(OperatorCoordinator):
-    """Writes the lines of a print sink to standard output; those of a block stay together.
+    """Writes the lines of a print sink to standard output or standard error; those of a block stay together.
 
     >>> PrintCoordinator(OperatorCoordinatorContext("print")).handle_output(0, ["1> to be", "1> or not"])
     1> to be
     1> or not
     """
 
-    def __init__(self, context: OperatorCoordinatorContext) -> None:
+    def __init__(self, context: OperatorCoordinatorContext, standard_error: bool = False) -> None:
         super().__init__(context)
         self._lock: threading.Lock = context.shared.setdefault(_LOCK, threading.Lock())
+        self._standard_error = standard_error
         self._records = 0
 
     def metrics(self) -> dict[str, int | float]:
@@ -356,10 +357,11 @@ class PrintCoordinator(OperatorCoordinator):
         with self._lock:
             self._records += len(payload)
             try:
-                write_out("".join(line + "\n" for line in payload))
+                write_out("".join(line + "\n" for line in payload), error=self._standard_error)
             except BrokenPipeError as error:
+                stream = "standard error" if self._standard_error else "standard output"
                 raise SuppressRestarts(
-                    "standard output cannot be written to, because its reader has ended. Read all lines, or "
+                    f"{stream} cannot be written to, because its reader has ended. Read all lines, or "
                     "take the first ones with execute_and_collect(limit=...)."
                 ) from error
 

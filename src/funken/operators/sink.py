@@ -148,6 +148,7 @@ class PrintSink:
 
     identifier: str | None = None
     type_info: TypeInformation | None = None
+    standard_error: bool = False
 
     @property
     def traits(self) -> OperatorTraits:
@@ -160,7 +161,7 @@ class PrintSink:
 
     def coordinator(self, context: OperatorCoordinatorContext) -> PrintCoordinator:
         """Make the coordinator that writes the lines."""
-        return PrintCoordinator(context)
+        return PrintCoordinator(context, self.standard_error)
 
 
 class PrintLogic(Operator):

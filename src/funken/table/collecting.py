@@ -55,6 +55,10 @@ def in_units(table: pa.Table, types: Sequence[LogicalType]) -> pa.Table:
     """
     for place, type_ in enumerate(types):
         if isinstance(type_, TimestampType):
-            column = table.column(place).cast(pa.timestamp(_UNITS[(type_.precision + 2) // 3]))
-            table = table.set_column(place, table.schema.names[place], column)
+            table = table.set_column(place, table.schema.names[place], array_in_units(table.column(place), type_))
     return table
+
+
+def array_in_units(array: Any, type_: LogicalType) -> Any:
+    """Return a column whose times without a zone are counted in the unit of their precision."""
+    return array.cast(pa.timestamp(_UNITS[(type_.precision + 2) // 3])) if isinstance(type_, TimestampType) else array

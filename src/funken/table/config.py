@@ -19,7 +19,8 @@ from funken.config import Configuration
 from funken.config.configuration import is_option, nearest
 from funken.config.values import boolean, integer
 from funken.errors import InvalidConfiguration
-from funken.io.durations import duration_ms
+from funken.io.durations import duration_ms, written_ms
+from funken.types.callables import check_kind
 
 _TEXT: Callable[[Any], Any] = str
 
@@ -132,6 +133,7 @@ class TableConfig:
         ...
         funken.errors.InvalidConfiguration: option 'table.exec.state.tll' is unknown. Did you mean 'table.exec.state.ttl'?
         """
+        check_kind(key, str, "the name of an option")
         name = _RENAMED.get(key, key)
         if not name.startswith(_OWN):
             self._configuration.set(name, value)
@@ -221,7 +223,7 @@ class TableConfig:
 
     def set_idle_state_retention(self, duration: datetime.timedelta) -> TableConfig:
         """Set the lifetime of unchanged state."""
-        return self.set("table.exec.state.ttl", f"{duration // datetime.timedelta(milliseconds=1)} ms")
+        return self.set("table.exec.state.ttl", written_ms(duration // datetime.timedelta(milliseconds=1)))
 
     def get_sql_dialect(self) -> SqlDialect:
         """Return the dialect."""

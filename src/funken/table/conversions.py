@@ -6,10 +6,12 @@ import datetime
 import numbers
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from funken.errors import InvalidProgram, ValueDoesNotFit
+from funken.table.catalog import CatalogTable, TableColumn, TableWatermark
 from funken.table.changelog import ChangelogMode
 from funken.table.logical import (
     LogicalNode,
@@ -21,7 +23,7 @@ from funken.table.logical import (
     TimeAttribute,
     project,
 )
-from funken.table.schema import Schema, as_type
+from funken.table.schema import ResolvedSchema, Schema, UniqueConstraint, WatermarkSpec, as_type
 from funken.table.types import (
     BYTES,
     STRING,
@@ -106,7 +108,7 @@ def inferred_type(value: Any) -> LogicalType | None:
     """Return the type of a value of Python; ``None`` for NULL and for an empty collection, which say nothing.
 
     >>> print(inferred_type([1]), inferred_type(1.5), inferred_type({"a": True}))
-    ARRAY<BIGINT> DOUBLE MAP<STRING, BOOLEAN>
+    ARRAY<BIGINT> DOUBLE MAP<STRING NOT NULL, BOOLEAN>
     """
     if value is None or (isinstance(value, Mapping | list) and not value):
         return None
@@ -118,7 +120,7 @@ def inferred_type(value: Any) -> LogicalType | None:
     if isinstance(value, datetime.date):
         return DateType()
     if isinstance(value, Mapping):
-        return MapType(_common(value.keys(), "a key"), _common(value.values(), "a value"))
+        return MapType(_common(value.keys(), "a key").not_null(), _common(value.values(), "a value"))
     if isinstance(value, Row | tuple):
         names = getattr(value, "_fields", None) or [f"_{place + 1}" for place in range(len(value))]
         return RowType.of(*((name, inferred_type(item) or STRING) for name, item in zip(names, value, strict=True)))
@@ -341,13 +343,23 @@ def arrow_table(table: Any, schema: Any) -> LogicalNode:
 class RowOf:
     """Makes rows of the records of a stream: fields by place, or by name; with the record's timestamp behind them if wanted.
 
-    ``whole``: a record is one column, whatever it is.
+    ``width``: the number of fields that are columns, if those behind are none. ``grows``: refuse rows that are no insertions.
+    A record is one column, whatever it is, if it is ``whole``.
     """
 
-    def __init__(self, names: Sequence[str] | None, stamped: int = 0, whole: bool = False) -> None:
+    def __init__(
+        self,
+        names: Sequence[str] | None,
+        stamped: int = 0,
+        whole: bool = False,
+        width: int | None = None,
+        grows: bool = False,
+    ) -> None:
         self._names = names
         self._stamped = stamped
         self._whole = whole
+        self._width = width
+        self._grows = grows
 
     def row(self, record: Any) -> Any:
         """Return the row of a record."""
@@ -355,10 +367,15 @@ class RowOf:
             kind = record.get_row_kind() if isinstance(record, Row) else RowKind.INSERT
             return Row.of_kind(kind, record)
         if isinstance(record, Row):
-            if self._names is None or not record._fields:
-                return record
-            return Row.of_kind(record.get_row_kind(), *(record[name] for name in self._names))
-        return record if isinstance(record, tuple) else (record,)
+            if self._grows and record.get_row_kind() is not RowKind.INSERT:
+                raise ValueDoesNotFit(
+                    f"the record {record!r:.200} is no insertion, but {record.get_row_kind().name}: the stream is read as one "
+                    "that only grows. Read its changes: from_changelog_stream(stream)."
+                )
+            if self._names is not None and record._fields:
+                return Row.of_kind(record.get_row_kind(), *(record[name] for name in self._names))
+            return record if self._width is None else Row.of_kind(record.get_row_kind(), *list(record)[: self._width])
+        return record[: self._width] if isinstance(record, tuple) else (record,)
 
     def __call__(self, record: Any, ctx: Any) -> Iterator[Any]:
         row = self.row(record)
@@ -387,7 +404,9 @@ def stream_table(
     """Return the plan of a stream, with the computed columns and watermarks of a schema."""
     columns = _columns_of(stream, schema, names)
     wanted = [name for name, _ in columns]
-    declared = getattr(declared_type(stream), "field_names", None)
+    info = declared_type(stream)
+    declared = getattr(info, "field_names", None)
+    width = len(columns) if info is not None and len(columns_of_info(info)) > len(columns) else None
     by_name = wanted if (schema is not None or names) and declared and set(wanted) <= set(declared) else None
     metadata = [column for column in schema.columns if column.is_metadata] if schema is not None else []
     for column in metadata:
@@ -405,13 +424,16 @@ def stream_table(
     )
     key: tuple[int, ...] = ()
     if schema is not None and schema.key:
+        row_type = RelationType(
+            tuple(replace(one, type=one.type.not_null()) if one.name in schema.key else one for one in row_type)
+        )
         key = tuple(row_type.index(name) for name in schema.key)
     if mode.is_upsert and not key:
         raise InvalidProgram(
             "a changelog without rows before updates needs a key: declare primary_key() in the schema."
         )
     whole = len(columns) == 1 and isinstance(columns[0][1], RawType)
-    source = StreamSource(stream, RowOf(by_name, len(metadata), whole))
+    source = StreamSource(stream, RowOf(by_name, len(metadata), whole, width, mode == ChangelogMode.insert_only()))
     plan: LogicalNode = LogicalStream(source, row_type, key, str(mode)[1:-1])
     return plan if schema is None else _with_schema(env, plan, schema)
 
@@ -435,7 +457,8 @@ def _with_schema(env: TableEnvironment, plan: LogicalNode, schema: Schema) -> Lo
         nodes: list[Node] = [InputRef(place, type=plan.row_type[place].type) for place in places]
         for column in schema.columns:
             if column.is_computed:
-                nodes.append(binder(env).expression(expression_text(column.expression, env), below))
+                node = binder(env).expression(expression_text(column.expression, env), below)
+                nodes.append(node if column.type is None else replace(node, type=column.type))
             else:
                 place = plan.row_type.index(column.name)
                 nodes.append(InputRef(place, type=plan.row_type[place].type))
@@ -488,9 +511,9 @@ def _columns_of(stream: DataStream[Any], schema: Schema | None, names: Sequence[
         types = dict(columns)
         return [(name, types[name]) for name in names]
     if names:
-        if len(names) != len(columns):
+        if len(names) > len(columns):
             raise InvalidProgram(f"{len(names)} names are given, but the stream has {len(columns)} fields.")
-        columns = [(name, type_) for name, (_, type_) in zip(names, columns, strict=True)]
+        columns = [(name, type_) for name, (_, type_) in zip(names, columns, strict=False)]
     return columns
 
 
@@ -573,7 +596,9 @@ class StreamConversions:
 
         In a mode without UPDATE_BEFORE rows are known by the primary key of the schema, or else by each upsert key of the query.
         Where the row behind an update has another key, or may not come, the row before it is deleted.
+        The columns of the table get the names and types of those of the schema, if it has any, by position.
         """
+        table = as_declared(table, target_schema)
         names = table.plan.row_type.names
         wanted = () if target_schema is None else target_schema.key
         unknown = [name for name in wanted if name not in names]
@@ -599,7 +624,9 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
 
     schema = given[0] if given and isinstance(given[0], Schema) else None
     if schema is not None:
-        return Table(env, stream_table(env, stream, schema, mode))
+        _check_fields(stream, schema)
+        plan = stream_table(env, stream, schema, mode)
+        return Table(env, plan, _declared(env, plan, schema))
     names = list(map(_column_name, given))
     fields = [_field_name(one) for one in given]
     info = declared_type(stream)
@@ -608,6 +635,57 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
     if any(_TIME.fullmatch(name) for name in names):
         schema, names = _schema_with_times(stream, names), []
     return Table(env, stream_table(env, stream, schema, mode, names))
+
+
+def _check_fields(stream: DataStream[Any], schema: Schema) -> None:
+    """Raise ``InvalidProgram`` for a physical column that is none of the declared fields, or a key or time without a column."""
+    info = declared_type(stream)
+    fields: Sequence[str] = getattr(info, "field_names", None) or ()
+    unknown = [column.name for column in schema.columns if column.is_physical and fields and column.name not in fields]
+    if unknown:
+        raise InvalidProgram(
+            f"the schema has a column {unknown[0]!r}, but the records of the stream have the fields {', '.join(fields)}. "
+            "Use their names; Table.alias() changes names."
+        )
+    known = [column.name for column in schema.columns]
+    known += [name for name, _ in columns_of_info(info) if name not in known] if info is not None else []
+    for name in (*schema.key, *(mark.column for mark in schema.watermarks)):
+        if name not in known:
+            what = "primary key" if name in schema.key else "watermark"
+            raise InvalidProgram(
+                f"the {what} of the schema has the column {name!r}, but there are: {', '.join(known)}."
+            )
+
+
+def _declared(env: Any, plan: LogicalNode, schema: Schema) -> ResolvedSchema:
+    """Return the schema of a stream as a table: its columns as they are declared, with watermark and key."""
+    given = {column.name: column for column in schema.columns}
+    found = ResolvedSchema.of_plan(plan, not env.is_streaming)
+    quoting = CatalogTable(tuple(TableColumn(column.name, column.type) for column in found.columns))
+
+    def text(expression: Any) -> str:
+        return quoting.expression_text(expression_text(expression, env))
+
+    columns = []
+    for column in found.columns:
+        own = given.get(column.name)
+        if own is not None and own.is_computed:
+            columns.append(replace(column, kind="computed", expression=text(own.expression)))
+        elif own is not None and own.is_metadata:
+            columns.append(replace(column, kind="metadata", metadata_key=own.metadata_key, virtual=own.virtual))
+        else:
+            columns.append(column)
+    types = {column.name: column.type for column in columns}
+    marks = (
+        WatermarkSpec(
+            mark.column,
+            "`SOURCE_WATERMARK`()" if _is_source(mark.expression) else text(mark.expression),
+            types[mark.column],
+        )
+        for mark in schema.watermarks
+    )
+    key = UniqueConstraint(schema.key_name, schema.key) if schema.key else None
+    return ResolvedSchema(tuple(columns), tuple(marks), key)
 
 
 _TIME = re.compile(r"(rowtime|proctime)\((.+)\)")
@@ -643,16 +721,29 @@ def _schema_with_times(stream: DataStream[Any], names: Sequence[str]) -> Schema:
         )
     known = dict(fields)
     types = iter([known[name] for name in plain] if set(plain) <= set(known) else [type_ for _, type_ in fields])
-    schema = Schema.new_builder()
+    columns, marks = [], []
     for name in names:
         time = _TIME.fullmatch(name)
         if time is None:
-            schema.column(name, next(types))
+            columns.append(TableColumn(name, next(types)))
         elif time[1] == "proctime":
-            schema.column_by_expression(time[2], "PROCTIME()")
+            columns.append(TableColumn(time[2], LocalZonedTimestampType(3), expression="PROCTIME()"))
         else:
-            schema.column_by_metadata(time[2], "TIMESTAMP(3)", "rowtime").watermark(time[2], "SOURCE_WATERMARK()")
-    return schema.build()
+            columns.append(TableColumn(time[2], TimestampType(3), metadata_key="rowtime"))
+            marks.append(TableWatermark(time[2], "SOURCE_WATERMARK()"))
+    return Schema(tuple(columns), tuple(marks))
+
+
+def as_declared(table: Table, schema: Schema | None) -> Table:
+    """Return a table with the physical columns of a schema, if it has any, by position.
+
+    Raises ``InvalidTable`` for another number of columns, and for types that need a CAST.
+    """
+    from funken.table.sql.inserts import matched  # noqa: PLC0415 - loads the parser
+    from funken.table.table import Table  # noqa: PLC0415 - they refer to one another
+
+    wanted = [column for column in schema.columns if column.is_physical] if schema is not None else []
+    return Table(table._environment, matched(table.plan, wanted, "the stream")) if wanted else table
 
 
 def _stream_of(env: Any, table: Table, mode: ChangelogMode, key: tuple[int, ...] = ()) -> DataStream[Row]:

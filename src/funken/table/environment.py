@@ -318,8 +318,10 @@ class TableEnvironment:
 
     def _create_table(self, parts: Sequence[str], descriptor: TableDescriptor, temporary: bool, ignore: bool) -> bool:
         from funken.table.conversions import expression_text  # noqa: PLC0415 - loads Arrow
+        from funken.table.descriptors import TableDescriptor  # noqa: PLC0415 - few programs describe tables
         from funken.table.execution import typing_of  # noqa: PLC0415 - loads the parser
 
+        check_kind(descriptor, TableDescriptor, "the table", "TableDescriptor.for_connector() begins one.")
         table = descriptor.catalog_table(typing_of(self), lambda expression: expression_text(expression, self))
         return self.catalogs.create(parts, table, temporary=temporary, if_not_exists=ignore)
 
@@ -329,6 +331,8 @@ class TableEnvironment:
         """Give a table, or a stream, a name for the session; a view is planned where it is used."""
         table = table_or_data_stream
         if not isinstance(table, Table):
+            if not hasattr(table, "get_execution_environment"):
+                check_kind(table, Table, "create_temporary_view()", "from_elements() makes one of rows.")
             if not isinstance(self, StreamTableEnvironment):
                 raise InvalidProgram("only a StreamTableEnvironment gives names to streams.")
             table = self.from_data_stream(table, *fields_or_schema)
@@ -475,10 +479,11 @@ class TableEnvironment:
         return sorted(names | {name.lower() for name in self.catalogs.names("function")})
 
     def list_functions(self) -> list[str]:
-        """Return the names of all functions, sorted."""
+        """Return the names of all functions, sorted; those of built-in ones are in capitals. Operators are left out."""
         from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - loads Arrow
 
-        return sorted({*self.list_user_defined_functions(), *(rule.name.lower() for rule in FUNCTIONS)})
+        built_in = {rule.name for rule in FUNCTIONS if rule.name.isidentifier()}
+        return sorted({*self.list_user_defined_functions(), *built_in})
 
     def list_models(self) -> list[str]:
         """Return the names of the models of the current database, sorted."""

@@ -29,6 +29,7 @@ from funken.table.schema import ResolvedSchema
 from funken.table.sql import parser
 from funken.table.sql import statements as st
 from funken.table.types import STRING, BooleanType, quoted
+from funken.types.callables import check_kind
 from funken.types.row import Row
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def typing_of(env: TableEnvironment) -> Callable[[Any, Sequence[tuple[str, Any]]
 
 def parsed(text: str) -> st.Statement:
     """Return the only statement of a text; raises ``InvalidStatement`` for several."""
+    check_kind(text, str, "a statement")
     found = parser.parse_script(text)
     if len(found) != 1:
         raise InvalidProgram(
@@ -500,7 +502,7 @@ def _show(env: TableEnvironment, statement: st.Show) -> TableResult:
         return _show_create(env, what.removeprefix("CREATE "), statement)
     if what == "COLUMNS":
         rows = _described(env, statement.path)
-        return _describe_rows([row for row in rows if _matches(str(row[0]), statement)])
+        return _describe_rows(rows, lambda name: _matches(name, statement))
     if what == "FULL MODULES":
         rows = [list(pair) for pair in env.list_full_modules()]
         columns, types = ["module name", "used"], [STRING, BooleanType()]
@@ -628,7 +630,7 @@ def _describe(env: TableEnvironment, statement: st.Describe) -> TableResult:
 def _described_function(env: TableEnvironment, path: tuple[str, ...]) -> list[list[Any]]:
     function = env.catalogs.function(path)
     if function is None:
-        if len(path) > 1 or path[0].lower() not in env.list_functions():
+        if len(path) > 1 or path[0].upper() not in env.list_functions():
             raise InvalidTable(f"Function '{'.'.join(path)}' does not exist.")
         return [["is system function", "true"], ["is temporary", "false"]]
     is_system = len(path) == 1 and path[0].upper() in env.catalogs.system_functions
@@ -640,14 +642,13 @@ def _described_function(env: TableEnvironment, path: tuple[str, ...]) -> list[li
     ]  # fmt: skip
 
 
-def _describe_rows(rows: list[list[Any]]) -> TableResult:
+def _describe_rows(rows: list[list[Any]], shows: Callable[[str], bool] = lambda name: True) -> TableResult:
     names = ["name", "type", "null", "key", "extras", "watermark"]
     types: list[Any] = [STRING, STRING, BooleanType(), STRING, STRING, STRING]
     if any(row[6] is not None for row in rows):
         names, types = [*names, "comment"], [*types, STRING]
-    return TableResult(
-        names, types, [Row(*row[: len(names)]) for row in rows], schema=ResolvedSchema.physical(names, types), null=""
-    )
+    shown = [Row(*row[: len(names)]) for row in rows if shows(row[0])]
+    return TableResult(names, types, shown, schema=ResolvedSchema.physical(names, types), null="")
 
 
 def _table(names: list[str], rows: Iterable[Sequence[Any]]) -> TableResult:

@@ -21,6 +21,7 @@ from funken.table.expression_methods import AGGREGATES, METHODS, SqlMethods
 from funken.table.frames import frame_of
 from funken.table.schema import as_type
 from funken.table.types import quoted
+from funken.types.callables import check_kind
 from funken.types.row import Row
 
 if TYPE_CHECKING:
@@ -350,7 +351,7 @@ class Expression(SqlMethods):
             )
         name = alias._column if isinstance(alias, Expression) else str(alias)
         return Expression(
-            lambda r: f"{self.sql(r)} OVER ({r.over_window(name)})",
+            lambda r: f"`$NULLABLE`({self.sql(r)} OVER ({r.over_window(name)}))",
             f"over({self}, {alias if isinstance(alias, Expression) else shown(name)})",
         )
 
@@ -365,7 +366,7 @@ class Expression(SqlMethods):
         def render(r: Rendering) -> str:
             head = f"PARTITION BY {', '.join(one.sql(r) for one in partition)} " if partition else ""
             ends = frame.sql(lambda distance: lit_or_expression(distance).sql(r))
-            return f"{self.sql(r)} OVER ({head}ORDER BY {order.sql(r)} {ends})"
+            return f"`$NULLABLE`({self.sql(r)} OVER ({head}ORDER BY {order.sql(r)} {ends}))"
 
         return Expression(render, f"over({self}, {', '.join([str(order), *frame.shown(), *map(str, partition)])})")
 
@@ -559,7 +560,8 @@ class Expression(SqlMethods):
 
     def list_agg(self, separator: Any = None) -> Expression:
         """Join the values of rows as text."""
-        return _aggregate("listAgg", "LISTAGG", self, "," if separator is None else separator)
+        values = (self, "," if separator is None else separator)
+        return _aggregate("listAgg", "LISTAGG", *values, pattern="`$NULLABLE`({})")
 
     def percentile(self, percentage: Any, frequency: Any = None) -> Expression:
         """Return a percentile of the values of rows."""
@@ -795,14 +797,14 @@ def _function(text: str, sql: str, *args: Any) -> Expression:
     )
 
 
-def _aggregate(text: str, sql: str, *args: Any) -> Expression:
+def _aggregate(text: str, sql: str, *args: Any, pattern: str = "{}") -> Expression:
     values = [lit_or_expression(arg) for arg in args]
 
     called = f"{text}({', '.join(map(str, values))})"
 
     def rendered(r: Rendering, prefix: str = "", name: str = called) -> str:
         r.aggregate(name)
-        return f"{sql}({prefix}{', '.join(one.sql(r) for one in values)})"
+        return pattern.format(f"{sql}({prefix}{', '.join(one.sql(r) for one in values)})")
 
     return Expression(rendered, called, distinct=lambda r: rendered(r, "DISTINCT ", f"distinct({called})"))
 
@@ -820,6 +822,7 @@ def col(name: str) -> Expression:
     >>> str(col("price") * 2)
     'times(price, 2)'
     """
+    check_kind(name, str, "col()", "Columns have names; lit() makes constants.")
     if name == "*":
         return Expression(lambda r: "*", "*", expand=lambda table: [col(name) for name in table.names])
     return Expression(lambda r: r.column(name), name, column=name)

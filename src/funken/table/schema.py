@@ -95,7 +95,8 @@ class Column:
         if self.kind == "computed":
             return f"AS {self.expression}"
         if self.kind == "metadata":
-            return f"METADATA FROM '{self.metadata_key}'" + (" VIRTUAL" if self.virtual else "")
+            key = f" FROM '{self.metadata_key}'" if self.metadata_key != self.name else ""
+            return f"METADATA{key}{' VIRTUAL' if self.virtual else ''}"
         return None
 
     def as_summary_string(self) -> str:

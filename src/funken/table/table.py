@@ -16,6 +16,7 @@ from funken.table.schema import ResolvedSchema, Schema
 from funken.table.types import ArrayType, RowType, quoted
 from funken.table.udf import FunctionDefinition, TableAggregateDefinition
 from funken.table.window import GroupWindow, OverWindow, WindowProperties
+from funken.types.callables import check_kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,6 +152,8 @@ class Table:
         for field in fields:
             if isinstance(field, str):
                 field = col(field)  # noqa: PLW2901
+            if isinstance(field, list | tuple) and any(isinstance(each, Expression) for each in field):
+                raise TypeError("columns are arguments of their own, but a list was given: put * before it.")
             one = lit_or_expression(field)
             found += [one] if one._expand is None else one._expand(self)
         return found
@@ -266,6 +269,7 @@ class Table:
             )
 
     def _join(self, right: Table, kind: str, predicate: Any) -> Table:
+        check_kind(right, Table, "a join")
         self._refuse_names(right.names)
 
         def build(rendering: Rendering, name: str) -> str:
@@ -315,6 +319,7 @@ class Table:
         )
 
     def _combined(self, right: Table, word: str) -> Table:
+        check_kind(right, Table, word)
         return self._query(lambda r, name: f"SELECT * FROM {name} {word} SELECT * FROM {r.table(right)}")
 
     def union(self, right: Table) -> Table:
@@ -503,6 +508,7 @@ class Table:
 
 
 def _check_count(what: str, rows: int) -> None:
+    check_kind(rows, int, f"{what}()")
     if rows < 0:
         raise InvalidProgram(f"{what}() takes a number of rows from 0 on, but it is {rows}.")
 

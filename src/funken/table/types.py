@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from funken.expr.sql.types import (
     BYTES,
@@ -123,6 +124,20 @@ __all__ = [
 ]
 
 
+def _type(given: Any, factory: str) -> Any:
+    """Return a type, or one of the program's own; raises ``TypeError`` for anything else."""
+    if not isinstance(given, LogicalType) and not hasattr(given, "sql_type"):
+        raise TypeError(f"DataTypes.{factory}() takes types such as DataTypes.INT(), but got {given!r}.")
+    return given
+
+
+def _length(given: Any, factory: str) -> int:
+    """Return the length of a type; raises ``InvalidType`` unless it is a number from 1."""
+    if not isinstance(given, int) or given < 1:
+        raise InvalidType(f"DataTypes.{factory}() takes a length from 1 to {MAX_LENGTH}, but got {given!r}.")
+    return given
+
+
 class IntervalField:
     """A field of an interval, with its digits: ``DataTypes.DAY(2)``."""
 
@@ -148,12 +163,12 @@ class DataTypes:
     @staticmethod
     def CHAR(length: int, nullable: bool = True) -> LogicalType:
         """Return the type CHAR."""
-        return CharType(length, nullable=nullable)
+        return CharType(_length(length, "CHAR"), nullable=nullable)
 
     @staticmethod
     def VARCHAR(length: int, nullable: bool = True) -> LogicalType:
         """Return the type VARCHAR."""
-        return VarCharType(length, nullable=nullable)
+        return VarCharType(_length(length, "VARCHAR"), nullable=nullable)
 
     @staticmethod
     def STRING(nullable: bool = True) -> LogicalType:
@@ -168,12 +183,12 @@ class DataTypes:
     @staticmethod
     def BINARY(length: int, nullable: bool = True) -> LogicalType:
         """Return the type BINARY."""
-        return BinaryType(length, nullable=nullable)
+        return BinaryType(_length(length, "BINARY"), nullable=nullable)
 
     @staticmethod
     def VARBINARY(length: int, nullable: bool = True) -> LogicalType:
         """Return the type VARBINARY."""
-        return VarBinaryType(length, nullable=nullable)
+        return VarBinaryType(_length(length, "VARBINARY"), nullable=nullable)
 
     @staticmethod
     def BYTES(nullable: bool = True) -> LogicalType:
@@ -250,38 +265,42 @@ class DataTypes:
     @staticmethod
     def ARRAY(element_type: LogicalType, nullable: bool = True) -> LogicalType:
         """Return the type ARRAY."""
-        return ArrayType(element_type, nullable=nullable)
+        return ArrayType(_type(element_type, "ARRAY"), nullable=nullable)
 
     @staticmethod
     def LIST_VIEW(element_type: LogicalType) -> LogicalType:
         """Return the type LIST_VIEW."""
-        return ArrayType(element_type)
+        return ArrayType(_type(element_type, "LIST_VIEW"))
 
     @staticmethod
     def MAP(key_type: LogicalType, value_type: LogicalType, nullable: bool = True) -> LogicalType:
         """Return the type MAP."""
-        return MapType(key_type, value_type, nullable=nullable)
+        return MapType(_type(key_type, "MAP"), _type(value_type, "MAP"), nullable=nullable)
 
     @staticmethod
     def MAP_VIEW(key_type: LogicalType, value_type: LogicalType) -> LogicalType:
         """Return the type MAP_VIEW."""
-        return MapType(key_type, value_type)
+        return MapType(_type(key_type, "MAP_VIEW"), _type(value_type, "MAP_VIEW"))
 
     @staticmethod
     def MULTISET(element_type: LogicalType, nullable: bool = True) -> LogicalType:
         """Return the type MULTISET."""
-        return MultisetType(element_type, nullable=nullable)
+        return MultisetType(_type(element_type, "MULTISET"), nullable=nullable)
 
     @staticmethod
     def FIELD(name: str, data_type: LogicalType, description: str | None = None) -> RowField:
         """Return a field of a row."""
-        return RowField(name, data_type, description)
+        if not isinstance(name, str):
+            raise TypeError(f"DataTypes.FIELD() takes the name of a field first, but got {name!r}.")
+        return RowField(name, _type(data_type, "FIELD"), description)
 
     @staticmethod
     def ROW(row_fields: Sequence[RowField | LogicalType] = (), nullable: bool = True) -> LogicalType:
         """Return the type ROW."""
+        if isinstance(row_fields, LogicalType | RowField | str):
+            raise TypeError(f"DataTypes.ROW() takes a list of fields, but got {row_fields!r}. Write [{row_fields!r}].")
         fields = (
-            each if isinstance(each, RowField) else RowField(f"f{position}", each)
+            each if isinstance(each, RowField) else RowField(f"f{position}", _type(each, "ROW"))
             for position, each in enumerate(row_fields)
         )
         return RowType(tuple(fields), nullable=nullable)
@@ -320,5 +339,11 @@ class DataTypes:
     def INTERVAL(upper_resolution: IntervalField, lower_resolution: IntervalField | None = None) -> LogicalType:
         """Return the type of intervals between two units."""
         units = [each for each in (upper_resolution, lower_resolution) if each is not None]
+        unlike = len({getattr(each, "name", "") in ("YEAR", "MONTH") for each in units}) > 1
+        if unlike or any(not isinstance(each, IntervalField) for each in units):
+            raise InvalidType(
+                "DataTypes.INTERVAL() takes YEAR and MONTH, or units from DAY to SECOND, the larger one first: "
+                "DataTypes.INTERVAL(DataTypes.DAY(), DataTypes.SECOND())."
+            )
         texts = [each.name if each.precision is None else f"{each.name}({each.precision})" for each in units]
         return parse_type("INTERVAL " + " TO ".join(texts))

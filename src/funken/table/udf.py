@@ -428,8 +428,12 @@ def _series(array: Any, type_: LogicalType) -> Any:
     if isinstance(type_, RowType):
         import pandas as pd  # noqa: PLC0415 - only for functions of pandas
 
-        return pd.DataFrame({field.name: array.field(place).to_pandas() for place, field in enumerate(type_.fields)})
-    return array.to_pandas()
+        return pd.DataFrame(
+            {field.name: _series(array.field(place), field.type) for place, field in enumerate(type_.fields)}
+        )
+    from funken.table.collecting import array_in_units  # noqa: PLC0415 - loads Arrow
+
+    return array_in_units(array, type_).to_pandas()
 
 
 class Retries:

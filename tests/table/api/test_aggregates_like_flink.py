@@ -170,3 +170,58 @@ def test_the_uid_of_an_aggregate_does_not_depend_on_null():
     for function, same in (("SUM", True), ("MAX", True), ("VAR_SAMP", False), ("COUNT", False)):
         texts = {described(AggregateCall(function, (0,), IntType(nullable=nullable))) for nullable in (True, False)}
         assert len(texts) == (1 if same else 2)
+
+
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [
+        ("", "INT NOT NULL"),
+        ("ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "INT NOT NULL"),
+        ("ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "INT"),
+        ("RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW", "INT"),
+    ],
+)
+def test_a_frame_that_always_has_a_row_gives_no_null(frame, expected):
+    tables = numbers()
+    query = f"SELECT SUM(v) OVER (ORDER BY ts {frame}), SUM(z) OVER (ORDER BY ts {frame}) FROM n"
+    assert types(tables.sql_query(query)) == [expected, "INT"]
+    window = Over.order_by(col("ts")).alias("w")
+    assert types(tables.from_path("n").over_window(window).select(col("v").sum.over(col("w")))) == ["INT"]
+
+
+def test_text_lists_of_the_table_api_are_nullable():
+    table = numbers().from_path("n").group_by(col("id"))
+    assert types(table.select(col("s").list_agg(), col("s").list_agg("|").distinct, col("s").max)) == [
+        "STRING", "STRING", "STRING NOT NULL",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected", "value"),
+    [
+        ("CAST(10000000001 AS BIGINT) % 3", "INT NOT NULL", 2),
+        ("7 % CAST(4 AS BIGINT)", "BIGINT NOT NULL", 3),
+        ("-7 % CAST(4 AS TINYINT)", "TINYINT NOT NULL", -3),
+        ("MOD(CAST(7 AS BIGINT), 4)", "INT NOT NULL", 3),
+        ("CAST(-7 AS DECIMAL(10, 0)) % 4", "INT NOT NULL", -3),
+        ("MOD(CAST(7 AS DECIMAL(10, 0)), CAST(4 AS DECIMAL(5, 0)))", "DECIMAL(5, 0) NOT NULL", 3),
+        ("7 % 0.5", "DECIMAL(2, 1) NOT NULL", 0),
+        ("ELEMENT(ARRAY[7])", "INT", 7),
+    ],
+)
+def test_a_remainder_has_the_type_of_the_divisor_and_an_element_may_be_none(expression, expected, value):
+    table = made().sql_query(f"SELECT {expression}")
+    assert types(table) == [expected]
+    assert [row[0] for row in table.execute().collect()] == [value]
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_object_of_json_has_each_key_once(batch):
+    tables = made(batch)
+    rows = "(VALUES ('a', 1), ('b', 2), ('a', 3)) AS t(k, v)"
+    with pytest.raises(
+        FunkenError, match="Key 'a' is already present. Duplicate keys are not allowed in JSON_OBJECTAGG"
+    ):
+        list(tables.execute_sql(f"SELECT JSON_OBJECTAGG(KEY k VALUE v) FROM {rows}").collect())
+    grouped = f"SELECT JSON_OBJECTAGG(KEY k VALUE s) FROM (SELECT k, SUM(v) AS s FROM {rows} GROUP BY k)"
+    assert [row[0] for row in tables.execute_sql(grouped).collect()][-1] in ('{"a":4,"b":2}', '{"b":2,"a":4}')

@@ -15,6 +15,7 @@ from funken.table.connectors.factory import (
     sink_table,
 )
 from funken.table.connectors.values import KeptChanges, register_rows
+from funken.table.environment import TableEnvironment
 from funken.table.types import parse_type
 from funken.testing import local
 
@@ -40,6 +41,23 @@ def test_a_value_that_does_not_fit_is_named():
         scan_table(context(connector="datagen", rows_per_second="many"))
     with pytest.raises(InvalidProgram, match="is a sequence without a beginning or an end"):
         scan_table(TableContext("t", COLUMNS, options={"connector": "datagen", "fields.id.kind": "sequence"}))
+    ends = {"connector": "datagen", "fields.id.kind": "sequence", "fields.id.start": "3", "fields.id.end": "1"}
+    with pytest.raises(InvalidProgram, match="column 'id' .* is a sequence from 3 to 1, which has no numbers"):
+        scan_table(TableContext("t", COLUMNS, options=ends))
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_print_prefixes_lines_as_flink_does(capsys, parallelism):
+    tables = TableEnvironment.create()
+    tables.get_config().set("execution.target", "local").set("parallelism.default", 1)
+    options = f"'connector' = 'print', 'print-identifier' = 'id', 'sink.parallelism' = '{parallelism}'"
+    tables.execute_sql(f"CREATE TABLE out (x INT) WITH ({options})")
+    tables.execute_sql(f"CREATE TABLE err (x INT) WITH ({options}, 'standard-error' = 'true')")
+    tables.execute_sql("INSERT INTO out VALUES (1)").wait()
+    assert capsys.readouterr().out in ({"id> +I[1]\n"} if parallelism == 1 else {"id:1> +I[1]\n", "id:2> +I[1]\n"})
+    tables.execute_sql("INSERT INTO err VALUES (1)").wait()
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err[:2]) == ("", "id")
 
 
 def test_a_connector_offers_what_it_offers():

@@ -226,3 +226,13 @@ def test_times_have_no_digits_that_their_type_has_not(tables, of, precision, fun
         result = udf(lambda numbers: [given] * len(numbers), result_type=kind, func_type="pandas")
     made = tables.from_elements([(1,)], ["n"]).select(result(col("n")).alias("t"))
     assert rows(made.select(col("t").cast(DataTypes.STRING()), text)) == [(shown, whole)]
+
+
+@pytest.mark.parametrize(("kind", "unit"), [("TIMESTAMP(0)", "s"), ("TIMESTAMP(3)", "ms"), ("TIMESTAMP(6)", "us")])
+def test_a_function_of_pandas_gets_times_in_the_unit_of_their_precision(tables, kind, unit):
+    shown = udf(lambda times: [str(times.dtype)] * len(times), result_type="STRING", func_type="pandas")
+    fields = udf(lambda row: [str(row["at"].dtype)] * len(row), result_type="STRING", func_type="pandas")
+    at = col("s").cast(kind)
+    given = tables.from_elements([("2020-01-01 00:00:00",)], ["s"]).select(at.alias("at"), row(at).alias("r"))
+    found = given.select(shown(col("at")), fields(col("r").cast(f"ROW<at {kind}>")))
+    assert [tuple(row) for row in found.execute().collect()] == [(f"datetime64[{unit}]",) * 2]

@@ -123,3 +123,19 @@ def test_all_rows_per_match_are_refused(tables):
         tables.sql_query(
             f"SELECT * FROM o MATCH_RECOGNIZE (ORDER BY ts MEASURES A.v AS v ALL ROWS PER MATCH PATTERN (A B) DEFINE {RISING})"
         )
+
+
+@pytest.mark.parametrize(
+    ("skip", "expected"),
+    [("", [1, 2, 3]), ("AFTER MATCH SKIP TO NEXT ROW", [1, 2, 3]), ("AFTER MATCH SKIP PAST LAST ROW", [1, 3])],
+)
+def test_a_search_goes_on_at_the_next_row_unless_said_otherwise(skip, expected):
+    made = TableEnvironment.create()
+    made.get_config().set("parallelism.default", "1").set("execution.target", "local")
+    made.create_temporary_view("numbers", made.from_elements([(n,) for n in (1, 2, 3, 4)], ["id"]))
+    made.execute_sql("CREATE VIEW timed AS SELECT id, PROCTIME() AS at FROM numbers")
+    query = (
+        f"SELECT * FROM timed MATCH_RECOGNIZE (ORDER BY at MEASURES A.id AS id {skip} PATTERN (A B) "
+        "DEFINE B AS B.id > A.id)"
+    )
+    assert sorted(row[0] for row in made.execute_sql(query).collect()) == expected

@@ -346,3 +346,18 @@ def test_paths_may_be_quoted():
     assert path_parts("c.`a.b`.`x``y`") == ["c", "a.b", "x`y"]
     with pytest.raises(InvalidProgram, match="no path"):
         path_parts("a..b")
+
+
+def test_columns_are_filtered_and_keep_the_column_of_comments(env):
+    env.execute_sql(ORDERS)
+    result = env.execute_sql("SHOW COLUMNS FROM orders LIKE 'id'")
+    assert result.get_resolved_schema().get_column_names()[-1] == "comment"
+    assert [row[0] for row in result.collect()] == ["id"]
+
+
+def test_functions_are_listed_in_capitals_and_without_operators(env):
+    names = env.list_functions()
+    assert {"UPPER", "COUNT", "JSON_VALUE"} <= set(names)
+    assert all(name.isidentifier() for name in names)
+    assert run(env, "SHOW FUNCTIONS LIKE 'UPP%'") == [("UPPER",)]
+    assert ("is system function", "true") in run(env, "DESCRIBE FUNCTION upper")

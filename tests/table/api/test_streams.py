@@ -1,11 +1,13 @@
 """Between streams and tables."""
 
 import datetime
+from decimal import Decimal
 
 import pytest
 
 from funken import Row, RowKind, StreamExecutionEnvironment, Types, WatermarkStrategy
-from funken.errors import InvalidProgram
+from funken.errors import InvalidProgram, JobExecutionError
+from funken.table.catalog import InvalidTable
 from funken.table.changelog import ChangelogMode
 from funken.table.environment import StreamTableEnvironment, TableEnvironment
 from funken.table.expressions import col, lit
@@ -167,7 +169,7 @@ def test_columns_and_times_named_by_expressions():
     windows = table.window(Tumble.over(lit(10).seconds).on(col("rt")).alias("w")).group_by(col("w"), col("k"))
 
     assert str(table.get_resolved_schema()).splitlines()[3:5] == [
-        "  `rt` TIMESTAMP(3) *ROWTIME*,", "  `pt` TIMESTAMP_LTZ(3) NOT NULL *PROCTIME*",
+        "  `rt` TIMESTAMP(3) *ROWTIME*,", "  `pt` TIMESTAMP_LTZ(3) *PROCTIME*",
     ]  # fmt: skip
     found = [
         (row[0], row[1].second, row[2])
@@ -186,3 +188,83 @@ def test_a_value_of_another_type_is_named(kind, value):
 
     with pytest.raises(InvalidProgram, match=f"column 'x' is {kind}, but a row has {value!r} there"):
         TableEnvironment.create().from_elements([(value,)], schema)
+
+
+def test_the_first_fields_of_a_stream_may_be_named(env, tables):
+    three = Types.ROW([Types.STRING(), Types.INT(), Types.DOUBLE()])
+    table = tables.from_data_stream(env.from_collection([("a", 1, 1.5)], three), col("x"), col("y"))
+    assert table.names == ["x", "y"]
+    assert [tuple(row) for row in table.execute().collect()] == [("a", 1)]
+    with pytest.raises(InvalidProgram, match="4 names are given, but the stream has 3 fields"):
+        tables.from_data_stream(env.from_collection([("a", 1, 1.5)], three), *map(col, "abcd"))
+
+
+def test_a_stream_that_only_grows_has_insertions_only(env, tables):
+    changes = [Row.of_kind(RowKind.INSERT, "ann", 3), Row.of_kind(RowKind.DELETE, "ann", 3)]
+    for table in (
+        tables.from_data_stream(env.from_collection(changes, PEOPLE)),
+        tables.from_changelog_stream(env.from_collection(changes, PEOPLE), None, ChangelogMode.insert_only()),
+    ):
+        with pytest.raises(JobExecutionError, match="is no insertion, but DELETE: .* Read its changes"):
+            list(table.execute().collect())
+    assert len(list(tables.from_changelog_stream(env.from_collection(changes, PEOPLE)).execute().collect())) == 2
+
+
+def test_a_stream_with_a_schema_shows_what_it_declares(env, tables):
+    schema = (
+        Schema.new_builder()
+        .column("name", "STRING")
+        .column("age", "INT")
+        .column_by_expression("double", "age * 2")
+        .column_by_metadata("rowtime", "TIMESTAMP_LTZ(3)")
+        .column_by_metadata("at", "TIMESTAMP_LTZ(3)", "rowtime", True)
+        .watermark("rowtime", "SOURCE_WATERMARK()")
+        .primary_key("name")
+        .build()
+    )
+    table = tables.from_data_stream(env.from_collection([("ann", 3)], PEOPLE), schema)
+    assert str(table.get_resolved_schema()).splitlines()[1:-1] == [
+        "  `name` STRING NOT NULL,",
+        "  `age` INT,",
+        "  `double` INT AS `age` * 2,",
+        "  `rowtime` TIMESTAMP_LTZ(3) *ROWTIME* METADATA,",
+        "  `at` TIMESTAMP_LTZ(3) METADATA FROM 'rowtime' VIRTUAL,",
+        "  WATERMARK FOR `rowtime`: TIMESTAMP_LTZ(3) AS `SOURCE_WATERMARK`(),",
+        "  CONSTRAINT `PK_name` PRIMARY KEY (`name`) NOT ENFORCED",
+    ]
+
+
+def test_columns_of_a_schema_are_fields_of_the_stream(env, tables):
+    schema = Schema.new_builder().column("name", "STRING").column("years", "INT").build()
+    with pytest.raises(InvalidProgram, match="the schema has a column 'years', but .* the fields name, age"):
+        tables.from_data_stream(env.from_collection([("ann", 3)], PEOPLE), schema)
+    for schema, what in (
+        (Schema.new_builder().column("name", "STRING").primary_key("id"), "primary key"),
+        (Schema.new_builder().watermark("id", "SOURCE_WATERMARK()"), "watermark"),
+    ):
+        with pytest.raises(
+            InvalidProgram, match=f"the {what} of the schema has the column 'id', but there are: name, age"
+        ):
+            tables.from_data_stream(env.from_collection([("ann", 3)], PEOPLE), schema.build())
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"who": "STRING", "old": "BIGINT"}, Row(who="ann", old=3)),
+        ({"who": "STRING", "old": "DECIMAL(5, 1)"}, Row(who="ann", old=Decimal("3.0"))),
+        ({"age": "INT", "name": "STRING"}, "do not match.*Columns go by their position"),
+        ({"name": "STRING"}, "do not match.*Different number of columns"),
+        ({}, Row(name="ann", age=3)),
+    ],
+)
+def test_changes_have_the_columns_of_the_schema(env, tables, columns, expected):
+    builder = Schema.new_builder()
+    for name, type_ in columns.items():
+        builder.column(name, type_)
+    people = tables.from_data_stream(env.from_collection([("ann", 3)], PEOPLE))
+    if isinstance(expected, str):
+        with pytest.raises(InvalidTable, match=f"(?s){expected}"):
+            tables.to_changelog_stream(people, builder.build())
+    else:
+        assert collected(tables.to_changelog_stream(people, builder.build())) == [expected]

@@ -288,7 +288,7 @@ def test_to_pandas_has_the_rows_that_are_left(env, orders):
 def test_from_elements_infers_types_and_names(env):
     table = env.from_elements([(1, 1.5, "a", [1], {"k": 2}, True, datetime.date(2024, 1, 2))])
     assert str(table.plan.row_type) == (
-        "(_1 BIGINT, _2 DOUBLE, _3 STRING, _4 ARRAY<BIGINT>, _5 MAP<STRING, BIGINT>, _6 BOOLEAN, _7 DATE)"
+        "(_1 BIGINT, _2 DOUBLE, _3 STRING, _4 ARRAY<BIGINT>, _5 MAP<STRING NOT NULL, BIGINT>, _6 BOOLEAN, _7 DATE)"
     )
     assert env.from_elements([{"a": 1, "b": "x"}]).names == ["a", "b"]
     typed = env.from_elements(

@@ -10,6 +10,7 @@ import funken.dataframe as ff
 from funken.errors import FunkenError
 from funken.plan.advice import advise
 from funken.table import EnvironmentSettings, TableEnvironment, col
+from funken.table.sql.statements import InvalidQuery, InvalidStatement
 from funken.table.udf import udf
 
 
@@ -131,3 +132,55 @@ def test_a_query_that_nobody_reads_is_warned_of_at_exit(tmp_path, end, warning):
 
     assert ended.returncode == 0
     assert re.search(warning, ended.stderr) if warning else "Warning" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (lambda env, t: t.select([col("n"), col("text")]), r"a list was given: put \* before it"),
+        (lambda env, t: t.union_all(5), "UNION ALL needs a Table, but got 5"),
+        (lambda env, t: t.join([1], col("n") == 1), r"a join needs a Table, but got \[1\]"),
+        (lambda env, t: t.limit("x"), r"fetch\(\) needs an int, but got 'x'"),
+        (lambda env, t: t.select(col(5)), r"col\(\) needs a str, but got 5. Columns have names"),
+        (lambda env, t: env.sql_query(5), "a statement needs a str, but got 5"),
+        (lambda env, t: env.create_temporary_view("v", 5), r"create_temporary_view\(\) needs a Table, but got 5"),
+        (lambda env, t: env.create_temporary_table("v", None), "the table needs a TableDescriptor, but got None"),
+        (lambda env, t: env.get_config().set(5, 6), "the name of an option needs a str, but got 5"),
+    ],
+)
+def test_an_argument_of_another_kind_is_named(mistake, message):
+    env = TableEnvironment.create()
+    table = env.from_elements([(1, "a")], ["n", "text"])
+    with pytest.raises(TypeError, match=message):
+        mistake(env, table)
+
+
+@pytest.mark.parametrize(
+    ("call", "form"),
+    [
+        ("STRING_AGG(text, ',')", r"LISTAGG\(text, ','\)"),
+        ("len(text)", r"CHAR_LENGTH\(text\)"),
+        ("GETDATE()", "CURRENT_TIMESTAMP"),
+        ("DATE_TRUNC('day', NOW())", r"FLOOR\(time TO DAY\)"),
+        ("UPER(text)", "UPPER"),
+    ],
+)
+def test_functions_of_other_dialects_are_known_by_their_forms_here(call, form):
+    env = TableEnvironment.create()
+    env.create_temporary_view("t", env.from_elements([(1, "a")], ["n", "text"]))
+    with pytest.raises(InvalidQuery, match=rf"No match found for function signature .* Did you mean {form}\?"):
+        env.sql_query(f"SELECT {call} FROM t")
+
+
+@pytest.mark.parametrize("query", ["SELECT 1 FROM", "SELECT 1 +", "SELECT a FROM t WHERE a >"])
+def test_a_query_that_breaks_off_names_no_object_of_the_parser(query):
+    with pytest.raises(InvalidStatement) as wrong:
+        TableEnvironment.create().sql_query(query)
+    assert "Expected" in str(wrong.value)
+    assert "sqlglot" not in str(wrong.value)
+    assert "Token" not in str(wrong.value)
+
+
+def test_an_unknown_unit_of_time_is_named():
+    with pytest.raises(InvalidQuery, match="FOO is no unit of time; there are: CENTURY, DAY, "):
+        TableEnvironment.create().sql_query("SELECT EXTRACT(FOO FROM NOW())")

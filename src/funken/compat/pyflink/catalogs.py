@@ -270,7 +270,7 @@ class CatalogPartitionSpec:
         return hash(frozenset(self._spec.items()))
 
     def __str__(self) -> str:
-        return str(self._spec)
+        return f"CatalogPartitionSpec{{{{{', '.join(f'{key}={value}' for key, value in self._spec.items())}}}}}"
 
 
 class CatalogTableStatistics:
@@ -331,8 +331,8 @@ class Catalog:
         return self.catalog.default_database
 
     def list_databases(self) -> list[str]:
-        """Return the names of the databases."""
-        return sorted(self.catalog.databases())
+        """Return the names of the databases, as they were created."""
+        return list(self.catalog.databases())
 
     def get_database(self, database_name: str) -> CatalogDatabase:
         """Return a database."""

@@ -1,4 +1,4 @@
-"""The classes of data types with PyFlink's names, for ``isinstance``, and the values that PyFlink's runtime keeps of them.
+"""The classes of data types with PyFlink's names and attributes, and the values that PyFlink's runtime keeps of them.
 
 ``DataTypes`` makes the types. A value of PyFlink's runtime is plain: the days of a date, the microseconds of a time.
 """
@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from funken.table.types import (
     ArrayType,
+    DataTypes,
     DateType,
     DayTimeIntervalType,
     LocalZonedTimestampType,
     LogicalType,
     MapType,
     MultisetType,
+    RowField,
     RowType,
     TimeOfDayType,
     TimestampType,
@@ -89,8 +91,78 @@ def _of_parts(type_: LogicalType, obj: Any, convert: Callable[[LogicalType, Any]
     return obj
 
 
-LogicalType.to_sql_type = to_sql_type  # type: ignore[attr-defined]
-LogicalType.from_sql_type = from_sql_type  # type: ignore[attr-defined]
+def type_name(cls: type) -> str:
+    """Return PyFlink's name of a class of types.
+
+    >>> type_name(RowType), type_name(TimeOfDayType)
+    ('ROW', 'TIME')
+    """
+    return "TIME" if cls is TimeOfDayType else cls.__name__.removesuffix("Type").upper()
+
+
+def need_conversion(self: LogicalType) -> bool:
+    """Return True if PyFlink's runtime keeps other values of a type.
+
+    >>> need_conversion(DateType()), need_conversion(ArrayType(DateType())), need_conversion(RowType())
+    (True, True, True)
+    """
+    match self:
+        case ArrayType() | MultisetType():
+            return need_conversion(self.element)
+        case MapType():
+            return need_conversion(self.key) or need_conversion(self.value)
+    return isinstance(
+        self, DateType | TimeOfDayType | TimestampType | LocalZonedTimestampType | DayTimeIntervalType | RowType
+    )
+
+
+def field_of(self: RowType, key: str | int | slice) -> Any:
+    """Return a field of a row by name or place, or the row of some fields.
+
+    >>> row = RowType.of(("a", DateType()), ("b", TimeOfDayType()))
+    >>> field_of(row, "a").name, field_of(row, 1).name, field_of(row, slice(1)).names
+    ('a', 'b', ['a'])
+    """
+    if isinstance(key, slice):
+        return RowType(self.fields[key])
+    if isinstance(key, int):
+        if not -len(self.fields) <= key < len(self.fields):
+            raise IndexError(f"the row has {len(self.fields)} fields, but no field {key}: {', '.join(self.names)}.")
+        return self.fields[key]
+    if not isinstance(key, str):
+        raise ValueError(f"a field of a row has a name, a place or a slice, but got {key!r}.")
+    if key not in self.names:
+        raise KeyError(f"the row has no field {key!r}, but {', '.join(self.names)}.")
+    return self.fields[self.index(key)]
+
+
+def fields_of(self: RowType) -> Iterator[RowField]:
+    """Iterate over the fields of a row."""
+    return iter(self.fields)
+
+
+def _like_pyflink() -> None:
+    """Give the classes the attributes that PyFlink's have."""
+
+    def part(name: str) -> Any:
+        return property(lambda self: getattr(self, name))
+
+    for cls, attributes in (
+        (LogicalType, {
+            "to_sql_type": to_sql_type, "from_sql_type": from_sql_type, "need_conversion": need_conversion,
+            "type_name": classmethod(type_name), "_nullable": part("nullable"),
+        }),
+        (ArrayType, {"element_type": part("element")}),
+        (MultisetType, {"element_type": part("element")}),
+        (MapType, {"key_type": part("key"), "value_type": part("value")}),
+        (RowField, {"data_type": part("type")}),
+        (RowType, {"__getitem__": field_of, "__iter__": fields_of, "__len__": lambda self: len(self.fields)}),
+    ):  # fmt: skip
+        for name, attribute in attributes.items():
+            setattr(cls, name, attribute)
+
+
+_like_pyflink()
 
 PASSED_ON = {
     "funken.table.types": (
@@ -99,4 +171,4 @@ PASSED_ON = {
         "RowField RowType SmallIntType TimestampType TinyIntType VarBinaryType VarCharType YearMonthIntervalType"
     ),
 }
-__all__ = ["DataType", "TimeType"]
+__all__ = ["DataType", "DataTypes", "TimeType"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from funken.api.streams.settings import typed
 from funken.api.streams.stream import DataStream
+from funken.compat.pyflink import data_types  # noqa: F401 - gives types the attributes of PyFlink's
 from funken.compat.pyflink.adoption import JavaObject, adopt, adopting, removed
 from funken.compat.pyflink.catalogs import Catalog, ObjectIdentifier
 from funken.compat.pyflink.dependencies import Dependencies
@@ -27,7 +28,7 @@ from funken.table import result as results
 from funken.table import statement_set
 from funken.table import table as tables
 from funken.table import window as windows
-from funken.table.conversions import each_change
+from funken.table.conversions import as_declared, each_change
 from funken.table.expression import Expression
 from funken.table.logical import LogicalSink
 from funken.table.types import LocalZonedTimestampType
@@ -49,6 +50,12 @@ class TableConfig(native_config.TableConfig):
     def __init__(self, configuration: Any = None) -> None:
         super().__init__(Configuration() if configuration is None else configuration)
 
+    def get_configuration(self) -> Any:
+        """Return all options, those of tables and those of the job; changes to it take effect."""
+        found = Configuration()
+        found._values = _Options(self)  # type: ignore[assignment]
+        return found
+
     def option(self, key: str) -> Any:
         """Return an option's value; a query may have other keys than its sink, as until PyFlink 2.2, unless set otherwise."""
         if key == "table.exec.sink.require-on-conflict" and self._given(key) is None:
@@ -67,6 +74,34 @@ class TableConfig(native_config.TableConfig):
     def get_default() -> TableConfig:
         """Return a configuration without settings."""
         return TableConfig()
+
+
+class _Options(MutableMapping[str, Any]):
+    """The options of tables and of the job as one mapping."""
+
+    def __init__(self, config: TableConfig) -> None:
+        self._config = config
+
+    def _place(self, key: str) -> dict[str, Any]:
+        """Return where an option is set: one of tables may be among those of the job."""
+        job: dict[str, Any] = self._config._configuration._values
+        tables: dict[str, Any] = self._config._values
+        return tables if key in tables else job
+
+    def __getitem__(self, key: str) -> Any:
+        return self._place(key)[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._place(key)[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self._place(key)[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._config._configuration._values, **self._config._values})
+
+    def __len__(self) -> int:
+        return len(set(self))
 
 
 class EnvironmentSettings(native.EnvironmentSettings):
@@ -106,6 +141,9 @@ class ModuleEntry(tuple[str, bool]):
     def used(self) -> bool:
         """Return whether the module is in use."""
         return self[1]
+
+    def __str__(self) -> str:
+        return f"ModuleEntry{{name='{self[0]}', used={str(self[1]).lower()}}}"
 
 
 @adopting(results.TableResult)
@@ -394,6 +432,7 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
         self, table: tables.Table, target_schema: Any = None, changelog_mode: Any = None
     ) -> DataStream[Row]:
         """Return the changes of a table as a stream of rows with row kinds; a TIMESTAMP_LTZ is an ``Instant``."""
+        table = as_declared(table, target_schema)
         changes = adopt(super().to_changelog_stream(table, target_schema, changelog_mode))
         rows: DataStream[Row] = _with_instants(table, changes)
         return rows

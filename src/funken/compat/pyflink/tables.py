@@ -105,6 +105,7 @@ class UserDefinedType:
 
 
 PASSED_ON = {
+    "funken.compat.pyflink.data_types": "DataTypes",
     "funken.compat.pyflink.older_tables": ("CsvTableSink CsvTableSource TableSchema TableSink TableSource WriteMode"),
     "funken.compat.pyflink.table_environments": (
         "BatchTableEnvironment EnvironmentSettings GroupWindow GroupWindowedTable GroupedTable ModuleEntry OverWindow "
@@ -119,7 +120,6 @@ PASSED_ON = {
     "funken.table.result": "ResultKind",
     "funken.table.schema": "ResolvedSchema Schema",
     "funken.table.table": "TablePipeline",
-    "funken.table.types": "DataTypes",
     "funken.table.udf": (
         "AggregateFunction AsyncScalarFunction FunctionContext ListView MapView ScalarFunction TableAggregateFunction "
         "TableFunction"

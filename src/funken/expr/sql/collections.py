@@ -207,8 +207,7 @@ def _field_of(call: Call) -> Callable[..., Any]:
 
 
 def _element_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
-    type_ = args[0].type
-    return type_.element.as_nullable(type_.nullable or type_.element.nullable)  # type: ignore[no-any-return]
+    return args[0].type.element.as_nullable()  # type: ignore[no-any-return]
 
 
 def _only(array: Any) -> Any:

@@ -15,9 +15,10 @@ from funken.expr.sql import (
     strings,
     temporal,
 )
+from funken.expr.sql.other_dialects import OTHER_DIALECTS
 from funken.expr.sql.values import broadcast, scalar_of
 
-FUNCTIONS = FunctionTable(scalar=scalar_of, repeat=broadcast)
+FUNCTIONS = FunctionTable(scalar=scalar_of, repeat=broadcast, elsewhere=OTHER_DIALECTS)
 """Every built-in function, by name."""
 for _topic in (
     operators,

@@ -763,6 +763,12 @@ class _JsonObjectAggregate(OrderedValues):
         return (arguments[0], self.write(arguments[1]))
 
     def value(self, accumulator: list[Any]) -> Any:
+        keys = [key for key, _ in accumulator[0]]
+        if len(set(keys)) < len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise EvaluationError(
+                f"Key '{twice}' is already present. Duplicate keys are not allowed in JSON_OBJECTAGG: group by the key before."
+            )
         return _object(accumulator[0])
 
 

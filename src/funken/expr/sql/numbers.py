@@ -246,15 +246,12 @@ def _double_rule(
 def _mod_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Sequence[Node], LogicalType]:
     fitted, _ = infer("MOD", ["exact exact"], "INT")(args, options)
     one, other = (each.type for each in fitted)
-    nullable = one.nullable or other.nullable
-    if isinstance(one, IntegralType) and isinstance(other, IntegralType):
-        return fitted, other.as_nullable(nullable)
-    return fitted, number_result("%", one, other).as_nullable(nullable)
+    return fitted, number_result("%", one, other).as_nullable(one.nullable or other.nullable)
 
 
 def _mod_function(call: Call, evaluator: Any) -> Callable[..., Any]:
     if isinstance(call.type, IntegralType):
-        return remainder
+        return lambda one, other: remainder(int(one), int(other))
     return lambda one, other: decimal_remainder(Decimal(one), Decimal(other))
 
 

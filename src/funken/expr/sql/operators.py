@@ -136,12 +136,18 @@ def merged_type(types: Iterable[LogicalType]) -> LogicalType | None:
 
 
 def number_result(name: str, one: LogicalType, other: LogicalType) -> LogicalType:
-    """Return the type of an operation on two numbers."""
+    """Return the type of an operation on two numbers; the remainder of whole numbers has that of the divisor."""
+    if name == "%" and _is_whole(one) and _is_whole(other):
+        return other.as_nullable()
     if isinstance(one, IntegralType) and isinstance(other, IntegralType):
         return common_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
     if isinstance(one, IntegralType | DecimalType) and isinstance(other, IntegralType | DecimalType):
         return decimal_result(name, one, other)
     return leading_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
+
+
+def _is_whole(type_: LogicalType) -> bool:
+    return isinstance(type_, IntegralType) or (isinstance(type_, DecimalType) and not type_.scale)
 
 
 def _is_moment(type_: LogicalType) -> bool:
@@ -238,7 +244,7 @@ def _number_function(name: str, result: LogicalType) -> Callable[..., Any]:
             "-": lambda a, b: a - b,
             "*": lambda a, b: a * b,
             "/": _divided,
-            "%": remainder,
+            "%": lambda a, b: remainder(int(a), int(b)),
         }[name]
         return lambda a, b: wrap(plain(a, b), bits)
     if isinstance(result, DecimalType):

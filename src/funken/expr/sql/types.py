@@ -375,7 +375,7 @@ class RowType(LogicalType):
 
     >>> row = RowType((RowField("a", IntType()), RowField("b", VarCharType(3))))
     >>> row, row.names, row.index("b")
-    (ROW<`a` INT, `b` VARCHAR(3)>, ('a', 'b'), 1)
+    (ROW<`a` INT, `b` VARCHAR(3)>, ['a', 'b'], 1)
     """
 
     fields: tuple[RowField, ...] = ()
@@ -387,9 +387,9 @@ class RowType(LogicalType):
         return cls(tuple(RowField(name, type_) for name, type_ in columns), nullable=nullable)
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> list[str]:
         """Return the names of the fields."""
-        return tuple(each.name for each in self.fields)
+        return [each.name for each in self.fields]
 
     def add(self, field: str | RowField, data_type: LogicalType | None = None) -> RowType:
         """Return the row type with one field more, as PyFlink's builder of rows does.
@@ -405,7 +405,7 @@ class RowType(LogicalType):
 
     def field_names(self) -> list[str]:
         """Return the names of the fields, as PyFlink does."""
-        return list(self.names)
+        return self.names
 
     def field_types(self) -> list[LogicalType]:
         """Return the types of the fields, as PyFlink does."""

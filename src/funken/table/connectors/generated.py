@@ -36,26 +36,25 @@ from funken.types.row import Row
 class RowText:
     """Writes rows as lines."""
 
-    prefix: str
     types: tuple[Any, ...]
 
     def __call__(self, row: Row) -> str:
         """Return the line of a row."""
-        return f"{self.prefix}{java_row(row, self.types)}"
+        return str(java_row(row, self.types))
 
 
 class PrintTable(SinkTable):
     """Prints every change where the program runs."""
 
     def __init__(self, context: TableContext, options: OptionValues) -> None:
-        identifier = options["print-identifier"]
-        self._text = RowText(f"{identifier}> " if identifier else "", tuple(type_ for _, type_ in context.columns))
+        self._text = RowText(tuple(type_ for _, type_ in context.columns))
+        self._sink = PrintSink(options["print-identifier"], standard_error=options["standard-error"])
         self._parallelism = options["sink.parallelism"]
         self._name = context.path
 
     def sink(self, stream: Any) -> Any:
         """Print the rows."""
-        sink = stream.map(self._text).name("text")._sink(self._name, PrintSink(""))
+        sink = stream.map(self._text).name("text")._sink(self._name, self._sink)
         return sink if self._parallelism is None else sink.set_parallelism(self._parallelism)
 
 
@@ -226,12 +225,15 @@ def _length(rule: FieldRule, type_: Any, source: random.Random) -> int:
 
 def _random_time_or_collection(rule: FieldRule, type_: Any, kind: str, source: random.Random) -> Any:
     if kind in ("TimestampType", "LocalZonedTimestampType", "DateType", "TimeOfDayType"):
-        now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+        now = datetime.datetime.now(datetime.UTC)
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         then = now - datetime.timedelta(milliseconds=source.randint(0, rule.past) if rule.past else 0)
         if kind == "LocalZonedTimestampType":
             return then
         plain = then.replace(tzinfo=None)
-        return plain.date() if kind == "DateType" else plain.time() if kind == "TimeOfDayType" else plain
+        if kind == "DateType":
+            return plain.date()
+        return plain.time().replace(microsecond=0) if kind == "TimeOfDayType" else plain
     length = 3 if rule.length is None else rule.length
     if kind == "ArrayType":
         return [rule.inner[0].value(source, 0) for _ in range(length)]
@@ -290,6 +292,11 @@ def _rule(path: str, name: str, type_: Any, options: OptionValues) -> tuple[Fiel
             raise InvalidProgram(
                 f"column {name!r} of table {path!r} is a sequence without a beginning or an end: set "
                 f"'fields.{name}.start' and 'fields.{name}.end'."
+            )
+        if start > end:
+            raise InvalidProgram(
+                f"column {name!r} of table {path!r} is a sequence from {start} to {end}, which has no numbers: set "
+                f"'fields.{name}.end' to {start} at least."
             )
         return FieldRule(type_, start=start), end - start + 1
     rule = FieldRule(

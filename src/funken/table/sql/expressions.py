@@ -676,6 +676,8 @@ class ExpressionBinder:
             if (word in UNITS or word.removesuffix("S") in UNITS) and (isinstance(each, exp.Var) or place == 0):
                 unit = word if word in UNITS else word.removesuffix("S")
                 args.append(Literal(unit, type=SymbolType(nullable=False)))
+            elif isinstance(each, exp.Var):
+                fail(each, f"{each.name} is no unit of time; there are: {', '.join(sorted(UNITS))}")
             else:
                 args.append(self.bind(each))
         return self.made(tree, tree.this.upper(), args)
@@ -766,10 +768,7 @@ class ExpressionBinder:
             condition = self.condition(tree.expression.this, "FILTER")
         finally:
             self.in_aggregate = False
-        type_ = call.type
-        if call.definition is None and getattr(FUNCTIONS.get(call.function), "null_without_values", False):
-            type_ = type_.as_nullable()
-        return replace(call, filter=condition, type=type_)
+        return replace(call, filter=condition, type=_loose(call).type)
 
     def within_group(self, tree: exp.WithinGroup) -> Node:
         """Return an aggregate with WITHIN GROUP."""
@@ -808,11 +807,11 @@ class ExpressionBinder:
         keys = self.ordering(order) if order is not None else ()
         rows, lower, upper = self.frame(window.args.get("spec"))
         _check_window(tree, window.args.get("spec"), call, keys, rows)
-        return OverRef(call, partition, keys, rows, lower, upper, type=self.over_type(call))
-
-    def over_type(self, call: AggregateRef) -> Any:
-        """Return the type of a value over a window."""
-        return call.type
+        rule, type_ = _rule_of(call), call.type
+        has_row = not {lower.kind, upper.kind} & {BoundKind.PRECEDING, BoundKind.FOLLOWING}
+        if rule is not None and rule.null_without_values and has_row and call.filter is None:
+            type_ = type_.as_nullable(call.args[0].type.nullable)
+        return OverRef(call, partition, keys, rows, lower, upper, type=type_)
 
     def named_window(self, tree: exp.Window) -> exp.Window:
         """Return a window with the clauses of the named one."""
@@ -928,6 +927,19 @@ def _row(binder: ExpressionBinder, tree: Any) -> Node:
     return binder.made(tree, "ROW", [binder.bind(each) for each in tree.expressions], names=names)
 
 
+def _rule_of(call: Node) -> AggregateRule | None:
+    """Return the rule of an aggregate, or of that of an OVER window; ``None`` for a function of the user."""
+    call = call.call if isinstance(call, OverRef) else call
+    rule = FUNCTIONS.get(call.function) if isinstance(call, AggregateRef) and call.definition is None else None
+    return rule if isinstance(rule, AggregateRule) else None
+
+
+def _loose(node: Node) -> Node:
+    """Return an aggregate that may have no values: its type is nullable, if it is that of its argument."""
+    rule = _rule_of(node)
+    return replace(node, type=node.type.as_nullable()) if rule is not None and rule.null_without_values else node
+
+
 _BARE = {"CURRENT_DATABASE", "CURRENT_ROW_TIMESTAMP"}
 _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     "CAST": ExpressionBinder.cast,
@@ -942,6 +954,7 @@ _SPECIAL: dict[str, Callable[[ExpressionBinder, Any], Node]] = {
     "$PLUS": _plus,
     "$FIELD": _field,
     "$ROW": _row,
+    "$NULLABLE": lambda binder, tree: _loose(binder.bind(tree.expressions[0])),
     **dict.fromkeys(WINDOW_FUNCTIONS, ExpressionBinder.group_window),
 }
 _HANDLERS: dict[type, Callable[[ExpressionBinder, Any], Node]] = {

@@ -83,7 +83,7 @@ def sink(
     given = [name for name in (columns or names) if name not in static]
     row_type = plan.row_type
     if len(given) != len(row_type):
-        raise _mismatch(plan, table, wanted, "Different number of columns.")
+        raise _mismatch(plan, str(table.path), wanted, "Different number of columns.")
     places = {name: place for place, name in enumerate(given)}
     expressions: dict[str, Node] = {}
     for column in wanted:
@@ -92,7 +92,7 @@ def sink(
         elif column.name in places:
             place = places[column.name]
             source = InputRef(place, type=row_type[place].type)
-            expressions[column.name] = implicit(source, column, plan, table, wanted)
+            expressions[column.name] = implicit(source, column, plan, str(table.path), wanted)
         elif not column.type.nullable:
             raise InvalidTable(
                 f"Column '{column.name}' of '{table.path}' has no default value and does not allow NULLs: name it in INSERT."
@@ -112,7 +112,7 @@ def _declared(table: ResolvedTable) -> list[TableColumn]:
     return [column for column in table.table.columns if column.is_persisted]
 
 
-def _mismatch(plan: LogicalNode, table: ResolvedTable, wanted: list[TableColumn], cause: str) -> InvalidTable:
+def _mismatch(plan: LogicalNode, name: str, wanted: list[TableColumn], cause: str) -> InvalidTable:
     query = ", ".join(f"{column.name}: {column.type}" for column in plan.row_type)
     target = ", ".join(f"{column.name}: {column.type}" for column in wanted)
     remedy = "Cast the columns that differ: CAST(column AS TYPE)."
@@ -122,14 +122,23 @@ def _mismatch(plan: LogicalNode, table: ResolvedTable, wanted: list[TableColumn]
     elif len(plan.row_type) != len(wanted):
         remedy = "Select as many columns, or name those that the query gives: INSERT INTO table (column, ...)."
     return InvalidTable(
-        f"Column types of query result and sink for '{table.path}' do not match.\nCause: {cause}\n\n"
+        f"Column types of query result and sink for '{name}' do not match.\nCause: {cause}\n\n"
         f"Query schema: [{query}]\nSink schema:  [{target}]\n\n{remedy}"
     )
 
 
-def implicit(
-    node: Node, column: TableColumn, plan: LogicalNode, table: ResolvedTable, wanted: list[TableColumn]
-) -> Node:
+def matched(plan: LogicalNode, wanted: list[TableColumn], name: str) -> LogicalNode:
+    """Return a plan with the names and types of some columns, by position."""
+    row_type = plan.row_type
+    if len(row_type) != len(wanted):
+        raise _mismatch(plan, name, wanted, "Different number of columns.")
+    given = [InputRef(place, type=column.type) for place, column in enumerate(row_type)]
+    nodes = [implicit(node, column, plan, name, wanted) for node, column in zip(given, wanted, strict=True)]
+    names = [column.name for column in wanted]
+    return plan if nodes == given and names == list(row_type.names) else project(plan, nodes, names)
+
+
+def implicit(node: Node, column: TableColumn, plan: LogicalNode, name: str, wanted: list[TableColumn]) -> Node:
     """A value as the column's type, if that is an implicit cast."""
     source, target = node.type, column.type
     if isinstance(source, NullType):
@@ -139,7 +148,7 @@ def implicit(
         return node if renamed == source else _cast(node, renamed)
     if not castable(source, target):
         place = next(index for index, other in enumerate(wanted) if other.name == column.name)
-        raise _mismatch(plan, table, wanted, f"Incompatible types for sink column '{column.name}' at position {place}.")
+        raise _mismatch(plan, name, wanted, f"Incompatible types for sink column '{column.name}' at position {place}.")
     return _cast(node, target)
 
 

@@ -147,7 +147,18 @@ def _message(error: ParseError, shift: int) -> str:
         remedy = f" Write LIMIT {word} at the end of the query instead."
     elif before.upper().endswith("INTERVAL") and not word.startswith("'"):
         remedy = f" The value of an interval is in quotes: INTERVAL '{word}' SECOND."
-    return f'SQL parse failed. Encountered "{word}" at line {line}, column {max(column, 1)}. {first.get("description")}.{remedy}'
+    cause = _plain(str(first.get("description") or ""))
+    return f'SQL parse failed. Encountered "{word}" at line {line}, column {max(column, 1)}. {cause}.{remedy}'
+
+
+def _plain(cause: str) -> str:
+    """Return the cause of an error without the names of the parser's own objects.
+
+    >>> _plain("Expected table name but got <Token token_type: 1, text: ,>")
+    'Expected table name'
+    """
+    missing = re.match(r"Required keyword: '(\w+)' missing for", cause)
+    return "Expected another operand" if missing else cause.split(" but got <Token", maxsplit=1)[0]
 
 
 _QUERIES = {"SELECT", "WITH", "VALUES", "TABLE", "("}

@@ -94,6 +94,8 @@ class _Clause:
     """The parts of a clause whose types count: PARTITION BY, ORDER BY, MEASURES, DEFINE, and the variables of PATTERN."""
 
     def __init__(self, text: str) -> None:
+        if not re.search(r"\bAFTER\s+MATCH\b", text, re.IGNORECASE):  # the default of Flink, not of SQL:2016
+            text = re.sub(r"\bPATTERN\s*\(", r"AFTER MATCH SKIP TO NEXT ROW \g<0>", text, count=1, flags=re.IGNORECASE)
         reader = StatementReader(text)
         self.partition: list[str] = []
         self.order: list[str] = []
