@@ -1,4 +1,4 @@
-"""Standard output, which a process may be without."""
+"""Standard output and standard error, which a process may be without."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def write_out(text: str, *, error: bool = False) -> None:
-    r"""Write to standard output, or standard ``error``, at once; nothing happens in a process without one, as of Python's ``print``.
+    r"""Write to standard output, or to ``error``, at once; nothing happens in a process without one, as of Python's ``print``.
 
     Raises ``BrokenPipeError`` if its reader has ended.
 
