@@ -250,9 +250,9 @@ class OperatorContext:
     without ``inlining`` loops call every function.
     ``processing_time`` reads the clock (ms since the epoch), ``monotonic`` the one for intervals (s). ``next_time`` does as the
     first for the lifetimes of state, too, which go by what it returned last. ``wake`` may be called by any thread: the task asks
-    ``next_tick`` again at once; ``None``: it calls it every ms or so. ``operator_uid`` is the stable id of the operator,
-    ``restored_checkpoint_id`` the checkpoint that the attempt starts from. ``warn(kind, text)`` warns whoever runs the job, once
-    per operator and kind.
+    ``next_tick`` again at once; ``None``: it calls it every ms or so. ``operator_uid`` is the stable id of the operator, ``place``
+    its line in the program, ``restored_checkpoint_id`` the checkpoint that the attempt starts from. ``warn(kind, text)`` warns
+    whoever runs the job, once per operator and kind.
     ``on_error`` is its ``ErrorPolicy``, if it has one.
     """
 
@@ -277,6 +277,7 @@ class OperatorContext:
     checkpointing: bool = False
     before_snapshot: list[Callable[[], None]] = field(default_factory=list)
     operator_uid: str = ""
+    place: str = ""
     restored_checkpoint_id: int | None = None
     report: Callable[[Any, bool], None] = lambda payload, output: None
     warn: Callable[[str, str], None] = lambda kind, text: None

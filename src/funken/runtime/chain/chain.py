@@ -17,7 +17,7 @@ from typing import Any, cast
 from funken.checkpoint.restart_strategy import fault_of
 from funken.columnar.block import Block, RowBlock
 from funken.dataclass import dataclass
-from funken.errors import FunkenError, JobExecutionError, OperatorFailed, StateTooLarge, TaskLost
+from funken.errors import FunkenError, JobExecutionError, OperatorFailed, StateTooLarge, TaskLost, without_own_frames
 from funken.ids import MAX_WATERMARK, Millis, OperatorId
 from funken.io.shapes import record_repr
 from funken.metrics.registry import MetricGroup
@@ -446,32 +446,35 @@ def is_failure(error: BaseException) -> bool:
 
 def attribute_failure(error: BaseException, subtask: int) -> JobExecutionError:
     """Find in which operator, and at which record, an exception was raised, from the frames it passed through."""
-    operator, record, found, at_hand = None, "", error.__traceback__, None
+    context, record, found, at_hand = None, "", error.__traceback__, None
     while found is not None:
         frame = found.tb_frame
         owner = frame.f_locals.get("self")
         if isinstance(owner, FusedOperators):
             owner = owner.last
         if isinstance(owner, Operator) and hasattr(owner, "context"):
-            operator = owner.context.operator
+            context = owner.context
             record = ""
         step = step_at(found)
         if step is not None:
-            operator = step.operator.context.operator
+            context = step.operator.context
             at_hand = step.values(frame.f_locals)[-1]
             record = f" at the record {record_repr(at_hand)}"
-        if operator is not None and not record and _is_ours(frame.f_code.co_filename):
+        if context is not None and not record and _is_ours(frame.f_code.co_filename):
             for at_hand in _current_record(frame.f_locals):
                 record = f" at the record {record_repr(at_hand)}"
         found = found.tb_next
     add_frames(error)
     text = "".join(traceback.format_exception(error))
+    operator = None if context is None else context.operator
     where = f"operator {operator!r} (subtask {subtask})" if operator else f"subtask {subtask}"
-    remedy = "" if isinstance(error, FunkenError) else " The traceback of the function follows."
+    rest = "" if isinstance(error, FunkenError) else " The traceback of the function follows."
+    if context is not None and "\n  File " not in without_own_frames(f"\n{text}"):
+        rest = f" The operator is in {context.place}." if context.place else ""
     said = f"{type(error).__name__}: {_text(error).removesuffix('.')}"
     hint = "" if isinstance(error, FunkenError) else hint_of(error, at_hand)
     failure = OperatorFailed(
-        f"{where} failed{record}: {said}.{' ' * bool(hint)}{hint}{remedy}", operator, subtask, text
+        f"{where} failed{record}: {said}.{' ' * bool(hint)}{hint}{rest}", operator, subtask, text
     )
     failure.fault = fault_of(error)
     return failure
@@ -724,6 +727,7 @@ class OperatorContexts:
             job_parameters=self._settings.job_parameters,
             checkpointing=checkpoints is not None,
             operator_uid=self._stable_ids[node.id],
+            place=node.place,
             restored_checkpoint_id=None if checkpoints is None else checkpoints.restored_checkpoint_id,
             metrics=metrics,
             report=lambda payload, output: self._pass_on(node, payload, output),
