@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import Any, TypeAlias, TypeVar
 
+from funken.columnar.bytecode import instructions
 from funken.columnar.vectorized.functions import VectorizedFunction
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
@@ -331,6 +332,14 @@ def check_result(call: Callable[..., object], method: str, role: str) -> None:
     fact = without_return(call, f"Return {_RESULTS[method]}.", "returns nothing") if method in _RESULTS else None
     if fact is not None:
         raise InvalidProgram(f"{role}: {fact}")
+
+
+def check_beginning(function: Any) -> None:
+    """Raise ``InvalidProgram`` for an aggregate whose ``create_accumulator()`` makes something and does not return it."""
+    code = getattr(getattr(function.create_accumulator, "__func__", None), "__code__", None)
+    fact = without_return(function.create_accumulator, "Return the accumulator.", "returns nothing")
+    if code is not None and fact is not None and any(step.opname.startswith("STORE_") for step in instructions(code)):
+        raise InvalidProgram(f"aggregate(): {fact}")
 
 
 _RESULTS = {

@@ -362,6 +362,11 @@ class StreamGraph:
                 left += [given.upstream for given in self[found].inputs]
         return False
 
+    @property
+    def place(self) -> str:
+        """The line of the program that adds the first operator."""
+        return next((node.place for node in self), "")
+
     def _complaint(self) -> str:
         """Return that it never ran, for the end of the script."""
         return unexecuted.never_ran(self.names(), "execute_and_collect() on the stream")

@@ -54,6 +54,14 @@ def take_warnings(script: str) -> list[str]:
     return [f"Warning: {script} {complaint}" for complaint in complaints if complaint]
 
 
+def elsewhere() -> str:
+    """Return a sentence on a program that waits in another environment; ``""`` if there is none."""
+    places = [str(getattr(program, "place", "")) for program in begun if program.unused]
+    return next(
+        (f" The operators of {place} are in another environment: call its execute()." for place in places if place), ""
+    )
+
+
 def never_ran(names: list[str], remedy: str) -> str:
     """Return the complaint of operators; ``remedy`` is the call that returns records.
 

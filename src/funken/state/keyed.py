@@ -97,11 +97,11 @@ class _List(_Typed):
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Append several elements."""
-        super().add_all(map(self.convert, values))  # type: ignore[misc]
+        super().add_all(map(self.convert, self.several(values)))  # type: ignore[misc]
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace the elements."""
-        super().update(map(self.convert, values))  # type: ignore[misc]
+        super().update(map(self.convert, self.several(values)))  # type: ignore[misc]
 
 
 class _Map(_Typed):

@@ -55,6 +55,7 @@ from funken.runtime.job.states import JobClosed, JobStatus, JobSubmitted
 from funken.runtime.messages import MetricsReport, TaskId
 from funken.runtime.process import process_status
 from funken.timing.clock import SystemClock, came
+from funken.types.callables import place_of_program
 
 # ---- A job that several drivers may run: this one waits until it leads, and stops the job when it does not any
 # more.
@@ -722,6 +723,16 @@ class CloseableIterator(Generic[T]):
                 self._client.get_job_execution_result().result()
                 raise StopIteration
             self._block = iter(block)
+
+    def __length_hint__(self) -> int:
+        """Warn if all records are asked for at once, as by ``list()``, and there is no end of them."""
+        if not self._over and not self._client.plan.bounded:
+            logger.warning(
+                "job %r: all of its records are asked for at once (%s), but its input has no end, so this does not end. Iterate "
+                "over them, or give execute_and_collect(limit=...).",
+                self._client.plan.name, place_of_program(),
+            )  # fmt: skip
+        return NotImplemented
 
     def next(self) -> T:
         """Return the next record, waiting for it; raises ``StopIteration`` after the last."""

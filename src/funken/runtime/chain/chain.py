@@ -24,11 +24,12 @@ from funken.metrics.registry import MetricGroup
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
 from funken.operators.codegen import add_frames, step_at
 from funken.operators.stateless import MapLogic, UserFunctionOperator
+from funken.operators.units import watch_units
 from funken.operators.user_functions import TaskTime, hint_of, traits_of
 from funken.plan.nodes import Node, wants_columns
 from funken.plan.physical import Edge, Vertex
 from funken.runtime.chain.fused import FusedOperators
-from funken.runtime.chain.restored import comparison_of_keys, warn_of_new_names
+from funken.runtime.chain.keys_and_states import comparison_of_inputs, comparison_of_keys, warn_of_new_names
 from funken.runtime.exchange.writers import HashWriter
 from funken.runtime.messages import CoordinatorEvent, OperatorWarning, RecordCounts, TaskEvent, TaskFailed, TaskId
 from funken.runtime.settings import TaskSettings
@@ -195,6 +196,9 @@ class OperatorChain:
             operators[node.id].setup(contexts[node.id], output)
         self._first = self._takes_block(self.head)
         self._inputs_closed: set[int] = set()
+        #: checks of the first blocks, until they have seen enough
+        self._compare: Callable[[int, Block], bool] | None = None
+        self._units: Callable[[Block], bool] | None = None
         #: whether no operator calls a function per record, unless a kernel cannot compute a block
         self.columnar = all(operator.columnar for operator in self._order)
         #: whether some do so, and some do not
@@ -244,8 +248,12 @@ class OperatorChain:
         for operator in reversed(self._order):
             operator.open()
             warn_of_new_names(operator.context)
-        selectors = traits_of(self.vertex.nodes[0].spec).keys[:1]
-        if selectors and selectors[0] is not None:
+        traits = traits_of(self.vertex.nodes[0].spec)
+        self._units = watch_units(self.head.context, traits.lengths)
+        selectors = [each for each in traits.keys if each is not None]
+        if len(selectors) > 1:
+            self._compare = comparison_of_inputs(self.head.context, selectors)
+        if selectors:
             first, compare = self._first, comparison_of_keys(self.head.context, selectors[0])
             if compare is not None:
 
@@ -258,6 +266,10 @@ class OperatorChain:
 
     def process(self, index: int, block: Block) -> None:
         """Hand a block to the head."""
+        if self._units is not None and self._units(block):
+            self._units = None
+        if self._compare is not None and self._compare(index, block):
+            self._compare = None
         if index == 0:
             self._first(block)
         else:
@@ -473,9 +485,7 @@ def attribute_failure(error: BaseException, subtask: int) -> JobExecutionError:
         rest = f" The operator is in {context.place}." if context.place else ""
     said = f"{type(error).__name__}: {_text(error).removesuffix('.')}"
     hint = "" if isinstance(error, FunkenError) else hint_of(error, at_hand)
-    failure = OperatorFailed(
-        f"{where} failed{record}: {said}.{' ' * bool(hint)}{hint}{rest}", operator, subtask, text
-    )
+    failure = OperatorFailed(f"{where} failed{record}: {said}.{' ' * bool(hint)}{hint}{rest}", operator, subtask, text)
     failure.fault = fault_of(error)
     return failure
 
