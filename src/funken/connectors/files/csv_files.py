@@ -162,7 +162,7 @@ class CsvRecords:
         delimiter, charset = schema.delimiter, schema.charset
         self._decoder = MessageDecoder(
             CsvRow(record, charset), self._format.malformed, self._malformed,
-            lambda row: delimiter.join(row).encode(charset, "surrogateescape"),
+            lambda row: delimiter.join(row).encode(charset, "surrogateescape"), lambda _: schema.malformed_remedy,
         )  # fmt: skip
 
     def _skip(self, rows: int) -> None:
