@@ -376,6 +376,9 @@ def _as_user_function(function: object, method: str, role: str) -> UserFunction:
     remedy = "Give a function, such as lambda record: record, and do not call it."
     if method == "get_key" and isinstance(function, str | int):
         remedy = f"Write lambda record: record[{function!r}]."
+    elif method == "get_key" and isinstance(function, list | tuple):
+        items = ", ".join(f"record[{each!r}]" for each in function)
+        remedy = f"Write lambda record: ({items}{',' * (len(function) == 1)})."
     raise TypeError(
         f"{role} needs a function, or an object with a method {method}(), but got {function!r:.100}. {remedy}"
     )

@@ -11,7 +11,7 @@ import linecache
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -41,6 +41,7 @@ def advise(error: BaseException) -> None:
         note = _of_arguments(error)
     elif isinstance(error, ImportError):
         note = _of_import(error)
+    note = note or _of_call(error)
     if note:
         error.add_note(note)
     _cut(error.__traceback__)
@@ -150,6 +151,30 @@ def _of_arguments(error: TypeError) -> str:
     if name.startswith("_"):  # a base of public classes has it
         name = name.rpartition(".")[2]
     return f"{name}{shown}: {first}" if first else f"{name}{shown}"
+
+
+def _of_call(error: BaseException) -> str:
+    """Return the call of the program in which Funken's code failed with an error that it does not raise on purpose."""
+    frames = [trace.tb_frame for trace in _traces(error.__traceback__)]
+    ours = [frame.f_code.co_filename.startswith(_OURS) for frame in frames]
+    if not any(ours) or not ours[-1] or all(ours) or not isinstance(error, AttributeError | TypeError | ValueError):
+        return ""
+    *_, last = _traces(error.__traceback__)
+    if linecache.getline(last.tb_frame.f_code.co_filename, last.tb_lineno).lstrip().startswith("raise "):
+        return ""
+    code, values = (called := frames[len(ours) - ours[::-1].index(False)]).f_code, called.f_locals
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    given = ", ".join(
+        f"{name}={values[name]!r:.60}" for name in names if name in values and name not in ("self", "cls")
+    )
+    name = code.co_qualname.rpartition("<locals>.")[2].removesuffix(".__init__")
+    return f"It was raised in {name}({given}) of Funken. Look at these arguments first: a type may be wrong."
+
+
+def _traces(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
 
 
 def _named(name: str, frame: FrameType) -> Any:

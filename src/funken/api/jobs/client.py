@@ -351,9 +351,13 @@ class JobClient(JobDisplay):
             return ""
         if self._result.done():
             error = None if isinstance(self._result.exception(), JobCancelled) else self._result.exception()
-            failure = "" if error is None else str(error.args[0] if error.args else error).removesuffix(".")
+            failure = "" if error is None else str(error.args[0] if error.args else error)
+            failure = failure.removesuffix(" The traceback of the function follows.").removesuffix(".")
             remedy = "Ask for it, and the failure is raised: wait(), get_job_execution_result().result()."
-            return failure and f"never asked for the result of its job {self.plan.name!r}, which failed: {failure}. {remedy}"
+            return (
+                failure
+                and f"never asked for the result of its job {self.plan.name!r}, which failed: {failure}. {remedy}"
+            )
         return (
             f"ended while its job {self.plan.name!r} ran, and the job ends with it. Wait for the job: call wait() on the result "
             "of execute_sql() or execute_insert(), get_job_execution_result().result() on the client of execute_async()."

@@ -331,7 +331,9 @@ class TableLines(CsvSchema):
 
     header_remedy: ClassVar[str] = "set 'csv.ignore-first-line' = 'true'"
     delimiter_remedy: ClassVar[str] = "set 'csv.field-delimiter' = '{}'"
-    malformed_remedy: ClassVar[str] = "correct the columns, or set 'csv.ignore-parse-errors' = 'true' to go on without it"
+    malformed_remedy: ClassVar[str] = (
+        "correct the columns, or set 'csv.ignore-parse-errors' = 'true' to go on without it"
+    )
 
     surplus: str = "empty"
     """What may follow the last column: ``any`` fields, one that is ``empty``, or ``nothing``."""

@@ -151,7 +151,10 @@ def _message(error: ParseError, shift: int) -> str:
         remedy = meant
     elif before.upper().endswith("INTERVAL") and not word.startswith("'"):
         remedy = f" The value of an interval is in quotes: INTERVAL '{word}' SECOND."
-    return f'SQL parse failed. Encountered "{word}" at line {line}, column {max(column, 1)}. {first.get("description")}.{remedy}'
+    fact = str(first.get("description"))
+    if "<class " in fact:
+        fact = "A part is missing here, or a word of SQL is taken for a name: write such a name in backticks"
+    return f'SQL parse failed. Encountered "{word}" at line {line}, column {max(column, 1)}. {fact}.{remedy}'
 
 
 _CLAUSES = (
