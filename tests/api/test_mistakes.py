@@ -201,6 +201,19 @@ MISTAKES = {
         "env.read_csv(path).print()\nenv.execute()",
         ["each line is one field with a ';' in it. If that is the delimiter, give delimiter=';'"],
     ),
+    "a list as one element of a batch program": (
+        "from funken.dataset import ExecutionEnvironment\n"
+        "ExecutionEnvironment.create_local_environment(1).from_elements([1, 2]).map(lambda x: x + 1).collect()",
+        ["operator 'map'", "The record is a list: from_collection([...]) makes a record of each of its items"],
+    ),
+    "a setter of a parameter": (
+        "from funken.ml import KMeans\nKMeans().set_k(2)",
+        ["Parameters are arguments: KMeans(n_clusters=8"],
+    ),
+    "an error inside of Funken": (
+        "from funken.graph import Graph\nGraph.from_collection([(1, 1.0)], [(1, 2, 1.0)], env)",
+        ["It was raised in Graph.from_collection(env=[(1, 1.0)], edges=[(1, 2, 1.0)]", "Look at these arguments first"],
+    ),
     "all records of an endless input": (
         "records = env.from_source(DataGeneratorSource(str), None, 'd').execute_and_collect('endless')\n"
         "records.__length_hint__()\nrecords.close()",

@@ -6,6 +6,7 @@ A job's first record waits for every import: all commands together take some 15 
 from __future__ import annotations
 
 import importlib
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -84,6 +85,20 @@ class CommandGroup(click.Group):
         with importing():
             command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; the error for another word guesses its name, or that of the command that runs a script."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], _COMMANDS, 1)
+            if args[0].endswith(".py"):
+                error.message += f" A script runs with: funken run {args[0]}"
+            elif near:
+                error.message += f" Did you mean {near[0]!r}?"
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, each with its line, and import none."""

@@ -109,6 +109,31 @@ class AggregateRule:
     aliases: tuple[str, ...] = ()
 
 
+_ELSEWHERE = {
+    "ANY_VALUE": "FIRST_VALUE",
+    "COLLECT_LIST": "ARRAY_AGG",
+    "CONVERT": "CAST",
+    "DATEADD": "TIMESTAMPADD",
+    "DATEDIFF": "TIMESTAMPDIFF",
+    "DATE_ADD": "TIMESTAMPADD",
+    "DATE_TRUNC": "FLOOR",
+    "GETDATE": "CURRENT_TIMESTAMP",
+    "GROUP_CONCAT": "LISTAGG",
+    "ISNULL": "IFNULL",
+    "LEN": "CHAR_LENGTH",
+    "NVL": "IFNULL",
+    "RANDOM": "RAND",
+    "SIZE": "CARDINALITY",
+    "STRING_AGG": "LISTAGG",
+    "STRPOS": "LOCATE",
+    "STR_TO_DATE": "TO_TIMESTAMP",
+    "SYSDATE": "CURRENT_TIMESTAMP",
+    "TO_CHAR": "DATE_FORMAT",
+    "TRUNC": "TRUNCATE",
+}
+"""Functions of other databases, with those of Flink for the same."""
+
+
 @dataclass
 class FunctionTable:
     """Functions by name, without regard to upper and lower case."""
@@ -141,7 +166,8 @@ class FunctionTable:
         """Return a row; an unknown name raises ``InvalidCall`` with the nearest one."""
         found = self.rows.get(name.upper())
         if found is None:
-            near = difflib.get_close_matches(name.upper(), self.rows, 1)
+            near = [_ELSEWHERE[name.upper()]] if name.upper() in _ELSEWHERE else []
+            near += difflib.get_close_matches(name.upper(), self.rows, 1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise InvalidCall(f"No match found for function signature {name}: there is no function of this name.{hint}")
         return found

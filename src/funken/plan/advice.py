@@ -107,6 +107,8 @@ def _of_name(error: AttributeError) -> str:
         return "The runtime context comes to open(self, runtime_context): ask it for states there."
     if error.obj is None or error.name is None or error.name.startswith("_") or not _is_ours(kind):
         return ""
+    if error.name.startswith("set_") and hasattr(kind, "get_params"):
+        return f"Parameters are arguments: {kind.__name__}{inspect.signature(kind)}."
     article = "An" if kind.__name__[0] in "AEIOU" else "A"
     return f"{article} {kind.__name__} has, for example: {near_names(kind, error.name)}."
 
@@ -138,6 +140,8 @@ def _of_arguments(error: TypeError) -> str:
         trace = trace.tb_next
     if str(error) == "'Expression' object is not iterable":
         return "An expression stands for a column: write col('n').sum, .min or .max instead of sum(), min() or max()."
+    if str(error) == "'Expression' object is not callable":
+        return "An expression has no such method, so the name is taken for a field: col('n').upper_case, say, is a property."
     if bound is None or trace is None:
         return ""
     function = _named(bound[1], trace.tb_frame)

@@ -23,6 +23,7 @@ from funken.table.catalog import (
 from funken.table.logical import LogicalNode
 from funken.table.sql import statements as st
 from funken.table.types import (
+    InvalidType,
     LocalZonedTimestampType,
     LogicalType,
     TimestampType,
@@ -36,7 +37,7 @@ Typing = Callable[[Any, Sequence[tuple[str, Any]]], Any]
 
 def typed(definition: st.ColumnDefinition) -> TableColumn:
     """Return a column whose type is written; a computed one has none yet."""
-    type_: Any = None if definition.type_text is None else parse_type(definition.type_text)
+    type_: Any = None if definition.type_text is None else _type(definition)
     key = (definition.metadata_key or definition.name) if definition.metadata else None
     return TableColumn(definition.name, type_, definition.expression, key, definition.virtual, definition.comment)
 
@@ -142,6 +143,20 @@ def _check_buckets(spread: TableDistribution, names: Sequence[str]) -> None:
 
 def _in_key(column: TableColumn, key: Sequence[str]) -> TableColumn:
     return replace(column, type=column.type.not_null()) if column.name in key and column.type.nullable else column
+
+
+def _type(definition: st.ColumnDefinition) -> Any:
+    """Return the type of a column; an error has the name and the place of the column."""
+    try:
+        return parse_type(definition.type_text or "")
+    except InvalidType as error:
+        where = f"column '{definition.name}' at line {definition.line}, column {definition.column}"
+        rest = (
+            " Between two columns is a comma; DEFAULT and AUTO_INCREMENT do not exist."
+            if "end of the type" in str(error)
+            else ""
+        )
+        raise InvalidType(f"{where}: {error}.{rest}") from None
 
 
 def _watermark(watermark: tuple[str, Any], columns: list[TableColumn], typing: Typing) -> TableWatermark:

@@ -72,6 +72,15 @@ STATEMENTS = {
     "CREATE TABLE a (ts TIMESTAMP(3), WATERMARK FOR tss AS tss) WITH ('connector' = 'print')": "Did you mean 'ts'",
     "SELECT * FROM TABLE(TUMBLE(TABLE timed, DESCRIPTOR(ts), '1 MINUTE'))": "days to seconds, such as INTERVAL '1' MINUTE",
     "SELECT * FROM TABLE(CUMULATE(TABLE timed, DESCRIPTOR(ts), INTERVAL '7' MINUTE, INTERVAL '1' MINUTE))": "step comes first",
+    "SELECT NVL(item, 'x') FROM orders": "Did you mean IFNULL",
+    "SELECT LEN(item) FROM orders": "Did you mean CHAR_LENGTH",
+    "SELECT DATEDIFF('day', item, item) FROM orders": "Did you mean TIMESTAMPDIFF",
+    "CREATE TABLE a (n INT m INT) WITH ('connector' = 'print')": "column 'n' at line 1, column 17: .*two columns is a comma",
+    "CREATE TABLE a (m INT, t TEXT) WITH ('connector' = 'print')": "column 't' at line 1, column 24: type 'TEXT'",
+    "INSERT INTO named VALUES (a, 1)": "'a' not found in any table; a text is in single quotes: 'a'",
+    'INSERT INTO named VALUES ("a", 1)': "Text is in single quotes, as in 'text'",
+    "SELECT 1 SELECT 2": "Another statement begins behind a semicolon",
+    "SELECT * FROM <Table>": "Expected table name.$",
     "SELECT * FROM orders WHERE 'quantity > 1'": r"A text is a value here: write col\('n'\) > 1",
 }
 
@@ -138,14 +147,17 @@ def test_a_stream_is_not_sorted_without_time():
         ("t.sql_query('SELECT 1')", r"job.py built a query that never ran. .*execute\(\).print\(\) prints"),
         ("t.sql_query('SELECT 1').select(col('EXPR$0'))", "built a query that never ran"),
         ("t.execute_sql('SELECT 1')", r"job.py ran a query and never read its rows. print\(\)"),
+        ("t.execute_sql('SELECT 1').wait()", r"job.py ran a query and never read its rows"),
         ("t.execute_sql('SELECT 1').print()", None),
         (
-            "t.execute_sql(\"CREATE TABLE s (n INT) WITH ('connector' = 'print')\")\nt.execute_sql('INSERT INTO s SELECT 1').wait()",
+            "t.execute_sql(\"CREATE TABLE s (n INT) WITH ('connector' = 'print')\")\n"
+            "t.execute_sql('INSERT INTO s SELECT 1').wait()",
             None,
         ),
         (
             "t.execute_sql(\"CREATE TABLE d (n INT) WITH ('connector' = 'datagen', 'number-of-rows' = '9000000')\")\n"
-            "t.execute_sql(\"CREATE TABLE s (n INT) WITH ('connector' = 'blackhole')\")\nt.execute_sql('INSERT INTO s SELECT n FROM d')",
+            "t.execute_sql(\"CREATE TABLE s (n INT) WITH ('connector' = 'blackhole')\")\n"
+            "t.execute_sql('INSERT INTO s SELECT n FROM d')",
             "job.py ended while its job '.*' ran, and the job ends with it. Wait for the job: call wait()",
         ),
         ("t.create_temporary_view('v', t.sql_query('SELECT 1'))", None),

@@ -139,7 +139,9 @@ def _message(error: ParseError, shift: int) -> str:
     column -= shift if line == 1 else 0
     before = (first.get("start_context") or "").rstrip()
     remedy = ""
-    if before.endswith('"'):
+    if word == '"':
+        remedy = " Text is in single quotes, as in 'text'; a name in backticks."
+    elif before.endswith('"'):
         remedy = f" Text is in single quotes, '{word}'; a name in backticks, `{word}`."
     elif "TABLESAMPLE" in (word.upper(), before.upper()[-11:]):
         remedy = " TABLESAMPLE is not supported: WHERE RAND() < 0.1 keeps about a tenth of the rows."
@@ -151,7 +153,9 @@ def _message(error: ParseError, shift: int) -> str:
         remedy = meant
     elif before.upper().endswith("INTERVAL") and not word.startswith("'"):
         remedy = f" The value of an interval is in quotes: INTERVAL '{word}' SECOND."
-    fact = str(first.get("description"))
+    fact = str(first.get("description")).partition(" but got <Token")[0]
+    if word.upper() in _QUERIES - {"("}:
+        remedy = f"{remedy} Another statement begins behind a semicolon."
     if "<class " in fact:
         fact = "A part is missing here, or a word of SQL is taken for a name: write such a name in backticks"
     return f'SQL parse failed. Encountered "{word}" at line {line}, column {max(column, 1)}. {fact}.{remedy}'

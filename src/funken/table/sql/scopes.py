@@ -153,7 +153,7 @@ class Scope:
         if near:
             return f"; did you mean '{near}'?"
         shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-        return f"; there are: {shown}" if names else ""
+        return f"; there are: {shown}" if names else f"; a text is in single quotes: '{name}'"
 
 
 def instead_of(tree: Any, name: str) -> str:
