@@ -181,13 +181,17 @@ def _finished(manifest: Manifest, targets: Sequence[RestoreTarget]) -> set[tuple
     return found
 
 
+_SHOWN = 5
+"""So many operators are named in a message."""
+
+
 def _unclaimed(entry: OperatorEntry, new: Sequence[RestoreTarget], allowed: bool) -> str:
     fact = f"the program has no operator for the state of {entry.name!r} (id {entry.id!r})"
     if allowed:
         return f"{fact}; it is left out, as allowed."
     shown = [f"{each.name!r} (id {each.id!r}{', ' * bool(each.place)}{each.place})" for each in new]
-    same = [text for text, each in zip(shown, new, strict=True) if each.name == entry.name] or shown
-    hint = f" Its operators without state in the snapshot are {', '.join(same)}." if same else ""
+    same = [text for text, each in zip(shown, new, strict=True) if each.name == entry.name] or shown[:_SHOWN]
+    hint = f" New in the program: {', '.join(same)}." if same else ""
     remedy = f"Call .uid({entry.id!r}) on the operator that goes on with it" if same else "Bring the operator back"
     raise CheckpointIncompatible(
         f"{fact}.{hint} {remedy}, or discard the state with --allow-non-restored-state "
