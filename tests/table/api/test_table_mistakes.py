@@ -191,6 +191,7 @@ SURE = [
     "SELECT item FROM orders WHERE quantity NOT IN (1, 2) AND quantity BETWEEN -3 AND 1",
     "SELECT a.item FROM orders AS a, orders AS b WHERE a.item = b.item",
     "SELECT a.item FROM orders AS a CROSS JOIN orders AS b",
+    "SELECT quantity = NULL, NOT (quantity IN (1, NULL)) FROM orders",
     "SELECT item FROM orders, (SELECT MAX(quantity) AS most FROM orders) AS m",
     "SELECT item, word FROM orders, LATERAL TABLE(GENERATE(item)) AS t(word)",
     "SELECT item, word FROM orders, UNNEST(ARRAY['a', 'b']) AS t(word)",

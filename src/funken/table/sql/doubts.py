@@ -24,6 +24,10 @@ def warn_of_doubts(tree: Any) -> None:
             warn(f"SQL query, {f'line {span.line}, column {span.column}: ' if span is not None else ''}{message}")
 
 
+_CONDITIONS = (exp.Where, exp.Having, exp.Join, exp.If, exp.Filter)
+"""The parts of a query whose conditions choose rows or branches; elsewhere a comparison is a value."""
+
+
 def _shown(node: Any) -> str:
     text = node.sql()
     return text if len(text) <= 40 else f"{text[:37]}..."
@@ -31,19 +35,20 @@ def _shown(node: Any) -> str:
 
 def _comparison(node: exp.Binary) -> str | None:
     sides = node.this, node.expression
-    if not any(isinstance(side, exp.Null) for side in sides):
+    if not any(isinstance(side, exp.Null) for side in sides) or node.find_ancestor(*_CONDITIONS) is None:
         return None
     other = _shown(next((side for side in sides if not isinstance(side, exp.Null)), sides[0]))
     instead = f"{other} IS NOT NULL" if isinstance(node, exp.NEQ) else f"{other} IS NULL"
-    return f"a comparison with NULL is never TRUE, so it keeps no row. Write {instead}"
+    return f"a comparison with NULL is never TRUE. Write {instead}"
 
 
 def _not(node: exp.Not) -> str | None:
     inside = node.this.unnest()
-    if not isinstance(inside, exp.In) or not any(isinstance(each, exp.Null) for each in inside.expressions):
+    nulls = isinstance(inside, exp.In) and any(isinstance(each, exp.Null) for each in inside.expressions)
+    if not nulls or node.find_ancestor(*_CONDITIONS) is None:
         return None
     column = _shown(inside.this)
-    return f"NOT IN with a NULL in its list is never TRUE, so it keeps no row. Leave NULL out, and add {column} IS NOT NULL"
+    return f"NOT IN with a NULL in its list is never TRUE. Leave NULL out, and add {column} IS NOT NULL"
 
 
 def _like(node: exp.Like) -> str | None:
