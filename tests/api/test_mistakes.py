@@ -96,11 +96,11 @@ MISTAKES = {
     ),
     "a scalar for a list state": (
         keyed("get_list_state(ListStateDescriptor('s', Types.INT()))", "self.s.update(value)"),
-        ["operator 'process'", "state 's' takes a list of values here, but got 1. add(value) appends one", "line 7"],
+        ["operator 'process'", "a ListState takes a list of values here, but got 1. add(value) appends one", "line 7"],
     ),
     "a text for a list state": (
         keyed("get_list_state(ListStateDescriptor('s'))", "self.s.add_all('abc')"),
-        ["state 's' takes a list of values here, but got 'abc'"],
+        ["a ListState takes a list of values here, but got 'abc'"],
     ),
     "the runtime context of PyFlink's Java sibling": (
         keyed("get_state(ValueStateDescriptor('s'))", "self.get_runtime_context()"),

@@ -94,11 +94,10 @@ class CommandGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             near = get_close_matches(args[0], _COMMANDS, 1)
+            guess = f" Did you mean {near[0]!r}?" if near else ""
             if args[0].endswith(".py"):
-                error.message += f" A script runs with: funken run {args[0]}"
-            elif near:
-                error.message += f" Did you mean {near[0]!r}?"
-            raise
+                guess = f" A script runs with: funken run {args[0]}"
+            raise click.UsageError(f"{error.message}{guess}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, each with its line, and import none."""

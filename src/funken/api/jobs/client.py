@@ -744,7 +744,7 @@ class CloseableIterator(Generic[T]):
                 raise StopIteration
             self._block = iter(block)
 
-    def __length_hint__(self) -> int:
+    def __length_hint__(self) -> Any:
         """Warn if all records are asked for at once, as by ``list()``, and there is no end of them."""
         if not self._over and not self._client.plan.bounded:
             logger.warning(

@@ -78,7 +78,8 @@ class Duration:
 
     def __post_init__(self) -> None:
         """Raise ``TypeError`` for a length that was made of a text."""
-        if isinstance(self._nanos, str):
+        nanos: object = self._nanos
+        if isinstance(nanos, str):
             raise TypeError("a Duration is made of a number, but got a text. Write Duration.of_seconds(5), say.")
 
     def to_millis(self) -> int:

@@ -91,7 +91,7 @@ def _tables(node: exp.Select) -> str | None:
     if not sources or not all(type(each) is exp.Table and isinstance(each.this, exp.Identifier) for each in sources):
         return None
     return (
-        f"{_shown(source.this)} and {_shown(tables[0])} have no condition, so each row of the one meets each row of the other. "
+        f"{_shown(sources[0])} and {_shown(tables[0])} have no condition, so each row of the one meets each row of the other. "
         "Add WHERE, or write CROSS JOIN if that is meant"
     )
 
