@@ -72,6 +72,7 @@ class ProgramDisplay:
         stage 0 (width 1)
           [0] collection
               columns: collection: per record: has fewer than 200,000 elements
+              fusion: one loop: key_by (inlined)
               -> [1] by HASH
         stage 1 (width 2)
           [1] sum -> print  x2

@@ -22,7 +22,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType, TracebackType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any, TypeAlias, cast
 
 from funken.columnar.block import TupleBlock
@@ -144,6 +144,8 @@ class OuterVariables:
         self.cells: dict[str, CellType] = {}
         #: Namespaces of modules, by the name of a free variable of the loop.
         self.modules: dict[str, dict[str, Any]] = {}
+        #: Objects whose methods the bodies are, by the name of a free variable of the loop.
+        self.owners: dict[str, Any] = {}
         #: The namespace that the loop runs in: that of its first function.
         self.globals: dict[str, Any] | None = None
 
@@ -154,6 +156,12 @@ class OuterVariables:
     def module(self, namespace: dict[str, Any]) -> str:
         """Return the name of the variable that holds a module's namespace."""
         return _name_in(self.modules, namespace, "module")
+
+    def unbound(self, call: Callable[..., Any], arguments: Sequence[str]) -> tuple[Callable[..., Any], tuple[str, ...]]:
+        """Return a method as the function that it is, with its object as the first argument; another function as it is."""
+        if type(call) is not MethodType:
+            return call, (*arguments,)
+        return call.__func__, (_name_in(self.owners, call.__self__, "owner"), *arguments)
 
 
 def _name_in(known: dict[str, Any], value: Any, kind: str) -> str:
@@ -169,7 +177,7 @@ def expression_of(
 ) -> str | None:
     """Return a function's result as an expression of variables named ``arguments``; ``None`` if it cannot be read.
 
-    Functions that use variables of a closure or a module are read if there is an ``outside`` to name them.
+    Methods, and functions that use variables of a closure or a module, are read if there is an ``outside`` to name them.
 
     >>> expression_of(lambda i: (i % 10, f"<{i}>"), ["value"])
     "(value % 10, f'<{value}>')"
@@ -180,6 +188,8 @@ def expression_of(
     >>> expression_of(modulo(10), ["value"], OuterVariables())
     'value % free0'
     """
+    if outside is not None:
+        function, arguments = outside.unbound(function, arguments)
     if type(function) is not FunctionType or watched():
         return None
     code = function.__code__
@@ -495,23 +505,28 @@ def _constant(value: Any) -> ast.expr:
 
 @dataclass(frozen=True)
 class LoopStep:
-    """A line of a loop: ``function(*arguments)``, for an operator; ``arguments`` are variables, the record last."""
+    """A line of a loop: ``function(*arguments)``, for an operator; the ``arguments`` are variables, and one is the ``record``."""
 
     operator: Operator
     function: Callable[..., Any]
     arguments: tuple[str, ...]
     inlined: bool
     expression: str
+    record: str
     key: bool = False
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The variables that hold the fields of an argument, a tuple that is not made (``fields.py``)."""
 
     def values(self, variables: Mapping[str, Any]) -> list[Any]:
         """Return the arguments, out of the variables of the loop; raises ``KeyError`` if one is not there."""
-        return [
-            tuple(variables[part] for part in self.parts[name]) if name in self.parts else variables[name]
-            for name in self.arguments
-        ]
+        return [self._value(name, variables) for name in self.arguments]
+
+    def record_in(self, variables: Mapping[str, Any]) -> Any:
+        """Return the record, out of the variables of the loop; raises ``KeyError`` if it is not there."""
+        return self._value(self.record, variables)
+
+    def _value(self, name: str, variables: Mapping[str, Any]) -> Any:
+        return tuple(variables[part] for part in self.parts[name]) if name in self.parts else variables[name]
 
 
 @dataclass(frozen=True)
@@ -547,13 +562,14 @@ class LoopText:
         self._depth = 1
         self._inlining = inlining
 
-    def step(self, operator: Operator, function: Callable[..., Any], *arguments: str) -> LoopStep:
-        """Return the step that computes ``function(*arguments)``."""
+    def step(self, operator: Operator, function: Callable[..., Any], *arguments: str, record: str = "") -> LoopStep:
+        """Return the step that computes ``function(*arguments)``. ``record``: the argument that is the record (the last one)."""
+        record = record or arguments[-1]
         expression = expression_of(function, arguments, self._outside) if self._inlining else None
         if expression is not None:
-            return LoopStep(operator, function, arguments, True, f"({expression})")
+            return LoopStep(operator, *self._outside.unbound(function, arguments), True, f"({expression})", record)
         name = self.name(f"call{len(self._namespace)}", function)
-        return LoopStep(operator, function, arguments, False, f"{name}({', '.join(arguments)})")
+        return LoopStep(operator, function, arguments, False, f"{name}({', '.join(arguments)})", record)
 
     def name(self, name: str, value: Any) -> str:
         """Make an object known by a name, which no built-in function may have."""
@@ -591,7 +607,7 @@ class LoopText:
 
     def _cells(self) -> dict[str, CellType]:
         """Return the free variables: the cells of the user's functions, and the loop's own."""
-        own = {**self._namespace, **self._outside.modules}
+        own = {**self._namespace, **self._outside.modules, **self._outside.owners}
         return {**{name: CellType(value) for name, value in own.items()}, **self._outside.cells}
 
 

@@ -721,8 +721,6 @@ class OperatorTraits:
     """True if the operator takes columns."""
     loop: tuple[LoopCall, ...] = ()
     """The functions of the operator's generated loop."""
-    loop_if_read: bool = False
-    """True if there is such a loop only if the body of each function can be read."""
     calls: tuple[LoopCall, ...] | None = None
     """All functions of the program that the operator calls, if it waits for nothing beside them; ``None``: that is not known."""
     fusable: bool = False

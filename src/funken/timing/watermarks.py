@@ -15,7 +15,7 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.durations import OF_TODAY, DurationLike, duration_ms, in_ms, in_words, is_bare
-from funken.timing.instants import LIKE_SECONDS, moment, watermark_ms
+from funken.timing.instants import LIKE_SECONDS, BlockBounds, moment, watermark_ms
 from funken.types.callables import Generic, T_contra, check_arguments, check_function
 
 
@@ -90,6 +90,7 @@ class BoundedOutOfOrderness(WatermarkGenerator):
             raise ValueError(f"out-of-orderness must not be negative, but is {delay} ms")
         self._delay = delay
         self._highest: int | None = None
+        self._bounds = BlockBounds()
 
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
         """Remember the highest timestamp."""
@@ -98,7 +99,7 @@ class BoundedOutOfOrderness(WatermarkGenerator):
 
     def on_block(self, timestamps: list[int]) -> None:
         """Remember the highest timestamp of a block; with this method a generator needs no call per record."""
-        highest = max(timestamps)
+        _, highest = self._bounds.of(timestamps)
         if highest > MAX_WATERMARK:
             raise OverflowError("a timestamp is not in 64 bits")
         if self._highest is None or highest > self._highest:

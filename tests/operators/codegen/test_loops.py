@@ -45,6 +45,44 @@ def test_functions_made_by_one_function_keep_their_own_variables():
     assert loop_of(counter(1)[1], counter(10)[1], lambda value: value)([0, 5]) == [1, 10, 0, 6, 15, 5]
 
 
+class Scale:
+    """Its methods are functions of a job."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def times(self, value):
+        return value * self.factor
+
+    def share(self, value):
+        return self.factor // value
+
+    def own(self, value):
+        return self.times(value)
+
+
+def test_a_method_is_read_with_its_object():
+    two, three = Scale(2), Scale(3)
+    loop = loop_of(two.times, three.times, two.times)
+
+    assert loop([1, 5]) == [2, 3, 2, 10, 15, 10]
+    three.factor = 30
+    assert loop([1]) == [2, 30, 2]
+
+
+def test_a_method_that_calls_its_own_is_called():
+    assert not LoopText("loop", "values").step(None, Scale(2).own, "value").inlined
+
+
+def test_an_error_names_the_line_of_the_method():
+    with pytest.raises(ZeroDivisionError) as failed:
+        loop_of(Scale(2).times, Scale(2).share)([1, 0])
+    add_frames(failed.value)
+    (*_, last) = traceback.extract_tb(failed.value.__traceback__)
+
+    assert (last.name, last.line) == ("share", "return self.factor // value")
+
+
 def test_a_variable_of_a_module_is_what_it_is_at_the_time(monkeypatch):
     loop = loop_of(lambda value: value + NUMBER)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from funken import (
+    AggregateFunction,
     DataGeneratorSource,
     DiscardingSink,
     InvalidProgram,
@@ -209,25 +210,53 @@ def test_fusion_leaves_what_converts_its_results():
     assert notes == [(1, "no loop: typed, its results are converted to a declared type")]
 
 
-def test_windows_have_a_loop_only_if_it_holds_both_functions():
+def test_windows_have_a_loop_where_it_holds_a_function():
     def called(a, b):
         return a + b if a else b
 
-    def windows():
-        return local([1]).key_by(lambda n: n).window(TumblingEventTimeWindows.of(5))
+    def windows(key=lambda n: n):
+        return local([1]).key_by(key).window(TumblingEventTimeWindows.of(5))
 
-    read = windows().reduce(lambda a, b: a + b).name("sum")
-    assert applied(operators.FUSION, read)[1] == [(1, "one loop: key (inlined) + sum (inlined)")]
-    assert applied(operators.FUSION, windows().reduce(called))[1] == []
+    def notes(stream):
+        return applied(operators.FUSION, stream)[1]
+
+    class Count(AggregateFunction):
+        def create_accumulator(self):
+            return 0
+
+        def add(self, value, accumulator):
+            return accumulator + 1
+
+        def get_result(self, accumulator):
+            return accumulator
+
+    key = (0, "one loop: key_by (inlined)")
+    assert notes(windows().reduce(lambda a, b: a + b).name("sum")) == [
+        key,
+        (1, "one loop: key (inlined) + sum (inlined)"),
+    ]
+    assert notes(windows().reduce(called).name("sum")) == [key, (1, "one loop: key (inlined) + sum")]
+    assert notes(windows(abs).reduce(called).name("sum")) == []
+    assert notes(windows(abs).aggregate(Count()).name("count")) == [(1, "one loop: key + count (inlined)")]
+    assert notes(windows().apply(lambda key, window, values: values)) == [key, (1, "one loop: key (inlined)")]
     everything = local([1]).window_all(TumblingEventTimeWindows.of(5)).reduce(lambda a, b: a + b)
-    assert applied(operators.FUSION, everything)[1] == []
+    assert notes(everything) == []
+
+
+def test_an_assigner_and_the_key_behind_it_have_loops():
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    stamped = local([1]).assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(lambda n, _: n))
+    notes = applied(operators.FUSION, stamped.key_by(abs).reduce(min).name("least"))[1]
+
+    assert notes == [(1, "one loop: the timestamp assigner (inlined)")]
 
 
 def test_a_running_reduce_has_a_loop_only_where_it_reduces_record_by_record():
     reduced = local([1]).key_by(lambda n: n).reduce(lambda a, b: a + b).name("sum")
+    key = (0, "one loop: key_by (inlined)")
 
-    assert applied(operators.FUSION, reduced)[1] == [(1, "one loop: key (inlined) + sum (inlined)")]
-    assert applied(operators.FUSION, reduced, batch=True)[1] == []
+    assert applied(operators.FUSION, reduced)[1] == [key, (1, "one loop: key (inlined) + sum (inlined)")]
+    assert applied(operators.FUSION, reduced, batch=True)[1] == [key]
 
 
 # ---- declared types

@@ -18,9 +18,11 @@ from funken import (
 )
 from funken.columnar.block import RowBlock, TupleBlock
 from funken.errors import OperatorFailed, RecordNotPicklable
+from funken.operators.base import Operator
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Hash
 from funken.plan.physical import Edge
+from funken.runtime.chain.fused import give_loops
 from funken.runtime.exchange import gate as wire
 from funken.runtime.exchange.gate import BlockKind, decode_records, encode_fields, pack_header, read_header
 from funken.runtime.exchange.writers import IngestionTime, writer_for
@@ -258,6 +260,7 @@ class Sent:
         self.writer = writer_for(
             edge, 0, "up", lambda target, block: self.blocks.append(block), IngestionTime(), records, 1 << 20
         )
+        give_loops(self.writer, Operator())
         assert self.writer.take_fields(2, {}, True)
 
     def spread(self, values, stamps=None):

@@ -9,15 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from funken.errors import InvalidProgram
+from funken.operators.base import Operator
 from funken.operators.stateless import Filter, FlatMap, Map
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Hash
 from funken.plan.physical import Edge
-from funken.runtime.chain.fused import FusedOperators
+from funken.runtime.chain.fused import FusedOperators, give_loops
 from funken.runtime.exchange import writers as hash_writer
 from funken.runtime.exchange import writers as many_keys
 from funken.runtime.exchange.gate import BlockKind, decode_records, read_header
-from funken.runtime.exchange.writers import IngestionTime, ManyKeys, writer_for
+from funken.runtime.exchange.writers import HashWriter, IngestionTime, ManyKeys, writer_for
 from funken.state.keygroups import key_group_of, subtask_of
 
 
@@ -46,6 +47,8 @@ class Sent:
         try:
             send = lambda target, block: self.blocks.append((target, block))  # noqa: E731
             self.writer = writer_for(edge, 0, "up", send, IngestionTime(), 7, 1 << 20)
+            if isinstance(self.writer, HashWriter):
+                give_loops(self.writer, Operator())
         finally:
             hash_writer.CACHED_KEYS = kept
 

@@ -1,12 +1,17 @@
 """Blocks as bytes."""
 
+import importlib
 import pickle
+import random
+import sys
 import threading
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from funken.columnar.block import TupleBlock
 from funken.errors import RecordNotPicklable, TransferCorrupted
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.shapes import dumps_records, record_repr
@@ -14,6 +19,7 @@ from funken.runtime import messages as sealed
 from funken.runtime.exchange.gate import (
     BlockKind,
     decode_records,
+    encode_fields,
     encode_records,
     pack_header,
     read_header,
@@ -45,6 +51,49 @@ def test_records_and_timestamps_survive(values, data):
     block = pack_header(BlockKind.DATA, 1, 2, 3, 4, 0, 0.5, encode_records(values, stamps, "op", 0))
 
     assert decode_records(block).rows() == (values, stamps)
+
+
+class Point(NamedTuple):
+    """A record that travels field by field."""
+
+    x: int
+    y: int
+
+
+WIDE = {
+    "in order": lambda rng, n: n // 100,
+    "near": lambda rng, n: rng.randrange(200),
+    "any": lambda rng, n: rng.getrandbits(63),
+}
+FORMS = {"rows": lambda n: n, "named tuples": lambda n: Point(n, -n), "texts": str}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("times", WIDE)
+@pytest.mark.parametrize("arrow", [True, False])
+def test_many_timestamps_are_packed_where_there_is_arrow(form, times, arrow, monkeypatch):
+    rng = random.Random(7)
+    values = [FORMS[form](n) for n in range(1000)]
+    stamps = [WIDE[times](rng, n) for n in range(1000)]
+    if arrow:
+        importlib.import_module("pyarrow")
+    else:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    bare = len(encode_records(values, None, "op", 0))
+    payload = encode_records(values, stamps, "op", 0)
+    monkeypatch.undo()
+
+    assert decode_records(pack_header(BlockKind.DATA, 1, 2, 3, 4, 0, 0.5, payload)).rows() == (values, stamps)
+    packed = arrow and times != "any"
+    assert (len(payload) - bare < 4500) is packed
+
+
+def test_tuples_by_field_and_their_timestamps_survive():
+    importlib.import_module("pyarrow")
+    block = TupleBlock([[*range(500)]], [7] * 500, {1: "a"})
+    found = decode_records(pack_header(BlockKind.DATA, 1, 2, 3, 4, 0, 0.5, encode_fields(block, "op", 0)))
+
+    assert found.rows() == ([(n, "a") for n in range(500)], [7] * 500)
 
 
 @given(st.lists(RECORDS, max_size=5), st.sampled_from(BlockKind), st.data())

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from funken.columnar.kernels.columns import columns_of
 from funken.errors import InvalidProgram, KeyNotHashable
 from funken.expr.types import INT
+from funken.operators.base import Operator
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import COLUMNS, Broadcast, Custom, Forward, Global, Hash, Rebalance, Rescale, Shuffle
 from funken.plan.physical import Edge
+from funken.runtime.chain.fused import give_loops
 from funken.runtime.exchange.gate import BlockKind, decode_records, read_header
-from funken.runtime.exchange.writers import IngestionTime, writer_for
+from funken.runtime.exchange.writers import HashWriter, IngestionTime, writer_for
 from funken.state.keygroups import key_group_of, subtask_of
 
 PARTITIONINGS = {
@@ -40,6 +42,8 @@ class Channels:
             source_parallelism=up, target_parallelism=down, target_max_parallelism=128, source_stage=0, target_stage=1,
         )  # fmt: skip
         self.writer = writer_for(self.edge, subtask, "upstream", self.send, IngestionTime(), records, size)
+        if isinstance(self.writer, HashWriter):
+            give_loops(self.writer, Operator())
 
     def send(self, target, block):
         head = read_header(block)

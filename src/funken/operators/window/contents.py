@@ -6,7 +6,7 @@ anew, as in reducing and aggregating state.
 
 A logic says how records become contents (``start`` with a first record, ``fold`` another one into them, ``merge`` those of two
 windows, the first window's before the other's), and contents a ``result``, which is ``None`` if there is nothing to emit.
-``collect`` adds records, in order, to a pane; it is the hot loop, and generated ``loops`` do the same where there are some.
+``adding`` says how the hot loop adds records to panes (``PaneLoops``).
 ``compute`` makes contents of records all at once (``None``: of no records). ``descriptor`` is the state that holds contents where
 they are kept as keyed state.
 """
@@ -14,15 +14,16 @@ they are kept as keyed state.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce as fold_left
 from typing import Any, ClassVar
 
+from funken.columnar.block import TupleBlock
 from funken.dataclass import dataclass
 from funken.errors import StateError
 from funken.operators.base import Operator, OperatorContext, OutputTag, Values
-from funken.operators.codegen import LoopText, by_field, names_of_fields
+from funken.operators.codegen import LoopStep, LoopText, by_field, names_of_fields, rows_of_fields
 from funken.operators.user_functions import LoopCall, Results, UserFunction
 from funken.state.delta_tables import DeltaTable
 from funken.state.descriptors import (
@@ -38,109 +39,126 @@ from funken.state.keygroups import PLAIN, normal_key
 from funken.types.callables import Generic, K, R, S, V, W_co
 from funken.windowing.windows import WINDOW_STATE
 
-# ---- The hot loop of windows that reduce by key, generated: the key selector's and the reduce function's bodies in
-# one loop.
+# ---- The hot loop of aligned windows, generated: the bodies of the key selector and of the function that adds a record.
 #
-# A record is taken once for all of the panes that it is added to: its key once, then a lookup, the reduction and a
-# store per pane. That needs both functions to be readable (``codegen.py``); others are called pane by pane.
-# Tuples that come field by field (``TupleBlock``) are made only for the first record of a key in a pane.
+# A record is taken once for all of the panes that it is added to: its key once, then a lookup, the function and a
+# store per pane. A function that cannot be read (``codegen.py``) is called, and so are all without ``inlining``.
+# Tuples that come field by field (``TupleBlock``) are made only where they are kept, if both functions can be read.
 
 
 _MOST_PANES = 16
-"""More panes at once would be a long loop for few records."""
+"""More panes at once would be a long loop; more go through several."""
 
 Loop = Callable[..., None]
 
 
-class ReduceLoops:
-    """The loops of one operator, made when they are first needed: by number of panes, and ``TupleBlock.form`` (none: records).
+@dataclass(frozen=True)
+class Adding:
+    """The way in which a loop adds a record to the contents of its key.
 
-    ``older(pane, key, value)`` adds a record where only the older layer of a pane may have something. There are no loops if the
-    context of the operator has no ``inlining``.
+    ``fold``, of ``arguments`` (``stored`` and ``value``), makes the new contents; ``None``: the record is appended to them.
+    ``first(pane, key, value)`` adds a record where the newer layer has nothing of its key. ``alone``: where the older layer is
+    empty, too, the record itself is stored.
     """
 
-    def __init__(
-        self,
-        operator: Operator,
-        key: Callable[[Any], Any],
-        reduce: Callable[[Any, Any], Any],
-        older: Callable[[DeltaTable, Any, Any], None],
-    ) -> None:
+    first: Callable[[DeltaTable, Any, Any], None]
+    fold: Callable[[Any, Any], Any] | None = None
+    arguments: tuple[str, str] = ("stored", "value")
+    alone: bool = False
+
+
+class PaneLoops:
+    """The loops of one operator, made when they are first needed: by number of panes, and ``TupleBlock.form`` (none: records)."""
+
+    def __init__(self, operator: Operator, key: Callable[[Any], Any], adding: Adding) -> None:
         self._operator = operator
         self._key = key
-        self._reduce = reduce
-        self._older = older
+        self._adding = adding
         self._loops: dict[tuple[int, tuple[int, ...]], Loop | None] = {}
 
-    def takes(self, panes: int, form: tuple[int, ...] = ()) -> bool:
-        """Return True if there is a loop for so many panes at once and tuples of such a form."""
-        return self._loop(panes, form) is not None
+    def add(self, panes: Sequence[DeltaTable], values: Sequence[Any]) -> None:
+        """Add records, in order, to each of the panes."""
+        for begin in range(0, len(panes), _MOST_PANES):
+            some = panes[begin : begin + _MOST_PANES]
+            loop = self._loop(len(some), ())
+            assert loop is not None
+            loop(values, self._adding.first, *some)
 
-    def collect(
-        self, panes: Sequence[DeltaTable], values: Iterable[Any], form: tuple[int, ...] = (), constants: Iterable[Any] = ()
-    ) -> None:  # fmt: skip
-        """Add records, in order, to each of the panes. ``form``: ``values`` are the fields of tuples, but for ``constants``."""
-        loop = self._loop(len(panes), form)
+    def takes_fields(self, panes: int, form: tuple[int, ...]) -> bool:
+        """Return True if tuples of such a form can be added field by field to so many panes."""
+        return 0 < panes <= _MOST_PANES and self._loop(panes, form) is not None
+
+    def add_fields(self, panes: Sequence[DeltaTable], block: TupleBlock) -> None:
+        """Add tuples field by field; ``takes_fields`` of them is true."""
+        loop = self._loop(len(panes), block.form)
         assert loop is not None
-        loop(values, self._older, *panes, *constants)
+        loop(rows_of_fields(block), self._adding.first, *panes, *block.constants.values())
 
     def _loop(self, panes: int, form: tuple[int, ...]) -> Loop | None:
         if (panes, form) not in self._loops:
-            may = 0 < panes <= _MOST_PANES and self._may_inline()
-            self._loops[panes, form] = self._generate(panes, form) if may else None
+            self._loops[panes, form] = self._generate(panes, form)
         return self._loops[panes, form]
-
-    def _may_inline(self) -> bool:
-        context = getattr(self._operator, "context", None)  # there is none before it is set up
-        return context is None or bool(context.inlining)
 
     def _generate(self, panes: int, form: tuple[int, ...]) -> Loop | None:
         places = range(panes)
         names, each, constants = names_of_fields("value", form)
-        text = LoopText("windows", ", ".join(["values", "older", *(f"pane{place}" for place in places), *constants]))
+        context = getattr(self._operator, "context", None)  # there is none before it is set up
+        parameters = ["values", "first", *(f"pane{place}" for place in places), *constants]
+        text = LoopText("windows", ", ".join(parameters), context is None or bool(context.inlining))
         text.name("_type", type)
         text.name("_TypeError", TypeError)
         text.name("plain", PLAIN)
         text.name("normal_key", normal_key)
         key = text.step(self._operator, self._key, "value")
-        steps = [text.step(self._operator, self._reduce, f"stored{place}", "value") for place in places]
-        if not key.inlined or not steps[0].inlined:
-            return None
+        steps = [self._step(text, place) for place in places]
         whole = "value"
         if form:
-            taken = [by_field(step, "value", names) for step in (key, *steps)]
-            if any(step is None for step in taken):
+            of_fields = by_field(key, "value", names)
+            steps = [step and by_field(step, "value", names) for step in steps]
+            if of_fields is None or (self._adding.fold is not None and None in steps):
                 return None
-            key, *steps = (step for step in taken if step is not None)
-            whole = f"({', '.join(names)},)"
+            key, whole = of_fields, f"({', '.join(names)},)"
         for place in places:
             text.line(f"new{place} = pane{place}.delta")
             text.line(f"get{place} = new{place}.get")
-            text.line(f"has_older{place} = not not pane{place}.base")
+            if self._adding.alone:
+                text.line(f"has_older{place} = not not pane{place}.base")
         # Hot: a key, and per pane a lookup, the user's function, a store.
         text.line(f"for {each} in values:")
         text.line(f"of = {key.expression}", key)
         for place, step in zip(places, steps, strict=True):
-            text.line("try:")
-            text.line(f"stored{place} = get{place}(of)")
-            text.dedent()
-            text.line(f"except _TypeError: stored{place} = None")  # NumPy's ints and decimals cannot be compared
-            text.line(f"if stored{place} is not None: new{place}[of] = {step.expression}", step)
-            text.line("else:")
-            text.line("if _type(of) not in plain:")  # a NaN is never found, and is one key
-            text.line("of = normal_key(of)")
-            text.line(f"stored{place} = get{place}(of)")
-            text.dedent()
-            text.line(f"if stored{place} is not None: new{place}[of] = {step.expression}", step)
-            text.line(f"elif has_older{place}: older(pane{place}, of, {whole})")
-            text.line(f"else: new{place}[of] = {whole}")
-            text.dedent()
+            self._add(text, place, step, whole)
         return text.compile()
+
+    def _step(self, text: LoopText, place: int) -> LoopStep | None:
+        """Return the step that makes what is stored in a pane; ``None``: the record is appended to it."""
+        if self._adding.fold is None:
+            return None
+        names = (f"stored{place}" if name == "stored" else name for name in self._adding.arguments)
+        return text.step(self._operator, self._adding.fold, *names, record="value")
+
+    def _add(self, text: LoopText, place: int, step: LoopStep | None, whole: str) -> None:
+        """Add the lines that add a record to one pane."""
+        stored, new, pane = f"stored{place}", f"new{place}", f"pane{place}"
+        adds = f"{stored}.append({whole})" if step is None else f"{new}[of] = {step.expression}"
+        text.line("try:")
+        text.line(f"{stored} = get{place}(of)")
+        text.dedent()
+        text.line(f"except _TypeError: {stored} = None")  # NumPy's ints and decimals cannot be compared
+        text.line(f"if {stored} is not None: {adds}", step)
+        text.line("else:")
+        text.line("if _type(of) not in plain:")  # a NaN is never found, and is one key
+        text.line("of = normal_key(of)")
+        text.line(f"{stored} = get{place}(of)")
+        text.dedent()
+        text.line(f"if {stored} is not None: {adds}", step)
+        if self._adding.alone:
+            text.line(f"elif not has_older{place}: {new}[of] = {whole}")
+        text.line(f"else: first({pane}, of, {whole})")
+        text.dedent()
 
 
 Pane = dict[Any, Any]
-Pairs = Iterable[tuple[Any, Any]]
-"""Records, each after its key."""
 
 _NAME = f"{WINDOW_STATE}contents"
 
@@ -160,6 +178,10 @@ class Contents:
     def build(self) -> ContentsLogic:
         """Make the logic."""
         raise NotImplementedError
+
+    def adding_calls(self) -> tuple[LoopCall, ...]:
+        """Return the function that a record is added with, if there is one."""
+        return ()
 
     def open(self, context: OperatorContext) -> None:
         """Open the user's function, if there is one."""
@@ -198,17 +220,14 @@ class _ElementsLogic:
 
     descriptor: StateDescriptor = ListStateDescriptor(_NAME)
 
-    def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
-        new, old = pane.delta, pane.base
-        get = new.get
-        for key, value in pairs:
-            stored = get(key)
-            if stored is None:
-                stored = new[key] = old.get(key) or []
-            stored.append(value)
+    def adding(self) -> Adding:
+        """Return how a loop adds records."""
+        return Adding(self._first)
 
-    def loops(self, operator: Operator, key: Callable[[Any], Any]) -> None:
-        """Return ``None``: records are added by ``collect``."""
+    @staticmethod
+    def _first(pane: DeltaTable, key: Any, value: Any) -> None:
+        pane.delta[key] = stored = pane.base.get(key) or []
+        stored.append(value)
 
     def start(self, value: Any) -> Any:
         return [value]
@@ -230,6 +249,12 @@ class _ElementsLogic:
 class Reduced(_OfFunction):
     """One value: the records reduced, the first one taken as it is. ``function`` is ``(a, b) -> c``."""
 
+    def calls(self) -> tuple[LoopCall, ...]:
+        """Return the function, with how many arguments it is called."""
+        return (LoopCall(self.function, 2),)
+
+    adding_calls = calls
+
     def build(self) -> ContentsLogic:
         """Make the logic."""
         return _ReducedLogic(self.function.bind())
@@ -242,22 +267,9 @@ class _ReducedLogic:
         self.descriptor: StateDescriptor = ReducingStateDescriptor(_NAME, reduce)
         self.fold = self.merge = reduce
 
-    def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
-        # Hot: a lookup, the user's function, a store.
-        new, reduce, older = pane.delta, self.fold, bool(pane.base)
-        get = new.get
-        for key, value in pairs:
-            stored = get(key)
-            if stored is not None:
-                new[key] = reduce(stored, value)
-            elif older:
-                self._collect_older(pane, key, value)
-            else:
-                new[key] = value
-
-    def loops(self, operator: Operator, key: Callable[[Any], Any]) -> ReduceLoops:
-        """Return the loops that reduce without a call per record, where the functions can be read."""
-        return ReduceLoops(operator, key, self.fold, self._collect_older)
+    def adding(self) -> Adding:
+        """Return how a loop adds records."""
+        return Adding(self._collect_older, self.fold, alone=True)
 
     def _collect_older(self, pane: DeltaTable, key: Any, value: Any) -> None:
         """Add a record of which the newer layer of a pane has nothing, but the older one may."""
@@ -288,6 +300,10 @@ class Aggregated(_OfFunction):
         methods = {"create_accumulator": 0, "add": 2, "get_result": 1} | ({"merge": 2} if self.mergeable else {})
         return tuple(LoopCall(replace(self.function, method=name), count) for name, count in methods.items())
 
+    def adding_calls(self) -> tuple[LoopCall, ...]:
+        """Return the method that adds a record."""
+        return (LoopCall(replace(self.function, method="add"), 2),)
+
     def build(self) -> ContentsLogic:
         """Make the logic."""
         return _AggregatedLogic(self.function.target)
@@ -303,21 +319,13 @@ class _AggregatedLogic:
         self.result = function.get_result
         self.merge = getattr(function, "merge", None) or _cannot_merge
 
-    def collect(self, pane: DeltaTable, pairs: Pairs) -> None:
-        # Hot: a lookup, the user's function, a store.
-        new, old, add, create = pane.delta, pane.base, self._add, self._create
-        get = new.get
-        for key, value in pairs:
-            stored = get(key)
-            if stored is not None:
-                new[key] = add(value, stored)
-                continue
-            if old and key not in new:
-                stored = old.get(key)
-            new[key] = add(value, create() if stored is None else stored)
+    def adding(self) -> Adding:
+        """Return how a loop adds records."""
+        return Adding(self._first, self._add, ("value", "stored"))
 
-    def loops(self, operator: Operator, key: Callable[[Any], Any]) -> None:
-        """Return ``None``: records are added by ``collect``."""
+    def _first(self, pane: DeltaTable, key: Any, value: Any) -> None:
+        stored = None if key in pane.delta else pane.base.get(key)
+        pane.delta[key] = self._add(value, self._create() if stored is None else stored)
 
     def start(self, value: Any) -> Any:
         return self._add(value, self._create())

@@ -168,20 +168,17 @@ class WindowSpec:
     @property
     def traits(self) -> OperatorTraits:
         """The key, the logic, and how to keep everything in keyed state."""
+        key = LoopCall(self.key, label="key")
         loop: tuple[LoopCall, ...] = ()
         calls: tuple[LoopCall, ...] | None = None
-        aligned = self.strategy is Strategy.ALIGNED
-        if isinstance(self.contents, Reduced) and aligned:
-            found = (LoopCall(self.key, label="key"), LoopCall(self.contents.function, 2))
-            loop = () if self.key.target is one_key else found
-            calls = found if self.function is None else None
-        elif isinstance(self.contents, Aggregated) and aligned and self.function is None:
-            calls = (LoopCall(self.key, label="key"), *self.contents.calls())
+        if self.strategy is Strategy.ALIGNED:
+            loop = () if self.key.target is one_key else (key, *self.contents.adding_calls())
+            if self.function is None and isinstance(self.contents, Reduced | Aggregated):
+                calls = (key, *self.contents.calls())
         return OperatorTraits(
             keys=(self.key,),
             loop=loop,
             calls=calls,
-            loop_if_read=True,
             logic=f"{self.strategy.value} windows",
             in_keyed_state=self.in_keyed_state,
             keeps_type=self.function is None and isinstance(self.contents, Reduced),

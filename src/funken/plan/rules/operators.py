@@ -29,7 +29,7 @@ from funken.ids import OperatorId
 from funken.operators.base import OperatorSpec
 from funken.operators.codegen import OuterVariables, expression_of
 from funken.operators.process.one_input import ErrorPolicy
-from funken.operators.user_functions import BatchInput, LoopCall, OperatorTraits, UserFunction, traits_of
+from funken.operators.user_functions import BatchInput, LoopCall, UserFunction, traits_of
 from funken.operators.wrappers import Converting, SortedInput
 from funken.plan.nodes import Chaining, Custom, Forward, Hash, Node
 from funken.plan.physical import (
@@ -156,9 +156,7 @@ def _loop_notes(vertex: Vertex, runs: list[FusedRun], edges: tuple[Edge, ...], c
         calls = [(nodes[number], call) for number in run.operators for call in traits_of(nodes[number].spec).loop]
         parts = [_part_of_loop(call, node, context) for node, call in calls]
         if run.edge is not None:
-            partitioning = edges[run.edge].partitioning
-            assert isinstance(partitioning, Hash)
-            parts.append(_part_of_loop(LoopCall(partitioning.key, label="key_by"), nodes[run.operators[-1]], context))
+            parts.append(_part_of_loop(_key_by(edges[run.edge]), nodes[run.operators[-1]], context))
         if len(parts) > 1 or _stands(calls[0][1], context):
             yield f"one loop: {' + '.join(parts)}"
     fused = {number for run in runs for number in run.operators}
@@ -168,13 +166,20 @@ def _loop_notes(vertex: Vertex, runs: list[FusedRun], edges: tuple[Edge, ...], c
             continue
         if traits.fusable:
             yield f"no loop: {node.name}, its results are converted to a declared type"
-        elif not context.batch and _has_loop(traits, context):
+        elif not context.batch and any(_stands(call, context) for call in traits.loop):
             yield f"one loop: {' + '.join(_part_of_loop(call, node, context) for call in traits.loop)}"
+    written = {run.edge for run in runs}
+    own = [
+        edge for edge in edges if edge.source == vertex.id and edge.id not in written and edge.partitioning.form is None
+    ]
+    for edge in filter(_by_key, own):
+        if _stands(_key_by(edge), context):
+            yield f"one loop: {_part_of_loop(_key_by(edge), nodes[edge.source_node], context)}"
 
 
-def _has_loop(traits: OperatorTraits, context: RuleContext) -> bool:
-    found = [_stands(call, context) for call in traits.loop]
-    return all(found) if traits.loop_if_read else any(found)
+def _key_by(edge: Edge) -> LoopCall:
+    assert isinstance(edge.partitioning, Hash)
+    return LoopCall(edge.partitioning.key, label="key_by")
 
 
 def _stands(call: LoopCall, context: RuleContext) -> bool:

@@ -28,7 +28,7 @@ from funken.operators.units import watch_units
 from funken.operators.user_functions import TaskTime, hint_of, traits_of
 from funken.plan.nodes import Node, wants_columns
 from funken.plan.physical import Edge, Vertex
-from funken.runtime.chain.fused import FusedOperators
+from funken.runtime.chain.fused import FusedOperators, give_loops
 from funken.runtime.chain.keys_and_states import comparison_of_inputs, comparison_of_keys, warn_of_new_names
 from funken.runtime.exchange.writers import HashWriter
 from funken.runtime.messages import CoordinatorEvent, OperatorWarning, RecordCounts, TaskEvent, TaskFailed, TaskId
@@ -188,6 +188,10 @@ class OperatorChain:
             found = [operators[number] for number in run.operators]
             loop = FusedOperators(cast(list[UserFunctionOperator], found), writer, contexts[run.operators[0]].inlining)
             self._process[found[0]] = loop.process
+        fused = {run.edge for run in vertex.fused}
+        for end in ends:
+            if end.writer is not None and end.edge.id not in fused:
+                give_loops(end.writer, operators[end.edge.source_node], contexts[end.edge.source_node].inlining)
         for node in vertex.nodes:
             leaving = [end for end in ends if end.edge.source_node == node.id]
             output = self._wire(children[node.id], leaving, operators[node.id], contexts[node.id].object_reuse)
@@ -470,7 +474,7 @@ def attribute_failure(error: BaseException, subtask: int) -> JobExecutionError:
         step = step_at(found)
         if step is not None:
             context = step.operator.context
-            at_hand = step.values(frame.f_locals)[-1]
+            at_hand = step.record_in(frame.f_locals)
             record = f" at the record {record_repr(at_hand)}"
         if context is not None and not record and _is_ours(frame.f_code.co_filename):
             for at_hand in _current_record(frame.f_locals):

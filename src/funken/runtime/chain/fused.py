@@ -22,12 +22,13 @@ from funken.runtime.exchange.writers import HashWriter
 
 
 class FusedOperators:
-    """A run at work: ``process`` takes the place of the first operator's, and emits for the last."""
+    """A run at work: ``process`` takes the place of the first operator's, and emits for the ``last``, which may be before it."""
 
     def __init__(
-        self, operators: list[UserFunctionOperator], writer: HashWriter | None = None, inlining: bool = True
-    ) -> None:
-        self.last: Operator = operators[-1]
+        self, operators: list[UserFunctionOperator], writer: HashWriter | None = None, inlining: bool = True,
+        last: Operator | None = None,
+    ) -> None:  # fmt: skip
+        self.last: Operator = last or operators[-1]
         self._operators = operators
         self._writer = writer
         self._inlining = inlining
@@ -40,21 +41,21 @@ class FusedOperators:
         if writer is not None:
             self._spread = writer.spread_fields if self._fields else writer.spread
         #: the loops, by whether records have timestamps, a writer is given the keys of a block, and has one object of equal texts
-        self._loops = {(stamped, False, False): self._generate(stamped=stamped) for stamped in (False, True)}
+        self._loops: dict[tuple[bool, bool, bool], Callable[..., Any]] = {}
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Take a block through the run."""
         if self._writer is not None and self._spread is not None:
             try:
-                self._spread(self._loop, values, timestamps)
+                self._spread(self.loop, values, timestamps)
             except KeyNotHashable as error:
                 raise self._writer.refused(error) from None
         elif timestamps is None or self._keeps_stamps:
-            results = self._loop(False)(values)
+            results = self.loop(False)(values)
             if results:
                 self._emit(results, timestamps)
         else:
-            results, stamps = self._loop(True)(values, timestamps)
+            results, stamps = self.loop(True)(values, timestamps)
             if results:
                 self._emit(results, stamps)
 
@@ -68,7 +69,8 @@ class FusedOperators:
             last.look_at(results)
         last.output.emit(results, timestamps)
 
-    def _loop(self, stamped: bool, gathered: bool = False, one_text: bool = False) -> Callable[..., Any]:
+    def loop(self, stamped: bool, gathered: bool = False, one_text: bool = False) -> Callable[..., Any]:
+        """Return the loop over records with timestamps or without; for a writer see ``Loops``."""
         form = stamped, gathered, one_text
         if form not in self._loops:
             self._loops[form] = self._generate(stamped=stamped, gathered=gathered, one_text=one_text)
@@ -114,6 +116,8 @@ class FusedOperators:
 
     def _run_through(self, text: LoopText, value: _LoopValue) -> _LoopValue:
         """Add the lines of the operators; return the outcome for a record."""
+        if not self._operators:
+            return value
         functions = [operator.call for operator in self._operators]
         readers = [*functions[1:], None if self._writer is None else self._writer.key]
         for number, (operator, function, reader) in enumerate(zip(self._operators, functions, readers, strict=True)):
@@ -204,6 +208,11 @@ class FusedOperators:
             text.line("stamp(at)")
         text.close()
         text.line("return results, stamps" if stamped else "return results")
+
+
+def give_loops(writer: HashWriter, operator: Operator, inlining: bool = True) -> None:
+    """Give a writer the loops of its key selector, for an operator before it that is in no run."""
+    writer.loops = FusedOperators([], writer, inlining, operator).loop
 
 
 @dataclass

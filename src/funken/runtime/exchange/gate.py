@@ -27,6 +27,7 @@ from funken.columnar.block import Block, RowBlock, TupleBlock
 from funken.dataclass import dataclass
 from funken.errors import TransferCorrupted
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.io.packing import packed, unpacked
 from funken.io.shapes import dumps, record_not_picklable
 from funken.io.spill import SpillingQueue, SpillSpace
 from funken.runtime.settings import FeedbackSettings
@@ -224,10 +225,11 @@ def encode_fields(block: TupleBlock, operator: str, subtask: int) -> bytes:
 
 def _stamps_of(timestamps: Sequence[int], records: Callable[[], Iterable[Any]]) -> bytes:
     try:
-        return array("q", timestamps).tobytes()
+        stamps = array("q", timestamps).tobytes()
     except OverflowError:
         check_range(timestamps, records())
         raise
+    return packed(stamps)
 
 
 def _field_not_picklable(error: Exception, block: TupleBlock, operator: str, subtask: int) -> Exception:
@@ -247,7 +249,7 @@ def decode_records(block: bytes) -> Block:
     timestamps = None
     if stamps is not None:
         times = array("q")
-        times.frombytes(stamps)
+        times.frombytes(unpacked(stamps, 8 * len(content[0] if len(content) == 1 else content[1][0])))
         timestamps = times.tolist()
     match content:
         case [values]:

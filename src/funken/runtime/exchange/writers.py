@@ -394,6 +394,8 @@ class HashWriter(EdgeWriter):
         self._append = self._router(lambda target: self._values[target].append)
         self._appends = self._router(lambda target: (self._values[target].append, self._stamps[target].append))
         self._many_keys = ManyKeys(self.edge.target_max_parallelism, self.targets, CACHED_KEYS)
+        #: the loops of the key selector: set by the chain, unless an operator before it is in them, and calls ``spread``
+        self.loops: Loops
         self._known_keys = CACHED_KEYS
 
         #: tuples that wait field by field, of each target; empty unless ``take_fields`` was called
@@ -441,42 +443,10 @@ class HashWriter(EdgeWriter):
     def emit(self, values: Values, timestamps: Timestamps) -> None:
         """Spread a block by key."""
         self._flush_fields()
-        stamps, key = self._align(timestamps), self.key
-        if self._many_keys.takes(len(values)):
-            block = [values] if stamps is None else [values, stamps]
-            self._deal([key(value) for value in values], block, [[each] for each in self._values])
-        else:
-            try:
-                self._route(self._own_loop, self._append if stamps is None else self._appends, values, stamps)
-            except KeyNotHashable as error:
-                raise self.refused(error) from None
-        self._send_full()
-
-    def _own_loop(self, stamped: bool, gathered: bool, one_text: bool) -> Loop:
-        return self._by_key_stamped if stamped else self._by_key
-
-    def _by_key(self, known: dict[Any, Any], find: Callable[[Any], Any], values: Values) -> None:
-        key = self.key
-        for value in values:
-            of = key(value)
-            try:
-                append = known[of]
-            except (KeyError, TypeError):  # as NumPy's ints and decimals cannot be compared
-                append = find(of)
-            append(value)
-
-    def _by_key_stamped(
-        self, known: dict[Any, Any], find: Callable[[Any], Any], values: Values, stamps: list[int]
-    ) -> None:  # fmt: skip
-        key = self.key
-        for value, timestamp in zip(values, stamps, strict=True):
-            of = key(value)
-            try:
-                append, stamp = known[of]
-            except (KeyError, TypeError):
-                append, stamp = find(of)
-            append(value)
-            stamp(timestamp)
+        try:
+            self.spread(self.loops, values, timestamps)
+        except KeyNotHashable as error:
+            raise self.refused(error) from None
 
     def spread(self, loops: Loops, values: Values, timestamps: Timestamps) -> None:
         """Let a loop append the records of a block where they belong."""

@@ -178,7 +178,18 @@ def instead_of(tree: Any, name: str) -> str:
     return ""
 
 
-_WITHOUT_ARGUMENTS = {"DENSE_RANK", "E", "NOW", "PI", "PROCTIME", "RAND", "RANK", "ROW_NUMBER", "UNIX_TIMESTAMP", "UUID"}
+_WITHOUT_ARGUMENTS = {
+    "DENSE_RANK",
+    "E",
+    "NOW",
+    "PI",
+    "PROCTIME",
+    "RAND",
+    "RANK",
+    "ROW_NUMBER",
+    "UNIX_TIMESTAMP",
+    "UUID",
+}
 _LONG = 60
 """Expressions that are longer are not repeated in a message."""
 _SHOWN = 12
