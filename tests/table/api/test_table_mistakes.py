@@ -1,8 +1,10 @@
 """The mistakes of a first day with tables: each message ends with a remedy, and none is silent."""
 
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -258,3 +260,15 @@ def test_a_file_of_another_form_is_said(tmp_path, columns, lines, options, messa
 
     told += caplog.text
     assert told == "" if message is None else message in told
+
+
+def test_a_column_that_a_database_lacks_is_refused(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        database.execute("CREATE TABLE orders (a INT)")
+    t = tables()
+    t.execute_sql(
+        f"CREATE TABLE shop (b INT) WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:{tmp_path}/shop.db', "
+        "'table-name' = 'orders')"
+    )
+    with pytest.raises(FunkenError, match="no such column: b; correct the columns"):
+        t.execute_sql("SELECT * FROM shop").print()
