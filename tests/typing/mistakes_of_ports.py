@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyflink.common import Time, Types, WatermarkStrategy
-from pyflink.datastream import DataStream, KeyedStream, MapFunction, StreamExecutionEnvironment
+from pyflink.datastream import DataStream, KeyedStream, MapFunction, StreamExecutionEnvironment, WindowFunction
 from pyflink.datastream.connectors.jdbc import JdbcExecutionOptions
 from pyflink.datastream.connectors.kafka import KafkaSource
 from pyflink.datastream.formats.csv import CsvSchema
 from pyflink.datastream.state import ValueStateDescriptor
-from pyflink.datastream.window import TumblingEventTimeWindows
+from pyflink.datastream.window import TimeWindow, TumblingEventTimeWindows
 from pyflink.table import StreamTableEnvironment, Table
 from pyflink.table.expressions import col
+
+
+class OfTimes(WindowFunction[str, int, str, TimeWindow]):
+    def apply(self, key: str, window: TimeWindow, inputs: Iterable[str]) -> Iterable[int]:
+        return [window.end]
 
 
 class Length(MapFunction[str, int]):
@@ -32,6 +39,9 @@ def streams(env: StreamExecutionEnvironment, numbers: DataStream[int], words: Ke
     words.reduce(lambda one, other: len(one))  # type: ignore[arg-type, return-value]
     texts: DataStream[str] = numbers.filter(lambda number: number > 1)  # type: ignore[assignment]
     texts.add_sink()  # type: ignore[call-arg]
+    texts.add_sink(5)  # type: ignore[arg-type]
+    env.add_source([1])  # type: ignore[arg-type]
+    words.count_window(2).apply(OfTimes())  # type: ignore[arg-type]
 
 
 def settings(env: StreamExecutionEnvironment) -> None:

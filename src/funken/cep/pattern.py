@@ -148,8 +148,8 @@ class SimpleCondition(Generic[T_contra]):
     def close(self) -> None:
         """Release the resources of ``open``."""
 
-    @classmethod
-    def of(cls, function: Callable[[T_contra], object]) -> SimpleCondition[T_contra]:
+    @staticmethod
+    def of(function: Callable[[S], object]) -> SimpleCondition[S]:
         """Return the condition that holds where the function is true."""
         return SimpleCondition(function)
 

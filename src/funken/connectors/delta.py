@@ -33,6 +33,7 @@ from funken.connectors.base import (
 )
 from funken.connectors.formats.arrow_columns import schema_of_file
 from funken.connectors.lake import DataFile, ParquetFiles, ParquetRows, TableCommitter, TableWriter
+from funken.connectors.schemas import Document
 from funken.connectors.sink import Committer, Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import (
@@ -158,7 +159,7 @@ class DeltaSplit:
 
 
 @dataclass(frozen=True)
-class DeltaSource(Source):
+class DeltaSource(Source[Document]):
     """The rows of a Delta table, as dicts: of its newest version, or ``version``, or of all that come.
 
     ``monitor_continuously`` is how often later versions are looked for: then the source is unbounded. ``starting_version`` is

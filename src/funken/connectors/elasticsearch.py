@@ -26,6 +26,7 @@ from funken.connectors.formats.record_types import as_document
 from funken.connectors.sink import DeliveryGuarantee, Sink, SinkWriter, parts
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
+from funken.types.callables import Generic, T_contra
 
 # ---- Requests to a cluster of Elasticsearch or OpenSearch; the only module of the connector that imports
 # ``urllib3``.
@@ -271,9 +272,6 @@ class BulkAction:
         return first + _json.encode(document) + b"\n"
 
 
-Emit = Callable[[Any], "BulkAction | Iterable[BulkAction]"]
-
-
 @dataclass(frozen=True)
 class ElasticsearchEmitter:
     """Makes an action of a record with named fields, as PyFlink's: by the name of the index, or of the field that names it.
@@ -324,7 +322,7 @@ class ElasticsearchEmitter:
 
 
 @dataclass(frozen=True)
-class ElasticsearchSink(Sink):
+class ElasticsearchSink(Sink[T_contra], Generic[T_contra]):
     """Writes documents: ``emit(record)`` returns a ``BulkAction`` or several.
 
     A request has up to ``max_actions`` actions and ``max_bytes`` bytes. Actions for which the cluster has no room are sent again.
@@ -342,7 +340,7 @@ class ElasticsearchSink(Sink):
     """
 
     server: ElasticsearchServer
-    emit: Emit
+    emit: Callable[[T_contra], BulkAction | Iterable[BulkAction]]
     max_actions: int = 1000
     max_bytes: int = 5 * 2**20
     guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
@@ -391,7 +389,7 @@ class ElasticsearchSink(Sink):
 class ElasticsearchWriter(SinkWriter):
     """Sends the actions of a block, in their order, in requests of bounded size."""
 
-    def __init__(self, sink: ElasticsearchSink, context: ConnectorContext) -> None:
+    def __init__(self, sink: ElasticsearchSink[Any], context: ConnectorContext) -> None:
         super().__init__(context)
         self._sink = sink
         self._client = BulkClient(sink.server)

@@ -33,6 +33,7 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.io.durations import DurationLike, duration_ms
 from funken.timing.clock import SystemClock
+from funken.types.callables import Generic, RECORD_contra, T_co
 
 TRIES = 5
 TIMEOUT_S = 30.0
@@ -170,7 +171,7 @@ class HttpSplit:
 
 
 @dataclass(frozen=True)
-class HttpSource(Source):
+class HttpSource(Source[T_co], Generic[T_co]):
     """Reads pages: ``page(cursor)`` returns the address of one, ``parse(body)`` its records and the next cursor.
 
     The next cursor ``None`` means that this was the last page: a ``bounded`` source ends, another one asks for the same page
@@ -189,7 +190,7 @@ class HttpSource(Source):
     """
 
     page: Callable[[Any], str]
-    parse: Callable[[bytes], tuple[Sequence[Any], Any]]
+    parse: Callable[[bytes], tuple[Sequence[T_co], Any]]
     starts: Sequence[Any] = (None,)
     interval: DurationLike = "5 s"
     bounded: bool = False
@@ -221,7 +222,7 @@ class HttpReader(PolledReader):
 
     blocks_ahead = 1
 
-    def __init__(self, source: HttpSource, context: ConnectorContext) -> None:
+    def __init__(self, source: HttpSource[Any], context: ConnectorContext) -> None:
         super().__init__(context)
         self._source = source
         self._interval_s = duration_ms(source.interval) / 1000
@@ -269,7 +270,7 @@ class HttpReader(PolledReader):
 # bodies. So the writer adds a random part, which is stored with the bodies.
 
 
-def json_array(records: Sequence[Any]) -> bytes:
+def json_array(records: Sequence[object]) -> bytes:
     """Return records as a JSON array.
 
     >>> json_array([{"item": "tea"}, {"item": "jam"}])
@@ -278,7 +279,7 @@ def json_array(records: Sequence[Any]) -> bytes:
     return json.dumps(list(records)).encode()
 
 
-def json_lines(records: Sequence[Any]) -> bytes:
+def json_lines(records: Sequence[object]) -> bytes:
     r"""Return records as lines of JSON.
 
     >>> json_lines([{"item": "tea"}, {"item": "jam"}])
@@ -288,7 +289,7 @@ def json_lines(records: Sequence[Any]) -> bytes:
 
 
 @dataclass(frozen=True)
-class WebhookSink(Sink):
+class WebhookSink(Sink[RECORD_contra], Generic[RECORD_contra]):
     """Sends records to an address, up to ``batch_size`` in a request; ``body(records)`` makes its body.
 
     ``headers`` may hold credentials: they are not shown. A request is sent again for a while where that may help; in the end the
@@ -303,7 +304,7 @@ class WebhookSink(Sink):
     """
 
     url: str = field(repr=False)
-    body: Callable[[Sequence[Any]], bytes] = field(default=json_array, repr=False)
+    body: Callable[[Sequence[RECORD_contra]], bytes] = field(default=json_array, repr=False)
     batch_size: int = 100
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"}, repr=False)
@@ -344,7 +345,7 @@ class WebhookSink(Sink):
 class WebhookWriter(SinkWriter):
     """Sends blocks as they come."""
 
-    def __init__(self, sink: WebhookSink, context: ConnectorContext) -> None:
+    def __init__(self, sink: WebhookSink[Any], context: ConnectorContext) -> None:
         super().__init__(context)
         self._sink = sink
         self._service = HttpService(sink.headers)
@@ -367,7 +368,7 @@ class WebhookWriter(SinkWriter):
 class StagedBodiesWriter(StagedWriter):
     """Keeps the records of a checkpoint, and returns their bodies as the committable, with a random key part."""
 
-    def __init__(self, sink: WebhookSink, context: ConnectorContext) -> None:
+    def __init__(self, sink: WebhookSink[Any], context: ConnectorContext) -> None:
         super().__init__(context)
         self._sink = sink
 
@@ -383,7 +384,7 @@ class StagedBodiesWriter(StagedWriter):
 class WebhookCommitter(Committer):
     """Sends staged bodies, each with its key."""
 
-    def __init__(self, sink: WebhookSink, context: CommitterContext) -> None:
+    def __init__(self, sink: WebhookSink[Any], context: CommitterContext) -> None:
         super().__init__(context)
         self._sink = sink
         self._service = HttpService(sink.headers)
@@ -426,7 +427,7 @@ class WebSocketSplit:
 
 
 @dataclass(frozen=True)
-class WebSocketSource(Source):
+class WebSocketSource(Source[str | bytes]):
     """Messages that a server sends, ``str`` or ``bytes``; ``subscribe`` are messages that it is sent after each connect.
 
     Connecting is tried again ``max_retries`` times (-1: without end) with a pause that doubles from 0.5 to 10 s, also after the

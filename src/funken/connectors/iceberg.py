@@ -28,6 +28,7 @@ from funken.connectors.base import (
 )
 from funken.connectors.formats.arrow_columns import schema_of_file
 from funken.connectors.lake import DataFile, ParquetFiles, TableCommitter, TableWriter, block_of_table
+from funken.connectors.schemas import Document
 from funken.connectors.sink import Committer, Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, JobExecutionError, SinkNotWritable, SourceNotReadable
@@ -92,7 +93,7 @@ class IcebergSplit:
 
 
 @dataclass(frozen=True)
-class IcebergSource(Source):
+class IcebergSource(Source[Document]):
     """The rows of a table, as dicts: of its newest snapshot, or of ``snapshot_id``; ``columns`` are those that are read.
 
     Raises ``SourceNotReadable`` if the catalog, the table or the snapshot is not there.

@@ -27,6 +27,7 @@ from funken.connectors.sink import Sink, SinkWriter, parts
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable, SourceNotReadable
 from funken.timing.clock import SystemClock
+from funken.types.callables import Generic, RECORD_contra, TEXT_co
 
 _TIMEOUT_S = 10
 _RETRIES = 5
@@ -125,7 +126,7 @@ _STARTS = ("TRIM_HORIZON", "LATEST")
 
 
 @dataclass(frozen=True)
-class KinesisSource(Source[Any]):
+class KinesisSource(Source[TEXT_co], Generic[TEXT_co]):
     """The records of streams; their event time is the time of their arrival in Kinesis, unless one is assigned.
 
     ``start`` is ``"TRIM_HORIZON"`` (the oldest records), ``"LATEST"`` (those that come after the job began) or a time in ms. With
@@ -143,7 +144,7 @@ class KinesisSource(Source[Any]):
 
     connection: KinesisConnection
     streams: Sequence[str]
-    deserialization_schema: DeserializationSchema = SimpleStringSchema()
+    deserialization_schema: DeserializationSchema[TEXT_co] = SimpleStringSchema()  # type: ignore[assignment]
     start: str | int = "LATEST"
     bounded: bool = False
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
@@ -188,7 +189,7 @@ class KinesisShard:
 class KinesisShards(DiscoveredSplits):
     """Deals out shards by their ids, also those that come later."""
 
-    def __init__(self, source: KinesisSource, parallelism: int) -> None:
+    def __init__(self, source: KinesisSource[Any], parallelism: int) -> None:
         super().__init__(parallelism, None if source.bounded else _DISCOVERY_MS)
         self._source = source
 
@@ -225,7 +226,7 @@ class KinesisShards(DiscoveredSplits):
 class KinesisReader(PolledReader):
     """Asks one shard after the other for records."""
 
-    def __init__(self, source: KinesisSource, context: ConnectorContext) -> None:
+    def __init__(self, source: KinesisSource[Any], context: ConnectorContext) -> None:
         super().__init__(context)
         self._source, self.service = source, source.connection
         self.place = f"{', '.join(source.streams)} of {source.connection}"
@@ -322,13 +323,13 @@ _SEND_RETRIES, _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 10, 0.1, 5.0
 _AGAIN = ("ProvisionedThroughputExceededException", "InternalFailure", "ServiceUnavailableException")
 
 
-def random_key(record: Any) -> str:
+def random_key(record: object) -> str:
     """Return a key that spreads records over all shards."""
     return uuid.uuid4().hex
 
 
 @dataclass(frozen=True)
-class KinesisSink(Sink):
+class KinesisSink(Sink[RECORD_contra], Generic[RECORD_contra]):
     """Writes records to a stream; ``partition_key(record)`` decides their shard, by default a random one.
 
     A request has up to ``max_records`` records. A record that the service refuses fails the job with ``SinkNotWritable``; those
@@ -345,8 +346,8 @@ class KinesisSink(Sink):
 
     connection: KinesisConnection
     stream: str
-    serialization_schema: SerializationSchema = SimpleStringSchema()
-    partition_key: Callable[[Any], str] = random_key
+    serialization_schema: SerializationSchema[RECORD_contra] = SimpleStringSchema()
+    partition_key: Callable[[RECORD_contra], str] = random_key
     max_records: int = _MOST_SENT
 
     def __post_init__(self) -> None:
@@ -384,7 +385,7 @@ class KinesisSink(Sink):
 
 
 @dataclass(frozen=True)
-class FirehoseSink(KinesisSink):
+class FirehoseSink(KinesisSink[RECORD_contra], Generic[RECORD_contra]):
     """Writes records to a delivery stream of Firehose, which carries them to S3, OpenSearch and other places.
 
     >>> FirehoseSink(KinesisConnection("eu-central-1"), "to-s3").entry("tea", b"tea")
@@ -410,7 +411,7 @@ class FirehoseSink(KinesisSink):
 class KinesisWriter(SinkWriter):
     """Sends blocks as they come."""
 
-    def __init__(self, sink: KinesisSink, context: ConnectorContext) -> None:
+    def __init__(self, sink: KinesisSink[Any], context: ConnectorContext) -> None:
         super().__init__(context)
         self._sink = sink
         self._client = sink.connection.connect(sink.service)

@@ -22,9 +22,11 @@ from typing import Any
 from funken.connectors.base import Batch, ConnectorContext, Service, Source
 from funken.connectors.formats.record_types import as_document
 from funken.connectors.reading import PolledReader, SplitRecords
+from funken.connectors.schemas import Document
 from funken.connectors.sink import DeliveryGuarantee, Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, SinkNotWritable, SourceNotReadable
+from funken.types.callables import Generic, RECORD_contra
 
 _SHOWN = 300
 _AUTHENTICATION, _UNAUTHORIZED, _DUPLICATE, _NO_STAGE = 18, 13, 11000, 40324
@@ -163,7 +165,7 @@ class PartitionStrategy(enum.Enum):
 
 
 @dataclass(frozen=True)
-class MongoSource(Source[Any]):
+class MongoSource(Source[Document]):
     """The documents of a collection, once, as dicts; exactly once, since the last ``_id`` is in checkpoints.
 
     ``query`` is a filter of MongoDB. ``fields`` are names that are read; without ``_id`` among them it is left out. Parallel
@@ -372,7 +374,7 @@ def _is_transient(error: Any) -> bool:
 # are sent again: a write by key does no harm then. Without a key the server has the document twice.
 
 
-def insert(record: Any) -> Any:
+def insert(record: object) -> Any:
     """Return the insertion of a record; without an ``_id`` the client makes one.
 
     >>> insert({"item": "tea"})
@@ -417,7 +419,7 @@ def _document_of(record: Any) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class MongoSink(Sink):
+class MongoSink(Sink[RECORD_contra], Generic[RECORD_contra]):
     """Writes to a collection: ``serialize(record)`` returns a write of pymongo (``InsertOne``, ``UpdateOne``, ..) or several.
 
     By default records are inserted; ``MongoUpsert("number")`` writes them by key, so that each is there once whatever fails. A
@@ -437,7 +439,7 @@ class MongoSink(Sink):
     server: MongoServer
     database: str
     collection: str
-    serialize: Callable[[Any], Any] = insert
+    serialize: Callable[[RECORD_contra], Any] = insert
     batch_size: int = 1000
     max_retries: int = 3
     retry_interval: float = 1.0
@@ -470,7 +472,7 @@ class MongoSink(Sink):
 class MongoWriter(SinkWriter):
     """Sends the writes of a block, in their order, in requests of bounded size."""
 
-    def __init__(self, sink: MongoSink, context: ConnectorContext) -> None:
+    def __init__(self, sink: MongoSink[Any], context: ConnectorContext) -> None:
         super().__init__(context)
         self._sink = sink
         self._client: Any = None

@@ -36,6 +36,7 @@ from funken.connectors.sink import (
 )
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable, SourceNotReadable
+from funken.types.callables import Generic, T_contra
 
 TRIES = 4
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 2.0
@@ -460,7 +461,7 @@ Command = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class RedisSink(Sink):
+class RedisSink(Sink[T_contra], Generic[T_contra]):
     """Writes records as commands: ``command(record)`` returns one, a tuple, or a list of them; an empty list writes nothing.
 
     The parts of a command are str, bytes, int or float. With ``EXACTLY_ONCE`` the commands of a checkpoint are run when it is
@@ -479,7 +480,7 @@ class RedisSink(Sink):
     """
 
     server: RedisServer
-    command: Callable[[Any], Command | list[Command]]
+    command: Callable[[T_contra], Command | list[Command]]
     guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
 
     def check(self) -> None:
@@ -532,7 +533,7 @@ def _bytes_of_command(command: Command) -> int:
 class RedisWriter(SinkWriter):
     """Sends blocks as they come."""
 
-    def __init__(self, sink: RedisSink, context: ConnectorContext) -> None:
+    def __init__(self, sink: RedisSink[Any], context: ConnectorContext) -> None:
         super().__init__(context)
         self._sink = sink
         self._connection = sink.server.connect(f"funken {context.operator}")
@@ -560,7 +561,7 @@ class RedisWriter(SinkWriter):
 class RedisCommitter(MarkingCommitter):
     """Runs staged commands by the script, which notes that they are done."""
 
-    def __init__(self, sink: RedisSink, context: CommitterContext) -> None:
+    def __init__(self, sink: RedisSink[Any], context: CommitterContext) -> None:
         super().__init__(context)
         self._sink, self.place = sink, sink.server.shown
         self._connection = sink.server.connect(f"funken {context.operator}")

@@ -262,7 +262,7 @@ def bytes_of(value: Any) -> bytes:
 
 
 @dataclass(frozen=True)
-class ByteArraySchema(SerializationSchema, DeserializationSchema[bytes]):
+class ByteArraySchema(SerializationSchema[bytes], DeserializationSchema[bytes]):
     """Bytes as they are, both ways (PyFlink's ``ByteArraySchema``).
 
     >>> ByteArraySchema().serialize(bytearray(b"to")), ByteArraySchema().deserialize_block([b"be"])

@@ -58,6 +58,9 @@ def lit(value: object, data_type: DataType | None = None) -> Expression:
     return table_lit(value, data_type)
 
 
+Keys: TypeAlias = Column | Sequence[Column] | None
+
+
 class DataFrame:
     """Rows with named, typed columns: a query under construction, over streams and over bounded data alike.
 
@@ -183,7 +186,7 @@ class DataFrame:
     where = filter
 
     def drop_duplicates(
-        self, subset: Any = None, *, keep: str = "first", order_by: Any = None, nulls_first: Flags = None
+        self, subset: Keys = None, *, keep: str = "first", order_by: Keys = None, nulls_first: Flags = None
     ) -> DataFrame:
         """Keep one of the rows that are equal, in all columns or in those of ``subset``.
 
@@ -215,8 +218,8 @@ class DataFrame:
         self,
         n: int,
         *,
-        partition_by: Any = None,
-        order_by: Any = None,
+        partition_by: Keys = None,
+        order_by: Keys = None,
         descending: Flags = False,
         nulls_first: Flags = None,
     ) -> DataFrame:
@@ -323,7 +326,7 @@ class DataFrame:
     # ---- other frames
 
     def join(
-        self, other: DataFrame, *, on: Any = None, how: str = "inner", left_on: Any = None, right_on: Any = None
+        self, other: DataFrame, *, on: Keys = None, how: str = "inner", left_on: Keys = None, right_on: Keys = None
     ) -> DataFrame:
         """Join with another frame: by columns of both (``on``), of each (``left_on``, ``right_on``), or by a condition (``on``).
 
@@ -587,7 +590,7 @@ class DataFrame:
         path: str,
         *,
         mode: str = "append",
-        partition_by: Any = None,
+        partition_by: Keys = None,
         compression: str | None = None,
         utc_timezone: bool | None = None,
         statement_set: StatementSet | None = None,
@@ -606,7 +609,7 @@ class DataFrame:
         path: str,
         *,
         mode: str = "append",
-        partition_by: Any = None,
+        partition_by: Keys = None,
         timestamp_format: str | None = None,
         ignore_null_fields: bool | None = None,
         decimal_as_plain_number: bool | None = None,
@@ -650,7 +653,7 @@ class DataFrame:
         self._insert(path, overwrite, statement_set)
 
     def _write(
-        self, connector: str, options: Mapping[str, str], mode: str = "append", partition_by: Any = None,
+        self, connector: str, options: Mapping[str, str], mode: str = "append", partition_by: Keys = None,
         statement_set: Any = None,
     ) -> None:  # fmt: skip
         from funken.dataframe.options import descriptor  # noqa: PLC0415 - only to write

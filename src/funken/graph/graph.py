@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from funken.dataset import DataSet, ExecutionEnvironment
 from funken.errors import InvalidProgram
 from funken.graph.core import EdgeDirection, GraphBase, GraphEdge, GraphVertex
-from funken.graph.iterations import IterationConfiguration, gather_sum_apply, scatter_gather, vertex_centric
-from funken.types.callables import Generic, K, OUT_co, R, S, T, V
+from funken.graph.iterations import (
+    ApplyFunction,
+    ComputeFunction,
+    GatherFunction,
+    IterationConfiguration,
+    MessageCombiner,
+    Neighbor,
+    NeighborGatherFunction,
+    ScatterFunction,
+    SumFunction,
+    gather_sum_apply,
+    scatter_gather,
+    vertex_centric,
+)
+from funken.types.callables import A, Generic, K, N, OUT_co, R, S, T, V
 
 if TYPE_CHECKING:
     from typing import Self
 
 
-class RunsOnGraph(Protocol[OUT_co]):
+class RunsOnGraph(Protocol[K, V, T, OUT_co]):
     """An algorithm."""
 
-    def run(self, graph: Any, /) -> OUT_co:
+    def run(self, graph: Graph[K, V, T], /) -> OUT_co:
         """Return the result for a graph."""
         ...
 
@@ -124,8 +137,8 @@ class Graph(GraphBase[K, V, T], Generic[K, V, T]):
 
     @classmethod
     def from_data_set(
-        cls, edges: DataSet[tuple[K, K, T]], vertices: DataSet[tuple[K, V]] | Callable[[K], V] | None = None
-    ) -> Graph[K, V, T]:
+        cls, edges: DataSet[tuple[S, S, A]], vertices: DataSet[tuple[S, N]] | Callable[[S], N] | None = None
+    ) -> Graph[S, N, A]:
         """Make a graph of edges, and of vertices or a function from an id to the vertex's value.
 
         >>> from funken.dataset import ExecutionEnvironment
@@ -133,18 +146,22 @@ class Graph(GraphBase[K, V, T], Generic[K, V, T]):
         >>> Graph.from_data_set(env.from_elements((1, 2, 0.5)), lambda id: 0).number_of_vertices()
         2
         """
+        graph: Any = cls
+        made: Graph[S, N, A]
         if vertices is None or callable(vertices):
-            return cls(None, edges, initializer=vertices)
+            made = graph(None, edges, initializer=vertices)
+            return made
         if not isinstance(vertices, DataSet):
             raise InvalidProgram(
                 f"from_data_set(): {vertices!r} is neither a data set of vertices nor a function of an id."
             )
-        return cls(vertices, edges)
+        made = graph(vertices, edges)
+        return made
 
     @classmethod
     def from_tuple2_data_set(
-        cls, edges: DataSet[tuple[K, K]], vertices: DataSet[tuple[K, V]] | Callable[[K], V] | None = None
-    ) -> Graph[K, V, None]:
+        cls, edges: DataSet[tuple[S, S]], vertices: DataSet[tuple[S, N]] | Callable[[S], N] | None = None
+    ) -> Graph[S, N, None]:
         """Make a graph of ``(source, target)`` pairs; edges have the value None.
 
         >>> from funken.dataset import ExecutionEnvironment
@@ -153,16 +170,32 @@ class Graph(GraphBase[K, V, T], Generic[K, V, T]):
         [(1, 2, None)]
         """
         anything: Any = cls
-        made: Graph[K, V, None] = anything.from_data_set(edges.map(lambda pair: (pair[0], pair[1], None)), vertices)
+        made: Graph[S, N, None] = anything.from_data_set(edges.map(lambda pair: (pair[0], pair[1], None)), vertices)
         return made
 
+    @overload
     @classmethod
     def from_collection(
         cls,
         env: ExecutionEnvironment,
-        edges: Iterable[tuple[K, K, T]],
-        vertices: Iterable[tuple[K, V]] | Callable[[K], V] | None = None,
-    ) -> Graph[K, V, T]:
+        edges: list[tuple[S, S, A]],
+        vertices: list[tuple[S, N]] | Callable[[S], N] | None = None,
+    ) -> Graph[S, N, A]: ...  # of a list, pyright does not keep the types of literals
+    @overload
+    @classmethod
+    def from_collection(
+        cls,
+        env: ExecutionEnvironment,
+        edges: Iterable[tuple[S, S, A]],
+        vertices: Iterable[tuple[S, N]] | Callable[[S], N] | None = None,
+    ) -> Graph[S, N, A]: ...
+    @classmethod
+    def from_collection(
+        cls,
+        env: ExecutionEnvironment,
+        edges: Iterable[Any],
+        vertices: Iterable[Any] | Callable[[Any], Any] | None = None,
+    ) -> Graph[Any, Any, Any]:
         """Make a graph of lists of tuples; ``vertices`` may be a function from an id to a value."""
         found = _widths(edges, 3, "edge", "(source, target, value)")
         given: Any = vertices
@@ -283,7 +316,7 @@ class Graph(GraphBase[K, V, T], Generic[K, V, T]):
 
     # ---- what runs on it
 
-    def run(self, algorithm: RunsOnGraph[R]) -> R:
+    def run(self, algorithm: RunsOnGraph[K, V, T, R]) -> R:
         """Return the result of ``algorithm.run(graph)``: a data set, a graph, or an analytic to be executed."""
         if not callable(getattr(algorithm, "run", None)) or isinstance(algorithm, type):
             raise InvalidProgram(f"run() needs an object with a method run(graph), but got {algorithm!r}.")
@@ -291,23 +324,32 @@ class Graph(GraphBase[K, V, T], Generic[K, V, T]):
 
     def run_vertex_centric_iteration(
         self,
-        compute: Any,
-        combiner: Any,
+        compute: ComputeFunction[K, V, T, S],
+        combiner: MessageCombiner[S] | Callable[[list[S]], S] | None,
         maximum: int,
         configuration: IterationConfiguration | None = None,
-    ) -> Graph:
+    ) -> Graph[K, V, T]:
         """Run a vertex program (Pregel); the result has the new vertex values. See ``ComputeFunction``."""
         return self._new(vertex_centric(self, compute, combiner, maximum, configuration), self._edges)
 
     def run_scatter_gather_iteration(
-        self, scatter: Any, gather: Any, maximum: int, configuration: IterationConfiguration | None = None
-    ) -> Graph:
+        self,
+        scatter: ScatterFunction[K, V, S, T],
+        gather: GatherFunction[K, V, S],
+        maximum: int,
+        configuration: IterationConfiguration | None = None,
+    ) -> Graph[K, V, T]:
         """Run a scatter-gather iteration. See ``ScatterFunction``."""
         return self._new(scatter_gather(self, scatter, gather, maximum, configuration), self._edges)
 
     def run_gather_sum_apply_iteration(
-        self, gather: Any, sum_: Any, apply: Any, maximum: int, configuration: IterationConfiguration | None = None
-    ) -> Graph:
+        self,
+        gather: NeighborGatherFunction[V, T, S] | Callable[[Neighbor[V, T]], S],
+        sum_: SumFunction[S] | Callable[[S, S], S],
+        apply: ApplyFunction[V, S] | Callable[[S, V], V | None],
+        maximum: int,
+        configuration: IterationConfiguration | None = None,
+    ) -> Graph[K, V, T]:
         """Run a gather-sum-apply iteration. See ``GatherFunction``."""
         return self._new(gather_sum_apply(self, gather, sum_, apply, maximum, configuration), self._edges)
 
@@ -450,7 +492,7 @@ class Graph(GraphBase[K, V, T], Generic[K, V, T]):
         """Remove all edges from one vertex to another."""
         return self.remove_edges([(source, target)])
 
-    def remove_edges(self, edges: Iterable[Any]) -> Self:
+    def remove_edges(self, edges: Iterable[tuple[K, K] | tuple[K, K, T]]) -> Self:
         """Remove all edges with these sources and targets."""
         gone = frozenset((edge[0], edge[1]) for edge in edges)
         return self._new(self._vertices, self._edges.filter(lambda edge: (edge[0], edge[1]) not in gone))
@@ -485,13 +527,17 @@ class Graph(GraphBase[K, V, T], Generic[K, V, T]):
 
     # ---- what is computed of a vertex's edges and neighbours, in one step without an iteration
 
-    def reduce_on_edges(self, function: Any, direction: EdgeDirection = EdgeDirection.OUT) -> DataSet:
+    def reduce_on_edges(
+        self, function: Callable[[T, T], T], direction: EdgeDirection = EdgeDirection.OUT
+    ) -> DataSet[tuple[K, T]]:
         """Reduce the values of a vertex's edges, two at a time, to ``(id, value)``; a vertex without edges has none."""
         sides = _sides(direction)
         values = self._edges.flat_map(lambda edge: [(edge[side], edge[2]) for side, _ in sides])
         return values.group_by(0).reduce(lambda one, other: (one[0], function(one[1], other[1])))
 
-    def reduce_on_neighbors(self, function: Any, direction: EdgeDirection = EdgeDirection.OUT) -> DataSet:
+    def reduce_on_neighbors(
+        self, function: Callable[[V, V], V], direction: EdgeDirection = EdgeDirection.OUT
+    ) -> DataSet[tuple[K, V]]:
         """Reduce the values of a vertex's neighbours, two at a time, to ``(id, value)``."""
         values = self._neighbors(direction).map(lambda found: (found[0], found[2][1]))
         return values.group_by(0).reduce(lambda one, other: (one[0], function(one[1], other[1])))

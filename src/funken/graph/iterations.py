@@ -5,6 +5,7 @@ What the three iterations have in common: their options, and what their function
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from funken.dataset import DataSet, DataSetRuntimeContext, JoinHint
 from funken.errors import InvalidProgram
 from funken.graph.core import EdgeDirection, GraphBase, GraphEdge, GraphVertex
+from funken.types.callables import Generic, K, M, T, V
 
 
 class IterationConfiguration:
@@ -276,7 +278,7 @@ def count_of(graph: GraphBase, options: IterationConfiguration) -> DataSet | Non
 _VERTEX, _MESSAGE = 0, 1
 
 
-class MessagingFunction(GraphFunction):
+class MessagingFunction(GraphFunction, Generic[K, T, M]):
     """The base of ``ComputeFunction`` and ``ScatterFunction``: it sends messages, to all neighbours or one by one.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -309,17 +311,17 @@ class MessagingFunction(GraphFunction):
             )
         self._way = way
 
-    def send_message_to(self, target: Any, message: Any) -> None:
+    def send_message_to(self, target: K, message: M) -> None:
         """Send a message to a vertex by its id."""
         self._use("one by one")
         self._sent.append((target, message, _MESSAGE))
 
-    def send_message_to_all_neighbors(self, message: Any) -> None:
+    def send_message_to_all_neighbors(self, message: M) -> None:
         """Send a message along all edges of the vertex."""
         self._use("all")
         self._sent += [(target, message, _MESSAGE) for target in self._neighbors]
 
-    def get_edges(self) -> tuple[GraphEdge, ...]:
+    def get_edges(self) -> tuple[GraphEdge[K, T], ...]:
         """Return the edges of the vertex; in an iteration with the direction IN, those that end there."""
         self._use("one by one")
         return self._edges
@@ -330,7 +332,7 @@ class MessagingFunction(GraphFunction):
         self._neighbors, self._edges, self._degrees = vertex_neighbors, edges, degrees
 
 
-class ComputeFunction(MessagingFunction):
+class ComputeFunction(MessagingFunction[K, T, M], Generic[K, V, T, M]):
     """A vertex program. In superstep 1 all vertices compute, later those that got a message.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -351,11 +353,11 @@ class ComputeFunction(MessagingFunction):
     [('a', 0), ('b', 5), ('c', 6)]
     """
 
-    def compute(self, vertex: GraphVertex, messages: list[Any]) -> None:
+    def compute(self, vertex: GraphVertex[K, V], messages: list[M]) -> None:
         """Read the messages to a vertex, perhaps change its value and send messages."""
         raise NotImplementedError
 
-    def set_new_vertex_value(self, value: Any) -> None:
+    def set_new_vertex_value(self, value: V) -> None:
         """Change the value of the vertex; once per superstep."""
         if self._changed:
             raise InvalidProgram(f"{type(self).__name__} has set the value of a vertex twice in a superstep.")
@@ -364,7 +366,7 @@ class ComputeFunction(MessagingFunction):
     _changed: list[Any] = []  # noqa: RUF012 - replaced, never changed
 
 
-class MessageCombiner:
+class MessageCombiner(Generic[M]):
     """Puts several messages to the same vertex together before they are sent; a function of a list will do, too.
 
     >>> class Total(MessageCombiner):
@@ -374,7 +376,7 @@ class MessageCombiner:
     3
     """
 
-    def combine_messages(self, messages: list[Any]) -> Any:
+    def combine_messages(self, messages: list[M]) -> M:
         """Return one message that stands for several."""
         raise NotImplementedError
 
@@ -435,7 +437,7 @@ def vertex_centric(
 # ---- Scatter-gather iterations: active vertices send messages, which change their receivers in the same superstep.
 
 
-class ScatterFunction(MessagingFunction):
+class ScatterFunction(MessagingFunction[K, T, M], Generic[K, V, M, T]):
     """Sends messages of a vertex that is active: all in superstep 1, later those whose value was set.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -453,12 +455,12 @@ class ScatterFunction(MessagingFunction):
     [(1, 1), (2, 1), (3, 1), (4, 4), (5, 5)]
     """
 
-    def send_messages(self, vertex: GraphVertex) -> None:
+    def send_messages(self, vertex: GraphVertex[K, V]) -> None:
         """Send messages of an active vertex."""
         raise NotImplementedError
 
 
-class GatherFunction(GraphFunction):
+class GatherFunction(GraphFunction, Generic[K, V, M]):
     """Changes a vertex by the messages of this superstep.
 
     >>> class Total(GatherFunction):
@@ -470,11 +472,11 @@ class GatherFunction(GraphFunction):
 
     _changed: list[Any] = []  # noqa: RUF012 - replaced, never changed
 
-    def update_vertex(self, vertex: GraphVertex, messages: list[Any]) -> None:
+    def update_vertex(self, vertex: GraphVertex[K, V], messages: list[M]) -> None:
         """Read the messages to a vertex, and perhaps set its value."""
         raise NotImplementedError
 
-    def set_new_vertex_value(self, value: Any) -> None:
+    def set_new_vertex_value(self, value: V) -> None:
         """Change the value of the vertex, which is active in the next superstep."""
         self._changed = [value]
 
@@ -519,18 +521,18 @@ def scatter_gather(
 # over edges.
 
 
-class Neighbor(NamedTuple):
+class Neighbor(NamedTuple, typing.Generic[V, T]):
     """The neighbour of a vertex that is gathered from: its value, and the value of the edge between them.
 
     >>> Neighbor(10, 0.5).edge_value
     0.5
     """
 
-    neighbor_value: Any
-    edge_value: Any
+    neighbor_value: V
+    edge_value: T
 
 
-class NeighborGatherFunction(GraphFunction):
+class NeighborGatherFunction(GraphFunction, Generic[V, T, M]):
     """Makes a partial value of a neighbour; a plain function ``(neighbor)`` will do, too.
 
     >>> class Offer(NeighborGatherFunction):
@@ -540,12 +542,12 @@ class NeighborGatherFunction(GraphFunction):
     3
     """
 
-    def gather(self, neighbor: Neighbor) -> Any:
+    def gather(self, neighbor: Neighbor[V, T]) -> M:
         """Return a partial value."""
         raise NotImplementedError
 
 
-class SumFunction(GraphFunction):
+class SumFunction(GraphFunction, Generic[M]):
     """Puts two partial values together, associatively; a plain function ``(one, other)`` will do, too.
 
     >>> class Least(SumFunction):
@@ -555,12 +557,12 @@ class SumFunction(GraphFunction):
     1
     """
 
-    def sum(self, one: Any, other: Any) -> Any:
+    def sum(self, one: M, other: M) -> M:
         """Return one partial value for two."""
         raise NotImplementedError
 
 
-class ApplyFunction(GraphFunction):
+class ApplyFunction(GraphFunction, Generic[V, M]):
     """Changes a vertex by the sum over its neighbours; a vertex whose result is set is active in the next superstep.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -578,11 +580,11 @@ class ApplyFunction(GraphFunction):
 
     _changed: list[Any] = []  # noqa: RUF012 - replaced, never changed
 
-    def apply(self, new_value: Any, current_value: Any) -> None:
+    def apply(self, new_value: M, current_value: V) -> None:
         """Compare the sum with the vertex's value, and perhaps set the result."""
         raise NotImplementedError
 
-    def set_result(self, value: Any) -> None:
+    def set_result(self, value: V) -> None:
         """Change the value of the vertex."""
         self._changed = [value]
 

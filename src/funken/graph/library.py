@@ -13,9 +13,10 @@ from funken import FilterFunction
 from funken.dataset import DataSet, DataSetRuntimeContext
 from funken.errors import InvalidProgram
 from funken.graph.core import GraphBase
+from funken.types.callables import Generic, K, OUT_co, T, V
 
 
-class GraphAnalytic:
+class GraphAnalytic(Generic[OUT_co]):
     """A value of a graph that is still to be computed; ``Graph.run`` returns one for such algorithms.
 
     >>> from funken.dataset import ExecutionEnvironment
@@ -24,10 +25,10 @@ class GraphAnalytic:
     3
     """
 
-    def __init__(self, records: DataSet, finish: Callable[[list[Any]], Any]) -> None:
+    def __init__(self, records: DataSet, finish: Callable[[list[Any]], OUT_co]) -> None:
         self._records, self._finish = records, finish
 
-    def execute(self) -> Any:
+    def execute(self) -> OUT_co:
         """Run the program, and return the value."""
         return self._finish(self._records.collect())
 
@@ -81,7 +82,7 @@ class ConnectedComponents:
         check_iterations(max_iterations, type(self).__name__)
         self._iterations = max_iterations
 
-    def run(self, graph: GraphBase) -> DataSet:
+    def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, K]]:
         """Return the components."""
         from funken.graph.columns.supersteps import LeastValue, run_program
 
@@ -105,7 +106,7 @@ class SingleSourceShortestPaths:
         check_iterations(max_iterations, type(self).__name__)
         self._source, self._iterations = source, max_iterations
 
-    def run(self, graph: GraphBase) -> DataSet:
+    def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, float]]:
         """Return the distances."""
         from funken.graph.columns.supersteps import Distance, run_program
 
@@ -123,7 +124,7 @@ class BreadthFirstSearch(SingleSourceShortestPaths):
     [(1, 0), (2, 1), (3, 1)]
     """
 
-    def run(self, graph: GraphBase) -> DataSet:
+    def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, int]]:
         """Return the levels."""
         from funken.graph.columns.supersteps import Level, run_program
 
@@ -155,7 +156,7 @@ class TriangleListing:
         self._directed = directed
         self._permutes = permute_results
 
-    def run(self, graph: GraphBase) -> DataSet:
+    def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, K, K]]:
         """Return the triangles."""
         from funken.graph.columns.triads import in_all_orders
 
@@ -180,7 +181,7 @@ class TriangleCount:
     10
     """
 
-    def run(self, graph: GraphBase) -> GraphAnalytic:
+    def run(self, graph: GraphBase) -> GraphAnalytic[int]:
         """Return the number, still to be computed."""
         from funken.graph.columns.triads import triangle_count
 
@@ -203,7 +204,7 @@ class LocalClusteringCoefficient:
         self._all = include_zero_degree_vertices
         self._directed = directed
 
-    def run(self, graph: GraphBase) -> DataSet:
+    def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, int, int]]:
         """Return degrees and triangles."""
         from funken.graph.columns.triads import UNDIRECTED, WITH_WAYS, triangles_per_vertex
 
@@ -226,7 +227,7 @@ class AverageClusteringCoefficient:
     def __init__(self, directed: bool = False) -> None:
         self._directed = directed
 
-    def run(self, graph: GraphBase) -> GraphAnalytic:
+    def run(self, graph: GraphBase) -> GraphAnalytic[float]:
         """Return the mean, still to be computed."""
         coefficient = _directed_coefficient if self._directed else _coefficient
         local = LocalClusteringCoefficient(directed=self._directed).run(graph).map(coefficient)
@@ -244,7 +245,7 @@ class GlobalClusteringCoefficient:
     0.0
     """
 
-    def run(self, graph: GraphBase) -> GraphAnalytic:
+    def run(self, graph: GraphBase) -> GraphAnalytic[float]:
         """Return the share, still to be computed."""
         local = LocalClusteringCoefficient().run(graph).map(lambda each: (each[2], each[1] * (each[1] - 1) // 2))
         summed = local.reduce(lambda one, other: (one[0] + other[0], one[1] + other[1]))
@@ -261,7 +262,7 @@ class GraphMetrics:
     GraphMetricsResult(vertices=4, edges=3, triplets=3, maximum_degree=3, maximum_triplets=3)
     """
 
-    def run(self, graph: GraphBase) -> GraphAnalytic:
+    def run(self, graph: GraphBase) -> GraphAnalytic[GraphMetricsResult]:
         """Return the numbers, still to be computed."""
         from funken.graph.columns.triads import undirected_parts
 
@@ -356,7 +357,7 @@ class DirectedMetrics:
     (1, 1, 2, 1)
     """
 
-    def run(self, graph: GraphBase) -> GraphAnalytic:
+    def run(self, graph: GraphBase) -> GraphAnalytic[DirectedMetricsResult]:
         """Return the numbers, still to be computed."""
         from funken.graph.columns.triads import metrics_records
 
@@ -397,7 +398,7 @@ class EdgeMetrics:
     4
     """
 
-    def run(self, graph: GraphBase) -> GraphAnalytic:
+    def run(self, graph: GraphBase) -> GraphAnalytic[EdgeMetricsResult]:
         """Return the numbers, still to be computed."""
         from funken.graph.columns.triads import edge_metrics_records
 
@@ -452,7 +453,7 @@ class PageRank:
         self._iterations = _limits("PageRank", iterations, threshold)
         self._parameters = damping, threshold, include_zero_degree_vertices
 
-    def run(self, graph: GraphBase) -> DataSet:
+    def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, float]]:
         """Return the scores."""
         from funken.graph.columns.supersteps import Ranks, run_program
 
@@ -476,7 +477,7 @@ class HITS:
         self._iterations = _limits("HITS", iterations, threshold)
         self._threshold = threshold
 
-    def run(self, graph: GraphBase) -> Any:
+    def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, float, float]]:
         """Return the scores."""
         from funken.graph.columns.supersteps import HubsAndAuthorities, run_program
 
@@ -515,7 +516,7 @@ class VertexDegrees:
     def __init__(self, include_zero_degree_vertices: bool = False) -> None:
         self._all = include_zero_degree_vertices
 
-    def run(self, graph: GraphBase) -> DataSet:
+    def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, Degrees]]:
         """Return the degrees."""
         ways = graph.get_edges().flat_map(_ways).group_by("f0").reduce(_either)
         counts = ways.map(_counted)
@@ -535,7 +536,7 @@ class EdgeSourceDegrees:
     (1, 2, ('a', Degrees(degree=2, out_degree=2, in_degree=0)))
     """
 
-    def run(self, graph: GraphBase) -> DataSet:
+    def run(self, graph: GraphBase[K, Any, T]) -> DataSet[tuple[K, K, tuple[T, Degrees]]]:
         """Return the edges."""
         return _beside(graph.get_edges().map(_in_tuple), VertexDegrees().run(graph), 0)
 
@@ -551,7 +552,7 @@ class EdgeTargetDegrees:
     (1, 2, ('a', Degrees(degree=1, out_degree=0, in_degree=1)))
     """
 
-    def run(self, graph: GraphBase) -> DataSet:
+    def run(self, graph: GraphBase[K, Any, T]) -> DataSet[tuple[K, K, tuple[T, Degrees]]]:
         """Return the edges."""
         return _beside(graph.get_edges().map(_in_tuple), VertexDegrees().run(graph), 1)
 
@@ -567,7 +568,7 @@ class EdgeDegreesPair:
     [('a', 2, 1), ('b', 2, 1)]
     """
 
-    def run(self, graph: GraphBase) -> DataSet:
+    def run(self, graph: GraphBase[K, Any, T]) -> DataSet[tuple[K, K, tuple[T, Degrees, Degrees]]]:
         """Return the edges."""
         degrees = VertexDegrees().run(graph)
         return _beside(_beside(graph.get_edges().map(_in_tuple), degrees, 0), degrees, 1)
@@ -700,7 +701,7 @@ class AdamicAdar:
         self._ratio = _not_negative(ratio)
         return self
 
-    def run(self, graph: GraphBase) -> DataSet:
+    def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, K, float]]:
         """Return the pairs."""
         from funken.graph.columns.supersteps import common_neighbors
 
@@ -767,7 +768,7 @@ class LabelPropagation:
         check_iterations(max_iterations, type(self).__name__)
         self._iterations = max_iterations
 
-    def run(self, graph: GraphBase) -> DataSet:
+    def run(self, graph: GraphBase[K, V, Any]) -> DataSet[tuple[K, V]]:
         """Return the labels."""
         from funken.graph.columns.supersteps import MostFrequent, run_program
 

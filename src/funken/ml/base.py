@@ -34,6 +34,7 @@ from funken.ml.data import (
     spreads,
     with_column,
 )
+from funken.types.callables import S
 
 
 class ApplyModel:
@@ -374,7 +375,7 @@ def _drawn(share: float, seed: int, test: bool, task: int, values: Iterable[Any]
     return (value for value in values if (draw() < share) is test)
 
 
-def train_test_split(*data: Any, test_size: float = 0.25, random_state: int | None = None, **given: Any) -> list[Any]:
+def train_test_split(*data: S, test_size: float = 0.25, random_state: int | None = None, **given: Any) -> list[S]:
     """Split arrays exactly, as scikit-learn; or a ``DataSet`` (each record by chance), or a Spark ``DataFrame``.
 
     A data set is computed anew for each part, so its source must give its records in the same order each time.
@@ -398,9 +399,13 @@ def train_test_split(*data: Any, test_size: float = 0.25, random_state: int | No
     (whole,) = data
     if isinstance(whole, DataStream | BlockSet):
         raise InvalidProgram("train_test_split() cannot split a stream. Use filter() on its records.")
-    if not isinstance(whole, DataSet):
-        return list(whole.randomSplit([1 - test_size, test_size], seed))
-    return [whole.map_partition(OfTask(partial(_drawn, test_size, seed, test))) for test in (False, True)]
+    parts: list[Any]
+    if isinstance(whole, DataSet):
+        parts = [whole.map_partition(OfTask(partial(_drawn, test_size, seed, test))) for test in (False, True)]
+    else:
+        frame: Any = whole
+        parts = list(frame.randomSplit([1 - test_size, test_size], seed))
+    return parts
 
 
 # ---- What a model has learned, by feature.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -28,6 +29,7 @@ from funken import (
 from funken.errors import InvalidProgram
 from funken.ml.data import Demands, FieldLayout, FieldName, block_of
 from funken.sdk import Operator, OperatorCall, Timestamps, Values, load_state
+from funken.types.callables import S, T
 
 # ---- The operators of online learning: what learns, what predicts with the newest version, what evaluates.
 #
@@ -61,14 +63,14 @@ class ModelVersion(NamedTuple):
     model: Any
 
 
-class Prediction(NamedTuple):
+class Prediction(NamedTuple, typing.Generic[T]):
     """A record, its prediction, and the version of the model that made it.
 
     >>> Prediction((1.0, 2.0), 0, version=3).prediction
     0
     """
 
-    record: Any
+    record: T
     prediction: Any
     version: int
 
@@ -223,6 +225,18 @@ def predictions(records: list[Any], version: ModelVersion) -> list[Prediction]:
     return [Prediction(record, each, version.version) for record, each in zip(records, found, strict=True)]
 
 
+class Metric(Protocol):
+    """A metric of river, or an object like it."""
+
+    def update(self, y: Any, predicted: Any, /) -> object:
+        """Take the truth and the prediction of a record."""
+        ...
+
+    def get(self) -> float:
+        """Return the metric."""
+        ...
+
+
 class OnlineLearner(BaseEstimator):
     """The base of online learners; a subclass makes a kernel with ``start()``.
 
@@ -257,12 +271,12 @@ class OnlineLearner(BaseEstimator):
         spec = OperatorCall(LearnOperator, (self._begin(every), self.batch_size, every))
         return stream.transform("learn", spec).force_non_parallel()
 
-    def predict(self, stream: DataStream[Any], versions: DataStream[ModelVersion]) -> DataStream[Prediction]:
+    def predict(self, stream: DataStream[S], versions: DataStream[ModelVersion]) -> DataStream[Prediction[S]]:
         """Return a ``Prediction`` for each record, by the newest version; records before the first one wait for it."""
         joined = stream.connect(versions.broadcast(NEWEST))
         return joined.process(PredictFunction()).name("predict")
 
-    def evaluate(self, stream: DataStream[Any], metric: Any, every: int = 100) -> DataStream[Evaluation]:
+    def evaluate(self, stream: DataStream[Any], metric: Metric, every: int = 100) -> DataStream[Evaluation]:
         """Return a metric over the records so far (prequential).
 
         It is one of river, or has its methods ``update(y, predicted)`` and ``get()``.
@@ -274,7 +288,7 @@ class OnlineLearner(BaseEstimator):
         spec = OperatorCall(EvaluateOperator, (kernel, measured, LabelOf(self.label), self.batch_size, every))
         return stream.transform("evaluate", spec).force_non_parallel()
 
-    def predict_and_learn(self, keyed: KeyedStream[Any, Any]) -> DataStream[Prediction]:
+    def predict_and_learn(self, keyed: KeyedStream[S, Any]) -> DataStream[Prediction[S]]:
         """Return a ``Prediction`` for each record of a keyed stream, by its key's model before that learns the record."""
         self._begin(1)
         return keyed.process(PredictAndLearn(self)).name("predict and learn")
@@ -660,7 +674,7 @@ class RiverKernel:
         return copy.deepcopy(self)
 
 
-class Drift(NamedTuple):
+class Drift(NamedTuple, typing.Generic[T]):
     """The record at which a change was seen, and the number of records of its key (or stream) till then.
 
     >>> Drift("machine 1", 0.7, records=320).key
@@ -668,7 +682,7 @@ class Drift(NamedTuple):
     """
 
     key: Any
-    record: Any
+    record: T
     records: int
 
 
@@ -690,7 +704,7 @@ class DriftDetector:
         self._detector = detector
         self._value = value
 
-    def detect(self, stream: DataStream[Any]) -> DataStream[Drift]:
+    def detect(self, stream: DataStream[S]) -> DataStream[Drift[S]]:
         """Return a ``Drift`` for each change; of a keyed stream, each key has a detector of its own."""
         if isinstance(stream, KeyedStream):
             return stream.process(Detect(self._detector, self._value)).name("detect drift")

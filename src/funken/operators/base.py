@@ -41,7 +41,7 @@ from funken.state.handles import AggregatingState, ListState, MapState, Reducing
 from funken.state.keyed import KeyedStateStore
 from funken.timing.clock import SystemClock
 from funken.timing.timers import InternalTimerService
-from funken.types.callables import Generic, K, R, S, T, V, check_kind
+from funken.types.callables import A, Generic, K, R, S, T, V, check_kind
 from funken.types.info import TypeInformation, TypeOf
 
 Values = list[Any]
@@ -451,7 +451,7 @@ class RuntimeContext:
         state: ReducingState[S] = self._state(state_descriptor, ReducingStateDescriptor)
         return state
 
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor[S, Any, R]) -> AggregatingState[S, R]:
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor[S, A, R]) -> AggregatingState[S, R]:
         """Return the ``AggregatingState`` of the current key.
 
         >>> from funken import AggregateFunction

@@ -548,7 +548,7 @@ def type_of_info(info: Any) -> LogicalType:
 class StreamConversions:
     """The part of ``StreamTableEnvironment`` that knows streams."""
 
-    def from_data_stream(self: Any, data_stream: DataStream[Any], *fields_or_schema: Any) -> Table:
+    def from_data_stream(self: Any, data_stream: DataStream[Any], *fields_or_schema: object) -> Table:
         """Return a stream of insertions as a table.
 
         The columns are those of its declared type, or of a ``Schema``, which may add computed columns and a watermark.
@@ -565,7 +565,7 @@ class StreamConversions:
         given = () if schema is None else (schema,)
         return _table_of(self, data_stream, given, changelog_mode or ChangelogMode.all())
 
-    def to_data_stream(self: Any, table: Table, target_data_type: Any = None) -> DataStream[Row]:
+    def to_data_stream(self: Any, table: Table, target_data_type: object = None) -> DataStream[Row]:
         """Return the rows of a table that only grows as a stream, which ``execute()`` of the stream environment runs."""
         return _stream_of(self, table, ChangelogMode.insert_only())
 
@@ -587,11 +587,11 @@ class StreamConversions:
         key = tuple(names.index(name) for name in wanted)
         return _stream_of(self, table, changelog_mode or ChangelogMode.all(), key)
 
-    def to_append_stream(self: Any, table: Table, type_info: Any = None) -> DataStream[Row]:
+    def to_append_stream(self: Any, table: Table, type_info: object = None) -> DataStream[Row]:
         """Return the rows of a table that only grows as a stream (the older name)."""
         return _stream_of(self, table, ChangelogMode.insert_only())
 
-    def to_retract_stream(self: Any, table: Table, type_info: Any = None) -> DataStream[tuple[bool, Row]]:
+    def to_retract_stream(self: Any, table: Table, type_info: object = None) -> DataStream[tuple[bool, Row]]:
         """Return the changes of a table as pairs: whether the row is added, and the row."""
         pairs: DataStream[tuple[bool, Row]] = each_change(_stream_of(self, table, ChangelogMode.all()), _pair, "pairs")
         return pairs

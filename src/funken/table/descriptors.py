@@ -42,7 +42,7 @@ class FormatDescriptor:
             self._name = name
             self._options: dict[str, str] = {}
 
-        def option(self, key: Any, value: Any) -> FormatDescriptor.Builder:
+        def option(self, key: object, value: object) -> FormatDescriptor.Builder:
             """Set an option."""
             self._options[_key(key)] = _value(value)
             return self
@@ -111,12 +111,12 @@ class TableDescriptor:
             self._schema = schema
             return self
 
-        def option(self, key: Any, value: Any) -> TableDescriptor.Builder:
+        def option(self, key: object, value: object) -> TableDescriptor.Builder:
             """Set an option."""
             self._options[_key(key)] = _value(value)
             return self
 
-        def format(self, format: Any, format_option: Any = None) -> TableDescriptor.Builder:
+        def format(self, format: str | FormatDescriptor, format_option: object = None) -> TableDescriptor.Builder:
             """Set the format, by name or with its options."""
             name = _key(format_option) if format_option is not None else "format"
             if isinstance(format, FormatDescriptor):
@@ -236,7 +236,7 @@ class ModelDescriptor:
             self._outputs: Schema | None = None
             self._comment: str | None = None
 
-        def option(self, key: Any, value: Any) -> ModelDescriptor.Builder:
+        def option(self, key: object, value: object) -> ModelDescriptor.Builder:
             """Set an option."""
             self._options[_key(key)] = _value(value)
             return self

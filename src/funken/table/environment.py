@@ -34,8 +34,13 @@ from funken.types.callables import check_kind
 from funken.types.row import Row
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from funken.api.streams.stream import DataStream
     from funken.table.compiled_plan import CompiledPlan, PlanReference, PlanUids
-    from funken.table.descriptors import CatalogDescriptor, ModelDescriptor, TableDescriptor
+    from funken.table.descriptors import CatalogDescriptor, ExplainDetail, ModelDescriptor, TableDescriptor
+    from funken.table.statement_set import StatementSet
 
 _log = logging.getLogger(__name__)
 
@@ -231,13 +236,13 @@ class TableEnvironment:
         self.unused = True
         return table
 
-    def explain_sql(self, stmt: str, *extra_details: Any) -> str:
+    def explain_sql(self, stmt: str, *extra_details: ExplainDetail | str) -> str:
         """Return the plans of a statement as text."""
         from funken.table.execution import explain  # noqa: PLC0415 - loads the parser
 
         return explain(self, stmt, extra_details)
 
-    def create_statement_set(self) -> Any:
+    def create_statement_set(self) -> StatementSet:
         """Return a set of INSERTs that become one job."""
         from funken.table.statement_set import StatementSet  # noqa: PLC0415 - they refer to one another
 
@@ -272,7 +277,7 @@ class TableEnvironment:
         self.create_temporary_table(name, descriptor, parts=[name])
         return self._table_at([name])
 
-    def from_elements(self, elements: Iterable[Any], schema: Any = None, verify_schema: bool = True) -> Table:
+    def from_elements(self, elements: Iterable[object], schema: object = None, verify_schema: bool = True) -> Table:
         """Return rows that the program holds as a table.
 
         ``schema`` is a list of names, a list of types, or a ROW type; without one, names are ``_1``, ``_2``, ... and types are
@@ -289,13 +294,13 @@ class TableEnvironment:
             return table_of_expressions(self, elements, schema)
         return Table(self, held_table(self, elements, schema, verify_schema))
 
-    def from_pandas(self, pdf: Any, schema: Any = None, splits_num: int = 1) -> Table:
+    def from_pandas(self, pdf: pd.DataFrame, schema: object = None, splits_num: int = 1) -> Table:
         """Return a DataFrame of pandas as a table; ``schema`` has names, types, or both as a ROW type."""
         from funken.table.conversions import pandas_table  # noqa: PLC0415 - loads Arrow
 
         return Table(self, pandas_table(pdf, schema))
 
-    def from_arrow(self, data: Any, schema: Any = None) -> Table:
+    def from_arrow(self, data: pa.Table | pa.RecordBatch, schema: object = None) -> Table:
         """Return a table of Arrow as a table; ``schema`` has names, types, or both as a ROW type."""
         from funken.table.conversions import arrow_table  # noqa: PLC0415 - loads Arrow
 
@@ -318,7 +323,9 @@ class TableEnvironment:
         table = descriptor.catalog_table(typing_of(self), lambda expression: expression_text(expression, self))
         return self.catalogs.create(parts, table, temporary=temporary, if_not_exists=ignore)
 
-    def create_temporary_view(self, view_path: str, table_or_data_stream: Any, *fields_or_schema: Any) -> None:
+    def create_temporary_view(
+        self, view_path: str, table_or_data_stream: Table | DataStream[Any], *fields_or_schema: object
+    ) -> None:
         """Give a table, or a stream, a name for the session; a view is planned where it is used."""
         table = table_or_data_stream
         if not isinstance(table, Table):
@@ -356,13 +363,13 @@ class TableEnvironment:
 
     # ---- functions
 
-    def create_temporary_system_function(self, name: str, function: Any) -> None:
+    def create_temporary_system_function(self, name: str, function: object) -> None:
         """Give a function a name that holds everywhere, and hides a built-in one."""
         from funken.table.udf import definition_of  # noqa: PLC0415 - few programs have functions
 
         self.catalogs.create_system_function(name, CatalogFunction(definition=definition_of(function, name)))
 
-    def create_temporary_function(self, path: str, function: Any) -> None:
+    def create_temporary_function(self, path: str, function: object) -> None:
         """Give a function a name in a database, for the session."""
         from funken.table.udf import definition_of  # noqa: PLC0415 - few programs have functions
 
@@ -515,7 +522,7 @@ class TableEnvironment:
 
         make_catalog(self, catalog_name, catalog_descriptor.options())
 
-    def load_module(self, module_name: str, module: Any = None) -> None:
+    def load_module(self, module_name: str, module: object = None) -> None:
         """Load ``core`` again; raises ``InvalidTable`` if it is there, and for any other module."""
         if module_name != "core":
             raise InvalidTable(f"Module '{module_name}' is unknown; there is 'core' only. Register functions instead.")

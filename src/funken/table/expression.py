@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from funken.errors import InvalidProgram
 from funken.expr.sql.texts import double_text
+from funken.table.expression_methods import AGGREGATES, METHODS, SqlMethods
 from funken.table.frames import frame_of
 from funken.table.schema import as_type
 from funken.table.types import quoted
@@ -121,7 +122,7 @@ class JsonOnNull(enum.Enum):
     ABSENT = 1
 
 
-class Expression:
+class Expression(SqlMethods):
     """A value of each row, or of many rows.
 
     >>> str(col("a") + 1), str(col("b").sum.alias("s"))
@@ -628,26 +629,6 @@ _POSTFIX = {
     "is_null": "IS NULL", "is_not_null": "IS NOT NULL", "is_true": "IS TRUE", "is_not_true": "IS NOT TRUE",
     "is_false": "IS FALSE", "is_not_false": "IS NOT FALSE",
 }  # fmt: skip
-_METHODS = """
-round(places) truncate(n=) starts_with(start_expr) ends_with(end_expr) substr(begin_index,length=)
-substring(begin_index,length=) replace(search=,replacement=) translate(from_str,to_str) lpad(length,pad)
-rpad(length,pad) regexp(regex) regexp_count(regex) regexp_replace(regex,replacement)
-regexp_extract(regex,extract_index=) regexp_extract_all(regex,extract_index=) regexp_instr(regex) regexp_substr(regex)
-decode(charset) encode(charset) left(length) right(length) instr(s) locate(s,pos=) url_decode() url_encode()
-inet_aton() inet_ntoa() parse_url(part_to_extract,key=) printf(*obj) ltrim(trim_str=) rtrim(trim_str=)
-btrim(trim_str=) repeat(n) split_index(separator,index) str_to_map(list_delimiter=,key_value_delimiter=)
-elt(expr,*exprs) array_append(addition) array_contains(needle) array_distinct() array_position(needle)
-array_prepend(addition) array_remove(needle) array_reverse() array_slice(start_offset,end_offset=)
-array_sort(ascending_order=,null_first=) array_union(array) array_concat(*arrays) array_max()
-array_join(delimiter,null_replacement=) array_min() array_except(array) array_intersect(array) split(delimiter)
-map_union(*maps) json_quote() json_unquote() object_update(*kv) sha2(hash_length) concat(other) bitmap_and(bitmap2)
-bitmap_andnot(bitmap2) bitmap_or(bitmap2) bitmap_xor(bitmap2) bitmap_build() bitmap_cardinality() bitmap_from_bytes()
-bitmap_to_array() bitmap_to_bytes() bitmap_to_string()
-"""
-_BITMAP_AGGREGATES = """
-bitmap_and_agg() bitmap_and_cardinality_agg() bitmap_build_agg() bitmap_build_cardinality_agg() bitmap_or_agg()
-bitmap_or_cardinality_agg() bitmap_xor_agg() bitmap_xor_cardinality_agg()
-"""
 _INTERVALS = {
     "year": 12, "quarter": 3, "month": 1, "week": 604_800_000, "day": 86_400_000, "hour": 3_600_000, "minute": 60_000,
     "second": 1000,
@@ -755,8 +736,8 @@ def _with_all() -> None:
         _with_property(name, _of_aggregate(_shown_name(name, sql), sql), f"Aggregate rows by ``{sql}``.")
     for name, sql in _POSTFIX.items():
         _with_property(name, _of_template(_camel(name), f"({{0}} {sql})"), f"Return whether the value {sql}.")
-    _with_methods(_METHODS, _function)
-    _with_methods(_BITMAP_AGGREGATES, _aggregate)
+    _with_methods(METHODS, _function)
+    _with_methods(AGGREGATES, _aggregate)
     for unit in _INTERVALS:
         for name in (unit, f"{unit}s"):
             _with_property(name, _of_interval(unit.upper()), f"Make an interval of {unit}s.")
@@ -844,7 +825,7 @@ def col(name: str) -> Expression:
     return Expression(lambda r: r.column(name), name, column=name)
 
 
-def lit(v: Any, data_type: Any = None) -> Expression:
+def lit(v: object, data_type: object = None) -> Expression:
     """Return a constant, of a type if one is named.
 
     >>> str(lit("a")), str(lit(None, "INT"))

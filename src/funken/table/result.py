@@ -7,7 +7,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from funken.errors import FunkenError
 from funken.plan import unexecuted
@@ -23,6 +23,10 @@ from funken.table.types import (
 )
 from funken.table.values import sql_text
 from funken.types.row import Row
+
+if TYPE_CHECKING:
+    from funken.api.jobs.client import JobClient
+    from funken.table.schema import ResolvedSchema
 
 _MAX_WIDTH = 30
 _OP = "op"
@@ -138,18 +142,20 @@ class TableResult:
         schema = ResolvedSchema.physical(["result"], [STRING])
         return TableResult(["result"], [STRING], [Row("OK")], kind=ResultKind.SUCCESS, schema=schema)
 
-    def get_job_client(self) -> Any:
+    def get_job_client(self) -> JobClient | None:
         """Return the job that makes the rows or writes them; ``None`` for a statement without one."""
         self.unused = False
-        return self._job
+        job: JobClient | None = self._job
+        return job
 
     def get_result_kind(self) -> ResultKind:
         """Return True if there is more than success."""
         return self._kind
 
-    def get_resolved_schema(self) -> Any:
+    def get_resolved_schema(self) -> ResolvedSchema:
         """Return the columns of the result."""
-        return self._schema
+        schema: ResolvedSchema = self._schema
+        return schema
 
     def wait(self, timeout_ms: int | None = None) -> None:
         """Wait until the job has ended, or its first row is there; raises ``TimeoutError``, or the job's failure."""

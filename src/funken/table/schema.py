@@ -356,7 +356,7 @@ class Schema:
                 self._texts[column_name] = data_type
             return as_type(data_type)
 
-        def column_by_expression(self, column_name: str, expr: Any) -> Schema.Builder:
+        def column_by_expression(self, column_name: str, expr: object) -> Schema.Builder:
             """Add a column that is computed of others: SQL, or an expression."""
             self._columns.append(TableColumn(column_name, _UNKNOWN, expression=expr))
             return self
@@ -374,7 +374,7 @@ class Schema:
             self._columns.append(TableColumn(column_name, type_, metadata_key=key, virtual=is_virtual))
             return self
 
-        def watermark(self, column_name: str, watermark_expr: Any) -> Schema.Builder:
+        def watermark(self, column_name: str, watermark_expr: object) -> Schema.Builder:
             """Make a column the event time, with watermarks by SQL or an expression."""
             self._watermarks.append(TableWatermark(column_name, watermark_expr))
             return self

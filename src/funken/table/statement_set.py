@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from funken.errors import InvalidProgram
 from funken.table.logical import LogicalSink
 from funken.table.result import TableResult
 
 if TYPE_CHECKING:
+    from funken.table.descriptors import ExplainDetail, TableDescriptor
     from funken.table.environment import TableEnvironment
-    from funken.table.table import Table
+    from funken.table.table import Table, TablePipeline
 
 
 class StatementSet:
@@ -37,12 +38,14 @@ class StatementSet:
         self._sinks += sinks_of(self._environment, stmt)
         return self
 
-    def add_insert(self, target_path_or_descriptor: Any, table: Table, overwrite: bool = False) -> StatementSet:
+    def add_insert(
+        self, target_path_or_descriptor: str | TableDescriptor, table: Table, overwrite: bool = False
+    ) -> StatementSet:
         """Add an INSERT of a table into another, by path or descriptor."""
         self._sinks.append(table.insert_into(target_path_or_descriptor, overwrite).taken())
         return self
 
-    def add(self, table_pipeline: Any) -> StatementSet:
+    def add(self, table_pipeline: TablePipeline) -> StatementSet:
         """Add the result of ``Table.insert_into``."""
         self._sinks.append(table_pipeline.taken())
         return self
@@ -53,13 +56,13 @@ class StatementSet:
         sinks, self._sinks = self._sinks, []
         return sinks
 
-    def explain(self, *extra_details: Any) -> str:
+    def explain(self, *extra_details: ExplainDetail | str) -> str:
         """Return the plans of the INSERTs as text."""
         from funken.table.execution import explained  # noqa: PLC0415 - loads the parser
 
         return explained(self._environment, list(self._sinks), extra_details)
 
-    def print_explain(self, *extra_details: Any) -> None:
+    def print_explain(self, *extra_details: ExplainDetail | str) -> None:
         """Print the plans of the INSERTs."""
         print(self.explain(*extra_details))  # noqa: T201 - that is what it is for
 

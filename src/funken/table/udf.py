@@ -15,7 +15,7 @@ import math
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast, overload
 
 from funken.errors import InvalidProgram, ValueDoesNotFit
 from funken.expr.ir import Literal, Node
@@ -41,6 +41,7 @@ from funken.table.values import (
 from funken.types.row import Row
 
 if TYPE_CHECKING:
+    from funken.metrics.registry import MetricGroup
     from funken.table.expression import Expression
 
 asyncio: Any = LoadedLater("asyncio")  # 45 ms, and few jobs need it
@@ -58,9 +59,9 @@ class FunctionContext:
         self._parameters = dict(parameters or {})
         self._operator = operator
 
-    def get_metric_group(self) -> Any:
+    def get_metric_group(self) -> MetricGroup:
         """Return the group in which metrics of the function are registered."""
-        return None if self._operator is None else self._operator.metrics
+        return cast("MetricGroup", None if self._operator is None else self._operator.metrics)
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
         """Return a parameter of the job (``pipeline.global-job-parameters``)."""
@@ -113,7 +114,7 @@ class ScalarFunction(UserDefinedFunction, ABC):
     """One value for the arguments of a row: ``eval(*args)``."""
 
     @abstractmethod
-    def eval(self, *args: Any) -> Any:
+    def eval(self, *args: Any, **kwargs: Any) -> Any:
         """Return the value."""
         raise NotImplementedError
 
@@ -122,7 +123,7 @@ class AsyncScalarFunction(UserDefinedFunction, ABC):
     """One value for the arguments of a row, awaited: ``async def eval(*args)``."""
 
     @abstractmethod
-    async def eval(self, *args: Any) -> Any:
+    async def eval(self, *args: Any, **kwargs: Any) -> Any:
         """Return the value."""
         raise NotImplementedError
 
@@ -131,7 +132,7 @@ class TableFunction(UserDefinedFunction, ABC):
     """Any number of rows for the arguments of a row: ``eval(*args)`` yields or returns them."""
 
     @abstractmethod
-    def eval(self, *args: Any) -> Any:
+    def eval(self, *args: Any, **kwargs: Any) -> Any:
         """Return rows: values, tuples or ``Row``s."""
         raise NotImplementedError
 
@@ -143,11 +144,11 @@ class ImperativeAggregateFunction(UserDefinedFunction):
         """Return an accumulator without rows."""
         raise NotImplementedError
 
-    def accumulate(self, accumulator: Any, *args: Any) -> Any:
+    def accumulate(self, accumulator: Any, *args: Any, **kwargs: Any) -> Any:
         """Add the arguments of a row to an accumulator, in place."""
         raise NotImplementedError
 
-    def retract(self, accumulator: Any, *args: Any) -> Any:
+    def retract(self, accumulator: Any, *args: Any, **kwargs: Any) -> Any:
         """Take the arguments of a row out of an accumulator, in place."""
         raise NotImplementedError(f"{type(self).__name__} has no retract()")
 

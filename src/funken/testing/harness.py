@@ -22,6 +22,7 @@ from funken.state.backend import StateBackend
 from funken.state.keyed import KeyedStateStore
 from funken.state.keygroups import key_groups_of
 from funken.timing.timers import InternalTimerService
+from funken.types.callables import Generic, OUT_co, S
 
 Stamped = tuple[Any, int | None]
 """A value and its timestamp, ``None`` if it has none."""
@@ -29,7 +30,7 @@ Stamped = tuple[Any, int | None]
 _MAX_TICKS = 10_000
 
 
-class OperatorHarness:
+class OperatorHarness(Generic[OUT_co]):
     """One operator under test, opened and ready.
 
     ``operator`` is an operator or its spec. ``keyed`` gives it keyed state and timers; ``keys`` are the key selectors of a
@@ -118,7 +119,7 @@ class OperatorHarness:
         return cls(operator, snapshots=snapshots, **options)
 
     @classmethod
-    def of(cls, stream: DataStream[Any], **options: Any) -> OperatorHarness:
+    def of(cls, stream: DataStream[S], **options: Any) -> OperatorHarness[S]:
         """Make a harness of the operator that ``stream`` comes out of; ``options`` are those of the constructor.
 
         Raises ``InvalidProgram`` for a stream of several operators (``union``) or with another partitioning (``key_by``).
@@ -147,7 +148,9 @@ class OperatorHarness:
                 "process(), map(), apply() or another method."
             )
         given: dict[str, Any] = {"keyed": nodes[0].keyed, "name": nodes[0].name} | options
-        return cls(nodes[0].spec, **given)
+        harness: Any = cls(nodes[0].spec, **given)
+        made: OperatorHarness[S] = harness
+        return made
 
     def _wire(self) -> Output:
         output = Output()
@@ -307,11 +310,11 @@ class OperatorHarness:
     # ---- output
 
     @property
-    def output(self) -> list[Any]:
+    def output(self) -> list[OUT_co]:
         """The values emitted so far."""
         return [value for value, _ in self.output_with_timestamps]
 
-    def side_output(self, tag: OutputTag | str) -> list[Any]:
+    def side_output(self, tag: OutputTag[S] | str) -> list[S]:
         """Return the values emitted so far to a side output.
 
         >>> from funken import OutputTag, ProcessFunction

@@ -10,20 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any
 
 from funken import DataStream, StreamExecutionEnvironment
-from funken.io.durations import duration_ms
+from funken.io.durations import DurationLike, duration_ms
 from funken.operators.sink import CollectSink
 from funken.plan.nodes import portable
 from funken.runtime.driver.local_runner import LocalLoop
 from funken.timing.clock import ManualClock
-from funken.types.callables import S
+from funken.types.callables import Generic, S, T
 
 _RECORDS = "simulated"
 
 
-class SimulatedJob:
+class SimulatedJob(Generic[T]):
     """The program that ends in ``stream``, run by hand; its records are in ``output``.
 
     ``start`` is processing time at the beginning (ms). The environment is empty afterwards, as after ``execute``.
@@ -50,7 +49,7 @@ class SimulatedJob:
     (4000, False)
     """
 
-    def __init__(self, stream: DataStream, start: int = 0) -> None:
+    def __init__(self, stream: DataStream[T], start: int = 0) -> None:
         stream._sink(_RECORDS, CollectSink(_RECORDS))
         self._job = stream.get_execution_environment().job("simulated")
         self._collector = self._job.master.collectors[_RECORDS]
@@ -60,7 +59,7 @@ class SimulatedJob:
         self._job.master.check()
         self._loop = LocalLoop(self._job, portable(self._job.plan), self._clock, lambda seconds: None)
         self._loop.open()
-        self.output: list[Any] = []
+        self.output: list[T] = []
         """Every record so far."""
         self._wait = 0
 
@@ -79,7 +78,7 @@ class SimulatedJob:
         while self._collector.waiting():
             self.output.extend(self._collector.get() or ())
 
-    def advance(self, duration: Any) -> list[Any]:
+    def advance(self, duration: DurationLike) -> list[T]:
         """Let processing time pass (``timedelta``, ``"5 s"``, ms), tick by tick; return the records that came of it."""
         end = self._clock.now() + duration_ms(duration)
         before = len(self.output)
@@ -90,7 +89,7 @@ class SimulatedJob:
         self._clock.set(end)
         return self.output[before:]
 
-    def run(self) -> list[Any]:
+    def run(self) -> list[T]:
         """Let time pass until the job has ended (all sources are bounded), and return every record."""
         self._settle()
         while not self.finished:

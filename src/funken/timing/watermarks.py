@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.durations import OF_TODAY, DurationLike, duration_ms, in_ms, in_words, is_bare
 from funken.timing.instants import LIKE_SECONDS, BlockBounds, moment, watermark_ms
-from funken.types.callables import Generic, T_contra, check_arguments, check_function
+from funken.types.callables import D, Generic, S, T_contra, check_arguments, check_function
 
 
 class WatermarkOutput:
@@ -193,7 +193,7 @@ class WatermarkStrategy(Generic[T_contra]):
         return WatermarkStrategy(BoundedOutOfOrdernessSpec(delay, is_bare(max_out_of_orderness)))
 
     @classmethod
-    def for_generator(cls, generator: Callable[[], WatermarkGenerator[T_contra]]) -> WatermarkStrategy[T_contra]:
+    def for_generator(cls, generator: Callable[[], WatermarkGenerator[S]]) -> WatermarkStrategy[S]:
         """Use a generator of your own; ``generator()`` makes one per split or subtask.
 
         >>> class EveryRecord(WatermarkGenerator):
@@ -224,9 +224,15 @@ class WatermarkStrategy(Generic[T_contra]):
         """
         return WatermarkStrategy()
 
+    @overload
+    def with_timestamp_assigner(
+        self: WatermarkStrategy[object], timestamp_assigner: Callable[[D, int], int | datetime] | TimestampAssigner[D]
+    ) -> WatermarkStrategy[D]: ...
+    @overload
     def with_timestamp_assigner(
         self, timestamp_assigner: Callable[[T_contra, int], int | datetime] | TimestampAssigner[T_contra]
-    ) -> WatermarkStrategy[T_contra]:
+    ) -> WatermarkStrategy[T_contra]: ...
+    def with_timestamp_assigner(self, timestamp_assigner: object) -> WatermarkStrategy[Any]:
         """Take timestamps from ``timestamp_assigner(value, record_timestamp)`` or a ``TimestampAssigner``.
 
         They are milliseconds, or all ``datetime`` with a time zone; one without fails the job, because its instant depends

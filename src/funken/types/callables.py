@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import CodeType, FunctionType, GeneratorType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from funken.errors import InvalidProgram
@@ -491,7 +491,7 @@ else:
         def __class_getitem__(cls, parameters):
             return cls
 
-    def TypeVar(name, *, covariant=False, contravariant=False, default=None):
+    def TypeVar(name, *, covariant=False, contravariant=False, bound=None, default=None):
         """Make a type variable; Python knows defaults from 3.13 on."""
         return typing.TypeVar(name, covariant=covariant, contravariant=contravariant)
 
@@ -508,6 +508,7 @@ K = TypeVar("K", default=Any)  # a key
 K_co = TypeVar("K_co", covariant=True, default=Any)
 K_contra = TypeVar("K_contra", contravariant=True, default=Any)
 V = TypeVar("V", default=Any)  # a value of a map
+M = TypeVar("M", default=Any)  # a message between vertices
 W = TypeVar("W", default=Any)  # a window
 W_co = TypeVar("W_co", covariant=True, default=Any)
 W_contra = TypeVar("W_contra", contravariant=True, default=Any)
@@ -515,12 +516,26 @@ O1_co = TypeVar("O1_co", covariant=True, default=Any)  # of the first of two dat
 O2_co = TypeVar("O2_co", covariant=True, default=Any)
 NAME_co = TypeVar("NAME_co", covariant=True, default=Any)  # how two streams are put together
 ACC = TypeVar("ACC", default=Any)  # an accumulator
+TEXT_co = TypeVar("TEXT_co", covariant=True, default=str)  # records of a source whose schema is of texts by default
+RECORD_contra = TypeVar("RECORD_contra", contravariant=True, default=object)  # of a sink that takes any by default
+ROW_co = TypeVar("ROW_co", covariant=True, default=tuple[Any, ...])  # rows of a database
+DOC_co = TypeVar("DOC_co", covariant=True, default=dict[str, Any])  # documents, or records of a declared type
 IN_contra = TypeVar("IN_contra", contravariant=True, default=Any)  # what a function takes
 IN1_contra = TypeVar("IN1_contra", contravariant=True, default=Any)
 IN2_contra = TypeVar("IN2_contra", contravariant=True, default=Any)
 OUT_co = TypeVar("OUT_co", covariant=True, default=Any)  # what it gives
 
+
+class _Measures(Protocol[T_contra]):
+    def get_delta(self, old: T_contra, new: T_contra, /) -> float: ...
+
+
+Delta: TypeAlias = Callable[[T, T], float] | _Measures[T]
+"""The distance of two records."""
+
 # Parameters of single methods: solved where they are called, so there is nothing that they default to.
 A = TypeVar("A")
 R = TypeVar("R")
 S = TypeVar("S")
+N = TypeVar("N", default=None)  # of an argument that may be left out
+D = TypeVar("D", bound=Any, default=Any)  # of a function's parameter where only the context can tell it

@@ -186,7 +186,7 @@ class TupleTypeInfo(TypeInformation[tuple[Any, ...]]):
 
 
 @dataclass(frozen=True, repr=False)
-class RowTypeInfo(TypeInformation):
+class RowTypeInfo(TypeInformation[Row]):
     """A ``Row``; without names its fields are ``f0``, ``f1`` and so on."""
 
     field_types: tuple[TypeInformation, ...]

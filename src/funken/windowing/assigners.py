@@ -16,7 +16,7 @@ from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.io.durations import DurationLike, duration_ms
 from funken.state.descriptors import ValueStateDescriptor
-from funken.types.callables import Generic, T_contra, W_co
+from funken.types.callables import D, Generic, T_contra, W_co
 from funken.windowing.triggers import (
     CountTrigger,
     EventTimeTrigger,
@@ -69,7 +69,7 @@ class WindowAssigner(Generic[T_contra, W_co]):
         """Return the windows that the record belongs to, in any number; of ``[]``, the record goes to no window."""
         raise NotImplementedError
 
-    def get_default_trigger(self, env: Any = None) -> Trigger:
+    def get_default_trigger(self, env: object = None) -> Trigger:
         """Return the trigger to use where the program names none: at the end of the window, in the assigner's time."""
         return EventTimeTrigger() if self.is_event_time() else ProcessingTimeTrigger()
 
@@ -297,7 +297,7 @@ class GlobalWindows(WindowAssigner[object, GlobalWindow]):
         """Return the one window."""
         return [GlobalWindow.get()]
 
-    def get_default_trigger(self, env: Any = None) -> Trigger:
+    def get_default_trigger(self, env: object = None) -> Trigger:
         """Return a trigger that never fires."""
         return NeverTrigger()
 
@@ -349,7 +349,7 @@ class CountTumblingWindowAssigner(WindowAssigner[object, CountWindow]):
         """Count the record and return its group."""
         return [CountWindow(_next_count(context, TUMBLING_COUNT) // self.size)]
 
-    def get_default_trigger(self, env: Any = None) -> Trigger:
+    def get_default_trigger(self, env: object = None) -> Trigger:
         """Return a trigger that fires when a group is full, and frees it: no record can join it any more."""
         return PurgingTrigger(CountTrigger(self.size))
 
@@ -397,7 +397,7 @@ class CountSlidingWindowAssigner(WindowAssigner[object, CountWindow]):
         oldest = max(0, -((self.size - 1 - count) // self.slide))
         return [CountWindow(id_) for id_ in range(newest, oldest - 1, -1)]
 
-    def get_default_trigger(self, env: Any = None) -> Trigger:
+    def get_default_trigger(self, env: object = None) -> Trigger:
         """Return a trigger that fires when a group is full, and frees it."""
         return PurgingTrigger(CountTrigger(self.size))
 
@@ -490,7 +490,7 @@ class _FixedGap(_Sessions[object]):
 
 @dataclass(frozen=True)
 class _DynamicGap(_Sessions[T_contra]):
-    extractor: Any
+    extractor: SessionWindowTimeGapExtractor[T_contra] | Callable[[T_contra], DurationLike]
 
     def __post_init__(self) -> None:
         if not callable(getattr(self.extractor, "extract", self.extractor)):
@@ -519,7 +519,8 @@ class _DynamicGap(_Sessions[T_contra]):
         funken.errors.InvalidProgram: Dynamic session time gap must satisfy 0 < gap: DynamicEventTimeSessionWindows
         got 0 ms for ''.
         """
-        gap = duration_ms(getattr(self.extractor, "extract", self.extractor)(element))
+        extract: Any = getattr(self.extractor, "extract", self.extractor)
+        gap = duration_ms(extract(element))
         if gap <= 0:
             raise InvalidProgram(
                 f"Dynamic session time gap must satisfy 0 < gap: {type(self).__name__} got {gap} ms for {element!r}."
@@ -570,8 +571,8 @@ class EventTimeSessionWindows(_FixedGap):
 
     @staticmethod
     def with_dynamic_gap(
-        extractor: SessionWindowTimeGapExtractor | Callable[[Any], DurationLike],
-    ) -> DynamicEventTimeSessionWindows:
+        extractor: SessionWindowTimeGapExtractor[D] | Callable[[D], DurationLike],
+    ) -> DynamicEventTimeSessionWindows[D]:
         """Return sessions whose gap each record decides."""
         return DynamicEventTimeSessionWindows(extractor)
 
@@ -594,8 +595,8 @@ class ProcessingTimeSessionWindows(_FixedGap):
 
     @staticmethod
     def with_dynamic_gap(
-        extractor: SessionWindowTimeGapExtractor | Callable[[Any], DurationLike],
-    ) -> DynamicProcessingTimeSessionWindows:
+        extractor: SessionWindowTimeGapExtractor[D] | Callable[[D], DurationLike],
+    ) -> DynamicProcessingTimeSessionWindows[D]:
         """Return sessions whose gap each record decides."""
         return DynamicProcessingTimeSessionWindows(extractor)
 

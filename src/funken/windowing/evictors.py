@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from funken.errors import InvalidProgram
 from funken.ids import MIN_TIMESTAMP
 from funken.io.durations import DurationLike, duration_ms
+from funken.types.callables import D, Delta, Generic, T_contra, W_contra
 
 
 class TimestampedValue(NamedTuple):
@@ -31,7 +32,7 @@ class TimestampedValue(NamedTuple):
 Elements = list[TimestampedValue]
 
 
-class Evictor:
+class Evictor(Generic[T_contra, W_contra]):
     """Removes elements before or after the window function; subclass it for a rule of your own.
 
     Either change the list of ``TimestampedValue`` in place and return ``None``, or return the elements to keep.
@@ -49,11 +50,11 @@ class Evictor:
     [1, 7]
     """
 
-    def evict_before(self, elements: Elements, size: int, window: Any, ctx: Any) -> Elements | None:
+    def evict_before(self, elements: Elements, size: int, window: W_contra, ctx: Any) -> Elements | None:
         """Evict before the function runs; evicts nothing unless overridden."""
         return None
 
-    def evict_after(self, elements: Elements, size: int, window: Any, ctx: Any) -> Elements | None:
+    def evict_after(self, elements: Elements, size: int, window: W_contra, ctx: Any) -> Elements | None:
         """Evict after the function ran; evicts nothing unless overridden."""
         return None
 
@@ -61,7 +62,7 @@ class Evictor:
         return f"{type(self).__name__}()"
 
 
-class _OneSided(Evictor):
+class _OneSided(Evictor[T_contra, W_contra]):
     """An evictor with one rule, applied before or after the function."""
 
     def __init__(self, do_evict_after: bool) -> None:
@@ -75,7 +76,7 @@ class _OneSided(Evictor):
         """
         raise NotImplementedError
 
-    def evict_before(self, elements: Elements, size: int, window: Any, ctx: Any) -> Elements | None:
+    def evict_before(self, elements: Elements, size: int, window: W_contra, ctx: Any) -> Elements | None:
         """Apply the rule, unless it is for afterwards.
 
         >>> elements = [TimestampedValue("a", 0), TimestampedValue("b", 0)]
@@ -84,7 +85,7 @@ class _OneSided(Evictor):
         """
         return elements if self.do_evict_after else self.keep(elements)
 
-    def evict_after(self, elements: Elements, size: int, window: Any, ctx: Any) -> Elements | None:
+    def evict_after(self, elements: Elements, size: int, window: W_contra, ctx: Any) -> Elements | None:
         """Apply the rule, if it is for afterwards.
 
         >>> elements = [TimestampedValue("a", 0), TimestampedValue("b", 0)]
@@ -94,7 +95,7 @@ class _OneSided(Evictor):
         return self.keep(elements) if self.do_evict_after else elements
 
 
-class CountEvictor(_OneSided):
+class CountEvictor(_OneSided[object, object]):
     """Keeps the last ``max_count`` elements.
 
     Raises ``InvalidProgram`` for a negative count.
@@ -128,7 +129,7 @@ class CountEvictor(_OneSided):
         return f"CountEvictor({self.max_count})"
 
 
-class DeltaEvictor(_OneSided):
+class DeltaEvictor(_OneSided[T_contra, object], Generic[T_contra]):
     """Keeps the elements that are nearer than ``threshold`` to the newest one.
 
     ``delta_function`` is a callable ``(element, newest) -> number``, or an object with a method ``get_delta``. With
@@ -139,13 +140,13 @@ class DeltaEvictor(_OneSided):
     [27, 24, 25]
     """
 
-    def __init__(self, threshold: float, delta_function: Any, do_evict_after: bool = False) -> None:
+    def __init__(self, threshold: float, delta_function: Delta[T_contra], do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
         self.threshold = threshold
-        self.delta = getattr(delta_function, "get_delta", delta_function)
+        self.delta: Any = getattr(delta_function, "get_delta", delta_function)
 
     @staticmethod
-    def of(threshold: float, delta_function: Any, do_evict_after: bool = False) -> DeltaEvictor:
+    def of(threshold: float, delta_function: Delta[D], do_evict_after: bool = False) -> DeltaEvictor[D]:
         """Return the evictor for a threshold."""
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 
@@ -160,7 +161,7 @@ class DeltaEvictor(_OneSided):
         return f"DeltaEvictor({self.threshold})"
 
 
-class TimeEvictor(_OneSided):
+class TimeEvictor(_OneSided[object, object]):
     """Keeps the elements of the last ``window_size`` (ms, or any duration) before the largest timestamp in the window.
 
     >>> TimeEvictor.of(5).keep([TimestampedValue("a", 1), TimestampedValue("b", 6), TimestampedValue("c", 2)])

@@ -13,8 +13,8 @@ from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK
 from funken.io.durations import DurationLike, duration_ms
 from funken.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
-from funken.types.callables import check_kind
-from funken.windowing.windows import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from funken.types.callables import D, Delta, Generic, R, S, T_contra, W_contra, check_kind
+from funken.windowing.windows import OnMergeContext, Trigger, TriggerContext, TriggerResult, Window
 
 # ---- Triggers that fire again and again while a window is open, for early results.
 #
@@ -26,7 +26,7 @@ from funken.windowing.windows import OnMergeContext, Trigger, TriggerContext, Tr
 _FIRE_TIME = ReducingStateDescriptor("_trigger.fire-time", min)
 
 
-class _Continuous(Trigger):
+class _Continuous(Trigger[object, Window]):
     """A trigger that fires every ``interval`` milliseconds, in step with the multiples of it."""
 
     def __init__(self, interval: DurationLike) -> None:
@@ -42,7 +42,7 @@ class _Continuous(Trigger):
         """
         return True
 
-    def _next(self, time: int, window: Any) -> int:
+    def _next(self, time: int, window: Window) -> int:
         """Return the next firing time after ``time``: the end of the window, if that is ahead and comes first."""
         at, end = time + self.interval, window.max_timestamp()
         return int(end if time < end < at else at)
@@ -82,7 +82,7 @@ class ContinuousEventTimeTrigger(_Continuous):
         """Return the trigger for an interval."""
         return ContinuousEventTimeTrigger(interval)
 
-    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire if the end has passed, else wait for the next multiple and for the end."""
         end = window.max_timestamp()
         if end <= ctx.get_current_watermark():
@@ -95,7 +95,7 @@ class ContinuousEventTimeTrigger(_Continuous):
             ctx.register_event_time_timer(at)
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire, and wait for the next multiple."""
         if time == window.max_timestamp():
             return TriggerResult.FIRE
@@ -110,14 +110,14 @@ class ContinuousEventTimeTrigger(_Continuous):
         ctx.register_event_time_timer(at)
         return TriggerResult.FIRE
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
         """Keep the earliest of the times that the merged windows waited for."""
         ctx.merge_partitioned_state(_FIRE_TIME)
         at = ctx.get_partitioned_state(_FIRE_TIME).get()
         if at is not None:
             ctx.register_event_time_timer(at)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Window, ctx: TriggerContext) -> None:
         """Stop waiting."""
         ctx.delete_event_time_timer(window.max_timestamp())
         fire_time = ctx.get_partitioned_state(_FIRE_TIME)
@@ -158,7 +158,7 @@ class ContinuousProcessingTimeTrigger(_Continuous):
         """Return the trigger for an interval."""
         return ContinuousProcessingTimeTrigger(interval)
 
-    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Wait for the next multiple of the interval."""
         fire_time = ctx.get_partitioned_state(_FIRE_TIME)
         if fire_time.get() is None:
@@ -168,7 +168,7 @@ class ContinuousProcessingTimeTrigger(_Continuous):
             ctx.register_processing_time_timer(at)
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire, and wait for the next multiple."""
         fire_time = ctx.get_partitioned_state(_FIRE_TIME)
         if fire_time.get() != time:
@@ -179,14 +179,14 @@ class ContinuousProcessingTimeTrigger(_Continuous):
         ctx.register_processing_time_timer(at)
         return TriggerResult.FIRE
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
         """Keep the earliest of the times that the merged windows waited for."""
         ctx.merge_partitioned_state(_FIRE_TIME)
         at = ctx.get_partitioned_state(_FIRE_TIME).get()
         if at is not None:
             ctx.register_processing_time_timer(at)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Window, ctx: TriggerContext) -> None:
         """Stop waiting."""
         fire_time = ctx.get_partitioned_state(_FIRE_TIME)
         at = fire_time.get()
@@ -195,7 +195,7 @@ class ContinuousProcessingTimeTrigger(_Continuous):
             fire_time.clear()
 
 
-class EventTimeTrigger(Trigger):
+class EventTimeTrigger(Trigger[object, Window]):
     """Fires when the watermark passes the end of the window, and at once for each record after that.
 
     The default of windows in event time.
@@ -224,7 +224,7 @@ class EventTimeTrigger(Trigger):
         """Return the trigger."""
         return EventTimeTrigger()
 
-    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire if the end has passed, else wait for it."""
         end = window.max_timestamp()
         if end <= ctx.get_current_watermark():
@@ -232,7 +232,7 @@ class EventTimeTrigger(Trigger):
         ctx.register_event_time_timer(end)
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire at the end."""
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
@@ -240,18 +240,18 @@ class EventTimeTrigger(Trigger):
         """Return True."""
         return True
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
         """Wait for the end of the merged window."""
         end = window.max_timestamp()
         if end > ctx.get_current_watermark():
             ctx.register_event_time_timer(end)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Window, ctx: TriggerContext) -> None:
         """Stop waiting."""
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
-class ProcessingTimeTrigger(Trigger):
+class ProcessingTimeTrigger(Trigger[object, Window]):
     """Fires when the clock passes the end of the window.
 
     The default of windows in processing time.
@@ -280,12 +280,12 @@ class ProcessingTimeTrigger(Trigger):
         """Return the trigger."""
         return ProcessingTimeTrigger()
 
-    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Wait for the end."""
         ctx.register_processing_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         """Fire."""
         return TriggerResult.FIRE
 
@@ -293,13 +293,13 @@ class ProcessingTimeTrigger(Trigger):
         """Return True."""
         return True
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
         """Wait for the end of the merged window."""
         end = window.max_timestamp()
         if end > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(end)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Window, ctx: TriggerContext) -> None:
         """Stop waiting."""
         ctx.delete_processing_time_timer(window.max_timestamp())
 
@@ -311,7 +311,7 @@ def _add(a: int, b: int) -> int:
 COUNT = ReducingStateDescriptor("_trigger.count", _add)
 
 
-class CountTrigger(Trigger):
+class CountTrigger(Trigger[object, object]):
     """Fires at every ``window_size``-th record of the window; the contents stay (see ``PurgingTrigger``).
 
     Raises ``InvalidProgram`` if the count is not above 0.
@@ -345,11 +345,11 @@ class CountTrigger(Trigger):
         """Return the trigger for a count."""
         return CountTrigger(window_size)
 
-    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: object, ctx: TriggerContext) -> TriggerResult:
         """Count, and fire if it is the one."""
         count = ctx.get_partitioned_state(COUNT)
         count.add(1)
-        if count.get() < self.window_size:
+        if (count.get() or 0) < self.window_size:
             return TriggerResult.CONTINUE
         count.clear()
         return TriggerResult.FIRE
@@ -358,11 +358,11 @@ class CountTrigger(Trigger):
         """Return True."""
         return True
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: object, ctx: OnMergeContext) -> None:
         """Add the counts."""
         ctx.merge_partitioned_state(COUNT)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: object, ctx: TriggerContext) -> None:
         """Forget the count."""
         ctx.get_partitioned_state(COUNT).clear()
 
@@ -373,7 +373,7 @@ class CountTrigger(Trigger):
 _LAST = ValueStateDescriptor("_trigger.last-element")
 
 
-class DeltaTrigger(Trigger):
+class DeltaTrigger(Trigger[T_contra, object], Generic[T_contra]):
     """Fires when a record is further than ``threshold`` from the one that fired last (at first: from the first one).
 
     ``delta_function`` is a callable ``(old, new) -> number``, or an object with a method ``get_delta(old, new)``. It
@@ -388,16 +388,16 @@ class DeltaTrigger(Trigger):
     'CONTINUE'
     """
 
-    def __init__(self, threshold: float, delta_function: Any) -> None:
+    def __init__(self, threshold: float, delta_function: Delta[T_contra]) -> None:
         self.threshold = threshold
-        self.delta = getattr(delta_function, "get_delta", delta_function)
+        self.delta: Any = getattr(delta_function, "get_delta", delta_function)
 
     @staticmethod
-    def of(threshold: float, delta_function: Any) -> DeltaTrigger:
+    def of(threshold: float, delta_function: Delta[D]) -> DeltaTrigger[D]:
         """Return the trigger for a threshold."""
         return DeltaTrigger(threshold, delta_function)
 
-    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: T_contra, timestamp: int, window: object, ctx: TriggerContext) -> TriggerResult:
         """Measure, and fire if it is far enough."""
         last = ctx.get_partitioned_state(_LAST)
         held = last.value()
@@ -409,7 +409,7 @@ class DeltaTrigger(Trigger):
         last.update((element,))
         return TriggerResult.FIRE
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: object, ctx: TriggerContext) -> None:
         """Forget the element."""
         ctx.get_partitioned_state(_LAST).clear()
 
@@ -425,7 +425,7 @@ _PURGING = {
 }
 
 
-class PurgingTrigger(Trigger):
+class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
     """Fires when another trigger does, and then drops the contents.
 
     >>> from funken import GlobalWindows, TimeWindow
@@ -446,23 +446,23 @@ class PurgingTrigger(Trigger):
     (None, None, [])
     """
 
-    def __init__(self, nested_trigger: Trigger) -> None:
+    def __init__(self, nested_trigger: Trigger[T_contra, W_contra]) -> None:
         self.nested_trigger = nested_trigger
 
     @staticmethod
-    def of(nested_trigger: Trigger) -> PurgingTrigger:
+    def of(nested_trigger: Trigger[S, R]) -> PurgingTrigger[S, R]:
         """Return the purging variant of a trigger."""
         return PurgingTrigger(nested_trigger)
 
-    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: T_contra, timestamp: int, window: W_contra, ctx: TriggerContext) -> TriggerResult:
         """Ask the nested trigger."""
         return _PURGING[self.nested_trigger.on_element(element, timestamp, window, ctx)]
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: W_contra, ctx: TriggerContext) -> TriggerResult:
         """Ask the nested trigger."""
         return _PURGING[self.nested_trigger.on_processing_time(time, window, ctx)]
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: W_contra, ctx: TriggerContext) -> TriggerResult:
         """Ask the nested trigger."""
         return _PURGING[self.nested_trigger.on_event_time(time, window, ctx)]
 
@@ -470,11 +470,11 @@ class PurgingTrigger(Trigger):
         """Ask the nested trigger."""
         return self.nested_trigger.can_merge()
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: W_contra, ctx: OnMergeContext) -> None:
         """Tell the nested trigger."""
         self.nested_trigger.on_merge(window, ctx)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: W_contra, ctx: TriggerContext) -> None:
         """Tell the nested trigger."""
         self.nested_trigger.clear(window, ctx)
 
@@ -482,7 +482,7 @@ class PurgingTrigger(Trigger):
         return f"PurgingTrigger({self.nested_trigger!r})"
 
 
-class NeverTrigger(Trigger):
+class NeverTrigger(Trigger[object, object]):
     """Never fires, not even at the end of the input; the default of ``GlobalWindows``.
 
     >>> from funken import GlobalWindows
@@ -495,7 +495,7 @@ class NeverTrigger(Trigger):
     ('CONTINUE', True, None)
     """
 
-    def on_element(self, element: object, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: object, ctx: TriggerContext) -> TriggerResult:
         """Go on."""
         return TriggerResult.CONTINUE
 
@@ -503,7 +503,7 @@ class NeverTrigger(Trigger):
         """Return True: there is nothing to merge."""
         return True
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: object, ctx: OnMergeContext) -> None:
         """Do nothing."""
 
 

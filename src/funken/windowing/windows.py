@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, overload
 
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK
 from funken.state.descriptors import StateDescriptor
-from funken.types.callables import Generic, T_contra, W_contra
+from funken.types.callables import A, Generic, K, R, S, T_contra, V, W_contra
+
+if TYPE_CHECKING:
+    from funken.metrics.registry import MetricGroup
+    from funken.state.descriptors import (
+        AggregatingStateDescriptor,
+        ListStateDescriptor,
+        MapStateDescriptor,
+        ReducingStateDescriptor,
+        ValueStateDescriptor,
+    )
+    from funken.state.handles import AggregatingState, ListState, MapState, ReducingState, ValueState
 
 WINDOW_STATE = "_window."
 """The beginning of the names of keyed states that hold windows, but for those of the fast logics: ``_windows.``"""
@@ -216,7 +227,7 @@ class TriggerContext(Protocol):
         """Return the watermark, ``-2**63`` before there is one."""
         ...
 
-    def get_metric_group(self) -> Any:
+    def get_metric_group(self) -> MetricGroup:
         """Return the operator's metrics."""
         ...
 
@@ -236,7 +247,19 @@ class TriggerContext(Protocol):
         """Take an event-time timer back."""
         ...
 
-    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+    @overload
+    def get_partitioned_state(self, state_descriptor: ValueStateDescriptor[S]) -> ValueState[S]: ...
+    @overload
+    def get_partitioned_state(self, state_descriptor: ListStateDescriptor[S]) -> ListState[S]: ...
+    @overload
+    def get_partitioned_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]: ...
+    @overload
+    def get_partitioned_state(self, state_descriptor: ReducingStateDescriptor[S]) -> ReducingState[S]: ...
+    @overload
+    def get_partitioned_state(
+        self, state_descriptor: AggregatingStateDescriptor[S, A, R]
+    ) -> AggregatingState[S, R]: ...
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> object:
         """Return the state of this key and window."""
         ...
 

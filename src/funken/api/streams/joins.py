@@ -184,7 +184,7 @@ class WithWindow(_Clauses, Generic[T1_co, T2_co, W, NAME_co]):
         """Compute windows when ``trigger`` says so, instead of the assigner's own trigger."""
         return self._with(_trigger=trigger)
 
-    def evictor(self, evictor: Evictor) -> Self:
+    def evictor(self, evictor: Evictor[TaggedUnion, W]) -> Self:
         """Drop elements before or after the function runs."""
         return self._with(_evictor=evictor)
 
@@ -258,7 +258,7 @@ class IntervalJoin(OfStreams, Generic[T1_co, T2_co]):
 
     _to_streams = "between() and process() make one of the two"
 
-    def __init__(self, left: KeyedStream[T1_co, Any], right: KeyedStream[T2_co, Any]) -> None:
+    def __init__(self, left: KeyedStream[T1_co, object], right: KeyedStream[T2_co, object]) -> None:
         if getattr(right, "key", None) is None:
             raise TypeError(f"interval_join() needs two keyed streams, but got {right!r}: call key_by() on both.")
         two_inputs(left, right)
@@ -311,7 +311,9 @@ class IntervalJoined(OfStreams, Generic[T1_co, T2_co]):
 
     _to_streams = "process() makes one of the two"
 
-    def __init__(self, left: KeyedStream[T1_co, Any], right: KeyedStream[T2_co, Any], lower: int, upper: int) -> None:
+    def __init__(
+        self, left: KeyedStream[T1_co, object], right: KeyedStream[T2_co, object], lower: int, upper: int
+    ) -> None:
         self._streams = left, right
         self._lower = lower
         self._upper = upper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from funken.api.functions import (
     ExtremeField,
@@ -292,12 +292,42 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
             raise TypeError(f"map_with_state() needs a function of a state and a record, but got {func!r}")
         return self.map(MapWithState(initial, func), output_type).name("map_with_state")
 
+    @overload
+    def join_all(
+        self,
+        other: KeyedStream[S, K_co],
+        /,
+        *,
+        emit: Literal["complete"] = "complete",
+        keep: DurationLike | None = None,
+    ) -> DataStream[tuple[K_co, T_co, S]]: ...
+    @overload
+    def join_all(
+        self,
+        first: KeyedStream[S, K_co],
+        second: KeyedStream[R, K_co],
+        /,
+        *,
+        emit: Literal["complete"] = "complete",
+        keep: DurationLike | None = None,
+    ) -> DataStream[tuple[K_co, T_co, S, R]]: ...
+    @overload
+    def join_all(
+        self, other: KeyedStream[S, K_co], /, *, emit: Literal["every"], keep: DurationLike | None = None
+    ) -> DataStream[tuple[K_co, T_co | None, S | None]]: ...
+    @overload
     def join_all(
         self,
         *others: KeyedStream[object, K_co],
         emit: Literal["complete", "every"] = "complete",
         keep: DurationLike | None = None,
-    ) -> DataStream[tuple[object, ...]]:
+    ) -> DataStream[tuple[Any, ...]]: ...
+    def join_all(
+        self,
+        *others: KeyedStream[object, K_co],
+        emit: Literal["complete", "every"] = "complete",
+        keep: DurationLike | None = None,
+    ) -> DataStream[Any]:
         """Join any number of keyed streams by key: ``(key, record, record, ...)``, in the order of the streams.
 
         Of each stream the newest record of a key counts. ``emit="complete"`` emits once all streams have a record of the key,

@@ -108,7 +108,7 @@ class OperatorSettings:
         """
         return self._change("disable_chaining()", chaining=Chaining.NEVER)
 
-    def slot_sharing_group(self, slot_sharing_group: Any) -> Self:
+    def slot_sharing_group(self, slot_sharing_group: object) -> Self:
         """Name the operator's slot sharing group (text, or an object with a ``name``).
 
         What follows is in the same group, unless it names another or reads from several groups: then it is in "default".

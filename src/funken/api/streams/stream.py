@@ -22,7 +22,7 @@ from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Node, NodeInput, Partitioning
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.callables import Generic, R, S, T_co, W, check_arguments, check_kind, check_stream, place_of_program
-from funken.types.info import TupleTypeInfo, TypeInformation, Types
+from funken.types.info import TupleTypeInfo, TypeInformation, TypeOf, Types
 from funken.windowing.assigners import GlobalWindows
 
 if TYPE_CHECKING:
@@ -164,6 +164,14 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
             "map_block", OperatorCall(MapBlockLogic, (as_user_function(func, "map_block", "map_block()"),))
         )
 
+    @overload
+    def map_batches(
+        self, func: Callable[..., object], output_type: TypeOf[R], batch_format: str = "numpy"
+    ) -> DataStream[R]: ...
+    @overload
+    def map_batches(
+        self, func: Callable[..., object], output_type: object = None, batch_format: str = "numpy"
+    ) -> DataStream: ...
     def map_batches(
         self, func: Callable[..., object], output_type: object = None, batch_format: str = "numpy"
     ) -> DataStream:

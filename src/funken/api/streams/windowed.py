@@ -136,7 +136,7 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
         check_kind(trigger, Trigger, "trigger()", "Give CountTrigger.of(100), say.")
         return self._with(_trigger=trigger)
 
-    def evictor(self, evictor: Evictor) -> Self:
+    def evictor(self, evictor: Evictor[T_co, W]) -> Self:
         """Drop elements before or after the function runs; every element is kept until then.
 
         >>> from funken import CountEvictor, CountTrigger, GlobalWindows

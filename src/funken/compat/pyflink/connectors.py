@@ -172,10 +172,10 @@ class OutputFileConfig(part_files.OutputFileConfig):
     'sales'
     """
 
-    OutputFileConfigBuilder: ClassVar[type[part_files.OutputFileConfig]]
+    OutputFileConfigBuilder: ClassVar[type[OutputFileConfig]]
 
     @staticmethod
-    def builder() -> part_files.OutputFileConfig:
+    def builder() -> OutputFileConfig:
         """Start from the defaults."""
         return OutputFileConfig.OutputFileConfigBuilder()
 
@@ -184,7 +184,9 @@ class OutputFileConfig(part_files.OutputFileConfig):
 
 
 OutputFileConfig.OutputFileConfigBuilder = in_place(
-    part_files.OutputFileConfig, "Describes how part files are named.", OutputFileConfig
+    part_files.OutputFileConfig,  # type: ignore[arg-type]  # its build() makes the layer's
+    "Describes how part files are named.",
+    OutputFileConfig,
 )
 KafkaSourceBuilder = in_place(
     kafka_source.KafkaSourceBuilder, "Describes a Kafka source.", kafka_source.KafkaSource.builder

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from funken import config
 from funken.api import environment as native
@@ -48,11 +48,19 @@ from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike
 from funken.plan.physical import PhysicalPlan
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.callables import T, check_kind
+from funken.types.callables import T, T_co, check_kind
 from funken.types.info import TypeInformation, Types
 
 _MOST_KEY_GROUPS = 32_768
 _INSTEAD = "Use the environment's methods; lines of a socket come by funken.SocketSource(host, port)."
+
+
+class StandsForSource(Protocol[T_co]):
+    """A source of PyFlink 1.x."""
+
+    def as_source(self) -> Source[T_co]:
+        """Return Funken's source."""
+        ...
 
 
 @adopting(native.StreamExecutionEnvironment)
@@ -126,13 +134,18 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
             type_info = produced_type(getattr(source, "deserializer", getattr(source, "deserialization_schema", None)))
         return adopt(super().from_source(source, watermark_strategy, source_name, type_info))  # type: ignore[no-any-return]
 
-    def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
+    def add_source(
+        self,
+        source_func: Source[T] | StandsForSource[T],
+        source_name: str = "Custom Source",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream[T]:
         """Read a source of Funken's, or one of PyFlink 1.x that stands for one, without watermarks."""
-        source_func = getattr(source_func, "as_source", lambda: source_func)()
-        if not isinstance(source_func, Source):
-            raise TypeError(f"add_source() needs a source, but got {source_func!r}")
-        strategy = WatermarkStrategy.no_watermarks()
-        return self.from_source(source_func, strategy, source_name, type_info)
+        source: Any = getattr(source_func, "as_source", lambda: source_func)()
+        if not isinstance(source, Source):
+            raise TypeError(f"add_source() needs a source, but got {source!r}")
+        found: Source[T] = source
+        return self.from_source(found, WatermarkStrategy.no_watermarks(), source_name, type_info)
 
     def read_text_file(  # type: ignore[override]  # PyFlink 1.x calls the parameter so
         self, file_path: str, charset_name: str = "UTF-8"

@@ -43,7 +43,7 @@ class CsvSchemaBuilder(CsvSettings):
 
     def add_columns_from(self, schema: csv_files.CsvReaderFormat) -> CsvSchemaBuilder:
         """Add the columns of a schema that ``build`` returned."""
-        row_type = schema.schema.record_type
+        row_type: Any = schema.schema.record_type
         for column in zip(row_type.get_field_names(), row_type.get_field_types(), strict=True):
             self._add(*column)
         self._set("array_delimiters", (*self._options.get("array_delimiters", ()), *schema.schema.array_delimiters))

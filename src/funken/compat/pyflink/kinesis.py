@@ -9,6 +9,7 @@ from funken.compat.pyflink.members import ignores, sets
 from funken.connectors.kinesis import FirehoseSink, KinesisConnection, KinesisSink, KinesisSource, random_key
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema, SimpleStringSchema
 from funken.errors import InvalidConfiguration
+from funken.types.callables import Generic, T_co
 
 _KEY, _SECRET = "aws.credentials.provider.basic.accesskeyid", "aws.credentials.provider.basic.secretkey"
 _MOST_RECORDS = 500
@@ -68,7 +69,7 @@ class PartitionKeyGenerator:
 
     _key: str | None = None
 
-    def __call__(self, record: Any) -> str:
+    def __call__(self, record: object) -> str:
         """Return the key of a record."""
         return self._key or random_key(record)
 
@@ -85,7 +86,7 @@ class PartitionKeyGenerator:
         return PartitionKeyGenerator()
 
 
-class FlinkKinesisConsumer:
+class FlinkKinesisConsumer(Generic[T_co]):
     """Reads streams as a ``KinesisSource``, beginning at ``flink.stream.initpos``; for ``add_source``.
 
     >>> consumer = FlinkKinesisConsumer("orders", SimpleStringSchema(), {"aws.region": "eu-central-1"})
@@ -93,7 +94,9 @@ class FlinkKinesisConsumer:
     'LATEST'
     """
 
-    def __init__(self, streams: str | Sequence[str], deserializer: Any, config_props: Mapping[str, Any]) -> None:
+    def __init__(
+        self, streams: str | Sequence[str], deserializer: DeserializationSchema[T_co], config_props: Mapping[str, Any]
+    ) -> None:
         self._streams = (streams,) if isinstance(streams, str) else tuple(streams)
         self._schema, self._properties = deserializer, dict(config_props)
 
@@ -105,7 +108,7 @@ class FlinkKinesisConsumer:
         "watermark_tracker", "Accept and ignore; use ``WatermarkStrategy.with_watermark_alignment``."
     )
 
-    def as_source(self) -> KinesisSource:
+    def as_source(self) -> KinesisSource[T_co]:
         """Return the source that it stands for."""
         start: Any = self._properties.get("flink.stream.initpos", "LATEST")
         if start == "AT_TIMESTAMP":
@@ -116,7 +119,7 @@ class FlinkKinesisConsumer:
 class _SinkBuilder:
     """Describes a sink of Kinesis or Firehose."""
 
-    _kind: type[KinesisSink] = KinesisSink
+    _kind: type[KinesisSink[Any]] = KinesisSink
 
     def __init__(self) -> None:
         self._stream = ""

@@ -10,7 +10,7 @@ import enum
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from urllib.parse import quote, urlsplit
 
 from funken.compat.pyflink.connectors import in_place
@@ -20,11 +20,13 @@ from funken.connectors.kafka import source as kafka_source
 from funken.connectors.kafka.enumerator import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
 from funken.connectors.kafka.reader import KafkaRecordSerializationSchema
 from funken.connectors.postgresql.database import PostgresDatabase
+from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.connectors.sink import DeliveryGuarantee
 from funken.connectors.sql import EngineDatabase, SqlDatabase, SqliteDatabase, SqlSink
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
 from funken.io.durations import DurationLike, duration_ms
+from funken.types.callables import Generic, T_co
 
 # ---- Kafka
 
@@ -44,10 +46,15 @@ def _superseded(what: str, instead: str) -> None:
     )
 
 
-class FlinkKafkaConsumerBase:
+class FlinkKafkaConsumerBase(Generic[T_co]):
     """Reads topics as a ``KafkaSource``; by default it begins with the offsets of its group, as in Flink."""
 
-    def __init__(self, topics: str | Sequence[str], deserialization_schema: Any, properties: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        topics: str | Sequence[str],
+        deserialization_schema: DeserializationSchema[T_co],
+        properties: Mapping[str, object],
+    ) -> None:
         self._topics = [topics] if isinstance(topics, str) else [*topics]
         self._schema = deserialization_schema
         self._properties = dict(properties or {})
@@ -63,27 +70,27 @@ class FlinkKafkaConsumerBase:
         earliest = reset is KafkaOffsetResetStrategy.EARLIEST
         return KafkaOffsetsInitializer.earliest() if earliest else KafkaOffsetsInitializer.latest()
 
-    def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> FlinkKafkaConsumerBase:
+    def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> Self:
         """Commit offsets to the group when a checkpoint is complete, or not."""
         self._properties["commit.offsets.on.checkpoint"] = str(commit_on_checkpoints).lower()
         return self
 
-    def set_start_from_earliest(self) -> FlinkKafkaConsumerBase:
+    def set_start_from_earliest(self) -> Self:
         """Begin with the oldest records."""
         self._starting = KafkaOffsetsInitializer.earliest()
         return self
 
-    def set_start_from_latest(self) -> FlinkKafkaConsumerBase:
+    def set_start_from_latest(self) -> Self:
         """Begin with the records that come."""
         self._starting = KafkaOffsetsInitializer.latest()
         return self
 
-    def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> FlinkKafkaConsumerBase:
+    def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> Self:
         """Begin with the first records of a timestamp (ms) or later."""
         self._starting = KafkaOffsetsInitializer.timestamp(startup_offsets_timestamp)
         return self
 
-    def set_start_from_group_offsets(self) -> FlinkKafkaConsumerBase:
+    def set_start_from_group_offsets(self) -> Self:
         """Begin with the offsets that the group has committed."""
         self._starting = self._group_offsets()
         return self
@@ -96,13 +103,13 @@ class FlinkKafkaConsumerBase:
         """Return the type of the schema, if it has one."""
         return getattr(self._schema, "type_info", None)
 
-    def as_source(self) -> kafka_source.KafkaSource:
+    def as_source(self) -> kafka_source.KafkaSource[T_co]:
         """Return the source that it stands for."""
         builder = kafka_source.KafkaSource.builder().set_topics(*self._topics).set_properties(_kept(self._properties))
         return builder.set_starting_offsets(self._starting).set_value_only_deserializer(self._schema).build()
 
 
-class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
+class FlinkKafkaConsumer(FlinkKafkaConsumerBase[T_co], Generic[T_co]):
     """Reads topics as a ``KafkaSource``.
 
     >>> import warnings
@@ -114,7 +121,12 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
     ('localhost:9092', ('orders',), True)
     """
 
-    def __init__(self, topics: str | Sequence[str], deserialization_schema: Any, properties: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        topics: str | Sequence[str],
+        deserialization_schema: DeserializationSchema[T_co],
+        properties: Mapping[str, object],
+    ) -> None:
         _superseded("FlinkKafkaConsumer", "a KafkaSource, as of KafkaSource.builder()")
         super().__init__(topics, deserialization_schema, properties)
 
@@ -131,7 +143,11 @@ class FlinkKafkaProducerBase:
     """Writes to a topic as a ``KafkaSink``."""
 
     def __init__(
-        self, topic: str, serialization_schema: Any, producer_config: Mapping[str, Any], semantic: Semantic
+        self,
+        topic: str,
+        serialization_schema: SerializationSchema,
+        producer_config: Mapping[str, object],
+        semantic: Semantic,
     ) -> None:
         self._topic = topic
         self._schema = serialization_schema
@@ -175,9 +191,13 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
     """
 
     def __init__(
-        self, topic: str, serialization_schema: Any, producer_config: Mapping[str, Any], kafka_producer_pool_size: int = 5,
+        self,
+        topic: str,
+        serialization_schema: SerializationSchema,
+        producer_config: Mapping[str, object],
+        kafka_producer_pool_size: int = 5,
         semantic: Semantic = Semantic.AT_LEAST_ONCE,
-    ) -> None:  # fmt: skip
+    ) -> None:
         _superseded("FlinkKafkaProducer", "a KafkaSink, as of KafkaSink.builder()")
         super().__init__(topic, serialization_schema, producer_config, semantic)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, overload
+from typing import Any, NoReturn, Protocol, overload
 
 from funken.api.functions import KeySelector, as_user_function
 from funken.api.streams import async_io, connected, joins, keyed, sinks, stream, windowed
@@ -55,6 +55,14 @@ class PassOn:
     def build(self) -> Operator:
         """Make the logic."""
         return PassOnLogic()
+
+
+class StandsForSink(Protocol):
+    """A sink of PyFlink 1.x."""
+
+    def as_sink(self) -> Sink:
+        """Return Funken's sink."""
+        ...
 
 
 class PassOnLogic(Operator):
@@ -121,9 +129,10 @@ class DataStream(stream.DataStream[T_co], Generic[T_co]):
         given = (broadcast_state_descriptor, *other_broadcast_state_descriptors)
         return adopt(super().broadcast(*(each for each in given if each is not None)))
 
-    def add_sink(self, sink_func: Any) -> sinks.DataStreamSink:
+    def add_sink(self, sink_func: Sink[T_co] | StandsForSink) -> sinks.DataStreamSink:
         """Write to a sink: the same as ``sink_to``; one of PyFlink 1.x stands for one of Funken's."""
-        return self.sink_to(getattr(sink_func, "as_sink", lambda: sink_func)())
+        sink: Any = getattr(sink_func, "as_sink", lambda: sink_func)()
+        return self.sink_to(sink)
 
     def time_window_all(
         self, size: DurationLike, slide: DurationLike | None = None

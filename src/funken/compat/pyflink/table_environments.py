@@ -24,6 +24,7 @@ from funken.io.durations import duration_ms
 from funken.table import config as native_config
 from funken.table import environment as native
 from funken.table import result as results
+from funken.table import statement_set
 from funken.table import table as tables
 from funken.table import window as windows
 from funken.table.conversions import each_change
@@ -116,6 +117,11 @@ class TableResult(results.TableResult):
         return TableSchema.of(self.get_resolved_schema())
 
 
+@adopting(statement_set.StatementSet)
+class StatementSet(statement_set.StatementSet):
+    """INSERTs that run as one job."""
+
+
 @adopting(native.TableEnvironment)
 class TableEnvironment(native.TableEnvironment):
     """A session of SQL and the Table API.
@@ -189,7 +195,7 @@ class TableEnvironment(native.TableEnvironment):
         removed("connect()", "use CREATE TABLE, or create_temporary_table() with a TableDescriptor.")
         return ConnectTableDescriptor(self, connector_descriptor)
 
-    def register_function(self, name: str, function: Any) -> None:
+    def register_function(self, name: str, function: object) -> None:
         """Register a function by a name."""
         removed("register_function()", "use create_temporary_system_function().")
         self.create_temporary_system_function(name, function)
@@ -232,7 +238,7 @@ class TableEnvironment(native.TableEnvironment):
         else:
             self.execute_sql(stmt)
 
-    def insert_into(self, target_path: str, table: Any) -> None:
+    def insert_into(self, target_path: str, table: tables.Table) -> None:
         """Keep an INSERT until ``execute()``."""
         removed("insert_into()", "use Table.execute_insert(), which submits it at once.")
         table.insert_into(target_path)
@@ -371,7 +377,7 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
                 found.get_config().set(key, value)
         return found
 
-    def from_data_stream(self, data_stream: Any, *fields_or_schema: Any) -> Table:
+    def from_data_stream(self, data_stream: DataStream[Any], *fields_or_schema: object) -> Table:
         """Return a stream of insertions as a table."""
         return _table(super().from_data_stream(data_stream, *fields_or_schema))
 
@@ -379,7 +385,7 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
         """Return a stream of rows with row kinds as a table."""
         return _table(super().from_changelog_stream(data_stream, schema, changelog_mode))
 
-    def to_data_stream(self, table: tables.Table, target_data_type: Any = None) -> DataStream[Row]:
+    def to_data_stream(self, table: tables.Table, target_data_type: object = None) -> DataStream[Row]:
         """Return the rows of a table that only grows as a stream; a TIMESTAMP_LTZ is an ``Instant``."""
         rows: DataStream[Row] = _with_instants(table, adopt(super().to_data_stream(table, target_data_type)))
         return rows
@@ -400,7 +406,7 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
         names = getattr(type_info, "field_names", None) or [f"f{place}" for place in range(len(table.names))]
         return typed(each_change(made, WithNames(tuple(names)), "names"), type_info)
 
-    def to_retract_stream(self, table: tables.Table, type_info: Any = None) -> DataStream[tuple[bool, Row]]:
+    def to_retract_stream(self, table: tables.Table, type_info: object = None) -> DataStream[tuple[bool, Row]]:
         """Return the changes of a table as pairs: whether the row is added, and the row with the names of ``type_info``."""
         names = getattr(type_info, "field_names", None) or [f"f{place}" for place in range(len(table.names))]
         rows = adopt(super().to_retract_stream(table, type_info))
@@ -621,7 +627,7 @@ class FlatAggregateTable(tables.FlatAggregateTable):
 class GroupWindowedTable(tables.GroupWindowedTable):
     """A table with a window that is to be named in ``group_by``."""
 
-    def group_by(self, *fields: Any) -> WindowGroupedTable:
+    def group_by(self, *fields: Expression | str) -> WindowGroupedTable:
         """Group rows by the window, and by columns."""
         names = [self._window.name, *self._table.names]
         found: WindowGroupedTable = adopt(super().group_by(*_several(fields, self._table, names)))
@@ -672,11 +678,11 @@ def _column(given: Any) -> Any:
 class GroupWindow(windows.GroupWindow):
     """A window that groups rows by time."""
 
-    def on(self, time_field: Any) -> GroupWindow:
+    def on(self, time_field: Expression | str) -> GroupWindow:
         """Name the time attribute."""
         return _grouping(super().on(_column(time_field)))
 
-    def alias(self, alias: Any) -> GroupWindow:
+    def alias(self, alias: str | Expression) -> GroupWindow:
         """Name the window."""
         return _grouping(super().alias(alias))
 
@@ -689,7 +695,7 @@ class Tumble:
     """Windows that follow one another."""
 
     @staticmethod
-    def over(size: Any) -> GroupWindow:
+    def over(size: Expression | str) -> GroupWindow:
         """Set the size."""
         return _grouping(windows.Tumble.over(_size(size)))
 
@@ -697,10 +703,10 @@ class Tumble:
 class SlideWithSize:
     """Windows of a size that still need a slide."""
 
-    def __init__(self, size: Any) -> None:
+    def __init__(self, size: Expression) -> None:
         self._size = size
 
-    def every(self, slide: Any) -> GroupWindow:
+    def every(self, slide: Expression | str) -> GroupWindow:
         """Set the distance between the beginnings of windows."""
         return _grouping(windows.Slide.over(self._size).every(_size(slide)))
 
@@ -709,7 +715,7 @@ class Slide:
     """Windows that overlap."""
 
     @staticmethod
-    def over(size: Any) -> SlideWithSize:
+    def over(size: Expression | str) -> SlideWithSize:
         """Set the size."""
         return SlideWithSize(_size(size))
 
@@ -718,7 +724,7 @@ class Session:
     """Windows that end when nothing comes for a while."""
 
     @staticmethod
-    def with_gap(gap: Any) -> GroupWindow:
+    def with_gap(gap: Expression | str) -> GroupWindow:
         """Set the time without rows that ends a session."""
         return _grouping(windows.Session.with_gap(_size(gap)))
 
@@ -726,19 +732,19 @@ class Session:
 class OverWindow(windows.OverWindow):
     """A frame of rows around each row."""
 
-    def order_by(self, order_by: Any) -> OverWindow:
+    def order_by(self, order_by: Expression | str) -> OverWindow:
         """Name the column that orders the rows."""
         return _framing(super().order_by(_column(order_by)))
 
-    def preceding(self, preceding: Any) -> OverWindow:
+    def preceding(self, preceding: Expression | str) -> OverWindow:
         """Set where frames begin."""
         return _framing(super().preceding(_size(preceding)))
 
-    def following(self, following: Any) -> OverWindow:
+    def following(self, following: Expression | str) -> OverWindow:
         """Set where frames end."""
         return _framing(super().following(_size(following)))
 
-    def alias(self, alias: Any) -> OverWindow:
+    def alias(self, alias: str | Expression) -> OverWindow:
         """Name the window."""
         return _framing(super().alias(alias))
 
@@ -751,12 +757,12 @@ class Over:
     """Frames of rows."""
 
     @staticmethod
-    def order_by(order_by: Any) -> OverWindow:
+    def order_by(order_by: Expression | str) -> OverWindow:
         """Name the column that orders the rows."""
         return _framing(windows.Over.order_by(_column(order_by)))
 
     @staticmethod
-    def partition_by(*partition_by: Any) -> OverWindow:
+    def partition_by(*partition_by: Expression | str) -> OverWindow:
         """Name the columns whose rows belong together."""
         names: list[Expression] = [
             one for each in partition_by for one in (expressions_of(each) if isinstance(each, str) else [each])

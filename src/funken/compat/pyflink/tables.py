@@ -108,7 +108,8 @@ PASSED_ON = {
     "funken.compat.pyflink.older_tables": ("CsvTableSink CsvTableSource TableSchema TableSink TableSource WriteMode"),
     "funken.compat.pyflink.table_environments": (
         "BatchTableEnvironment EnvironmentSettings GroupWindow GroupWindowedTable GroupedTable ModuleEntry OverWindow "
-        "OverWindowedTable StreamTableEnvironment Table TableConfig TableEnvironment TableResult WindowGroupedTable"
+        "OverWindowedTable StatementSet StreamTableEnvironment Table TableConfig TableEnvironment TableResult "
+        "WindowGroupedTable"
     ),
     "funken.table.changelog": "ChangelogMode",
     "funken.table.compiled_plan": "CompiledPlan PlanReference",
@@ -117,7 +118,6 @@ PASSED_ON = {
     "funken.table.expression": "Expression",
     "funken.table.result": "ResultKind",
     "funken.table.schema": "ResolvedSchema Schema",
-    "funken.table.statement_set": "StatementSet",
     "funken.table.table": "TablePipeline",
     "funken.table.types": "DataTypes",
     "funken.table.udf": (

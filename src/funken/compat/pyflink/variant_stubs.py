@@ -78,13 +78,16 @@ class _Stub:
             found = [(owner, functions) for owner, functions in found if functions]
             own = [each for each in found if not issubclass(native, each[0])]
             inherited = [each for each in found if issubclass(native, each[0])]
-            if inherited and (not own or (generic and _parameters(own[0][1]) == _parameters(inherited[0][1]))):
+            same = inherited and own and _parameters(own[0][1]) == _parameters(inherited[0][1])
+            if inherited and (not own or (generic and same and not _says_more(own[0][1], inherited[0][1]))):
                 owner, functions = inherited[0]
-            elif own and (generic or inherited):
+            elif own:
                 owner, functions = own[0]
             else:
                 continue
-            if owner not in native.__mro__ or any(self._returns_variant(owner, each) for each in functions):
+            read = not generic and not inherited  # in the class itself, which is the base
+            known = owner in native.__mro__ or read
+            if not known or any(self._returns_variant(owner, each) for each in functions):
                 overloads = [each for each in functions if "overload" in map(ast.unparse, each.decorator_list)]
                 yield owner.__module__, overloads or functions
 
@@ -159,6 +162,16 @@ def _qualified(cls: type) -> str:
 def _parameters(functions: list[ast.FunctionDef]) -> list[str]:
     arguments = functions[-1].args
     return [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+
+
+def _says_more(own: list[ast.FunctionDef], inherited: list[ast.FunctionDef]) -> bool:
+    """Return True if a method gives a class of its own as an argument of the type of its results."""
+    given, others = (
+        [each for each in ast.walk(functions[-1].returns or ast.Constant(None)) if isinstance(each, ast.Subscript)]
+        for functions in (own, inherited)
+    )
+    texts = [{ast.unparse(each.slice) for each in found} for found in (given, others)]
+    return bool(texts[0]) and "Any" not in ast.unparse(own[-1].returns or ast.Constant(None)) and texts[0] != texts[1]
 
 
 def _variant(found: object) -> type | None:

@@ -32,17 +32,18 @@ from funken.connectors.formats.record_types import RecordShape, StoredLeaves, as
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram
 from funken.expr.types import Type
+from funken.types.callables import DOC_co, Generic
 from funken.types.convert import parquet_file
-from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation
+from funken.types.info import RowTypeInfo, TupleTypeInfo, TypeInformation, TypeOf
 
 _GROUP_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
-class _ColumnarFormat(FileFormat, BulkFormat):
+class _ColumnarFormat(FileFormat[DOC_co], BulkFormat, Generic[DOC_co]):
     """The base of Parquet and ORC."""
 
-    record_type: Any = None
+    record_type: TypeOf[DOC_co] | None = None
     fields: tuple[str, ...] | None = None
     compression: str | None = None
 
@@ -62,10 +63,11 @@ class _ColumnarFormat(FileFormat, BulkFormat):
     def _check_types(self, schema: Any) -> None:
         """Raise ``InvalidProgram`` for a type that the files do not have."""
 
-    def of_type(self, type_info: TypeInformation | None) -> _ColumnarFormat:
+    def of_type(self, type_info: TypeInformation | None) -> _ColumnarFormat[Any]:
         """Write the declared type, unless the format has one of its own."""
         if self.record_type is None and isinstance(type_info, RowTypeInfo | TupleTypeInfo):
-            return replace(self, record_type=type_info, fields=None)
+            given: _ColumnarFormat[Any] = self
+            return replace(given, record_type=type_info, fields=None)
         return self
 
     def reader(self, file: IO[bytes], split: FileSplit, context: ConnectorContext) -> RecordReader:
@@ -142,7 +144,7 @@ class _ColumnarFormat(FileFormat, BulkFormat):
 
 
 @dataclass(frozen=True)
-class ParquetFormat(_ColumnarFormat):
+class ParquetFormat(_ColumnarFormat[DOC_co], Generic[DOC_co]):
     """Parquet files, for sources and sinks; records are dicts (of ``fields`` only), or of ``record_type``.
 
     ``compression`` is for sinks: ``snappy`` (default), ``gzip``, ``zstd``, ``lz4``, ``brotli`` or ``none``. Without a
@@ -223,7 +225,7 @@ class _ParquetGroup:
 
 
 @dataclass(frozen=True)
-class OrcFormat(_ColumnarFormat):
+class OrcFormat(_ColumnarFormat[DOC_co], Generic[DOC_co]):
     """ORC files, for sources and sinks; the arguments are those of ``ParquetFormat``.
 
     ``compression`` is for sinks: ``zstd``, ``zlib``, ``snappy``, ``lz4`` or ``uncompressed`` (default).
@@ -300,7 +302,7 @@ def _refuse_mixed_zones(field: Any, documents: Sequence[Any]) -> None:
 class ArrowWriter:
     """Writes records as columns: kept as records until there are enough for a batch, and then for a group of rows."""
 
-    def __init__(self, format: _ColumnarFormat, file: IO[bytes], shape: RecordShape | None) -> None:
+    def __init__(self, format: _ColumnarFormat[Any], file: IO[bytes], shape: RecordShape | None) -> None:
         self._format = format
         self._file = file
         self._shape = shape

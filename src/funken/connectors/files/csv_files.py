@@ -30,6 +30,7 @@ from funken.dataclass import dataclass
 from funken.errors import SourceNotReadable
 from funken.expr.types import Type
 from funken.io.filesystem import absolute, locate
+from funken.types.callables import Generic, S, T_co
 from funken.types.info import Types
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ _UNDECODED = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True)
-class CsvReaderFormat(FileFormat):
+class CsvReaderFormat(FileFormat[T_co], Generic[T_co]):
     r"""Files of delimited text; with a ``header`` columns are found by their names, and those not in the schema are dropped.
 
     ``names`` says so if the names in the header mean something else: ``HeaderNames.IGNORE`` or ``MATCH``.
@@ -56,7 +57,7 @@ class CsvReaderFormat(FileFormat):
     [Row(n=3, item='black\ntea')]
     """
 
-    schema: CsvSchema
+    schema: CsvSchema[T_co]
     header: bool = False
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
     skip_first_row: bool = False
@@ -65,12 +66,12 @@ class CsvReaderFormat(FileFormat):
 
     @staticmethod
     def for_schema(
-        schema: CsvSchema,
+        schema: CsvSchema[S],
         header: bool = False,
         malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL,
         skip_first_row: bool = False,
         names: HeaderNames = HeaderNames.FIND,
-    ) -> CsvReaderFormat:
+    ) -> CsvReaderFormat[S]:
         """Read files of this schema."""
         return CsvReaderFormat(schema, header, malformed, skip_first_row, names)
 

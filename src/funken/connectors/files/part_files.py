@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from funken.connectors.base import ConnectorContext
 from funken.dataclass import dataclass
@@ -186,15 +186,15 @@ class OutputFileConfig:
         """Start from the defaults."""
         return OutputFileConfig()
 
-    def with_part_prefix(self, prefix: str) -> OutputFileConfig:
+    def with_part_prefix(self, prefix: str) -> Self:
         """Set the beginning of the names."""
         return replace(self, part_prefix=prefix)
 
-    def with_part_suffix(self, suffix: str) -> OutputFileConfig:
+    def with_part_suffix(self, suffix: str) -> Self:
         """Set the end of the names."""
         return replace(self, part_suffix=suffix)
 
-    def build(self) -> OutputFileConfig:
+    def build(self) -> Self:
         """Return it."""
         return self
 

@@ -115,7 +115,7 @@ class BucketContext:
             yield value
 
 
-class BucketAssigner:
+class BucketAssigner(Generic[T_contra]):
     """Decides the folder of each record; subclass it and define ``get_bucket_id``.
 
     >>> class ByCountry(BucketAssigner):
@@ -125,7 +125,7 @@ class BucketAssigner:
     'country=pt'
     """
 
-    def get_bucket_id(self, element: Any, context: BucketContext) -> str:
+    def get_bucket_id(self, element: T_contra, context: BucketContext) -> str:
         """Return the folder, relative to the base path; ``""`` is the base path."""
         raise NotImplementedError
 
@@ -139,7 +139,7 @@ class BucketAssigner:
         return None
 
     @staticmethod
-    def base_path_bucket_assigner() -> BucketAssigner:
+    def base_path_bucket_assigner() -> BucketAssigner[object]:
         """Put all files into the base path itself.
 
         >>> BucketAssigner.base_path_bucket_assigner().get_bucket_id("any record", BucketContext(now=0))
@@ -148,7 +148,9 @@ class BucketAssigner:
         return BasePathBucketAssigner()
 
     @staticmethod
-    def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
+    def date_time_bucket_assigner(
+        format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None
+    ) -> BucketAssigner[object]:
         """Name folders after the time of day at which records are written; by default in the machine's time zone.
 
         ``format_str`` is a pattern of Java's ``DateTimeFormatter``. Raises ``InvalidConfiguration`` for a letter or a time
@@ -162,10 +164,10 @@ class BucketAssigner:
 
 
 @dataclass(frozen=True)
-class BasePathBucketAssigner(BucketAssigner):
+class BasePathBucketAssigner(BucketAssigner[object]):
     """No folders."""
 
-    def get_bucket_id(self, element: Any, context: BucketContext) -> str:
+    def get_bucket_id(self, element: object, context: BucketContext) -> str:
         """Return the empty string."""
         return ""
 
@@ -175,7 +177,7 @@ class BasePathBucketAssigner(BucketAssigner):
 
 
 @dataclass(frozen=True)
-class DateTimeBucketAssigner(BucketAssigner):
+class DateTimeBucketAssigner(BucketAssigner[object]):
     """A folder per hour, or per unit of the pattern of Java's ``DateTimeFormatter``.
 
     >>> noon = BucketContext(now=1_700_000_000_000)
@@ -193,7 +195,7 @@ class DateTimeBucketAssigner(BucketAssigner):
         _template(self.format_str)
         _zone(self.timezone_id)
 
-    def get_bucket_id(self, element: Any, context: BucketContext) -> str:
+    def get_bucket_id(self, element: object, context: BucketContext) -> str:
         """Return the formatted time of day."""
         return self.bucket_of_block(context)
 
@@ -286,7 +288,7 @@ class FileSink(Sink[T_contra], Generic[T_contra]):
 
     base_path: str
     encoder: Encoder[T_contra] | BulkFormat
-    bucket_assigner: BucketAssigner = field(default_factory=DateTimeBucketAssigner)
+    bucket_assigner: BucketAssigner[T_contra] = field(default_factory=DateTimeBucketAssigner)
     rolling_policy: RollingPolicy = field(default_factory=RollingPolicy.default_rolling_policy)
     output_file_config: OutputFileConfig = field(default_factory=OutputFileConfig)
     bucket_check_interval: Millis = _MINUTE
@@ -405,7 +407,7 @@ class RowFormatBuilder(Generic[T_contra]):
 
     sink: FileSink[T_contra]
 
-    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> RowFormatBuilder[T_contra]:
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner[T_contra]) -> RowFormatBuilder[T_contra]:
         """Decide the folders; by default one per hour."""
         return RowFormatBuilder(replace(self.sink, bucket_assigner=bucket_assigner))
 

@@ -54,6 +54,8 @@ from funken.expr.types import (
     atomic_fields,
 )
 from funken.types import text as parsing
+from funken.types.callables import DOC_co, Generic, S
+from funken.types.info import TypeOf
 from funken.types.row import Instant, Row, make_row
 from funken.types.text import shown
 
@@ -518,7 +520,7 @@ def fastavro() -> Any:
 
 
 @dataclass(frozen=True)
-class AvroSchema(SerializationSchema, DeserializationSchema):
+class AvroSchema(SerializationSchema[object], DeserializationSchema[DOC_co], Generic[DOC_co]):
     r"""Single Avro records, both ways, of a schema in JSON; records are dicts, or of ``record_type`` (its fields by their names).
 
     ``writer_schema`` is what messages were written with, if it is another one: fields that are new have the defaults of
@@ -538,7 +540,7 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
     """
 
     schema: str
-    record_type: Any = None
+    record_type: TypeOf[DOC_co] | None = None
     writer_schema: str | None = None
     _parsed: Any = field(init=False, repr=False, compare=False)
     _written: Any = field(init=False, repr=False, compare=False)
@@ -565,7 +567,7 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
         return type(self), (self.schema, self.record_type, self.writer_schema)
 
     @staticmethod
-    def of(record_type: Any, name: str | None = None) -> AvroSchema:
+    def of(record_type: TypeOf[S], name: str | None = None) -> AvroSchema[S]:
         """Make the schema of a record type; raises ``InvalidProgram`` for a type that Avro does not have."""
         return AvroSchema(json.dumps(avro_of(record_type, name)), record_type)
 
@@ -590,9 +592,10 @@ class AvroSchema(SerializationSchema, DeserializationSchema):
 
     never_waits = True
 
-    def deserialize(self, message: bytes) -> Any:
+    def deserialize(self, message: bytes) -> DOC_co:
         """Read a record; raises ``ValueError`` or ``EOFError`` if the bytes are not one."""
-        return self.deserialize_block((message,))[0]
+        record: DOC_co = self.deserialize_block((message,))[0]
+        return record
 
     def deserialize_block(self, messages: Sequence[bytes]) -> list[Any]:
         """Read records."""

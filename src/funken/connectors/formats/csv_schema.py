@@ -35,6 +35,8 @@ from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, InvalidProgram
 from funken.expr.types import BOOL, FLOAT, INT, STR, Atomic, Composite, ListOf, Object, Type
+from funken.types.callables import Generic, T_co
+from funken.types.info import TypeOf
 from funken.types.text import TextColumn, ValueTexts, parser_of
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ class HeaderNames(enum.Enum):
 
 
 @dataclass(frozen=True)
-class CsvSchema(SerializationSchema, DeserializationSchema):
+class CsvSchema(SerializationSchema[object], DeserializationSchema[T_co], Generic[T_co]):
     r"""Delimited text, both ways; ``record_type`` is a dataclass, a named tuple class, ``Types.ROW_NAMED(...)`` or like those.
 
     ``quote=None`` and ``escape=None`` give these characters no meaning, lines that begin with ``comment`` are skipped.
@@ -99,7 +101,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     delimiter_remedy: ClassVar[str] = "give the schema delimiter={!r}"
     malformed_remedy: ClassVar[str] = ""
 
-    record_type: Any
+    record_type: TypeOf[T_co]
     delimiter: str = ","
     quote: str | None = '"'
     escape: str | None = None
@@ -184,7 +186,7 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
     reads_empty_lists = False
     """True if an empty field is an empty list, and ``None`` has no text of its own."""
 
-    def deserialize(self, message: bytes) -> Any:
+    def deserialize(self, message: bytes) -> T_co | None:
         """Parse a line; an empty one, or a comment, is no record."""
         text = message.decode(self.charset)
         if not text or (self.comment and text.lstrip(" ").startswith(self.comment)):
@@ -192,7 +194,8 @@ class CsvSchema(SerializationSchema, DeserializationSchema):
         rows = list(self.rows([text]))
         if len(rows) != 1:
             raise ValueError(f"it is {len(rows)} lines")
-        return self.record(rows[0])
+        record: T_co = self.record(rows[0])
+        return record
 
     def deserialize_block(self, messages: Sequence[bytes]) -> list[Any]:
         """Parse lines; as many rows as messages means that no quote of one reaches into the next."""

@@ -37,7 +37,7 @@ class ChangeRecord(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DebeziumJsonSchema(SerializationSchema, DeserializationSchema):
+class DebeziumJsonSchema(SerializationSchema[object], DeserializationSchema[ChangeRecord]):
     """Debezium's change events in JSON as ``ChangeRecord``; rows of the table are dicts, or of ``record_type``.
 
     A ``Row`` also has the kind itself (``get_row_kind``). A change of PostgreSQL has ``before`` only if the table's replica

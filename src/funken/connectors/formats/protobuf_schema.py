@@ -33,7 +33,8 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.expr.types import Type, atomic_fields
 from funken.types import text as parsing
-from funken.types.info import MapTypeInfo, OfElements, RowTypeInfo, TupleTypeInfo, Types
+from funken.types.callables import Generic, T_co
+from funken.types.info import MapTypeInfo, OfElements, RowTypeInfo, TupleTypeInfo, TypeOf, Types
 from funken.types.row import Instant
 from funken.types.text import shown
 
@@ -358,7 +359,7 @@ def _protobuf(module: str) -> Any:
 
 
 @dataclass(frozen=True)
-class ProtobufSchema(SerializationSchema, DeserializationSchema):
+class ProtobufSchema(SerializationSchema[object], DeserializationSchema[T_co], Generic[T_co]):
     r"""Protocol buffers, both ways; ``message`` is a generated class or a message descriptor.
 
     With a ``record_type`` records have its fields, as Python values: an unset field has its default, nested messages are dicts,
@@ -379,7 +380,7 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
     """
 
     message: Any
-    record_type: Any = None
+    record_type: TypeOf[T_co] | None = None
     _class: Any = field(init=False, repr=False, compare=False)
     _make: Callable[[Any], Any] | None = field(init=False, repr=False, compare=False)
     _declared: Any = field(init=False, repr=False, compare=False)
@@ -421,10 +422,11 @@ class ProtobufSchema(SerializationSchema, DeserializationSchema):
 
     never_waits = True
 
-    def deserialize(self, message: bytes) -> Any:
+    def deserialize(self, message: bytes) -> T_co:
         """Read a message; raises ``DecodeError`` of protobuf if the bytes are none."""
         found = self._class.FromString(bytes(message))
-        return found if self._make is None else self._make(fields_of(found, self._declared))
+        record: T_co = found if self._make is None else self._make(fields_of(found, self._declared))
+        return record
 
     def deserialize_block(self, messages: Sequence[bytes]) -> list[Any]:
         """Read messages."""

@@ -25,6 +25,8 @@ from funken.connectors.formats.protobuf_schema import ProtobufSchema, place_of, 
 from funken.connectors.schemas import DeserializationSchema, SerializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SchemaRegistryFailed
+from funken.types.callables import DOC_co, Generic, T_co
+from funken.types.info import TypeOf
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
@@ -197,7 +199,7 @@ def unframed(message: bytes) -> tuple[int, bytes]:
 
 
 @dataclass(frozen=True)
-class ConfluentAvroSchema(SerializationSchema, DeserializationSchema):
+class ConfluentAvroSchema(SerializationSchema[object], DeserializationSchema[DOC_co], Generic[DOC_co]):
     """Avro records whose schema is in a registry; each message names that which it was written with.
 
     ``schema`` is what records are read as (without it, as they were written) and written with, under ``subject``; for a topic
@@ -214,9 +216,9 @@ class ConfluentAvroSchema(SerializationSchema, DeserializationSchema):
     registry: SchemaRegistryClient
     subject: str | None = None
     schema: str | None = None
-    record_type: Any = None
+    record_type: TypeOf[DOC_co] | None = None
     auto_register: bool = True
-    _readers: dict[int, AvroSchema] = field(init=False, repr=False, compare=False)
+    _readers: dict[int, AvroSchema[DOC_co]] = field(init=False, repr=False, compare=False)
     _writer: list[tuple[int, AvroSchema]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -265,7 +267,7 @@ class ConfluentAvroSchema(SerializationSchema, DeserializationSchema):
         return schema_id, AvroSchema(newest)
 
 
-class _Named(SerializationSchema, DeserializationSchema):
+class _Named(SerializationSchema[object], DeserializationSchema[T_co], Generic[T_co]):
     """Messages that name the schema which they were written with, and are read without it."""
 
     registry: SchemaRegistryClient
@@ -293,7 +295,7 @@ class _Named(SerializationSchema, DeserializationSchema):
 
 
 @dataclass(frozen=True)
-class ConfluentJsonSchema(_Named):
+class ConfluentJsonSchema(_Named[DOC_co], Generic[DOC_co]):
     r"""JSON documents whose JSON Schema is in a registry; ``record_type`` is as in ``JsonSchema``.
 
     ``schema``, ``subject`` and ``auto_register`` are as in ``ConfluentAvroSchema``, for writing. Documents are not validated: a
@@ -307,7 +309,7 @@ class ConfluentJsonSchema(_Named):
     registry: SchemaRegistryClient
     subject: str | None = None
     schema: str | None = None
-    record_type: Any = None
+    record_type: TypeOf[DOC_co] | None = None
     auto_register: bool = True
     _inner: JsonSchema = field(init=False, repr=False, compare=False)
     _id: list[int] = field(init=False, repr=False, compare=False)
@@ -338,7 +340,7 @@ class ConfluentJsonSchema(_Named):
 
 
 @dataclass(frozen=True)
-class ConfluentProtobufSchema(_Named):
+class ConfluentProtobufSchema(_Named[T_co], Generic[T_co]):
     r"""Protocol buffers whose ``.proto`` text is in a registry; ``message`` and ``record_type`` are as in ``ProtobufSchema``.
 
     ``schema`` (the text of the file that declares the message), ``subject`` and ``auto_register`` are as in
@@ -355,7 +357,7 @@ class ConfluentProtobufSchema(_Named):
     message: Any
     subject: str | None = None
     schema: str | None = None
-    record_type: Any = None
+    record_type: TypeOf[T_co] | None = None
     auto_register: bool = True
     _inner: ProtobufSchema = field(init=False, repr=False, compare=False)
     _id: list[int] = field(init=False, repr=False, compare=False)

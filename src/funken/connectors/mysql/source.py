@@ -12,6 +12,7 @@ from funken.connectors.mysql.binlog import LogPosition
 from funken.connectors.mysql.columns import MySqlKey, columns_of, columns_wanted
 from funken.connectors.mysql.database import MySqlDatabase, pymysql
 from funken.connectors.mysql.reader import MySqlCdcReader, MySqlCdcSplit, position_of
+from funken.connectors.sql.changes import TableChange
 from funken.connectors.sql.database import SqlProblem, SqlSession
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
@@ -76,7 +77,7 @@ class StartupOptions:
 
 
 @dataclass(frozen=True)
-class MySqlCdcSource(Source):
+class MySqlCdcSource(Source[TableChange]):
     """The rows of tables as they are, and then their changes, as ``TableChange``s with the time of the statement.
 
     ``tables`` are names with their database, or regular expressions, which stand for the tables of the start. ``server_id`` is

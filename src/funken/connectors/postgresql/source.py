@@ -360,7 +360,7 @@ WHERE c.oid = to_regclass(%s) GROUP BY c.oid, n.nspname, c.relname, c.relreplide
 
 
 @dataclass(frozen=True)
-class PostgresCdcSource(Source):
+class PostgresCdcSource(Source[TableChange]):
     """The rows of tables as they are, and then their changes, as ``TableChange``s with the time of the commit.
 
     ``slot`` is a replication slot and ``publication`` a publication (by default of the same name); they are made if they are

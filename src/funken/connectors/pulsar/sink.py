@@ -21,6 +21,7 @@ from funken.connectors.schemas import SerializationSchema, SimpleStringSchema, c
 from funken.connectors.sink import CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter, StagedWriter
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
+from funken.types.callables import Generic, RECORD_contra
 
 
 class TopicRoutingMode(enum.Enum):
@@ -48,7 +49,7 @@ class _Publication(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PulsarSink(Sink):
+class PulsarSink(Sink[RECORD_contra], Generic[RECORD_contra]):
     """Writes records to topics, at least once; with ``EXACTLY_ONCE`` they become visible with the checkpoint.
 
     ``key(record)`` is the key of a message; with ``MESSAGE_KEY_HASH`` it decides the partition, else messages go round. With
@@ -65,11 +66,11 @@ class PulsarSink(Sink):
 
     connection: PulsarConnection
     topics: Sequence[str]
-    serialization_schema: SerializationSchema = SimpleStringSchema()
+    serialization_schema: SerializationSchema[RECORD_contra] = SimpleStringSchema()
     guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
-    key: Callable[[Any], str] | None = None
+    key: Callable[[RECORD_contra], str] | None = None
     routing: TopicRoutingMode = TopicRoutingMode.ROUND_ROBIN
-    router: Callable[[Any, Sequence[str]], str] | None = None
+    router: Callable[[RECORD_contra, Sequence[str]], str] | None = None
     producer_name: str = "funken"
     delay: int = 0
 
@@ -104,7 +105,7 @@ class PulsarSink(Sink):
 class _Router:
     """Makes messages of records, each with its partition."""
 
-    def __init__(self, sink: PulsarSink, client: Any, now: Callable[[], int]) -> None:
+    def __init__(self, sink: PulsarSink[Any], client: Any, now: Callable[[], int]) -> None:
         self._sink, self._now = sink, now
         self._partitions: list[str] = [each for topic in sink.topics for each in client.get_topic_partitions(topic)]
         self._next = 0
@@ -169,7 +170,7 @@ class _Producers:
 class PulsarWriter(SinkWriter):
     """Sends records as they come."""
 
-    def __init__(self, sink: PulsarSink, context: ConnectorContext) -> None:
+    def __init__(self, sink: PulsarSink[Any], context: ConnectorContext) -> None:
         super().__init__(context)
         self._sink = sink
         self._client = sink.connection.connect()
@@ -232,7 +233,7 @@ class PulsarWriter(SinkWriter):
 class _StagingWriter(StagedWriter):
     """Keeps messages until the checkpoint."""
 
-    def __init__(self, sink: PulsarSink, context: ConnectorContext) -> None:
+    def __init__(self, sink: PulsarSink[Any], context: ConnectorContext) -> None:
         super().__init__(context)
         self._sink = sink
         self._name = f"{sink.producer_name}-{uuid.uuid4().hex}"
@@ -264,7 +265,7 @@ class _StagingWriter(StagedWriter):
 class PulsarCommitter(Committer):
     """Publishes the messages that writers prepared; the broker drops those that were published before."""
 
-    def __init__(self, sink: PulsarSink, context: CommitterContext) -> None:
+    def __init__(self, sink: PulsarSink[Any], context: CommitterContext) -> None:
         super().__init__(context)
         self._sink = sink
         self._client = sink.connection.connect()

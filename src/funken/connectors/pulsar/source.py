@@ -29,6 +29,7 @@ from funken.connectors.reading import MalformedRecordPolicy, MessageDecoder, Pol
 from funken.connectors.schemas import DeserializationSchema, SimpleStringSchema, check_schema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
+from funken.types.callables import Generic, TEXT_co
 
 logger = logging.getLogger(__name__)
 
@@ -176,7 +177,7 @@ def _place(message_id: Any) -> Position:
 
 
 @dataclass(frozen=True)
-class PulsarSource(Source[Any]):
+class PulsarSource(Source[TEXT_co], Generic[TEXT_co]):
     """The messages of topics; their event time is that of the producer, or else the time of publication.
 
     ``topics`` are names; ``topic_pattern`` in their place is a regular expression within a namespace. ``subscription`` belongs
@@ -197,7 +198,7 @@ class PulsarSource(Source[Any]):
     connection: PulsarConnection
     topics: Sequence[str]
     subscription: str
-    deserialization_schema: DeserializationSchema = SimpleStringSchema()
+    deserialization_schema: DeserializationSchema[TEXT_co] = SimpleStringSchema()  # type: ignore[assignment]
     start: StartCursor = StartCursor("earliest")
     stop: StopCursor = StopCursor("never")
     topic_pattern: str | None = None
@@ -276,7 +277,7 @@ class PulsarSplit:
 class PulsarPartitions(DiscoveredSplits):
     """Deals out partitions by their names, also those that come later."""
 
-    def __init__(self, source: PulsarSource, parallelism: int) -> None:
+    def __init__(self, source: PulsarSource[Any], parallelism: int) -> None:
         super().__init__(parallelism, None if source.boundedness is Boundedness.BOUNDED else _DISCOVERY_MS)
         self._source = source
 
@@ -355,7 +356,7 @@ def _partition_of(name: str) -> int:
 class PulsarReader(PolledReader):
     """Asks the consumers of its partitions in turn."""
 
-    def __init__(self, source: PulsarSource, context: ConnectorContext) -> None:
+    def __init__(self, source: PulsarSource[Any], context: ConnectorContext) -> None:
         super().__init__(context)
         self._source, self.service, self.place = source, source.connection, source.place
         self._client = source.connection.connect()

@@ -11,6 +11,7 @@ from funken.connectors.rabbitmq.server import pika
 from funken.connectors.schemas import DeserializationSchema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
+from funken.types.callables import Generic, OUT_co, R
 
 PROPERTIES = (
     "app_id", "cluster_id", "content_encoding", "content_type", "correlation_id", "delivery_mode", "expiration", "headers",
@@ -35,7 +36,7 @@ class RMQMessage(NamedTuple):
     redelivered: bool = False
 
 
-class RMQDeserializationSchema(DeserializationSchema):
+class RMQDeserializationSchema(DeserializationSchema[OUT_co], Generic[OUT_co]):
     """A schema that makes records of RabbitMQ's messages; subclass it, or use ``of``. ``None`` drops a message.
 
     >>> schema = RMQDeserializationSchema.of(lambda message: (message.routing_key, len(message.body)))
@@ -43,21 +44,21 @@ class RMQDeserializationSchema(DeserializationSchema):
     ('orders', 5)
     """
 
-    def deserialize(self, message: RMQMessage) -> Any:  # type: ignore[override]
+    def deserialize(self, message: RMQMessage) -> OUT_co | None:  # type: ignore[override]
         """Return the record of the stream."""
         raise NotImplementedError
 
     @staticmethod
-    def of(function: Callable[[RMQMessage], Any]) -> RMQDeserializationSchema:
+    def of(function: Callable[[RMQMessage], R | None]) -> RMQDeserializationSchema[R]:
         """Make a schema of a function."""
         return _Function(function)
 
 
 @dataclass(frozen=True)
-class _Function(RMQDeserializationSchema):
-    function: Callable[[RMQMessage], Any]
+class _Function(RMQDeserializationSchema[OUT_co], Generic[OUT_co]):
+    function: Callable[[RMQMessage], OUT_co | None]
 
-    def deserialize(self, message: RMQMessage) -> Any:  # type: ignore[override]
+    def deserialize(self, message: RMQMessage) -> OUT_co | None:  # type: ignore[override]
         return self.function(message)
 
 

@@ -17,13 +17,14 @@ from funken.connectors.sink import Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
 from funken.timing.clock import SystemClock
+from funken.types.callables import Generic, RECORD_contra
 
 _CONFIRM_S = 180.0
 """A writer's longest wait (s) when no message is confirmed; longer than a link tries to connect again."""
 
 
 @dataclass(frozen=True)
-class RMQSink(Sink):
+class RMQSink(Sink[RECORD_contra], Generic[RECORD_contra]):
     """Writes records to a queue, or where ``publish_options`` say: to exchanges, with routing keys and properties.
 
     The queue has to be there, unless ``declare_queue`` makes it, durable. Messages are persistent.
@@ -43,7 +44,7 @@ class RMQSink(Sink):
 
     connection_config: RMQConnectionConfig
     queue_name: str | None = None
-    serialization_schema: SerializationSchema = SimpleStringSchema()
+    serialization_schema: SerializationSchema[RECORD_contra] = SimpleStringSchema()
     publish_options: RMQSinkPublishOptions = None  # type: ignore[assignment]
     declare_queue: bool = False
 
@@ -69,7 +70,7 @@ class RMQSink(Sink):
 class RMQWriter(SinkWriter):
     """Sends blocks as they come, and waits for the server's confirmations at checkpoints."""
 
-    def __init__(self, sink: RMQSink, context: ConnectorContext) -> None:
+    def __init__(self, sink: RMQSink[Any], context: ConnectorContext) -> None:
         super().__init__(context)
         self._sink = sink
         self._who = f"operator {context.operator!r}"

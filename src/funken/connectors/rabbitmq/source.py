@@ -29,6 +29,7 @@ from funken.connectors.reading import MalformedRecordPolicy, MessageDecoder
 from funken.connectors.schemas import DeserializationSchema, SimpleStringSchema, check_schema
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
+from funken.types.callables import Generic, TEXT_co
 
 # ---- The reader of a queue in a task: records of messages, and when these are acknowledged.
 #
@@ -208,7 +209,7 @@ def _body(message: RMQMessage) -> bytes:
 
 
 @dataclass(frozen=True)
-class RMQSource(Source):
+class RMQSource(Source[TEXT_co], Generic[TEXT_co]):
     """The messages of a queue, as records of a schema; their ``timestamp``, if all have one, is the event time.
 
     With checkpoints a message is acknowledged when one is complete that was taken after it was read: each is read at least once.
@@ -234,7 +235,7 @@ class RMQSource(Source):
     connection_config: RMQConnectionConfig
     queue_name: str
     use_correlation_id: bool = False
-    deserialization_schema: DeserializationSchema | RMQDeserializationSchema = SimpleStringSchema()
+    deserialization_schema: DeserializationSchema[TEXT_co] = SimpleStringSchema()  # type: ignore[assignment]
     declare_queue: bool = False
     malformed: MalformedRecordPolicy = MalformedRecordPolicy.FAIL
     remember: int = 10_000
@@ -268,7 +269,7 @@ class RMQSource(Source):
 class _Consumers(SplitEnumerator):
     """Assigns each subtask a share of the queue, once; those that were restored do not ask."""
 
-    def __init__(self, source: RMQSource) -> None:
+    def __init__(self, source: RMQSource[Any]) -> None:
         self._source = source
         self._given: set[int] = set()
 

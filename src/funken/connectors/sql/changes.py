@@ -10,7 +10,7 @@ import enum
 import logging
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from funken.errors import SourceNotReadable
 
@@ -27,6 +27,10 @@ class ChangeKind(enum.Enum):
     TRUNCATE = "t"
 
 
+MaybeRow: TypeAlias = dict[str, Any] | Any
+"""A row, or None; to a checker a row, for no ``filter`` can tell it which changes have one."""
+
+
 class TableChange(NamedTuple):
     """A change of one row: as it was and as it is, ``None`` where there is no such row.
 
@@ -40,8 +44,8 @@ class TableChange(NamedTuple):
 
     kind: ChangeKind
     table: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
+    before: MaybeRow
+    after: MaybeRow
     lsn: int = 0
     timestamp: int = 0
 

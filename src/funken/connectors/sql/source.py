@@ -23,6 +23,7 @@ from funken.connectors.schemas import size_of_rows as bytes_of
 from funken.connectors.sql.database import SqlDatabase, SqlProblem, SqlSession, patiently
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SourceNotReadable
+from funken.types.callables import Generic, ROW_co
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class SqlSplit:
 
 
 @dataclass(frozen=True)
-class SqlSource(Source):
+class SqlSource(Source[ROW_co], Generic[ROW_co]):
     """The rows of a query, as tuples, or as dicts with ``as_dicts``.
 
     ``query`` is a ``SELECT`` with the database's placeholders for ``parameters``. ``column`` is one of its columns, best a
@@ -204,7 +205,7 @@ class SqlReader(PolledReader):
 
     blocks_ahead = 1
 
-    def __init__(self, source: SqlSource, context: ConnectorContext) -> None:
+    def __init__(self, source: SqlSource[Any], context: ConnectorContext) -> None:
         super().__init__(context)
         self._source = source
         self._session = SqlSession(source.database, f"funken {context.operator}")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import pickle
 import random
+import typing
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, overload
 
 from funken import (
     MAX_WATERMARK,
@@ -31,6 +32,10 @@ from funken import (
 from funken.errors import InvalidProgram
 from funken.graph.core import EdgeDirection, GraphEdge, GraphVertex
 from funken.sdk import Operator, OperatorCall, Timestamps, UserFunction, Values, copied_block, load_state
+from funken.types.callables import A, Generic, K, OUT_co, R, S, T
+
+if TYPE_CHECKING:
+    from funken.io.durations import DurationLike
 
 # ---- Summaries of a stream of edges: folded in every task, merged pane by pane, kept in one task.
 #
@@ -211,7 +216,7 @@ class Summarize(MergeSummaries):
 # ---- A slice of a stream of edges: windows over the neighbourhood of each vertex.
 
 
-class EdgeSlice:
+class EdgeSlice(Generic[K, T]):
     """The edges of each vertex, in windows; a vertex without edges in a window is not in its results.
 
     >>> from funken import WatermarkStrategy
@@ -230,14 +235,14 @@ class EdgeSlice:
     [(1, 2), (2, 1), (4, 1)]
     """
 
-    def __init__(self, edges: DataStream[GraphEdge], window: Any) -> None:
+    def __init__(self, edges: DataStream[GraphEdge[K, T]], window: DurationLike | WindowAssigner[Any, Any]) -> None:
         self._edges = edges
         self._window: Any = window if isinstance(window, WindowAssigner) else TumblingEventTimeWindows.of(window)
 
     def _windows(self, edges: DataStream[Any]) -> WindowedStream[Any, Any, Any]:
         return edges.key_by(lambda edge: edge[0]).window(self._window)
 
-    def reduce_on_edges(self, function: Callable[[Any, Any], Any]) -> DataStream[tuple[Any, Any]]:
+    def reduce_on_edges(self, function: Callable[[T, T], T]) -> DataStream[tuple[K, T]]:
         """Reduce the values of a vertex's edges, two at a time, to ``(id, value)``."""
         values = self._edges.map(lambda edge: (edge[0], edge[2]))
         return (
@@ -246,14 +251,14 @@ class EdgeSlice:
             .name("reduce on edges")
         )
 
-    def fold_neighbors(self, initial: Any, function: Callable[[Any, Any, Any, Any], Any]) -> DataStream[Any]:
+    def fold_neighbors(self, initial: S, function: Callable[[S, K, K, T], S]) -> DataStream[S]:
         """Fold a vertex's neighbours, as they come: ``function(so far, id, neighbour, edge value)``, from ``initial`` on.
 
         The initial value is not to be changed by the function.
         """
         return self._windows(self._edges).aggregate(_Folded(initial, function)).name("fold neighbours")
 
-    def apply_on_neighbors(self, function: Callable[[Any, list[tuple[Any, Any]]], Iterable[Any]]) -> DataStream[Any]:
+    def apply_on_neighbors(self, function: Callable[[K, list[tuple[K, T]]], Iterable[R]]) -> DataStream[R]:
         """Call ``function(id, [(neighbour, edge value), ...])`` for each vertex; it returns or yields any records."""
 
         def apply(key: Any, window: Any, edges: list[GraphEdge]) -> Iterable[Any]:
@@ -282,16 +287,16 @@ class _Folded(AggregateFunction):
 # ---- What is kept per vertex or edge while edges come, in keyed state.
 
 
-class Neighborhood(NamedTuple):
+class Neighborhood(NamedTuple, typing.Generic[K]):
     """An edge, and the neighbours that its source has by then.
 
     >>> Neighborhood(1, 3, (2, 3)).neighbors
     (2, 3)
     """
 
-    source: Any
-    target: Any
-    neighbors: tuple[Any, ...]
+    source: K
+    target: K
+    neighbors: tuple[K, ...]
 
 
 class FirstOfKey(FilterFunction):
@@ -451,7 +456,15 @@ class EstimateTriangles(Operator):
         self._sample, self._emitted = load_state(snapshot)
 
 
-class EdgeStream:
+class RunsOnEdges(Protocol[K, T, OUT_co]):
+    """An algorithm."""
+
+    def run(self, edges: EdgeStream[K, T], /) -> OUT_co:
+        """Return the result for a stream of edges."""
+        ...
+
+
+class EdgeStream(Generic[K, T]):
     """A stream of edges: ``GraphEdge(source, target, value)``.
 
     >>> from funken import StreamExecutionEnvironment
@@ -472,15 +485,24 @@ class EdgeStream:
     True
     """
 
-    def __init__(self, edges: DataStream[GraphEdge]) -> None:
+    def __init__(self, edges: DataStream[GraphEdge[K, T]]) -> None:
         if not isinstance(edges, DataStream):
             raise InvalidProgram(f"EdgeStream needs a DataStream of GraphEdge, but got {edges!r}. Call from_stream().")
         self._edges = edges
 
     # ---- creation
 
-    @classmethod
-    def from_stream(cls, stream: DataStream[Any], edge: Callable[[Any], Any] | None = None) -> EdgeStream:
+    @overload
+    @staticmethod
+    def from_stream(stream: DataStream[tuple[S, S]]) -> EdgeStream[S, None]: ...
+    @overload
+    @staticmethod
+    def from_stream(stream: DataStream[tuple[S, S, A]]) -> EdgeStream[S, A]: ...
+    @overload
+    @staticmethod
+    def from_stream(stream: DataStream[R], edge: Callable[[R], tuple[S, S, A]]) -> EdgeStream[S, A]: ...
+    @staticmethod
+    def from_stream(stream: DataStream[Any], edge: Callable[[Any], Any] | None = None) -> EdgeStream[Any, Any]:
         """Make edges of tuples ``(source, target)`` or ``(source, target, value)``, or of results of ``edge(record)``.
 
         Timestamps and watermarks are those of the stream.
@@ -492,12 +514,22 @@ class EdgeStream:
         [GraphEdge(source='ann', target='bob', value=9)]
         """
         made = stream if edge is None else stream.map(edge)
-        return cls(made.map(_edge).name("edges"))
+        return EdgeStream(made.map(_edge).name("edges"))
 
-    @classmethod
-    def from_collection(cls, env: StreamExecutionEnvironment, edges: Iterable[Any]) -> EdgeStream:
+    @overload
+    @staticmethod
+    def from_collection(env: StreamExecutionEnvironment, edges: list[tuple[S, S]]) -> EdgeStream[S, None]: ...
+    @overload
+    @staticmethod
+    def from_collection(env: StreamExecutionEnvironment, edges: list[tuple[S, S, A]]) -> EdgeStream[S, A]: ...
+    @overload
+    @staticmethod
+    def from_collection(env: StreamExecutionEnvironment, edges: Iterable[Any]) -> EdgeStream[Any, Any]: ...
+    @staticmethod
+    def from_collection(env: StreamExecutionEnvironment, edges: Iterable[Any]) -> EdgeStream[Any, Any]:
         """Make a stream of a list of tuples ``(source, target)`` or ``(source, target, value)``."""
-        return cls.from_stream(env.from_collection(list(edges)))
+        made: DataStream[Any] = env.from_collection(list(edges))
+        return EdgeStream.from_stream(made)
 
     # ---- properties
 
@@ -505,11 +537,11 @@ class EdgeStream:
         """Return the environment of the stream."""
         return self._edges.get_execution_environment()
 
-    def get_edges(self) -> DataStream[GraphEdge]:
+    def get_edges(self) -> DataStream[GraphEdge[K, T]]:
         """Return the edges."""
         return self._edges
 
-    def get_vertices(self) -> DataStream[GraphVertex]:
+    def get_vertices(self) -> DataStream[GraphVertex[K, None]]:
         """Return each vertex once, when the first edge of it comes; its value is None.
 
         >>> from funken.testing import local
@@ -519,11 +551,11 @@ class EdgeStream:
         vertices = self._edges.flat_map(_vertices)
         return vertices.key_by(itemgetter(0)).filter(FirstOfKey()).name("vertices")
 
-    def get_degrees(self) -> DataStream[tuple[Any, int]]:
+    def get_degrees(self) -> DataStream[tuple[K, int]]:
         """Return ``(id, number of edges so far)`` of both ends after each edge; a loop counts twice."""
         return _counted(self._edges.flat_map(_both_ends), "degrees")
 
-    def get_in_degrees(self) -> DataStream[tuple[Any, int]]:
+    def get_in_degrees(self) -> DataStream[tuple[K, int]]:
         """Return ``(id, number of edges so far that end there)`` after each edge.
 
         >>> from funken.testing import local
@@ -532,7 +564,7 @@ class EdgeStream:
         """
         return _counted(self._edges.map(lambda edge: (edge[1], 1)), "in-degrees")
 
-    def get_out_degrees(self) -> DataStream[tuple[Any, int]]:
+    def get_out_degrees(self) -> DataStream[tuple[K, int]]:
         """Return ``(id, number of edges so far that begin there)`` after each edge.
 
         >>> from funken.testing import local
@@ -561,28 +593,32 @@ class EdgeStream:
 
     # ---- transformations
 
-    def _new(self, edges: DataStream[GraphEdge]) -> EdgeStream:
+    def _new(self, edges: DataStream[Any]) -> Self:
         return type(self)(edges)
 
-    def map_edges(self, function: Callable[[GraphEdge], Any]) -> EdgeStream:
+    def map_edges(self, function: Callable[[GraphEdge[K, T]], R]) -> EdgeStream[K, R]:
         """Replace each edge's value by ``function(edge)``."""
-        return self._new(self._edges.map(lambda edge: GraphEdge(edge[0], edge[1], function(edge))).name("map edges"))
+        mapped: Any = self._new(
+            self._edges.map(lambda edge: GraphEdge(edge[0], edge[1], function(edge))).name("map edges")
+        )
+        made: EdgeStream[K, R] = mapped
+        return made
 
-    def filter_edges(self, function: Callable[[GraphEdge], object]) -> EdgeStream:
+    def filter_edges(self, function: Callable[[GraphEdge[K, T]], object]) -> Self:
         """Keep the edges for which ``function(edge)`` is true."""
         return self._new(self._edges.filter(function).name("filter edges"))
 
-    def filter_vertices(self, function: Callable[[Any], object]) -> EdgeStream:
+    def filter_vertices(self, function: Callable[[K], object]) -> Self:
         """Keep the edges for both of whose ends ``function(id)`` is true."""
         return self._new(
             self._edges.filter(lambda edge: bool(function(edge[0]) and function(edge[1]))).name("filter vertices")
         )
 
-    def distinct(self) -> EdgeStream:
+    def distinct(self) -> Self:
         """Keep the first edge of each source and target; the state holds every pair of them."""
         return self._new(self._edges.key_by(itemgetter(0, 1)).filter(FirstOfKey()).name("distinct edges"))
 
-    def reverse(self) -> EdgeStream:
+    def reverse(self) -> Self:
         """Turn each edge round.
 
         >>> from funken.testing import local
@@ -591,7 +627,7 @@ class EdgeStream:
         """
         return self._new(self._edges.map(_reversed).name("reversed edges"))
 
-    def undirected(self) -> EdgeStream:
+    def undirected(self) -> Self:
         """Have each edge in both directions.
 
         >>> from funken.testing import local
@@ -601,7 +637,7 @@ class EdgeStream:
         """
         return self._new(self._edges.flat_map(_both_directions).name("edges both ways"))
 
-    def union(self, other: EdgeStream) -> EdgeStream:
+    def union(self, other: EdgeStream[K, T]) -> Self:
         """Put two streams of edges of one environment together.
 
         >>> from funken.testing import local
@@ -614,7 +650,7 @@ class EdgeStream:
 
     # ---- neighbourhoods and summaries
 
-    def build_neighborhood(self, directed: bool = False) -> DataStream[Neighborhood]:
+    def build_neighborhood(self, directed: bool = False) -> DataStream[Neighborhood[K]]:
         """Return ``(source, target, neighbours of the source so far)`` after each edge; if undirected, for both ends.
 
         The neighbours are in the order in which they came, each once. The work for an edge grows with their number.
@@ -627,7 +663,9 @@ class EdgeStream:
         edges = self if directed else self.undirected()
         return edges._edges.key_by(itemgetter(0)).process(CollectNeighbors()).name("neighbourhoods")
 
-    def slice(self, window: Any, direction: EdgeDirection = EdgeDirection.OUT) -> EdgeSlice:
+    def slice(
+        self, window: DurationLike | WindowAssigner[Any, Any], direction: EdgeDirection = EdgeDirection.OUT
+    ) -> EdgeSlice[K, T]:
         """Window the edges of each vertex: a length of event time (tumbling windows), or any ``WindowAssigner``.
 
         The direction says which edges are a vertex's own: those that begin there, end there, or both.
@@ -639,7 +677,7 @@ class EdgeStream:
         >>> EdgeStream.from_stream(timed).slice(400).reduce_on_edges(max).execute_and_collect(limit=2)
         [(1, 150), (2, 450)]
         """
-        sides: dict[EdgeDirection, Callable[[], EdgeStream]] = {
+        sides: dict[EdgeDirection, Callable[[], EdgeStream[K, T]]] = {
             EdgeDirection.OUT: lambda: self,
             EdgeDirection.IN: self.reverse,
             EdgeDirection.ALL: self.undirected,
@@ -650,12 +688,12 @@ class EdgeStream:
 
     def aggregate(
         self,
-        function: AggregateFunction[GraphEdge, Any, Any],
-        window: Any = None,
+        function: AggregateFunction[GraphEdge[K, T], A, R],
+        window: DurationLike | None = None,
         *,
         degree: int | None = None,
         running: bool = True,
-    ) -> DataStream[Any]:
+    ) -> DataStream[R]:
         """Keep a summary of the graph: return it after each window of event time in which there were edges.
 
         ``window`` is a length of time; ``None``: the summary of all edges, when the stream ends. Each task adds its edges of a
@@ -682,7 +720,7 @@ class EdgeStream:
         """
         return aggregated(self._edges, function, window, degree, running)
 
-    def run(self, algorithm: Any) -> Any:
+    def run(self, algorithm: RunsOnEdges[K, T, R]) -> R:
         """Return the result of ``algorithm.run(edges)``.
 
         >>> from funken.graph import StreamingConnectedComponents

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cmp_to_key, partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from funken import (
     AggregateFunction,
@@ -21,6 +21,10 @@ from funken import (
 from funken.errors import InvalidProgram
 from funken.graph.streaming.edge_stream import EdgeStream, EstimatedTriangles, EstimateTriangles, RunningCount
 from funken.sdk import OperatorCall, stable_hash
+from funken.types.callables import K
+
+if TYPE_CHECKING:
+    from funken.io.durations import DurationLike
 
 
 def least(one: Any, other: Any) -> Any:
@@ -251,10 +255,10 @@ class StreamingConnectedComponents:
     [{1: [1, 2, 3, 5], 6: [6, 7], 8: [8, 9]}]
     """
 
-    def __init__(self, window: Any = None, *, degree: int | None = None) -> None:
+    def __init__(self, window: DurationLike | None = None, *, degree: int | None = None) -> None:
         self._window, self._degree = window, degree
 
-    def run(self, edges: EdgeStream) -> DataStream[dict[Any, list[Any]]]:
+    def run(self, edges: EdgeStream[K, Any]) -> DataStream[dict[K, list[K]]]:
         """Return the components after each window."""
         summary = _Summarized(DisjointSet, DisjointSet.union, DisjointSet.components)
         return edges.aggregate(summary, self._window, degree=self._degree).name("connected components")
@@ -280,7 +284,7 @@ class BipartitenessCheck:
     [Bipartiteness(bipartite=True, sides={1: 0, 2: 1, 3: 0, 4: 1})]
     """
 
-    def __init__(self, window: Any = None, *, degree: int | None = None) -> None:
+    def __init__(self, window: DurationLike | None = None, *, degree: int | None = None) -> None:
         self._window, self._degree = window, degree
 
     def run(self, edges: EdgeStream) -> DataStream[Bipartiteness]:
@@ -300,12 +304,12 @@ class Spanner:
     [[(1, 2), (1, 3), (3, 4)]]
     """
 
-    def __init__(self, window: Any = None, k: int = 3, *, degree: int | None = None) -> None:
+    def __init__(self, window: DurationLike | None = None, k: int = 3, *, degree: int | None = None) -> None:
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InvalidProgram(f"Spanner: k has to be a whole number above 0, but is {k!r}.")
         self._window, self._k, self._degree = window, k, degree
 
-    def run(self, edges: EdgeStream) -> DataStream[list[tuple[Any, Any]]]:
+    def run(self, edges: EdgeStream[K, Any]) -> DataStream[list[tuple[K, K]]]:
         """Return the edges of the spanner after each window."""
         summary = _Summarized(partial(SpannerEdges, self._k), SpannerEdges.add, _settled)
         return edges.aggregate(summary, self._window, degree=self._degree).name("spanner")
@@ -373,7 +377,7 @@ class StreamingTriangles:
     def __init__(self, parts: int | None = None) -> None:
         self._parts = _checked(parts)
 
-    def run(self, edges: EdgeStream) -> DataStream[tuple[Any, Any, Any]]:
+    def run(self, edges: EdgeStream[K, Any]) -> DataStream[tuple[K, K, K]]:
         """Return the triangles."""
         return _sent(edges, self._parts).key_by(_job).process(CloseTriangles()).name("triangles")
 
