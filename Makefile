@@ -33,7 +33,7 @@ install = { $(BIN)/python -m pip install -q uv && \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check wheel docs docs-site bench bench-against bench-compare bench-turns bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale bench-startup cluster yarn cep-compare nexmark column-share nexmark-sql tpch-sql chaos exactly-once soak simulate mutate fuzz fuzz-vectorized attack run clean
+.PHONY: help setup fmt lint types test test-quick test-fast test-simulation test-spark test-services check wheel docs docs-site bench bench-against bench-compare bench-turns bench-micro bench-cep bench-batch bench-files bench-graph bench-ml bench-rest bench-ha bench-scale bench-startup cluster yarn cep-compare nexmark column-share nexmark-sql tpch-sql chaos exactly-once soak simulate stops mutate fuzz fuzz-vectorized attack run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -233,6 +233,9 @@ SEEDS ?= 10000
 FIRST_SEED ?= 0
 simulate: setup ## run SEEDS jobs under random schedules and faults, from FIRST_SEED on; SINK=kafka: the real sink, on a model of brokers
 	@$(BIN)/python scripts/simulate.py --seeds $(SEEDS) --first-seed $(FIRST_SEED) $(if $(SINK),--sink $(SINK))
+
+stops: setup ## send signals to SEEDS small programs at random moments, and see that each ends: TARGET=local
+	@$(BIN)/python scripts/stops.py $(if $(filter command,$(origin SEEDS)),--seeds $(SEEDS)) --first-seed $(FIRST_SEED) $(if $(TARGET),--target $(TARGET))
 
 mutate: setup ## plant faults, one at a time, and see whether the tests or the simulation notice: ONLY=gate SEEDS=500
 	@$(BIN)/python scripts/mutate.py $(ONLY) $(if $(filter command,$(origin SEEDS)),--seeds $(SEEDS))

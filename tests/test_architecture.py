@@ -626,3 +626,18 @@ def test_each_room_has_a_page_that_names_a_file_once():
     assert [folder.name for folder in folders if not (folder / "README.md").is_file()] == []
     assert [f"{page}: {name}" for page in PAGES for name in repeated(page.read_text())] == []
     assert list(repeated("| `a.py` | of `b.py` |\n| `a.py`, `c.py` | |\n`d.py`, `d.py`")) == ["a.py", "d.py"]
+
+
+def builds_a_session(source: str) -> bool:
+    """Return True if a test makes a Spark session of its own, and not one in a program that it starts."""
+    nodes = ast.walk(ast.parse(source))
+    return any(isinstance(node, ast.Attribute) and ast.unparse(node) == "SparkSession.builder" for node in nodes)
+
+
+def test_no_test_makes_a_session_that_later_tests_would_get():
+    tests = SOURCE.parent / "tests"
+    found = {path for path in tests.rglob("*.py") if builds_a_session(path.read_text())}
+
+    assert {str(path.relative_to(tests)) for path in found if "support" not in path.parts} == set()
+    assert builds_a_session("spark = SparkSession.builder.getOrCreate()")
+    assert not builds_a_session("spark = session()")

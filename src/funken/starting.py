@@ -1,4 +1,7 @@
-"""Ctrl-C while the command line is still being imported: exit code 130 and one line, no traceback.
+"""The start of the command line: Ctrl-C while it is still being imported, and standard streams that are closed.
+
+Ctrl-C then means exit code 130 and one line, no traceback. The module of a command counts as a part of that: Python may ignore an
+exception within an import.
 
 ``funken`` imports this first, since its own import takes longer than a user's second thought. Only a process that is the command
 line (``funken`` or ``python -m funken``) is changed, and only until its command begins.
@@ -10,8 +13,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from _thread import start_new_thread
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
+from typing import Any
+
+_AGAIN_SECONDS = 0.05
 
 
 def is_command_line(argv: Sequence[str], original: Sequence[str]) -> bool:
@@ -31,6 +40,52 @@ def is_command_line(argv: Sequence[str], original: Sequence[str]) -> bool:
 def _end(number: int, frame: FrameType | None) -> None:
     os.write(2, b"Interrupted.\n")
     os._exit(128 + number)
+
+
+def open_streams() -> None:
+    """Open the null device for standard output and error where they are closed: Python has ``None`` for them."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as the process lives
+
+
+@contextmanager
+def raised_again(kind: type[BaseException], wake: Callable[[], None]) -> Iterator[None]:
+    """Call ``wake`` in another thread, soon after Python has ignored an exception of a kind, while the ``with`` block lasts.
+
+    It can raise none of ``__del__``, nor of a callback of a weak reference, as its import system has.
+    """
+    before = sys.unraisablehook
+
+    def later() -> None:
+        time.sleep(_AGAIN_SECONDS)  # the main thread is out of the callback by then
+        wake()
+
+    def hook(unraisable: Any) -> None:
+        if type(unraisable.exc_value) is kind:  # a subclass interrupts a function of a cancelled job, not the program
+            start_new_thread(later, ())  # takes no lock, which the interrupted code may hold
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        if sys.unraisablehook is hook:
+            sys.unraisablehook = before
+
+
+def interrupt() -> None:
+    """Raise Ctrl-C in the main thread, which may be in a system call."""
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def ctrl_c_again() -> AbstractContextManager[None]:
+    """Raise Ctrl-C again that Python has ignored, while the ``with`` block lasts; only where Python itself handles it."""
+    main = threading.current_thread() is threading.main_thread()
+    if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        return raised_again(KeyboardInterrupt, interrupt)
+    return nullcontext()
 
 
 def hand_over() -> None:

@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 
 import funken
 import funken.__main__
-from funken import config
+from funken import config, starting
 from funken.cli import main as command_line
 from funken.cli.main import main
 from funken.errors import JavaNotFound
@@ -130,6 +131,18 @@ def test_ctrl_c_while_the_command_line_is_imported(tmp_path, imported):
     assert process.returncode == 130
     assert "Traceback" not in rest
     assert "Interrupted." in rest
+
+
+def test_ctrl_c_that_python_ignored_comes_again(capfd):
+    class Closing:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    with starting.raised_again(KeyboardInterrupt, starting.interrupt), pytest.raises(KeyboardInterrupt):
+        Closing()
+        threading.Event().wait(30)
+
+    assert capfd.readouterr() == ("", "")
 
 
 def test_ctrl_c_ends_every_command_with_130(monkeypatch):

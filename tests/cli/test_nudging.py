@@ -5,11 +5,11 @@ import subprocess
 import sys
 import threading
 
-from funken.cli.script import waits_interrupted
+from funken.cli.signals import waits_interrupted
 
 DEAF = """\
 import signal, threading
-from funken.cli.failures import Signals
+from funken.cli.signals import Signals
 
 threading.Thread(target=threading.Event().wait, daemon=True).start()  # receives what the main thread does not
 with Signals().handled():
@@ -30,7 +30,7 @@ def test_a_main_thread_that_waits_for_ever_handles_a_signal_that_another_thread_
         finally:
             child.kill()
 
-    assert "_Told" in said
+    assert "Told" in said
 
 
 def test_nothing_is_left_behind():

@@ -5,11 +5,11 @@ import signal
 import threading
 
 import pytest
-from pyspark.sql import SparkSession
 
 from funken import Configuration, MapFunction
 from funken.dataset import ExecutionEnvironment
 from funken.errors import InvalidProgram, OperatorFailed, TaskLost, TooFewTaskSlots
+from funken.spark.frames import session as session_of_spark
 from tests.dataset.catalogue import CATALOGUE, ORDERED
 from tests.dataset.programs import environment, same
 
@@ -107,7 +107,7 @@ def test_more_workers_than_slots_are_refused():
 
 
 def test_rows_of_a_data_frame_and_back():
-    frame = SparkSession.builder.getOrCreate().range(100).selectExpr("id", "cast(id % 7 as string) as name")
+    frame = session_of_spark().range(100).selectExpr("id", "cast(id % 7 as string) as name")
     env = on_spark(2)
 
     totals = env.from_spark(frame).map(lambda row: (row.name, row.id)).group_by(0).sum(1)

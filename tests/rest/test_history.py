@@ -129,7 +129,7 @@ def test_the_sampler_takes_samples_until_it_is_closed_and_a_job_that_fails_costs
     while not history.answer(entry, None, None, None)["times"]:
         assert time.monotonic() < until
     sampler.close()
-    sampler.join()
+    sampler.join(30)
     assert "job 'broken': a sample of its metrics is lost" in caplog.text
     job.current = picture(taken=90_000)
     assert history.answer(entry, None, None, None)["times"] == [10_000]

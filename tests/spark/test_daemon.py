@@ -215,13 +215,14 @@ def test_one_thread_of_a_worker_reads_its_input(target):
 
 @pytest.mark.spark
 def test_functions_of_other_queries_in_the_session_work():
-    from pyspark.sql import SparkSession
     from pyspark.sql.functions import pandas_udf, udf
+
+    from funken.spark.frames import session as session_of_spark
 
     env = StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.target": "batch"}))
     with env.from_collection([1]).execute_and_collect() as found:
         assert list(found) == [1]
-    spark = SparkSession.builder.getOrCreate()
+    spark = session_of_spark()
     assert spark.conf.get("spark.python.daemon.module") == "funken.spark.daemon"
     frame = spark.range(1000).repartition(2)
     twice = udf(lambda n: 2 * n, "long")

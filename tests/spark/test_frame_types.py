@@ -4,10 +4,10 @@ import datetime
 from decimal import Decimal
 
 import pytest
-from pyspark.sql import SparkSession
 
 from funken import Row
 from funken.errors import InvalidProgram
+from funken.spark.frames import session as session_of_spark
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +43,7 @@ TYPES = {
 
 @pytest.fixture(scope="module")
 def spark():
-    return SparkSession.builder.getOrCreate()
+    return session_of_spark()
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pytest
-from pyspark.sql import SparkSession
 
+from funken.spark.frames import session as session_of_spark
 from funken.table import EnvironmentSettings, TableEnvironment
 from funken.table.catalog import InvalidTable
 from funken.table.spark_catalog import SparkCatalog
@@ -18,7 +18,7 @@ SHOP = "shop_of_catalog"
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
-    session = SparkSession.builder.getOrCreate()
+    session = session_of_spark()
     folder = tmp_path_factory.mktemp("warehouse")
     session.sql(f"CREATE DATABASE IF NOT EXISTS {SHOP} LOCATION '{folder}'")
     session.sql(f"CREATE TABLE {SHOP}.orders (id BIGINT, item STRING, n INT) USING parquet PARTITIONED BY (n)")

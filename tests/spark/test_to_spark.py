@@ -3,10 +3,10 @@
 import threading
 
 import pytest
-from pyspark.sql import SparkSession
 
 from funken import DataGeneratorSource, InvalidProgram, Types, WatermarkStrategy
 from funken.connectors.dataframes import SparkSink
+from funken.spark.frames import session as session_of_spark
 
 PAIRS = [("to", 2), ("be", 2), ("or", 1), ("be", 3)]
 BOUND = 60
@@ -97,5 +97,5 @@ def test_batches_in_a_format_of_spark(mode, environment, tmp_path):
 
     env.execute()
 
-    found = SparkSession.builder.getOrCreate().read.json(target)
+    found = session_of_spark().read.json(target)
     assert sorted(row.n for row in found.collect()) == list(range(100))

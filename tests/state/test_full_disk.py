@@ -3,6 +3,7 @@
 import contextlib
 import os
 import stat
+from concurrent.futures import Future
 
 import pytest
 
@@ -11,6 +12,7 @@ from funken.errors import DiskFull, StateError
 from funken.state.backend import StateSettings
 from funken.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from funken.state.keyed import KeyedStateStore
+from funken.state.rocksdb import backend as tables
 from funken.state.rocksdb import database as module
 from funken.state.rocksdb import database as space
 from funken.state.rocksdb.backend import RocksDBBackend, TaskDatabases
@@ -250,3 +252,33 @@ def test_a_database_says_that_its_disk_is_full(tmp_path):
         assert 0 < number < 300
         with contextlib.suppress(DiskFull):
             database.close()
+
+
+def test_a_folder_that_is_gone_fails_the_snapshot_that_waits_for_it(tmp_path, monkeypatch):
+    """Not only an error of RocksDB settles it: whoever waits for the files would wait for ever."""
+
+    def gone(folder):
+        raise FileNotFoundError(folder)
+
+    shared = TaskDatabases(64 * MIB, 0.5, str(tmp_path), min_free_space=100 * MIB)
+    backend = RocksDBBackend(shared, 128, range(128), "operator 'count' (subtask 0)")
+    stored(backend, "a", 1)
+    made = backend._database.checkpoint
+    monkeypatch.setattr(space, "free_bytes", gone)
+
+    with pytest.raises(StateError, match="cannot be saved: .*Is the disk of"):
+        made(str(tmp_path / "copy")).result(timeout=30)
+
+    monkeypatch.undo()
+    backend.close()
+    shared.close()
+
+
+def test_files_that_are_not_written_in_time_are_given_up(backend, monkeypatch):
+    stored(backend, "a", 1)
+    backend.snapshot({}, 0).files()
+    monkeypatch.setattr(module.Database, "checkpoint", lambda self, path: Future())
+    monkeypatch.setattr(tables, "PATIENCE_SECONDS", 0.01)
+
+    with pytest.raises(StateError, match="is still being saved after"):
+        tables.LinkedFiles(backend._database, "copy", backend._database).path  # noqa: B018 - waits

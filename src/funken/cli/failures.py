@@ -1,25 +1,18 @@
 """Failures at the command line: messages, and exit codes: 128 plus the number of a signal, else 1.
 
-SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is closed) become an exception in the program, so that its jobs are stopped,
-not abandoned. A second signal ends the process at once, unless another job has begun since the first. A signal that the
-process was started to ignore, as by ``nohup``, stays ignored. Where SIGTERM is to save the jobs first, it becomes an exception
-when that is done (``Signals``).
-
 An error of Funken is shown as its message and the line of the program that led to it; any other error as Python shows
 it. Frames of Funken itself are left out of tracebacks: they say nothing about the program.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType, TracebackType
+from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 import click
@@ -27,7 +20,8 @@ import click
 from funken import config
 from funken.api.jobs.client import JobClient
 from funken.api.jobs.results import NotToRun
-from funken.cli.script import LastSavepoints, execute, seconds_to_save, waits_interrupted
+from funken.cli.script import execute
+from funken.cli.signals import Signals, Told
 from funken.config import Configuration
 from funken.errors import FunkenError, InvalidConfiguration, without_own_frames
 from funken.plan.advice import advise
@@ -35,88 +29,6 @@ from funken.rest.jobs import public_id
 from funken.rest.serving import available
 
 INTERRUPTED = 128 + signal.SIGINT
-
-_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-
-class _Told(KeyboardInterrupt):
-    """A signal; not ``SystemExit``, which in a function of the user would be a failure of the function."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.exit_code = 128 + number
-
-
-class Signals:
-    """The handling of signals while a program runs."""
-
-    def __init__(self) -> None:
-        self._told = False
-        self._running: list[JobClient] = []
-        self._saving: LastSavepoints | None = None
-        self._saved_for = False
-        self._woken = self._raised = False
-
-    def take(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal: raise an exception, now or when the jobs are saved; or end the process if it is a second one."""
-        if self._woken:
-            self._woken = False
-            if self._raised:
-                return
-        elif self._told:
-            with suppress(OSError):
-                os.write(2, b"Interrupted again: what still ran is left as it is.\n")
-            os._exit(128 + number)
-        else:
-            self._told = True
-            saved = [client for client in self._running if seconds_to_save(client)]
-            if number == signal.SIGTERM and saved and self._saving is not None:
-                self._saved_for = True
-                self._saving.begin(saved)
-                return
-        self._raised = True
-        raise _Told(number)
-
-    def _wake(self) -> None:
-        """The jobs are saved, or are not waited for any more: raise SIGTERM's delayed exception in the main thread."""
-        self._woken = True
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)  # which also ends a sleep
-
-    @contextmanager
-    def watch(self, client: JobClient) -> Iterator[None]:
-        """Take the next signal for the first one: a job begins. At its end, raise the delayed exception."""
-        if not self._saved_for:
-            self._told = False
-        if self._saving is None and seconds_to_save(client):
-            self._saving = LastSavepoints(self._wake)
-        self._running.append(client)
-        try:
-            yield
-        finally:
-            self._running.remove(client)
-        if self._saved_for and self._saving is not None and self._saving.has_saved(client):
-            self._raised |= threading.current_thread() is threading.main_thread()
-            raise _Told(signal.SIGTERM)  # else it would count as finished, and its checkpoints go
-
-    def end(self) -> None:
-        """The program is being ended: nothing more is to be raised."""
-        self._raised = True
-        if self._saving is not None:
-            self._saving.close()
-
-    @contextmanager
-    def handled(self) -> Iterator[None]:
-        """Handle signals while the ``with`` block lasts."""
-        before = {number: signal.getsignal(number) for number in _SIGNALS}
-        taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
-        try:
-            for number in taken:
-                signal.signal(number, self.take)
-            with waits_interrupted():
-                yield
-        finally:
-            for number in taken:
-                signal.signal(number, before[number] or signal.SIG_DFL)
 
 
 @contextmanager
@@ -128,7 +40,7 @@ def ending_well(script: str | None = None) -> Iterator[Signals]:
             yield signals
         except KeyboardInterrupt as interrupt:
             signals.end()
-            exit_code = interrupt.exit_code if isinstance(interrupt, _Told) else INTERRUPTED
+            exit_code = interrupt.exit_code if isinstance(interrupt, Told) else INTERRUPTED
             if exit_code == INTERRUPTED:
                 click.echo("Interrupted.", err=True)
             sys.exit(exit_code)

@@ -84,6 +84,7 @@ class CommandGroup(click.Group):
         module, _, name = _COMMANDS[cmd_name][0].partition(":")
         with importing():
             command: click.Command = getattr(importlib.import_module(module), name)
+        starting.hand_over()
         return command
 
     def resolve_command(
@@ -107,8 +108,9 @@ class CommandGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; Ctrl-C ends each with 130."""
         try:
-            starting.hand_over()
-            return super().invoke(ctx)
+            starting.open_streams()
+            with starting.raised_again(KeyboardInterrupt, starting.interrupt):
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)

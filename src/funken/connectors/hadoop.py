@@ -15,10 +15,11 @@ import subprocess
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from queue import SimpleQueue
+from queue import Empty
 from typing import IO, Any
 
 from funken.errors import InvalidProgram, JobExecutionError, SourceNotReadable
+from funken.timing.clock import TimedQueue
 
 _OLD = "org.apache.hadoop.mapred."
 _COLUMNS = {
@@ -138,6 +139,7 @@ def _frame(spark: Any, input_format: str, where: str, columns: str, read: Any) -
 
 logger = logging.getLogger(__name__)
 
+_LOOK_SECONDS = 0.1
 _END_SECONDS = 60.0
 """The time (s) that a program may run on when it has closed its output."""
 _AT_ONCE = 1 << 16
@@ -175,7 +177,7 @@ class StreamingProgram:
         """Run the program on a partition; raises ``JobExecutionError`` if it cannot be started or fails."""
         process = self._started()
         assert process.stdout is not None and process.stderr is not None
-        written: SimpleQueue[bytes | None] = SimpleQueue()
+        written: TimedQueue[bytes | None] = TimedQueue()
         errors: deque[str] = deque(maxlen=_KEPT_LINES)
         counters: Counter[str] = Counter()
         listening = threading.Thread(target=self._listen, args=(process.stderr, errors, counters), daemon=True)
@@ -184,19 +186,20 @@ class StreamingProgram:
         try:
             for _ in self._fed(process, records):
                 while not written.empty():  # before the next lines, so that what waits here stays small
-                    line = written.get()
+                    line = written.get_nowait()
                     if line is None:
                         written.put(None)  # for the loop below: the program may still read
                         break
                     yield self._pair(line)
-            while (line := written.get()) is not None:
+            while (line := _next(written)) is not None:
                 yield self._pair(line)
             listening.join(_END_SECONDS)
             self._end(process, errors)
         finally:
             if process.poll() is None:  # nobody wants the rest
                 process.kill()
-                process.wait()
+                with contextlib.suppress(subprocess.TimeoutExpired):  # the system does not end it while a disk hangs
+                    process.wait(_END_SECONDS)
         for name, amount in counters.items():
             logger.info("%s %s: counter %s is %d", self.kind, self.command[0], name, amount)
 
@@ -292,7 +295,14 @@ class StreamingReducer(StreamingProgram):
     kind = "reducer"
 
 
-def _take(pipe: IO[bytes], written: SimpleQueue[bytes | None]) -> None:
+def _next(written: TimedQueue[bytes | None]) -> bytes | None:
+    """Return the next line of the program, however long it takes; in between a job that is cancelled ends the wait."""
+    while True:
+        with contextlib.suppress(Empty):
+            return written.get(timeout=_LOOK_SECONDS)
+
+
+def _take(pipe: IO[bytes], written: TimedQueue[bytes | None]) -> None:
     with pipe:
         for line in pipe:
             written.put(line)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -28,8 +27,9 @@ from funken.connectors.base import CommitterContext, Source
 from funken.connectors.dataframe import RowsEnumerator
 from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, PreparedCommittable, Sink
 from funken.dataclass import dataclass
-from funken.errors import CommitError, JobExecutionError
+from funken.errors import CommitError, JobExecutionError, SuppressRestarts
 from funken.ids import MAX_WATERMARK
+from funken.io.standard import write_out
 from funken.timing.clock import SystemClock, until
 
 # ---- What the commits of a job have come to, for its metrics.
@@ -352,11 +352,16 @@ class PrintCoordinator(OperatorCoordinator):
         return {"numRecordsIn": self._records}
 
     def handle_output(self, subtask: int, payload: Any) -> None:
-        """Write lines."""
+        """Write lines; raises ``SuppressRestarts`` if their reader has ended. Without standard output, they are dropped."""
         with self._lock:
             self._records += len(payload)
-            sys.stdout.write("".join(line + "\n" for line in payload))
-            sys.stdout.flush()
+            try:
+                write_out("".join(line + "\n" for line in payload))
+            except BrokenPipeError as error:
+                raise SuppressRestarts(
+                    "standard output cannot be written to, because its reader has ended. Read all lines, or "
+                    "take the first ones with execute_and_collect(limit=...)."
+                ) from error
 
 
 class CollectCoordinator(OperatorCoordinator):

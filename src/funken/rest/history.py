@@ -143,6 +143,6 @@ class Sampler:
         """End it; does not wait."""
         self._ended.set()
 
-    def join(self) -> None:
-        """Wait until it has ended."""
-        self._thread.join()
+    def join(self, seconds: float) -> None:
+        """Wait until it has ended, at most so long."""
+        self._thread.join(seconds)

@@ -1,4 +1,4 @@
-"""The process of a task: its use of the machine, its garbage collector, and user code that does not return.
+"""The process of a task: its use of the machine, its garbage collector, its signals, and user code that does not return.
 
 What a process uses of its machine: cores, memory, threads, files, Python's collector; read four times a second at most.
 
@@ -11,13 +11,15 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import signal
 import sys
 import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import inf
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
 from funken.dataclass import dataclass
@@ -242,6 +244,42 @@ def _let_come() -> None:
     _set_exception(threading.get_ident(), Interrupted)
     for _ in range(1000):  # it is raised where the loop begins anew
         pass
+
+
+# ---- Exceptions of signals: the program is to end, and no function has failed.
+
+
+def raised_by_signal(error: BaseException) -> bool:
+    """Return True if a signal raised an exception, or one that led to it: Ctrl-C, or a handler of the program.
+
+    Python runs handlers in the main thread between two instructions, so within any function of the user. Such a function may
+    also raise an exception of its own in return.
+
+    >>> raised_by_signal(KeyboardInterrupt()), raised_by_signal(ValueError())
+    (True, False)
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    handlers = {id(_code_of(signal.getsignal(number))) for number in signal.valid_signals()} - {id(None)}
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        if isinstance(at, KeyboardInterrupt) and not isinstance(at, Interrupted):
+            return True
+        if any(id(frame.f_code) in handlers for frame, _ in traceback.walk_tb(at.__traceback__)):
+            return True
+        seen.add(id(at))
+        at = at.__cause__ or at.__context__
+    return False
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    while isinstance(handler, partial):
+        handler = handler.func
+    if not callable(handler):
+        return None
+    code = getattr(handler, "__code__", None) or getattr(type(handler).__call__, "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 class Interruption:

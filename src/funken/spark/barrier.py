@@ -279,9 +279,10 @@ def run_stage(
     thread.start()
     try:
         result_of(over)
-    except KeyboardInterrupt:
-        master.fail(JobCancelled(f"job {name!r} was cancelled"))  # type: ignore[arg-type]
-        thread.join(_LEAVE_SECONDS)
+    except BaseException:
+        if not over.done():  # the exception is that of a signal
+            master.fail(JobCancelled(f"job {name!r} was cancelled"))  # type: ignore[arg-type]
+            thread.join(_LEAVE_SECONDS)
         raise
 
 

@@ -8,6 +8,7 @@ user can read: the JVM deletes it when it ends in order, ``forget`` when it did 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -30,11 +31,15 @@ GONE = (Py4JError, ConnectionError)
 
 lock = threading.RLock()
 
+logger = logging.getLogger(__name__)
+
 _STOP_SECONDS = 5.0
 _FORGET_SECONDS = 0.5
 """The time (s) that ``SparkSession.stop`` may take once the context is stopped; not everybody calls it."""
 _LOOK_SECONDS = 0.05
 _EXIT_SECONDS = 10.0
+_LAUNCH_SECONDS = 300.0
+"""The time (s) in which a JVM has to answer at all; Spark's session may take longer, for a cluster without room."""
 _LONGEST_FOLDER = 64
 """Of the path of a JVM's folder (bytes): the sockets in it add 43, and the system allows 107."""
 
@@ -121,7 +126,7 @@ def start(
 
 @contextlib.contextmanager
 def _killed_unless(wanted: Callable[[], bool]) -> Iterator[None]:
-    """Kill the JVM that PySpark launches here as soon as it is not wanted: a call to one that starts cannot be interrupted."""
+    """Kill the JVM that PySpark launches here when it is not wanted, or never answers: its start cannot be interrupted."""
     launched: list[subprocess.Popen[bytes]] = []
 
     class Launch(subprocess.Popen):  # type: ignore[type-arg]
@@ -130,10 +135,18 @@ def _killed_unless(wanted: Callable[[], bool]) -> Iterator[None]:
             launched.append(self)
 
     over = threading.Event()
+    limit = SystemClock().monotonic() + _LAUNCH_SECONDS
 
     def watch() -> None:
+        silent = False
         while not over.wait(_LOOK_SECONDS):
-            if launched and not wanted():
+            if not silent and SparkContext._gateway is None and SystemClock().monotonic() > limit:
+                silent = True
+                logger.error(
+                    "the JVM has not answered within %.0f s and is killed: is the disk of Java in order?",
+                    _LAUNCH_SECONDS,
+                )
+            if launched and (silent or not wanted()):
                 for process in launched:
                     process.kill()
 

@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import importlib
 import itertools
+import logging
 import os
 import sys
 import threading
@@ -58,10 +59,14 @@ from funken.spark.task_shell import Deployment
 from funken.spark.worker import SCHEMA, stage_function
 from funken.timing.clock import SystemClock, result_of
 
+logger = logging.getLogger(__name__)
+
 _BEAT_SECONDS = 0.1
 _ROOT_CAUSE_SECONDS = 1.0
 _EXIT_SECONDS = 2.0
 _AT_EXIT_SECONDS = 15.0
+_LEAVE_SECONDS = 30.0
+"""The time (s), beyond the grace period of user code, in which Spark is to end a job that a signal stops."""
 
 _RUNNING: dict[Future[None], Job] = {}
 
@@ -146,10 +151,12 @@ class SparkRunner:
         try:
             thread.start()
             result_of(over)
-        except KeyboardInterrupt:
-            job.cancel()
-            while thread.is_alive():  # if it was not yet, it finds the job cancelled
-                thread.join(_BEAT_SECONDS)
+        except BaseException:
+            if (
+                not over.done()
+            ):  # the exception is that of a signal; a thread that has not begun finds the job cancelled
+                job.cancel(suspend=True)
+                _leave(thread, job)
             raise
 
     def _run(self, job: Job, given: Any, over: Future[None]) -> None:
@@ -276,6 +283,24 @@ def _not_started(master: JobMaster, host: str) -> JobExecutionError:
     return JobExecutionError(f"{len(missing)} of {len(master.tasks)} tasks did not start in time ({places}). {why}")
 
 
+def _leave(thread: threading.Thread, job: Job) -> None:
+    """Wait until the thread of a job that is being stopped has ended it on Spark, within a bound."""
+    seconds = 2 * (job.settings.cancel_grace / 1000 + _LEAVE_SECONDS)  # for Spark, and for processes of user code
+    now = SystemClock().monotonic
+    end = now() + seconds
+    while thread.is_alive() and now() < end:
+        thread.join(_BEAT_SECONDS)
+    _say_left(thread, job, seconds)
+
+
+def _say_left(thread: threading.Thread, job: Job, seconds: float) -> None:
+    if thread.is_alive():
+        logger.warning(
+            "job %r: Spark has not ended its tasks within %.0f s, and they are left; they end with the driver.",
+            job.plan.name, seconds,
+        )  # fmt: skip
+
+
 def unless_gone(stop: Callable[[], Any]) -> None:
     """Stop something of Spark's; there is nothing to stop if the session was stopped or its JVM killed."""
     with contextlib.suppress(*jvm.GONE):
@@ -353,10 +378,13 @@ class BatchRunner(SparkRunner):
         finally:
             if thread.is_alive():
                 thread.join(0.2 if job.master.ended.is_set() and job.master.error is None else 0)
-            while thread.is_alive():
+            clock = SystemClock()
+            end = clock.monotonic() + (seconds := job.settings.cancel_grace / 1000 + _LEAVE_SECONDS)
+            while thread.is_alive() and clock.monotonic() < end:
                 if job.cancelled.is_set() or job.master.error is not None or not job.master.ended.is_set():
                     unless_gone(lambda: context.cancelJobGroup(group))
                 thread.join(0.5)
+            _say_left(thread, job, seconds)
 
 
 # ---- Micro-batches: a streaming DataFrame through ``foreachBatch``, a Spark job per batch, the state from one to

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from funken.errors import FunkenError
+from funken.io.standard import write_out
 from funken.plan import unexecuted
 from funken.table.types import (
     BooleanType,
@@ -174,14 +174,12 @@ class TableResult:
 
     def print(self) -> None:
         """Print the rows as a table, while they come; the changes of a stream have a column ``op``."""
-        write = sys.stdout.write
         if self._kind is ResultKind.SUCCESS and self._job is None:
-            write("OK\n")
+            write_out("OK\n")
             return
         with self.collect() as rows:
             for line in self.lines(rows):
-                write(line + "\n")
-                sys.stdout.flush()
+                write_out(line + "\n")
 
     def lines(self, rows: Iterable[Row]) -> Iterator[str]:
         """Return the lines that ``print`` prints of some rows."""

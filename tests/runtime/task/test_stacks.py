@@ -75,8 +75,7 @@ def test_a_thread_that_computes_is_on_the_cpu():
     thread.start()
     while not made:
         threading.Event().wait(0.001)
-    # Where neighbours have the cores, a thread may be kept from one for a while.
-    for _ in range(20):
+    for _ in range(20):  # the lock of the interpreter may be another thread's for a while
         found.append(made[0].sample(0.3))
         if any(stack.on_cpu for stack in found[-1]):
             break

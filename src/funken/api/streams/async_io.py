@@ -20,10 +20,9 @@ from funken.operators.base import RuntimeContext
 from funken.types.callables import A, Generic, IN_contra, OUT_co, R, S, T, check_methods, shown_function
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from funken.api.streams.stream import DataStream
     from funken.io.durations import DurationLike
+    from funken.io.threads import DaemonThreadPool
     from funken.types.info import TypeInformation
 
 
@@ -90,7 +89,7 @@ class _Coroutine(AsyncFunction[IN_contra, OUT_co]):
 class Blocking(AsyncFunction[IN_contra, OUT_co]):
     """A function that blocks, run in a pool of threads; made by ``blocking``."""
 
-    _pool: ThreadPoolExecutor
+    _pool: DaemonThreadPool
 
     def __init__(self, function: Any, threads: int) -> None:
         self._function = function
@@ -99,11 +98,11 @@ class Blocking(AsyncFunction[IN_contra, OUT_co]):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the function, make the pool."""
-        from concurrent.futures import ThreadPoolExecutor
+        from funken.io.threads import DaemonThreadPool
 
         if hasattr(self._function, "open"):
             self._function.open(runtime_context)
-        self._pool = ThreadPoolExecutor(self._threads, "funken-blocking")
+        self._pool = DaemonThreadPool(self._threads, "funken-blocking")
 
     async def async_invoke(self, value: IN_contra) -> list[OUT_co]:
         """Call the function in the pool."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 import threading
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -15,6 +14,7 @@ from funken.api.streams.settings import OperatorSettings, type_of
 from funken.connectors.sink import Sink
 from funken.errors import InvalidProgram, JobCancelled
 from funken.io.durations import DurationLike, duration_ms
+from funken.io.standard import write_out
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
 from funken.operators.user_functions import traits_of
 from funken.plan.nodes import Node, NodeInput
@@ -221,7 +221,7 @@ class StreamEnds(Generic[T_co]):
 
         display = display_of_notebook()
         if display is None:
-            sys.stdout.write(f"{ShownRecords(records)}\n")
+            write_out(f"{ShownRecords(records)}\n")
         else:
             display(ShownRecords(records), display_id=False)
 

@@ -37,6 +37,7 @@ from funken.runtime.driver.job import Job, Runner
 
 
 _EXECUTABLE = 0o111
+_INSTALL_SECONDS = 600
 
 
 def checked_target(target: str) -> str:
@@ -163,7 +164,13 @@ class Dependencies:
         with tempfile.TemporaryDirectory() as folder:
             offline = ["--no-index", "--find-links", cache] if cache else []
             command = [sys.executable, "-m", "pip", "install", "-q", "-r", requirements, "-t", folder, *offline]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_INSTALL_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise InvalidProgram(
+                    f"the requirements of {requirements!r} were not installed within {_INSTALL_SECONDS} s. Can the package index "
+                    "be reached? set_python_requirements() also takes a folder of downloaded packages."
+                ) from None
             if done.returncode:
                 raise InvalidProgram(f"the requirements of {requirements!r} cannot be installed: {done.stderr.strip()}")
             for below in sorted(Path(folder).rglob("*")):

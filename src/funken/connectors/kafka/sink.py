@@ -477,7 +477,7 @@ def _in_background(work: Callable[[], T]) -> Future[T]:
     def run() -> None:
         try:
             result.set_result(work())
-        except Exception as error:  # noqa: BLE001 - raised where the result is asked for
+        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
             result.set_exception(error)
 
     threading.Thread(target=run, name="funken-kafka-producer", daemon=True).start()

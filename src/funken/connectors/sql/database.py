@@ -12,7 +12,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import field
 from functools import cached_property
@@ -22,6 +22,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from funken import extras
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable
+from funken.io.threads import DaemonThreadPool
 
 T = TypeVar("T")
 
@@ -181,7 +182,7 @@ class Background(Generic[T]):
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._pool = ThreadPoolExecutor(1, "funken-sql")
+        self._pool = DaemonThreadPool(1, "funken-sql")
         self._closed = False
         self._future: Future[T] | None = None
 

@@ -9,7 +9,6 @@ import io
 import math
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from funken.connectors.formats.json_schema import json_text
 from funken.dataset.memory.manager import Block
 from funken.dataset.plan.keys import field_names, value_of
 from funken.errors import SinkNotWritable
+from funken.io.standard import write_out
 from funken.types.callables import Generic, T_contra
 from funken.types.text import written
 
@@ -119,7 +119,7 @@ class PrintOutput(CollectOutput):
     def show(self) -> None:
         """Print one record a line."""
         for record in self.take():
-            sys.stdout.write(f"{record}\n")
+            write_out(f"{record}\n")
 
     def __str__(self) -> str:
         return "print"

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import MIN_TIMESTAMP
+from funken.io.threads import DaemonThreadPool
 from funken.lazy import LoadedLater
 from funken.metrics.registry import Counter
 from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, CacheSpec, ResultCache
@@ -548,6 +549,7 @@ def _nothing(*arguments: Any) -> None:
 T = TypeVar("T")
 
 _GRACE_SECONDS = 5.0
+_THREADS = 32
 """The time (s) in which cancelled requests, and the loop itself, have to end."""
 
 
@@ -599,6 +601,7 @@ class RequestLoop:
         self._told = False
         self._ending = False
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(DaemonThreadPool(_THREADS, "funken-async"))  # of asyncio.to_thread()
         self._thread = threading.Thread(target=self._run, name="funken-async", daemon=True)
         self._thread.start()
 

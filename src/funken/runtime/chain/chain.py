@@ -32,6 +32,7 @@ from funken.runtime.chain.fused import FusedOperators, give_loops
 from funken.runtime.chain.keys_and_states import comparison_of_inputs, comparison_of_keys, warn_of_new_names
 from funken.runtime.exchange.writers import HashWriter
 from funken.runtime.messages import CoordinatorEvent, OperatorWarning, RecordCounts, TaskEvent, TaskFailed, TaskId
+from funken.runtime.process import raised_by_signal
 from funken.runtime.settings import TaskSettings
 from funken.state.backend import HashMapBackend, StateBackend, StateSettings
 from funken.state.keyed import KeyedStateStore
@@ -450,10 +451,10 @@ class FailureAttribution:
 def is_failure(error: BaseException) -> bool:
     """Return True if user code has failed; else the error ends the job or a generator, and is to be raised as it is.
 
-    Ctrl-C does, and an interruption. ``GeneratorExit`` is what closes a generator of the engine, or what a function has raised.
+    A signal does, and an interruption. ``GeneratorExit`` is what closes a generator of the engine, or what a function has raised.
     """
     if not isinstance(error, GeneratorExit):
-        return not isinstance(error, KeyboardInterrupt)
+        return not isinstance(error, KeyboardInterrupt) and not raised_by_signal(error)
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

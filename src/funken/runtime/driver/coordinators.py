@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+from funken.checkpoint.restart_strategy import fault_of
 from funken.config import Configuration
 from funken.errors import CommitError, JobExecutionError
 from funken.ids import OperatorId
@@ -356,6 +357,7 @@ class Coordinators:
             told = f"the coordinator of operator {name!r} failed: {type(error).__name__}: {error}"
             failure = JobExecutionError(told, operator=name, traceback_text="".join(traceback.format_exception(error)))
             failure.__cause__ = error
+            failure.fault = fault_of(error)
             error = failure
         self._fail(error)
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import cloudpickle
 
+from funken import config
 from funken.checkpoint.machine import Outcome
 from funken.config import Configuration
 from funken.errors import JobCancelled, JobExecutionError, RescaleDue
@@ -50,7 +51,7 @@ from funken.runtime.job.states import (
 )
 from funken.runtime.log_entries import LogEntry
 from funken.runtime.messages import DumpThreads, SampleStacks, TaskCommand, TaskEvent, TaskId, TaskOpening, TaskStarted
-from funken.runtime.process import Interrupted, collecting_rarely
+from funken.runtime.process import Interrupted, collecting_rarely, raised_by_signal
 from funken.runtime.task.stacks import StackSampler, answer_in_thread
 from funken.runtime.task.state_manager import TaskStateSnapshot, acknowledgement_of
 from funken.runtime.task.task import Task, TaskLoop
@@ -65,6 +66,7 @@ _ALL = sys.maxsize
 _TURN_SECONDS = 0.1
 """But it ends after this time, so that commands, checkpoints and metrics do not wait for 16 blocks of slow records."""
 _LONGEST_WAIT = 1000
+_TICK_SECONDS = 30.0
 _LOOK_SECONDS = 0.2
 """The interval (s) of checks whether a function returns."""
 
@@ -144,7 +146,12 @@ def _ticking(job: Job, loop: LocalLoop, wanted: bool) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        thread.join()
+        thread.join(_TICK_SECONDS)
+        if thread.is_alive():
+            logger.warning(
+                "job %r: its checkpoints have not come to rest within %g s. Does %s answer?",
+                job.plan.name, _TICK_SECONDS, config.CHECKPOINT_DIR.key,
+            )  # fmt: skip
 
 
 def _capture(job: Job) -> LogCapture:
@@ -429,6 +436,7 @@ class JobExecution:
         """
         job = self._job
         if error is not None and error is not self._raised:
+            self._suspend_for(error)
             job.handle(RunRaised(error))
         command = job.machine.under_way
         outcome = command.outcome if isinstance(command, EndJob) else Outcome.FAILED
@@ -450,6 +458,11 @@ class JobExecution:
         """Return the exception of the result of a cancelled job."""
         return JobCancelled(f"job {self._job.plan.name!r} was cancelled")
 
+    def _suspend_for(self, error: BaseException) -> None:
+        """Stop the job if a handler of the program ends it by an exception: a restart would outlive the signal."""
+        if isinstance(error, Exception) and raised_by_signal(error):
+            self._job.cancel(suspend=True)
+
     def _abandon(self, error: BaseException, outcome: Outcome) -> BaseException:
         """Drop uncommitted output; return the exception of the job's result."""
         stopped = outcome in (Outcome.CANCELLED, Outcome.SUSPENDED)
@@ -457,7 +470,8 @@ class JobExecution:
             self._job.master.abandon()
         except Exception as also:  # noqa: BLE001 - the first error is the one to raise
             error.add_note(f"Dropping uncommitted output failed as well: {type(also).__name__}: {also}")
-        if stopped and isinstance(error, Exception | Interrupted) and not isinstance(error, JobCancelled):
+        broken = isinstance(error, Exception | Interrupted) and not isinstance(error, JobCancelled)
+        if stopped and broken and not raised_by_signal(error):
             return self.cancellation()  # something broke while it was being stopped
         return error
 
@@ -489,6 +503,7 @@ class JobExecution:
             if job.master.error is not None and not job.cancelled.is_set():
                 raise job.master.error
         except BaseException as error:  # noqa: BLE001 - the machine decides what becomes of it
+            self._suspend_for(error)
             safe = job.checkpoints is not None and job.checkpoints.done
             if job.revert(error):
                 error = RescaleDue(f"the job continues with fewer tasks: {error}")

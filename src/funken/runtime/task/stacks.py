@@ -1,8 +1,9 @@
 """Stacks of a task's thread, sampled from a thread beside it, and the stacks of all threads.
 
 A sample belongs to the innermost operator on the stack, so that a vertex has a flame graph of its own although one thread runs
-all vertices of a task, and several tasks. A stack counts as on the CPU if the thread has run for most of the time since the
-sample before it. The interpreter's own frames are read: py-spy, which reads them from outside, does not tell whose they are.
+all vertices of a task, and several tasks. A stack counts as on the CPU if the thread has run, or was ready to, for most of the
+time since the sample before it: so a thread of Flink is RUNNABLE. The interpreter's own frames are read: py-spy, which reads them
+from outside, does not tell whose they are.
 """
 
 from __future__ import annotations
@@ -76,10 +77,11 @@ class StackSampler:
         return found
 
     def _ran(self) -> float | None:
-        """Return the time (s) that the thread has had a core; ``None`` where the system does not tell."""
+        """Return the time (s) that the thread has had a core, or waited for one; ``None`` where the system does not tell."""
         try:
             with open(self._schedule, encoding="ascii") as file:
-                return int(file.read().split()[0]) / 1e9
+                ran, ready = file.read().split()[:2]
+                return (int(ran) + int(ready)) / 1e9
         except (OSError, ValueError, IndexError):
             return None
 

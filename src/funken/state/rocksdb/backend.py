@@ -27,7 +27,16 @@ from funken.io.shapes import Shape, StateDumper
 from funken.state.backend import Slot, Table
 from funken.state.descriptors import StateKind
 from funken.state.keygroups import PLAIN, one_nan, owned_groups
-from funken.state.rocksdb.database import KEYS_VERSION, LEAST_FREE, Budget, Database, DiskSpace, SharedMemory
+from funken.state.rocksdb.database import (
+    KEYS_VERSION,
+    LEAST_FREE,
+    PATIENCE_SECONDS,
+    Budget,
+    Database,
+    DiskSpace,
+    SharedMemory,
+    still_saved,
+)
 from funken.state.rocksdb.layout import Layout, Parts, encode_key, pack_row, renamed, successor, unpack_row
 
 # ---- The tables of RocksDB-backed state: rows in the database, and in front of them the objects that were used
@@ -535,8 +544,11 @@ class LinkedFiles:
 
     @property
     def path(self) -> str:
-        """The folder they are in; waits until they are. Raises ``StateError`` if they cannot be."""
-        self._made.result()
+        """The folder they are in; waits until they are. Raises ``StateError`` if they cannot be, or take too long."""
+        try:
+            self._made.result(timeout=PATIENCE_SECONDS)
+        except TimeoutError:
+            raise still_saved(self._path) from None
         return self._path
 
     @property

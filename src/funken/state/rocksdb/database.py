@@ -72,13 +72,21 @@ class DiskSpace:
         )
 
 
+def still_saved(path: str) -> StateError:
+    """Return the error of a database, or its copy, that is not saved in time."""
+    return StateError(
+        f"RocksDB: the state in {path} is still being saved after {PATIENCE_SECONDS} s. Is the disk (io.tmp.dirs) too slow, or "
+        "out of order?"
+    )
+
+
 def _mib(count: int) -> str:
     return f"{count / 2**20:,.1f} MiB"
 
 
 _monotonic = SystemClock().monotonic
 _TABLE_FILE_BYTES = 64 * 2**20
-_PATIENCE_SECONDS = 300
+PATIENCE_SECONDS = 300
 _LOOK_SECONDS = 1.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 _REFUSED = "Result incomplete"
@@ -253,14 +261,14 @@ class Database:
         return True
 
     def _write_when_possible(self, rows: list[tuple[bytes, bytes | None]]) -> None:
-        pause, deadline = _SHORTEST_PAUSE, _monotonic() + _PATIENCE_SECONDS
+        pause, deadline = _SHORTEST_PAUSE, _monotonic() + PATIENCE_SECONDS
         while not self._taken(rows):
             self._space.check()
             if self._db.property_int_value(_ERRORS):  # it failed to write files, and may never be able to
                 raise self._space.full(f"it failed to compact files, {free_bytes(self._space.folder):,} bytes are free")
             if _monotonic() > deadline:
                 raise StateError(
-                    f"RocksDB: the state in {self.path} has taken no write for {_PATIENCE_SECONDS} s. Is the disk "
+                    f"RocksDB: the state in {self.path} has taken no write for {PATIENCE_SECONDS} s. Is the disk "
                     "(state.backend.rocksdb.localdir) too slow, or out of order?"
                 )
             time.sleep(pause)
@@ -289,12 +297,12 @@ class Database:
 
     def _checkpoint(self, path: str, done: Future[None]) -> None:
         try:
-            self._space.check()
             with self._explained("saved"):
+                self._space.check()
                 # Writing out takes most of the time, and unlike making links it does not hold the interpreter's lock.
                 self._db.flush()
                 self._rocks.Checkpoint(self._db).create_checkpoint(path)
-        except StateError as error:
+        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for, which would wait for ever
             self._saved.set()
             done.set_exception(error)
         else:
@@ -307,15 +315,12 @@ class Database:
         return not self._saved.is_set()
 
     def _wait_until_saved(self) -> None:
-        deadline = _monotonic() + _PATIENCE_SECONDS
+        deadline = _monotonic() + PATIENCE_SECONDS
         while not self._saved.wait(_LOOK_SECONDS):
             self._space.check()
             if _monotonic() < deadline:
                 continue
-            raise StateError(
-                f"RocksDB: the state in {self.path} is still being saved after {_PATIENCE_SECONDS} s. Is the disk (io.tmp.dirs) "
-                "too slow, or out of order?"
-            )
+            raise still_saved(self.path)
 
     def take_sorted(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
         """Take in many entries in their order, that lie between those that are here: as files, past the buffers."""
@@ -336,7 +341,7 @@ class Database:
 
     def close(self) -> None:
         """Close it."""
-        self._saved.wait(_PATIENCE_SECONDS)
+        self._saved.wait(PATIENCE_SECONDS)
         with self._explained("closed"):
             self._db.close()
 
