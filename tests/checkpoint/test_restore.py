@@ -149,7 +149,7 @@ def test_the_maximum_parallelism_cannot_change():
 def test_state_without_an_operator_is_refused_unless_that_is_allowed():
     entry = saved(MemoryStorage(), [keyed([1])])
     with pytest.raises(
-        CheckpointIncompatible, match=r"no operator for the state of 'op' \(id 'op'\)\. Bring .* back, or"
+        CheckpointIncompatible, match=r"of 'op' \(id 'op'\)\. New in the program: 'map' \(id 'other'\)\. Call \.uid"
     ):
         plan_restore(manifest(entry), "memory", [RestoreTarget("other", "map", 1, 128)])
     restoration = plan_restore(
@@ -163,8 +163,10 @@ def test_state_without_an_operator_is_refused_unless_that_is_allowed():
 
 def test_the_error_names_an_operator_that_may_have_moved():
     entry = saved(MemoryStorage(), [keyed([1])])
-    with pytest.raises(CheckpointIncompatible, match=r"It has a 'op' at another place, .*'4f'\. Call \.uid\('op'\)"):
-        plan_restore(manifest(entry), "memory", [RestoreTarget("4f", "op", 1, 128, uid=False)])
+    with pytest.raises(
+        CheckpointIncompatible, match=r"New in the program: 'op' \(id '4f', job.py, line 3\)\. Call \.uid\('op'\)"
+    ):
+        plan_restore(manifest(entry), "memory", [RestoreTarget("4f", "op", 1, 128, uid=False, place="job.py, line 3")])
 
 
 def test_an_operator_without_state_may_come_and_go():

@@ -347,3 +347,22 @@ def test_a_script_for_pyflink_is_told_the_option(run):
 
     assert done.exit_code == 1
     assert "A script for PyFlink runs with: funken run --pyflink " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("run", "book.ipynb"), "'book.ipynb' is a notebook, and no script. Run its cells in Jupyter"),
+        (("run", "package"), "'package' is a folder without a __main__.py. Name the script in it, or a module with -m"),
+        (("rnu", "job.py"), "No such command 'rnu'. Did you mean 'run'?"),
+        (("job.py",), "No such command 'job.py'. A script runs with: funken run job.py"),
+    ],
+)
+def test_a_mistyped_command_is_answered(tmp_path, monkeypatch, arguments, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "book.ipynb").write_text("{}")
+    (tmp_path / "package").mkdir()
+    found = CliRunner().invoke(main, arguments)
+
+    assert found.exit_code == 2
+    assert told in found.stderr

@@ -112,7 +112,7 @@ def test_run_takes_a_savepoint(savepoint, tmp_path, monkeypatch):
 
 
 def test_what_an_operator_keeps_in_its_own_way_has_keys_too(tmp_path):
-    env = StreamExecutionEnvironment.create_local_environment(parallelism=1).enable_checkpointing(20)
+    env = StreamExecutionEnvironment.create_local_environment(parallelism=1).enable_checkpointing("20 ms")
     numbers = env.from_source(DataGeneratorSource(lambda i: i, None, 2000)).uid("numbers")
     numbers.key_by(lambda n: KEYS[n % 3]).reduce(lambda a, b: a + b).uid("sums").for_each(lambda n: None)
     client = env.execute_async()

@@ -77,7 +77,7 @@ def test_bytes_and_records_are_counted_by_the_bases(shop):
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_a_job_reads_and_writes_with_it(shop, parallelism):
     env = StreamExecutionEnvironment.create_local_environment(parallelism=parallelism)
-    env.enable_checkpointing(20)
+    env.enable_checkpointing("20 ms")
     sales = env.from_source(ShopSource(shop), WatermarkStrategy.no_watermarks(), "tills")
     sales.map(lambda sale: {**sale, "n": sale["n"] * 2}).sink_to(ShopSink(shop)).name("books")
 

@@ -267,7 +267,10 @@ def test_more_subtasks_than_the_environment_has_key_groups(env):
 def test_one_uid_for_two_operators(env):
     numbers(env).uid("same").map(str).uid("same")
 
-    refused(env, "uid 'same' is used by 'numbers' and 'map'")
+    refused(
+        env,
+        r"uid 'same' is used by 'numbers' \(test_physical.py, line \d+\) and 'map' \(test_physical.py, line \d+\); a uid",
+    )
 
 
 # ---- explain

@@ -113,7 +113,7 @@ def test_a_job_reads_all_shards(connection, client, stream, parallelism):
 def test_a_job_that_fails_and_is_restored_reads_each_record_once(connection, client, stream, tmp_path):
     put(client, stream, range(3000))
     env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
-    env.enable_checkpointing(5)
+    env.enable_checkpointing("5 ms")
     env.configure({"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "1 ms"})
     env.configure({"execution.checkpointing.dir": str(tmp_path / "checkpoints")})
     failed = tmp_path / "failed"

@@ -231,7 +231,7 @@ def test_writes_by_key_are_there_once_whatever_fails(mongodb, server):
 def test_a_job_writes_by_key_what_a_restart_repeats(mongodb, server, tmp_path):
     name = mongodb.collection()
     env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
-    env.enable_checkpointing(5)
+    env.enable_checkpointing("5 ms")
     env.configure({"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "1 ms"})
     failed = tmp_path / "failed"
 

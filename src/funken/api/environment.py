@@ -24,7 +24,7 @@ from funken.errors import FunkenError, InvalidProgram
 from funken.io.durations import DurationLike, duration_ms
 from funken.operators.source import SourceSpec
 from funken.plan.nodes import NodeInput, StreamGraph
-from funken.plan.unexecuted import warn_at_exit
+from funken.plan.unexecuted import started, warn_at_exit
 from funken.timing.watermarks import WatermarkStrategy
 from funken.types.callables import S, check_collection, check_kind
 from funken.types.convert import converter
@@ -450,6 +450,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         """
         client = self._submit(job_name)
         client.start()
+        started.add(client)
         return client
 
     def _collect(self, sink: str, job_name: str | None) -> CloseableIterator[Any]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import Any, TypeAlias, TypeVar
 
+from funken.columnar.bytecode import instructions
 from funken.columnar.vectorized.functions import VectorizedFunction
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
@@ -333,6 +334,14 @@ def check_result(call: Callable[..., object], method: str, role: str) -> None:
         raise InvalidProgram(f"{role}: {fact}")
 
 
+def check_beginning(function: Any) -> None:
+    """Raise ``InvalidProgram`` for an aggregate whose ``create_accumulator()`` makes something and does not return it."""
+    code = getattr(getattr(function.create_accumulator, "__func__", None), "__code__", None)
+    fact = without_return(function.create_accumulator, "Return the accumulator.", "returns nothing")
+    if code is not None and fact is not None and any(step.opname.startswith("STORE_") for step in instructions(code)):
+        raise InvalidProgram(f"aggregate(): {fact}")
+
+
 _RESULTS = {
     "get_key": "the key",
     "reduce": "the result so far",
@@ -367,6 +376,9 @@ def _as_user_function(function: object, method: str, role: str) -> UserFunction:
     remedy = "Give a function, such as lambda record: record, and do not call it."
     if method == "get_key" and isinstance(function, str | int):
         remedy = f"Write lambda record: record[{function!r}]."
+    elif method == "get_key" and isinstance(function, list | tuple):
+        items = ", ".join(f"record[{each!r}]" for each in function)
+        remedy = f"Write lambda record: ({items}{',' * (len(function) == 1)})."
     raise TypeError(
         f"{role} needs a function, or an object with a method {method}(), but got {function!r:.100}. {remedy}"
     )

@@ -8,7 +8,9 @@ from typing import Any
 from funken import config
 from funken.api.streams.family import Suggesting
 from funken.config import Configuration
-from funken.io.durations import DurationLike, duration_ms
+from funken.config.configuration import warn
+from funken.io.durations import DurationLike, duration_ms, in_ms, is_bare
+from funken.types.callables import check_kind
 
 
 class RuntimeExecutionMode(enum.Enum):
@@ -180,6 +182,8 @@ class CheckpointConfig(Suggesting):
 
     def set_checkpoint_interval(self, checkpoint_interval: DurationLike) -> CheckpointConfig:
         """Set the time between checkpoints (``timedelta``, ``"5 s"`` or ms)."""
+        if is_bare(checkpoint_interval):
+            warn(in_ms("a checkpoint begins every", duration_ms(checkpoint_interval)))
         return self._set("interval", duration_ms(checkpoint_interval))
 
     def get_checkpoint_interval(self) -> int:
@@ -192,6 +196,12 @@ class CheckpointConfig(Suggesting):
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
         """Choose between exactly-once and at-least-once."""
+        check_kind(
+            checkpointing_mode,
+            CheckpointingMode,
+            "set_checkpointing_mode()",
+            "Give CheckpointingMode.EXACTLY_ONCE, say.",
+        )
         return self._set("mode", checkpointing_mode.name)
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
@@ -200,6 +210,8 @@ class CheckpointConfig(Suggesting):
 
     def set_checkpoint_timeout(self, checkpoint_timeout: DurationLike) -> CheckpointConfig:
         """Set the time limit of a checkpoint (``timedelta``, ``"5 s"`` or ms)."""
+        if is_bare(checkpoint_timeout):
+            warn(in_ms("each checkpoint fails after", duration_ms(checkpoint_timeout)))
         return self._set("timeout", duration_ms(checkpoint_timeout))
 
     def get_checkpoint_timeout(self) -> int:

@@ -28,6 +28,7 @@ from funken.cep.pattern import OpenedConditions, Pattern
 from funken.config import MAX_PARTIAL_MATCHES
 from funken.errors import StateTooLarge
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.io.durations import FEW_MS, OF_TODAY, in_ms
 from funken.sdk import (
     KeyedOperator,
     Operator,
@@ -250,6 +251,7 @@ class MatchPatternLogic(KeyedOperator):
         self._opened = OpenedConditions()
         #: events that wait for the watermark, and their timestamps
         self._waiting: Values = []
+        self._few_ms = 0 < spec.pattern.window <= FEW_MS
         self._times: list[int] = []
         #: the times of which events are in keyed state, in event time and since the operator was made
         self._stored: set[int] = set()
@@ -265,6 +267,8 @@ class MatchPatternLogic(KeyedOperator):
         """Open the conditions, compile the pattern, find the state, and open the function."""
         self._opened.open(self._spec.pattern.tests(), RuntimeContext(self.context))
         self._nfa = self._spec.machine()
+        if self._few_ms and not self._settings.event_time:
+            self._warn_of_units()
         self._states = self.state(ValueStateDescriptor(STATE)).table
         self._events = self.state(MapStateDescriptor(EVENTS))
         metrics = self.context.metrics
@@ -290,6 +294,8 @@ class MatchPatternLogic(KeyedOperator):
                 "a pattern in event time needs timestamps, but a record has none. Call "
                 "assign_timestamps_and_watermarks(...) before, or in_processing_time() on the pattern stream."
             )
+        if self._few_ms and first > OF_TODAY:
+            self._warn_of_units()
         if first > self.current_watermark:
             self._times += timestamps
             self._waiting += values
@@ -297,6 +303,10 @@ class MatchPatternLogic(KeyedOperator):
             self._without_late(values, timestamps)
         if self.state_in_files and len(self._waiting) > _MOST_WAITING:
             self._store_waiting()
+
+    def _warn_of_units(self) -> None:
+        self._few_ms = False
+        self.context.warn("units", in_ms("its matches are within", self._spec.pattern.window))
 
     def _without_late(self, values: Values, timestamps: list[int]) -> None:
         late = self._settings.late

@@ -696,7 +696,10 @@ class Pattern(Generic[T_contra, F_contra]):
         """
         name, upper = self.parts[-1].name, from_times if to_times is None else to_times
         if from_times < 0 or upper <= 0 or upper < from_times:
-            raise InvalidProgram(f"pattern {name!r}: times({from_times}, {upper}) needs 0 <= from <= to and to > 0.")
+            raise InvalidProgram(
+                f"pattern {name!r}: times({from_times}, {upper}) needs 0 <= from <= to and to > 0. "
+                "Give times(1) or more; optional() allows for none, not_followed_by() forbids it."
+            )
         found = self._quantify(max(from_times, 1), upper, within)
         return found.optional() if from_times == 0 else found
 

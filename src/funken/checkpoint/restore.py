@@ -43,7 +43,7 @@ from funken.state.keygroups import key_groups_of
 
 @dataclass(frozen=True, slots=True)
 class RestoreTarget:
-    """An operator of the plan that is to be started; ``uid`` is whether the program set one.
+    """An operator of the plan that is to be started, with its line in the program; ``uid`` is whether the program set one.
 
     ``inputs`` are the operators before it, each with whether a subtask reads from the subtask of its own number only.
     """
@@ -54,6 +54,7 @@ class RestoreTarget:
     max_parallelism: int
     uid: bool = True
     inputs: tuple[tuple[str, bool], ...] = ()
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,8 @@ def plan_restore(
         target = known.get(entry.id)
         if target is None:
             if entry.stateful:
-                warnings.append(_unclaimed(entry, known.values(), allow_non_restored))
+                new = known.keys() - {each.id for each in manifest.operators}
+                warnings.append(_unclaimed(entry, [known[name] for name in known if name in new], allow_non_restored))
             continue
         _check(entry, target)
         _check_classes(entry, target)
@@ -179,12 +181,17 @@ def _finished(manifest: Manifest, targets: Sequence[RestoreTarget]) -> set[tuple
     return found
 
 
-def _unclaimed(entry: OperatorEntry, targets: Iterable[RestoreTarget], allowed: bool) -> str:
+_SHOWN = 5
+"""So many operators are named in a message."""
+
+
+def _unclaimed(entry: OperatorEntry, new: Sequence[RestoreTarget], allowed: bool) -> str:
     fact = f"the program has no operator for the state of {entry.name!r} (id {entry.id!r})"
     if allowed:
         return f"{fact}; it is left out, as allowed."
-    same = [target for target in targets if target.name == entry.name]
-    hint = f" It has a {entry.name!r} at another place, with the id {same[0].id!r}." if same else ""
+    shown = [f"{each.name!r} (id {each.id!r}{', ' * bool(each.place)}{each.place})" for each in new]
+    same = [text for text, each in zip(shown, new, strict=True) if each.name == entry.name] or shown[:_SHOWN]
+    hint = f" New in the program: {', '.join(same)}." if same else ""
     remedy = f"Call .uid({entry.id!r}) on the operator that goes on with it" if same else "Bring the operator back"
     raise CheckpointIncompatible(
         f"{fact}.{hint} {remedy}, or discard the state with --allow-non-restored-state "

@@ -6,6 +6,7 @@ A job's first record waits for every import: all commands together take some 15 
 from __future__ import annotations
 
 import importlib
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -85,6 +86,19 @@ class CommandGroup(click.Group):
             command: click.Command = getattr(importlib.import_module(module), name)
         starting.hand_over()
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; the error for another word guesses its name, or that of the command that runs a script."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], _COMMANDS, 1)
+            guess = f" Did you mean {near[0]!r}?" if near else ""
+            if args[0].endswith(".py"):
+                guess = f" A script runs with: funken run {args[0]}"
+            raise click.UsageError(f"{error.message}{guess}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, each with its line, and import none."""

@@ -173,6 +173,15 @@ _pyflink = click.option(
 def _check_script(context: click.Context, parameter: click.Parameter, script: str) -> str:
     if not context.params["as_module"]:
         click.Path(exists=True).convert(script, parameter, context)
+        if script.endswith(".ipynb"):
+            raise click.BadParameter(
+                f"{script!r} is a notebook, and no script. Run its cells in Jupyter, or make a script of it: "
+                "jupyter nbconvert --to script."
+            )
+        if os.path.isdir(script) and not os.path.exists(os.path.join(script, "__main__.py")):
+            raise click.BadParameter(
+                f"{script!r} is a folder without a __main__.py. Name the script in it, or a module with -m, as in -m package.job."
+            )
     return script
 
 

@@ -135,6 +135,20 @@ def returns_only_none(code: CodeType) -> bool:
     return found
 
 
+def returns_call(code: CodeType, function: str) -> bool:
+    """Return True if a function is one call of a global function, whose result it returns.
+
+    >>> returns_call((lambda n: print("n", n + 1)).__code__, "print"), returns_call((lambda n: print(n) or n).__code__, "print")
+    (True, False)
+    """
+    found = [step for step in instructions(code) if step.opname not in _PROLOGUE]
+    calls = len(found) > 2 and found[-1].opname == "RETURN_VALUE" and found[-2].opname.startswith("CALL")
+    return calls and found[0].opname == "LOAD_GLOBAL" and found[0].argval == function
+
+
+_PROLOGUE = {"RESUME", "PUSH_NULL", "COPY_FREE_VARS", "MAKE_CELL", "CACHE", "NOP"}
+
+
 def positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
     """Return the place of each operation of a function in its file: first and last line, first and last column."""
     found: list[tuple[int | None, int | None, int | None, int | None]] = []
@@ -226,7 +240,7 @@ def names_changed(code: CodeType) -> tuple[set[str], set[str]]:
 
 
 def changes_of_names(code: CodeType) -> Iterator[tuple[str, str, int]]:
-    """Yield the effects of a function on names around it: ``assigns`` or ``changes``, the name, and the line.
+    """Yield the effects of a function on names around it: ``assigns``, ``changes`` or ``consumes``, the name, and the line.
 
     An item that is assigned counts if its value is computed right there, as in ``counts[word] += 1``: others may be a cache.
 
@@ -245,6 +259,8 @@ def changes_of_names(code: CodeType) -> Iterator[tuple[str, str, int]]:
         if outer or step.opname == "STORE_GLOBAL":
             yield "assigns", step.argval, line
             continue
+        if step.opname == "LOAD_GLOBAL" and step.argval == "next" and found[number + 1].opname in _NAMED:
+            yield "consumes", found[number + 1].argval, line
         holder = None
         if step.argval in _GROWS and number:
             holder = found[number - 1]

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import pickle
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import InitVar, dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from funken.columnar.expressions import NotVectorizable
+from funken.config.configuration import warn
 from funken.connectors.base import (
     NEED_SPLITS,
     Batch,
@@ -29,7 +31,8 @@ from funken.connectors.base import (
 from funken.errors import RecordNotPicklable
 from funken.expr.types import Type
 from funken.io.shapes import dumps_by_value, first_unpicklable
-from funken.types.callables import T_co
+from funken.timing.clock import SystemClock
+from funken.types.callables import S, T_co
 from funken.types.copying import distinct
 
 if TYPE_CHECKING:
@@ -40,6 +43,25 @@ COLUMNS_FROM = 200_000
 
 _LOOKED_AT = 1000
 """In so many elements the texts are looked at, if the program parses them."""
+
+
+_SAID_SECONDS = 10.0
+"""A generator that goes on for so long is warned of."""
+
+
+def _said(values: Iterable[S]) -> Iterator[S]:
+    """Yield the elements of a generator, and warn if it does not end for a while."""
+    clock = SystemClock().monotonic
+    due = clock() + _SAID_SECONDS
+    for count, value in enumerate(values, 1):
+        yield value
+        if clock() > due:
+            due = inf
+            warn(
+                f"the collection {values!r:.60} has given {count:,} elements in {_SAID_SECONDS:.0f} s and goes on: the program "
+                "begins when it ends, and all elements are in memory. For input without end use DataGeneratorSource, or a "
+                "source of your own."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +95,7 @@ class CollectionSource(Source[T_co]):
 
     def __post_init__(self, values: Iterable[T_co]) -> None:
         """Pickle the elements."""
-        elements = list(values)
+        elements = list(values if isinstance(values, Sized) else _said(values))
         columns = _columns(elements)
         if isinstance(columns, str):
             payload = dumps_by_value(distinct(elements), _not_picklable, elements)

@@ -37,6 +37,11 @@ class _Duration(Protocol):
     def to_millis(self) -> int: ...
 
 
+FEW_MS = 60
+"""A length that is no greater looks as if seconds or minutes were meant."""
+OF_TODAY = 100_000_000_000
+"""Greater timestamps are milliseconds since the epoch, not small numbers of an example."""
+
 DurationLike: TypeAlias = timedelta | str | int | float | _Time | _Duration
 """The type of every parameter that takes a duration; a number is in milliseconds."""
 
@@ -93,3 +98,22 @@ def in_words(millis: int) -> str:
         if millis >= size:
             return f"{round(millis / size, 1):g} {unit}"
     return f"{round(millis / 1000, 1):g} s"
+
+
+def is_bare(duration: Any) -> bool:
+    """Return True for a duration without a unit that looks as if another one was meant.
+
+    >>> is_bare(10), is_bare("10"), is_bare("10 ms"), is_bare(1000)
+    (True, True, False, False)
+    """
+    text = duration.strip() if isinstance(duration, str) else str(duration)
+    return isinstance(duration, str | int | float) and text.isdecimal() and 0 < int(text) <= FEW_MS
+
+
+def in_ms(fact: str, length: int) -> str:
+    """Return the warning for a length of a few milliseconds; ``fact`` is what has it.
+
+    >>> in_ms("its windows last", 5)
+    "its windows last 5 ms: a number is milliseconds. Write a text for another unit, such as '5 s'."
+    """
+    return f"{fact} {length} ms: a number is milliseconds. Write a text for another unit, such as '{length} s'."

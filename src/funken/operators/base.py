@@ -26,6 +26,7 @@ from funken.connectors.base import ConnectorContext
 from funken.dataclass import dataclass
 from funken.errors import StateNotKeyed
 from funken.ids import MIN_TIMESTAMP
+from funken.io.durations import in_ms, is_bare
 from funken.metrics.registry import MetricGroup
 from funken.state.delta_tables import OperatorStates
 from funken.state.descriptors import (
@@ -250,9 +251,9 @@ class OperatorContext:
     without ``inlining`` loops call every function.
     ``processing_time`` reads the clock (ms since the epoch), ``monotonic`` the one for intervals (s). ``next_time`` does as the
     first for the lifetimes of state, too, which go by what it returned last. ``wake`` may be called by any thread: the task asks
-    ``next_tick`` again at once; ``None``: it calls it every ms or so. ``operator_uid`` is the stable id of the operator,
-    ``restored_checkpoint_id`` the checkpoint that the attempt starts from. ``warn(kind, text)`` warns whoever runs the job, once
-    per operator and kind.
+    ``next_tick`` again at once; ``None``: it calls it every ms or so. ``operator_uid`` is the operator's stable id, ``place`` its
+    line in the program, ``restored_checkpoint_id`` the checkpoint that the attempt starts from. ``warn(kind, text)`` warns
+    whoever runs the job, once per operator and kind.
     ``on_error`` is its ``ErrorPolicy``, if it has one.
     """
 
@@ -277,6 +278,7 @@ class OperatorContext:
     checkpointing: bool = False
     before_snapshot: list[Callable[[], None]] = field(default_factory=list)
     operator_uid: str = ""
+    place: str = ""
     restored_checkpoint_id: int | None = None
     report: Callable[[Any, bool], None] = lambda payload, output: None
     warn: Callable[[str, str], None] = lambda kind, text: None
@@ -389,6 +391,9 @@ class RuntimeContext:
                 f"operator {self._context.operator!r} requested the keyed state {descriptor.name!r}. Keyed state is "
                 "only accessible by functions executed on a KeyedStream: call key_by(...) before this operator."
             )
+        life = descriptor.ttl
+        if life is not None and is_bare(life.get_ttl()):
+            self._context.warn("units", in_ms(f"its state {descriptor.name!r} lives for", life.ttl_millis))
         return self._context.keyed.state(descriptor)
 
     def get_state(self, state_descriptor: ValueStateDescriptor[S]) -> ValueState[S]:

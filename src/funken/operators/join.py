@@ -58,7 +58,8 @@ class IntervalJoinSpec:
     @property
     def traits(self) -> OperatorTraits:
         """The keys."""
-        return OperatorTraits(keys=(self.key1, self.key2))
+        reach = max(abs(self.lower), abs(self.upper))
+        return OperatorTraits(keys=(self.key1, self.key2), lengths=(("records of its inputs meet within", reach),))
 
     def build(self) -> Operator:
         """Make the logic."""

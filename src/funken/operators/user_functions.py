@@ -19,7 +19,13 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import BuiltinMethodType, CodeType, CoroutineType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any, TypeVar
 
-from funken.columnar.bytecode import changes_of_names, counted_in_self, gives_conditions, returns_only_none
+from funken.columnar.bytecode import (
+    changes_of_names,
+    counted_in_self,
+    gives_conditions,
+    returns_call,
+    returns_only_none,
+)
 from funken.connectors.base import Boundedness, Source
 from funken.dataclass import dataclass
 from funken.ids import MIN_TIMESTAMP
@@ -180,7 +186,7 @@ _SEVERAL = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 def without_return(
     call: Callable[..., Any], remedy: str = _REMEDY, fact: str = "returns nothing, so each result is None"
 ) -> str | None:
-    """Return the warning for a function whose code returns nothing but ``None``; ``None`` for any other one.
+    """Return the warning for a function that returns nothing but ``None``, as ``print`` does; ``None`` for any other one.
 
     >>> def parse(line):
     ...     line.split(",")
@@ -190,7 +196,11 @@ def without_return(
     (None, None)
     """
     code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
-    if code is None or code.co_flags & _SEVERAL or code.co_name == "<lambda>" or not returns_only_none(code):
+    if call is print:
+        return f"its function 'print' {fact}. {remedy}"
+    if code is None or code.co_flags & _SEVERAL:
+        return None
+    if not (returns_call(code, "print") if code.co_name == "<lambda>" else returns_only_none(code)):
         return None
     return f"its function {written(code)} {fact}. {remedy}"
 
@@ -292,7 +302,7 @@ def changes_globals(call: Callable[..., Any]) -> str | None:
         **dict(zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True)),
     }
     for does, name, line in changes_of_names(code):
-        if does == "assigns" or isinstance(known.get(name), _COLLECTIONS):
+        if does == "assigns" or isinstance(known.get(name), _ITERATORS if does == "consumes" else _COLLECTIONS):
             place = f"{os.path.basename(code.co_filename)}, line {line}"
             return (
                 f"its function {code.co_name!r} ({place}) {does} {name!r}, of which each worker has a copy, and no checkpoint: "
@@ -353,6 +363,7 @@ def _never_writes(target: Any) -> bool:
 
 _TIMERS = {"register_event_time_timer", "register_processing_time_timer"}
 _COLLECTIONS = (list, dict, set, bytearray, deque)
+_ITERATORS = (Iterator,)
 
 
 def _content(cell: Any) -> Any:
@@ -428,11 +439,30 @@ _TEXT_AND_NUMBER = re.compile(
 )
 
 
+_MIXTURES = (
+    (
+        "offset-naive and offset-aware",
+        "One of them has a time zone, the other has none: give each one, as with at.replace(tzinfo=timezone.utc).",
+    ),
+    (
+        r"'(decimal\.)?Decimal' and 'float'|'float' and '(decimal\.)?Decimal'",
+        "One of them is a Decimal, the other a float: convert one, as with Decimal(str(value)) or float(value).",
+    ),
+    (
+        "^unhashable type",
+        "A list, a dict or a set may change, so it is no key of a dict or set: make a tuple or a frozenset of it.",
+    ),
+)
+"""Values that do not go together, with the remedy."""
+
+
 def _hint_of(error: BaseException, record: Any) -> str:
     if isinstance(error, AttributeError) and error.name is not None:
         return _hint_of_attribute(error.obj, error.name, record)
     has = fields_of(record) or fields_of(next(iter(_arguments(error)), None))  # a match, say, is no record
     text = str(error)
+    if isinstance(error, LookupError) and (result := _result_so_far(error, record)) is not None:
+        return result
     if isinstance(error, LookupError) and has and "no field" not in text:
         return f"The record {has}."
     if not isinstance(error, TypeError):
@@ -443,6 +473,9 @@ def _hint_of(error: BaseException, record: Any) -> str:
         )
     if "State'" in text:
         return "A state is read with value() or get(), and written with update() or add()."
+    for fact, remedy in _MIXTURES:
+        if re.search(fact, text) is not None:
+            return remedy
     if "datetime.timedelta'" in text:
         return "Timestamps and times of timers are milliseconds: add a number of ms, such as 5000."
     if "'NoneType'" in text:
@@ -460,6 +493,8 @@ def _hint_of(error: BaseException, record: Any) -> str:
         return "A match has a list of events for each name: write match[name][0] for the first."
     if isinstance(record, list) and "list" in text:
         return "The record is a list: from_collection([...]) makes a record of each of its items."
+    if "'int' object is not subscriptable" in text and list(map(type, _arguments(error)))[1:] == [int]:
+        return "A timestamp assigner is called with (record, timestamp), in this order: take the record first."
     if "not subscriptable" in text and (result := _result_so_far(error, record)) is not None:
         return result
     if "not subscriptable" in text and hasattr(record, "__dict__"):
@@ -518,6 +553,10 @@ def _hint_of_attribute(owner: Any, name: str, record: Any) -> str:
     ours = type(owner).__module__.startswith("funken.")
     if ours and name in _IN_CONTEXT:
         return f"The runtime context has {name}(): open(self, runtime_context) gets it."
+    if name == "get_runtime_context" and hasattr(owner, "open"):
+        return (
+            "The runtime context comes to open(self, runtime_context): ask it for states there, and keep them in self."
+        )
     if ours and type(owner).__name__.startswith("ReadOnly"):
         return "It is read-only here: only process_broadcast_element() changes a broadcast state."
     if ours and type(owner).__name__.endswith("Descriptor"):
@@ -692,6 +731,8 @@ class OperatorTraits:
     """The functions that write to side outputs; ``None``: that is not known."""
     event_time_windows: bool = False
     """True if windows end by event time."""
+    lengths: tuple[tuple[str, int], ...] = ()
+    """Lengths of event time (ms), each behind the beginning of a sentence on it, such as "its windows last"."""
     late_tag: str | None = None
     """The side output of late records."""
     fields_read: tuple[int, ...] | None = None

@@ -11,7 +11,7 @@ import linecache
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -41,6 +41,7 @@ def advise(error: BaseException) -> None:
         note = _of_arguments(error)
     elif isinstance(error, ImportError):
         note = _of_import(error)
+    note = note or _of_call(error)
     if note:
         error.add_note(note)
     _cut(error.__traceback__)
@@ -106,6 +107,8 @@ def _of_name(error: AttributeError) -> str:
         return "The runtime context comes to open(self, runtime_context): ask it for states there."
     if error.obj is None or error.name is None or error.name.startswith("_") or not _is_ours(kind):
         return ""
+    if error.name.startswith("set_") and hasattr(kind, "get_params"):
+        return f"Parameters are arguments: {kind.__name__}{inspect.signature(kind)}."
     article = "An" if kind.__name__[0] in "AEIOU" else "A"
     return f"{article} {kind.__name__} has, for example: {near_names(kind, error.name)}."
 
@@ -137,6 +140,8 @@ def _of_arguments(error: TypeError) -> str:
         trace = trace.tb_next
     if str(error) == "'Expression' object is not iterable":
         return "An expression stands for a column: write col('n').sum, .min or .max instead of sum(), min() or max()."
+    if str(error) == "'Expression' object is not callable":
+        return "An expression has no such method, so the name is taken for a field: col('n').upper_case, say, is a property."
     if bound is None or trace is None:
         return ""
     function = _named(bound[1], trace.tb_frame)
@@ -150,6 +155,30 @@ def _of_arguments(error: TypeError) -> str:
     if name.startswith("_"):  # a base of public classes has it
         name = name.rpartition(".")[2]
     return f"{name}{shown}: {first}" if first else f"{name}{shown}"
+
+
+def _of_call(error: BaseException) -> str:
+    """Return the call of the program in which Funken's code failed with an error that it does not raise on purpose."""
+    frames = [trace.tb_frame for trace in _traces(error.__traceback__)]
+    ours = [frame.f_code.co_filename.startswith(_OURS) for frame in frames]
+    if not any(ours) or not ours[-1] or all(ours) or not isinstance(error, AttributeError | TypeError | ValueError):
+        return ""
+    *_, last = _traces(error.__traceback__)
+    if linecache.getline(last.tb_frame.f_code.co_filename, last.tb_lineno).lstrip().startswith("raise "):
+        return ""
+    code, values = (called := frames[len(ours) - ours[::-1].index(False)]).f_code, called.f_locals
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    given = ", ".join(
+        f"{name}={values[name]!r:.60}" for name in names if name in values and name not in ("self", "cls")
+    )
+    name = code.co_qualname.rpartition("<locals>.")[2].removesuffix(".__init__")
+    return f"It was raised in {name}({given}) of Funken. Look at these arguments first: a type may be wrong."
+
+
+def _traces(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
 
 
 def _named(name: str, frame: FrameType) -> Any:

@@ -26,7 +26,7 @@ from funken.operators.base import OperatorSpec
 from funken.operators.process.one_input import ErrorPolicy
 from funken.operators.user_functions import UserFunction
 from funken.plan import unexecuted
-from funken.types.callables import outer_values
+from funken.types.callables import outer_values, place_of_program
 from funken.types.info import TypeInformation
 
 if TYPE_CHECKING:
@@ -259,11 +259,17 @@ class Node:
     on_error: ErrorPolicy | None = None
     output_type: TypeInformation | None = None
     side_types: tuple[tuple[str, TypeInformation], ...] = ()
+    place: str = field(default="", compare=False, repr=False)
+    """The line of the program that adds the operator."""
 
     @property
     def declares_types(self) -> bool:
         """True if results of the operator are converted to a declared type."""
         return self.output_type is not None or bool(self.side_types)
+
+    def shown(self) -> str:
+        """Return the name and the line of the program, for a message."""
+        return f"{self.name!r} ({self.place})" if self.place else repr(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the node by itself: operators share no function object."""
@@ -317,7 +323,7 @@ class StreamGraph:
 
     def add(self, **fields: Any) -> Node:
         """Add a node under a new id."""
-        node = Node(id=OperatorId(self._next), **fields)
+        node = Node(id=OperatorId(self._next), place=place_of_program(), **fields)
         for given in node.inputs:
             self._bring_back(given.upstream)
         self._next += 1
@@ -356,6 +362,11 @@ class StreamGraph:
                 left += [given.upstream for given in self[found].inputs]
         return False
 
+    @property
+    def place(self) -> str:
+        """The line of the program that adds the first operator."""
+        return next((node.place for node in self), "")
+
     def _complaint(self) -> str:
         """Return that it never ran, for the end of the script."""
         return unexecuted.never_ran(self.names(), "execute_and_collect() on the stream")
@@ -383,15 +394,15 @@ class StreamGraph:
     def stable_ids(self) -> dict[OperatorId, str]:
         """Return the id under which each operator's state is kept: its ``uid``, or a hash of its place in the graph."""
         ids: dict[OperatorId, str] = {}
-        seen: dict[str, str] = {}
+        seen: dict[str, Node] = {}
         for node in self:
             if node.uid is not None:
                 if node.uid in seen:
                     raise InvalidProgram(
-                        f"uid {node.uid!r} is used by {seen[node.uid]!r} and {node.name!r}; a uid names one operator. Give "
-                        "one of them another uid()."
+                        f"uid {node.uid!r} is used by {seen[node.uid].shown()} and {node.shown()}; a uid names one operator. "
+                        "Give one of them another uid()."
                     )
-                seen[node.uid] = node.name
+                seen[node.uid] = node
                 ids[node.id] = node.uid
                 continue
             place = [node.kind, *(f"{ids[i.upstream]}:{i.index}:{i.side}" for i in node.inputs)]

@@ -20,6 +20,7 @@ from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import DEFAULT_MAX_PARALLELISM, EdgeId, OperatorId
 from funken.operators.user_functions import traits_of
+from funken.plan import unexecuted
 from funken.plan.nodes import Broadcast, Forward, Hash, Node, NodeInput, Partitioning, Rebalance, StreamGraph, by_itself
 from funken.plan.sides import check_sides
 from funken.state.backend import StateSettings
@@ -332,7 +333,7 @@ def compile_plan(graph: StreamGraph, name: str, parallelism: int, max_parallelis
     if not len(graph):
         raise InvalidProgram(
             "No operators defined in streaming topology. Cannot execute. An execute() takes the program with it: build the "
-            "streams again, with a sink, before the next one."
+            f"streams again, with a sink, before the next one.{unexecuted.elsewhere()}"
         )
     check_closed(graph)
     check_sides(graph)

@@ -6,8 +6,6 @@ the functions it calls. Where it makes a tag in a way that cannot be read, nothi
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import partial
@@ -29,14 +27,6 @@ _OPAQUE = {"getattr", "eval", "exec", "globals", "locals", "vars", "import_modul
 
 class _Unknown(Exception):
     """The tags of a function cannot be read."""
-
-
-def place_of_program() -> str:
-    """Return the line of the program that calls Funken, as ``job.py, line 12``."""
-    frame = sys._getframe()
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("funken."):
-        frame = frame.f_back
-    return f"{os.path.basename(frame.f_code.co_filename)}, line {frame.f_lineno}"
 
 
 def check_sides(graph: StreamGraph) -> None:

@@ -28,6 +28,16 @@ class Program(Protocol):
         ...
 
 
+class Started(Protocol):
+    """A job that runs while the script goes on."""
+
+    def _complaint(self) -> str:
+        """Return the fact and the remedy if it has not ended, as the end of a sentence."""
+        ...
+
+
+started: WeakSet[Started] = WeakSet()
+"""The jobs that the script need not wait for."""
 begun: WeakSet[Program] = WeakSet()
 """The graphs that are alive and had an operator."""
 lost: deque[str] = deque(maxlen=20)
@@ -52,6 +62,14 @@ def take_warnings(script: str) -> list[str]:
     for program in begun:
         program.unused = False
     return [f"Warning: {script} {complaint}" for complaint in complaints if complaint]
+
+
+def elsewhere() -> str:
+    """Return a sentence on a program that waits in another environment; ``""`` if there is none."""
+    places = [str(getattr(program, "place", "")) for program in begun if program.unused]
+    return next(
+        (f" The operators of {place} are in another environment: call its execute()." for place in places if place), ""
+    )
 
 
 def never_ran(names: list[str], remedy: str) -> str:
@@ -91,5 +109,6 @@ def _at_exit(script: str, pid: int) -> None:
     failed = getattr(sys, "last_value", None) is not None
     if failed or "pytest" in sys.modules or pid != os.getpid():
         return
-    for warning in take_warnings(script):
+    running = [complaint for job in started if (complaint := job._complaint())]
+    for warning in [*take_warnings(script), *(f"Warning: {script} {complaint}" for complaint in running)]:
         sys.stderr.write(f"{warning}\n")

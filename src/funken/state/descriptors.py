@@ -117,7 +117,9 @@ class StateTtlConfig:
         self.ttl_millis = duration_ms(ttl)
         self.cleanup_size = cleanup_size
         if self.is_enabled() and self.ttl_millis <= 0:
-            raise InvalidProgram(f"a state's time to live is {ttl!r}: it must be longer than zero.")
+            raise InvalidProgram(
+                f"a state's time to live is {ttl!r}: it must be longer than zero. Write a text such as '1 h'."
+            )
 
     @staticmethod
     def new_builder(ttl: DurationLike) -> StateTtlConfigBuilder:

@@ -148,6 +148,22 @@ NO_NAMESPACE = Unset(
 )
 
 
+def several(values: Iterable[Any]) -> Iterable[Any]:
+    """Return the values of a list state as they are; raise ``TypeError`` for a single one, and for a text, which is one.
+
+    >>> several("abc")
+    Traceback (most recent call last):
+    ...
+    TypeError: a ListState takes a list of values here, but got 'abc'. add(value) appends one, update([value]) replaces all.
+    """
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        raise TypeError(
+            f"a ListState takes a list of values here, but got {values!r:.60}. add(value) appends one, update([value]) replaces "
+            "all."
+        )
+    return values
+
+
 class State:
     """The base of all handles: a descriptor, a table, the current slot, and ``clear``.
 
@@ -182,7 +198,7 @@ class State:
 
     def _all_kept(self, values: Iterable[Any]) -> list[Any]:
         """Return the stored forms of several values, as a new list."""
-        stored = list(values)
+        stored = list(several(values))
         if self.plain.issuperset(map(type, stored)) or not can_change(stored):
             return stored
         return [self._kept(value) for value in stored]

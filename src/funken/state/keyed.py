@@ -45,6 +45,7 @@ from funken.state.handles import (
     ValueState,
     isolated,
     may_change,
+    several,
 )
 from funken.state.keygroups import check_max_parallelism, owned_groups, rows_by_key, with_one_nan
 from funken.state.ttl import (
@@ -97,11 +98,11 @@ class _List(_Typed):
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Append several elements."""
-        super().add_all(map(self.convert, values))  # type: ignore[misc]
+        super().add_all(map(self.convert, several(values)))  # type: ignore[misc]
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace the elements."""
-        super().update(map(self.convert, values))  # type: ignore[misc]
+        super().update(map(self.convert, several(values)))  # type: ignore[misc]
 
 
 class _Map(_Typed):

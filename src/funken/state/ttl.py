@@ -16,7 +16,7 @@ from funken.state.descriptors import (
     StateKind,
     StateTtlConfig,
 )
-from funken.state.handles import AggregatingState, ListState, MapState, ReducingState, State, ValueState
+from funken.state.handles import AggregatingState, ListState, MapState, ReducingState, State, ValueState, several
 from funken.state.keygroups import PLAIN, one_nan
 
 Clock = Callable[[], int]
@@ -248,13 +248,13 @@ class TtlListState(_Expiring, ListState):
     def add_all(self, values: Iterable[Any]) -> None:
         """Append several elements."""
         now = self.life.clock()
-        super().add_all((value, now) for value in values)
+        super().add_all((value, now) for value in several(values))
         self.life.clean(now)
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace the elements."""
         now = self.life.clock()
-        super().update((value, now) for value in values)
+        super().update((value, now) for value in several(values))
         self.life.clean(now)
 
 

@@ -516,7 +516,9 @@ class CatalogManager:
                 return False
             noun = "View" if only is CatalogView else kind.capitalize()
             word = f"Temporary {noun.lower()}" if temporary else noun
-            raise InvalidTable(f"{word} with identifier '{path}' does not exist.")
+            raise InvalidTable(
+                f"{word} with identifier '{path}' does not exist. Correct the name, or write DROP {noun.upper()} IF EXISTS."
+            )
         if temporary:
             del self.temporary[kind, path]
         else:

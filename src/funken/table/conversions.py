@@ -209,7 +209,10 @@ _TAKEN: dict[str, Any] = {
 def _checked(element: Any, columns: Sequence[tuple[str, LogicalType]], verify: bool) -> Any:
     values = _values_of(element, [name for name, _ in columns])
     if len(values) != len(columns):
-        raise InvalidProgram(f"a row has {len(values)} values, but the table has {len(columns)} columns: {element!r}.")
+        raise InvalidProgram(
+            f"a row has {len(values)} values, but the table has {len(columns)} columns: {element!r:.100}. Give each row a value "
+            "for each column, None where there is none."
+        )
     if verify:
         for value, (name, type_) in zip(values, columns, strict=True):
             _check(value, type_, f"column {name!r}", element)

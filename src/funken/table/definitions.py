@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
+from funken.config.configuration import warn
+from funken.expr.ir import Call, InputRef
 from funken.table.catalog import (
     CatalogModel,
     CatalogTable,
@@ -20,6 +23,7 @@ from funken.table.catalog import (
 from funken.table.logical import LogicalNode
 from funken.table.sql import statements as st
 from funken.table.types import (
+    InvalidType,
     LocalZonedTimestampType,
     LogicalType,
     TimestampType,
@@ -33,7 +37,7 @@ Typing = Callable[[Any, Sequence[tuple[str, Any]]], Any]
 
 def typed(definition: st.ColumnDefinition) -> TableColumn:
     """Return a column whose type is written; a computed one has none yet."""
-    type_: Any = None if definition.type_text is None else parse_type(definition.type_text)
+    type_: Any = None if definition.type_text is None else _type(definition)
     key = (definition.metadata_key or definition.name) if definition.metadata else None
     return TableColumn(definition.name, type_, definition.expression, key, definition.virtual, definition.comment)
 
@@ -141,12 +145,27 @@ def _in_key(column: TableColumn, key: Sequence[str]) -> TableColumn:
     return replace(column, type=column.type.not_null()) if column.name in key and column.type.nullable else column
 
 
+def _type(definition: st.ColumnDefinition) -> Any:
+    """Return the type of a column; an error has the name and the place of the column."""
+    try:
+        return parse_type(definition.type_text or "")
+    except InvalidType as error:
+        where = f"column '{definition.name}' at line {definition.line}, column {definition.column}"
+        rest = (
+            " Between two columns is a comma; DEFAULT and AUTO_INCREMENT do not exist."
+            if "end of the type" in str(error)
+            else ""
+        )
+        raise InvalidType(f"{where}: {error}.{rest}") from None
+
+
 def _watermark(watermark: tuple[str, Any], columns: list[TableColumn], typing: Typing) -> TableWatermark:
     name, expression = watermark
     types = {column.name: column.type for column in columns}
     if name not in types:
         raise InvalidTable(
             f"The rowtime attribute field '{name}' is not defined in the table schema. Available columns: {list(types)}"
+            f"{''.join(f'. Did you mean {near!r}?' for near in get_close_matches(name, types, 1))}"
         )
     type_ = types[name]
     if not isinstance(type_, TimestampType | LocalZonedTimestampType) or type_.precision > 3:
@@ -155,12 +174,21 @@ def _watermark(watermark: tuple[str, Any], columns: list[TableColumn], typing: T
             f"TIMESTAMP_LTZ(p), the supported precision 'p' is from 0 to 3, but the time field type is {type_}. Declare a "
             f"computed column of it: ts AS TO_TIMESTAMP({name}), of a number ts AS TO_TIMESTAMP_LTZ({name}, 3)"
         )
-    found = typing(expression, [(column.name, column.type) for column in columns]).type
+    typed = typing(expression, [(column.name, column.type) for column in columns])
+    found = typed.type
     if not isinstance(found, TimestampType | LocalZonedTimestampType) or found.precision > 3:
         raise InvalidTable(
             "Invalid data type of expression for watermark definition. The field must be of type TIMESTAMP(p) or "
             "TIMESTAMP_LTZ(p), the supported precision 'p' is from 0 to 3, but the watermark expression type is "
             f"{found}. Subtract an interval from the column: {name} - INTERVAL '5' SECOND."
+        )
+    if (
+        isinstance(typed, Call)
+        and typed.function == "+"
+        and InputRef(list(types).index(name), type=type_) in typed.args
+    ):
+        warn(
+            f"the watermark of '{name}' is ahead of it, so each row is late. Subtract the interval: {name} - INTERVAL '5' SECOND."
         )
     return TableWatermark(name, expression)
 

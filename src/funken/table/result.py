@@ -159,7 +159,6 @@ class TableResult:
 
     def wait(self, timeout_ms: int | None = None) -> None:
         """Wait until the job has ended, or its first row is there; raises ``TimeoutError``, or the job's failure."""
-        self.unused = False
         if self._job is None:
             return
         seconds = None if timeout_ms is None else timeout_ms / 1000

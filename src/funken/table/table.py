@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from funken.errors import InvalidProgram
 from funken.plan.advice import missing_name
@@ -109,6 +109,16 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<Table {self._plan.row_type}>"
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self, *_: object) -> NoReturn:
+            raise TypeError(
+                f"{self!r:.100} is a query and has no rows here: it has no length, no items and no truth value. "
+                "execute().collect() returns the rows, to_pandas() a frame; where() and limit() choose rows, col(name) a column."
+            )
+
+        __len__ = __bool__ = __contains__ = __getitem__ = __iter__
 
     def __getattr__(self, name: str) -> Expression:
         if not name.startswith("_") and name in self._plan.row_type.names:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast, overload
 from funken.errors import InvalidProgram, ValueDoesNotFit
 from funken.expr.ir import Literal, Node
 from funken.lazy import LoadedLater
+from funken.operators.user_functions import KIND, without_return
 from funken.table.catalog import InvalidTable
 from funken.table.schema import as_type
 from funken.table.types import (
@@ -369,8 +370,11 @@ class ScalarDefinition(FunctionDefinition):
     """
 
     def open(self, operator_context: Any) -> None:
-        """Open the function."""
-        self.opened(operator_context)
+        """Open the function; warn of one that returns nothing."""
+        eval_ = getattr(self.opened(operator_context), "eval", self.function)
+        silent = without_return(eval_, "Return the result.", "returns nothing, so each result is NULL")
+        if silent is not None:
+            operator_context.warn(KIND, silent)
 
     def evaluate(self, call: Any, evaluator: Any) -> Any:
         """Return the results for the rows of a batch as an array."""

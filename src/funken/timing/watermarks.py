@@ -7,14 +7,14 @@ and a strategy is a value: its ``with_`` methods return a new one. No wall clock
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, NamedTuple, overload
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.io.durations import DurationLike, duration_ms, in_words
+from funken.io.durations import OF_TODAY, DurationLike, duration_ms, in_ms, in_words, is_bare
 from funken.timing.instants import LIKE_SECONDS, BlockBounds, moment, watermark_ms
 from funken.types.callables import D, Generic, S, T_contra, check_arguments, check_function
 
@@ -116,6 +116,8 @@ class BoundedOutOfOrdernessSpec:
     """Builds ``BoundedOutOfOrderness``."""
 
     delay: int
+    in_doubt: bool = field(default=False, compare=False)
+    """True if it may be a number of seconds."""
 
     def __call__(self) -> WatermarkGenerator:
         """Make a generator for one split or subtask."""
@@ -188,7 +190,7 @@ class WatermarkStrategy(Generic[T_contra]):
         delay = duration_ms(max_out_of_orderness)
         if delay < 0:
             raise InvalidProgram(f"for_bounded_out_of_orderness() needs a delay from 0 ms on, but got {delay} ms.")
-        return WatermarkStrategy(BoundedOutOfOrdernessSpec(delay))
+        return WatermarkStrategy(BoundedOutOfOrdernessSpec(delay, is_bare(max_out_of_orderness)))
 
     @classmethod
     def for_generator(cls, generator: Callable[[], WatermarkGenerator[S]]) -> WatermarkStrategy[S]:
@@ -459,6 +461,9 @@ class EventTimeChecks:
                 f"the first timestamps look like micro- or nanoseconds ({lowest}), but event time is in milliseconds: as it is, "
                 "a window of an hour holds seconds or less. Divide by 1000 or 1,000,000 in the timestamp assigner, with //.",
             )
+        generator = self._strategy.generator
+        if isinstance(generator, BoundedOutOfOrdernessSpec) and generator.in_doubt and lowest > OF_TODAY:
+            self._warn("units", in_ms("for_bounded_out_of_orderness() allows for a disorder of", generator.delay))
         if split and highest <= watermark and not self._batch:
             self._warn(
                 "late split",

@@ -10,6 +10,7 @@ import contextlib
 import difflib
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import CodeType, FunctionType, GeneratorType, MethodType
@@ -219,6 +220,17 @@ def written(code: CodeType) -> str:
     "'check_arguments' (callables.py"
     """
     return f"{code.co_name!r} ({os.path.basename(code.co_filename)}, line {code.co_firstlineno})"
+
+
+def place_of_program() -> str:
+    """Return the line of the program that calls Funken, as ``job.py, line 12``; ``""`` if only Funken is at work."""
+    frame = sys._getframe().f_back
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("funken."):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    file = frame.f_code.co_filename
+    return f"{'the cell' if 'ipykernel' in file else os.path.basename(file)}, line {frame.f_lineno}"
 
 
 def shown_function(function: Any) -> str:

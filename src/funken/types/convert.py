@@ -1,8 +1,8 @@
 """The effect of a declared type on a value: narrow it, make it a row or a tuple, or refuse it.
 
 Numbers wrap and round as those of a fixed width do. Where Flink's coders would fail, ``ValueDoesNotFit`` is raised;
-where they leave something out (fields beyond the declared ones), so does this, and says so once. A value that fits comes
-back as it is, and is never changed in place.
+where they leave something out (fields beyond the declared ones, high bits of a number), so does this, and says so once. A
+value that fits comes back as it is, and is never changed in place.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import datetime
 import decimal
 import operator
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -34,7 +34,7 @@ from funken.types.row import Instant, Row, RowKind, make_row
 
 Convert = Callable[[Any], Any]
 Notice = Callable[[str], object]
-"""Gets the first case of a field that is left out, as a sentence."""
+"""Gets the first case of a field or of bits that are left out, as a sentence."""
 
 _BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
 _FLOAT = struct.Struct("f")
@@ -42,7 +42,7 @@ _NULLABLE = {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC, BasicType.I
 
 
 def converter(type_info: TypeInformation, notice: Notice | None = None) -> Convert:
-    """Return the function that converts a value to a declared type; ``notice`` gets the first value with too many fields.
+    """Return the function that converts a value to a declared type; ``notice`` gets the first value that loses a part.
 
     >>> from funken.types.info import Types
     >>> converter(Types.SHORT())(43878), converter(Types.FLOAT())(0.1)
@@ -52,7 +52,7 @@ def converter(type_info: TypeInformation, notice: Notice | None = None) -> Conve
     """
     match type_info:
         case BasicTypeInfo(BasicType.BYTE | BasicType.SHORT | BasicType.INT | BasicType.LONG as kind):
-            return _integer(_BITS[kind], type_info)
+            return _integer(_BITS[kind], type_info, notice)
         case BasicTypeInfo(kind):
             return _or_none(_BASIC[kind](type_info)) if kind in _NULLABLE else _BASIC[kind](type_info)
         case SqlTimeTypeInfo(kind):
@@ -96,22 +96,37 @@ def _too_many(value: Any, type_info: TypeInformation, width: int) -> str:
     )
 
 
+def _not_named(value: Any, type_info: TypeInformation, names: Iterable[str]) -> str:
+    return (
+        f"{value!r:.100} has fields that its declared type {type_info!r} lacks: {', '.join(map(repr, names))}. They are left "
+        "out, and fields that are not there are None. Give both the same names."
+    )
+
+
 def _or_none(convert: Convert) -> Convert:
     return lambda value: None if value is None else convert(value)
 
 
-def _integer(bits: int, type_info: TypeInformation) -> Convert:
+def _integer(bits: int, type_info: TypeInformation, notice: Notice | None) -> Convert:
     half, mask = 1 << (bits - 1), (1 << bits) - 1
     low, high = -half, half - 1
 
     def convert(value: Any) -> int:
+        nonlocal notice
         if type(value) is int and low <= value <= high:
             return value
         try:
             number = int(operator.index(value))
         except TypeError:
             raise _misfit(value, type_info, "it is no whole number") from None
-        return ((number + half) & mask) - half
+        wrapped = ((number + half) & mask) - half
+        if notice is not None and wrapped != number:
+            notice(
+                f"{number} has more bits than its declared type {type_info!r} and becomes {wrapped}. Declare a wider type, such "
+                "as Types.LONG() or Types.BIG_INT()."
+            )
+            notice = None
+        return wrapped
 
     return convert
 
@@ -310,6 +325,7 @@ def _tuple(fields: list[Convert], type_info: TupleTypeInfo, notice: Notice | Non
 
 def _row(fields: list[Convert], type_info: RowTypeInfo, notice: Notice | None) -> Convert:
     width, names = len(fields), type_info.get_field_names()
+    known = set(names)
 
     def convert(value: Any) -> Row:
         nonlocal notice
@@ -325,6 +341,9 @@ def _row(fields: list[Convert], type_info: RowTypeInfo, notice: Notice | None) -
         elif isinstance(value, tuple | list):
             items = value
         elif isinstance(value, dict):
+            if notice is not None and not value.keys() <= known:
+                notice(_not_named(value, type_info, [name for name in value if name not in known]))
+                notice = None
             items = [value.get(name) for name in names]
         elif hasattr(value, "__dict__"):
             items = [vars(value).get(name) for name in names]

@@ -363,7 +363,10 @@ class Types:
         """Return the type of rows with named fields; raises ``ValueError`` unless there is a name for each type."""
         types = _checked("ROW_NAMED", field_types)
         if len(field_names) != len(types):
-            raise ValueError(f"{len(field_names)} names {list(field_names)} were given for {len(types)} types")
+            raise ValueError(
+                f"{len(field_names)} names {list(field_names)} were given for {len(types)} types. Give a name for each type, as "
+                "in Types.ROW_NAMED(['item', 'n'], [Types.STRING(), Types.INT()])."
+            )
         return RowTypeInfo(types, tuple(field_names))
 
     @staticmethod

@@ -70,7 +70,7 @@ def endless(every="20 ms", checkpoints=None):
     env = StreamExecutionEnvironment.create_local_environment(parallelism=1)
     env.get_configuration().set("notebook.progress-interval", every)
     if checkpoints is not None:
-        env.enable_checkpointing(50)
+        env.enable_checkpointing("50 ms")
         env.get_configuration().set("execution.checkpointing.dir", str(checkpoints))
     by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
         lambda value, _: int(time.time() * 1000)

@@ -35,7 +35,7 @@ def test_both_writers_have_all_their_rows_once(tmp_path, compacts):
             problems.append(error)
 
     env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
-    env.enable_checkpointing(20)
+    env.enable_checkpointing("20 ms")
     source = DataGeneratorSource(record, MINE, rate_per_second=400)
     env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").sink_to(DeltaSink(path))
     other = threading.Thread(target=write)

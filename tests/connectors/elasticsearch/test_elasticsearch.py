@@ -257,7 +257,7 @@ def _numbered(number):
 @pytest.mark.parametrize("with_id", [True, False])
 def test_a_job_that_fails_and_is_restored_loses_nothing_and_doubles_only_without_ids(cluster, with_id, tmp_path):
     env = StreamExecutionEnvironment.create_local_environment(parallelism=2)
-    env.enable_checkpointing(5)
+    env.enable_checkpointing("5 ms")
     env.configure({"execution.checkpointing.dir": str(tmp_path / "checkpoints")})
     env.configure({"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "1 ms"})
     env.configure({"restart-strategy.fixed-delay.attempts": 20})

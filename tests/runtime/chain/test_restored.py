@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from funken.runtime.chain.restored import _alike, _kind
+from funken.runtime.chain.keys_and_states import _alike, _kind
 
 
 @pytest.mark.parametrize(

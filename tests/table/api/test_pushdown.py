@@ -260,7 +260,7 @@ def asked(monkeypatch):
 def test_only_rows_that_count_leave_the_database(shop, asked):
     rows(shop, "SELECT item FROM orders WHERE id > 2")
 
-    assert asked[-1].endswith('WHERE "id" > 2')
+    assert asked[-1].endswith("WHERE `id` > 2")
 
 
 @pytest.mark.parametrize("kind", ["batch", "streaming"])
@@ -269,7 +269,7 @@ def test_a_limit_goes_to_the_database(shop, asked, kind):
         shop.get_config().set("execution.runtime-mode", "streaming")
     assert "limit=[2]" in shop.explain_sql("SELECT item FROM orders LIMIT 2")
     assert rows(shop, "SELECT id, item FROM orders LIMIT 2") == [(1, "tea"), (2, "it's")]
-    assert asked[-1].endswith('ORDER BY "id" LIMIT 2')
+    assert asked[-1].endswith("ORDER BY `id` LIMIT 2")
     assert rows(shop, "SELECT id FROM orders WHERE id > 1 LIMIT 5") == [(2,), (3,)]
     assert "LIMIT" not in asked[-1]  # the condition is looked at again first
 

@@ -1,8 +1,10 @@
 """The mistakes of a first day with tables: each message ends with a remedy, and none is silent."""
 
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -10,6 +12,7 @@ import funken.dataframe as ff
 from funken.errors import FunkenError
 from funken.plan.advice import advise
 from funken.table import EnvironmentSettings, TableEnvironment, col
+from funken.table.sql.parser import parse_query
 from funken.table.sql.statements import InvalidQuery, InvalidStatement
 from funken.table.udf import udf
 
@@ -23,6 +26,9 @@ def tables(streaming=False):
     made.execute_sql("CREATE TABLE sink (n INT, m INT) WITH ('connector' = 'blackhole')")
     made.execute_sql("CREATE TABLE named (item STRING, quantity INT) WITH ('connector' = 'blackhole')")
     made.execute_sql("CREATE TABLE endless (n INT) WITH ('connector' = 'datagen')")
+    made.execute_sql(
+        "CREATE TABLE timed (ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen', 'number-of-rows' = '3')"
+    )
     made.create_temporary_system_function("text", udf(lambda value: value, result_type="INT"))
     return made
 
@@ -54,6 +60,30 @@ STATEMENTS = {
     'CREATE TABLE a (n INT) WITH ("connector" = "print")': "Expected a text in single quotes, as in 'kafka'",
     "SELECT TO_TIMESTAMP('1', 'YYYY')": "character 'Y' .* Formats are Java's, as in 'yyyy-MM-dd HH:mm:ss'",
     "SELECT * FROM TUMBLE(orders, item, INTERVAL '1' MINUTE)": r"write TABLE\(TUMBLE\(TABLE orders, DESCRIPTOR\(ts\)",
+    "SELEC 1": "Did you mean SELECT",
+    "SELECT * FORM orders": "Did you mean FROM instead of FORM",
+    "SELECT item FROM orders GRUP BY item": "Did you mean GROUP instead of GRUP",
+    "SELECT item FROM orders WEHRE quantity = 1": "Did you mean WHERE instead of WEHRE",
+    "SELECT UPPER(item) AS up, COUNT(*) FROM orders GROUP BY up": r"it is an alias of SELECT, .*: write UPPER\(item\), or select",
+    "SELECT ROW_NUMBER() OVER (ORDER BY item) AS rn FROM orders WHERE rn = 1": "alias of SELECT, .*: select from a sub-query",
+    "SELECT PI FROM orders": r"PI is a function: write PI\(\)",
+    "SELECT `item, quantity` FROM orders": "a name has no comma: give each column by itself, as 'item' and 'quantity'",
+    "SELECT item FROM orders UNION ALL SELECT quantity FROM orders": "'item' is .*STRING and 'quantity' is BIGINT.*position",
+    "SELECT 1 / 0": r"Division by zero. Where a divisor may be 0, write NULLIF\(divisor, 0\)",
+    "SELECT CURRENT_TIMESTAMP - 5": "a length of time is an interval, such as INTERVAL '5' SECOND",
+    "DROP TABLE nowhere": "does not exist. Correct the name, or write DROP TABLE IF EXISTS",
+    "CREATE TABLE a (ts TIMESTAMP(3), WATERMARK FOR tss AS tss) WITH ('connector' = 'print')": "Did you mean 'ts'",
+    "SELECT * FROM TABLE(TUMBLE(TABLE timed, DESCRIPTOR(ts), '1 MINUTE'))": "days to seconds, such as INTERVAL '1' MINUTE",
+    "SELECT * FROM TABLE(CUMULATE(TABLE timed, DESCRIPTOR(ts), INTERVAL '7' MINUTE, INTERVAL '1' MINUTE))": "step comes first",
+    "SELECT NVL(item, 'x') FROM orders": "Did you mean COALESCE",
+    "SELECT LEN(item) FROM orders": "Did you mean CHAR_LENGTH",
+    "SELECT DATEDIFF('day', item, item) FROM orders": "Did you mean TIMESTAMPDIFF",
+    "CREATE TABLE a (n INT m INT) WITH ('connector' = 'print')": "column 'n' at line 1, column 17: .*two columns is a comma",
+    "CREATE TABLE a (m INT, t TEXT) WITH ('connector' = 'print')": "column 't' at line 1, column 24: type 'TEXT'",
+    "INSERT INTO named VALUES (a, 1)": "'a' not found in any table; a text is in single quotes: 'a'",
+    'INSERT INTO named VALUES ("a", 1)': "Text is in single quotes, as in 'text'",
+    "SELECT 1 SELECT 2": "Another statement begins behind a semicolon",
+    "SELECT * FROM <Table>": "Expected table name.$",
     "SELECT * FROM orders WHERE 'quantity > 1'": r"A text is a value here: write col\('n'\) > 1",
 }
 
@@ -69,6 +99,15 @@ def test_a_statement_is_refused_with_a_remedy(statement):
     [
         (lambda t: t.from_path("orders").selct, r"Did you mean select\(\)\? Its columns are: item, quantity"),
         (lambda t: t.from_path("orders").itme, "Did you mean item"),
+        (
+            lambda t: t.from_path("orders")[0],
+            r"is a query and has no rows here.*execute\(\).collect\(\) returns the rows",
+        ),
+        (lambda t: len(t.from_path("orders")), "is a query and has no rows here: it has no length"),
+        (lambda t: list(t.from_path("orders")), "is a query and has no rows here"),
+        (lambda t: not t.from_path("orders"), "no truth value"),
+        (lambda t: t.from_path("orders").select("item, quantity"), "a name has no comma"),
+        (lambda t: t.from_elements([("a", 1), ("b",)], ["item", "n"]), "Give each row a value for each column"),
         (lambda t: t.from_path("orders").show, r"execute\(\).print\(\) prints the rows"),
         (lambda t: ff.from_table(t.from_path("orders")).itme, "Did you mean item"),
         (lambda t: t.from_elements([(1,), ("a",)], ["n"]), "column 'n': values of the types BIGINT, STRING"),
@@ -111,10 +150,18 @@ def test_a_stream_is_not_sorted_without_time():
         ("t.sql_query('SELECT 1')", r"job.py built a query that never ran. .*execute\(\).print\(\) prints"),
         ("t.sql_query('SELECT 1').select(col('EXPR$0'))", "built a query that never ran"),
         ("t.execute_sql('SELECT 1')", r"job.py ran a query and never read its rows. print\(\)"),
+        ("t.execute_sql('SELECT 1').wait()", r"job.py ran a query and never read its rows"),
         ("t.execute_sql('SELECT 1').print()", None),
         (
-            "t.execute_sql(\"CREATE TABLE s (n INT) WITH ('connector' = 'print')\")\nt.execute_sql('INSERT INTO s SELECT 1')",
+            "t.execute_sql(\"CREATE TABLE s (n INT) WITH ('connector' = 'print')\")\n"
+            "t.execute_sql('INSERT INTO s SELECT 1').wait()",
             None,
+        ),
+        (
+            "t.execute_sql(\"CREATE TABLE d (n INT) WITH ('connector' = 'datagen', 'number-of-rows' = '9000000')\")\n"
+            "t.execute_sql(\"CREATE TABLE s (n INT) WITH ('connector' = 'blackhole')\")\n"
+            "t.execute_sql('INSERT INTO s SELECT n FROM d')",
+            "job.py ended while its job '.*' ran, and the job ends with it. Wait for the job: call wait()",
         ),
         ("t.create_temporary_view('v', t.sql_query('SELECT 1'))", None),
         ("t.sql_query('SELECT 1').print_schema()", None),
@@ -184,3 +231,97 @@ def test_a_query_that_breaks_off_names_no_object_of_the_parser(query):
 def test_an_unknown_unit_of_time_is_named():
     with pytest.raises(InvalidQuery, match="FOO is no unit of time; there are: CENTURY, DAY, "):
         TableEnvironment.create().sql_query("SELECT EXTRACT(FOO FROM NOW())")
+
+
+DOUBTS = {
+    "SELECT item FROM orders WHERE quantity = NULL": "line 1, column 31: a comparison with NULL is never TRUE.*quantity IS NULL",
+    "SELECT item FROM orders WHERE NULL <> quantity": "quantity IS NOT NULL",
+    "SELECT item FROM orders WHERE quantity NOT IN (1, NULL)": "NOT IN with a NULL in its list is never TRUE",
+    "SELECT item FROM orders WHERE item LIKE 't*'": r"LIKE knows % .*Write LIKE 't%'",
+    "SELECT item FROM orders WHERE quantity BETWEEN 3 AND 1": "Write BETWEEN 1 AND 3",
+    "SELECT a.item FROM orders AS a, orders AS b": "each row of the one meets each row of the other. Add WHERE",
+}
+SURE = [
+    "SELECT item FROM orders WHERE quantity IS NULL AND item LIKE 't%' AND item LIKE '*_'",
+    "SELECT item FROM orders WHERE quantity NOT IN (1, 2) AND quantity BETWEEN -3 AND 1",
+    "SELECT a.item FROM orders AS a, orders AS b WHERE a.item = b.item",
+    "SELECT a.item FROM orders AS a CROSS JOIN orders AS b",
+    "SELECT quantity = NULL, NOT (quantity IN (1, NULL)) FROM orders",
+    "SELECT item FROM orders, (SELECT MAX(quantity) AS most FROM orders) AS m",
+    "SELECT item, word FROM orders, LATERAL TABLE(GENERATE(item)) AS t(word)",
+    "SELECT item, word FROM orders, UNNEST(ARRAY['a', 'b']) AS t(word)",
+]
+
+
+@pytest.mark.parametrize("statement", DOUBTS)
+def test_a_query_that_is_hardly_meant_is_said(statement):
+    with pytest.warns(UserWarning, match=DOUBTS[statement]) as said:
+        tables().sql_query(statement)
+
+    assert [warning.filename for warning in said] == [__file__]
+
+
+@pytest.mark.parametrize("statement", SURE)
+def test_a_query_without_doubt_gets_no_warning(statement, recwarn):
+    parse_query(statement)
+
+    assert not [warning for warning in recwarn if "SQL query" in str(warning.message)]
+
+
+def test_a_watermark_ahead_of_its_column_is_said():
+    with pytest.warns(UserWarning, match="the watermark of 'ts' is ahead of it.*ts - INTERVAL '5' SECOND"):
+        tables().execute_sql(
+            "CREATE TABLE a (ts TIMESTAMP(3), WATERMARK FOR ts AS ts + INTERVAL '5' SECOND) WITH ('connector' = 'datagen')"
+        )
+
+
+def test_a_function_that_returns_nothing_is_said(caplog, capsys):
+    t = tables()
+    t.create_temporary_system_function("shown", udf(print, result_type="INT"))
+    list(t.execute_sql("SELECT shown(1)").collect())
+
+    assert "returns nothing, so each result is NULL. Return the result." in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("columns", "lines", "options", "message"),
+    [
+        (
+            "item STRING, n INT",
+            "item,n\ntea,1\n",
+            "",
+            "the line names the columns: set 'csv.ignore-first-line' = 'true'",
+        ),
+        ("item STRING, n INT", "tea;1\n", "", "its delimiter seems to be ';': set 'csv.field-delimiter' = ';'"),
+        ("item STRING, n INT", "tea,1,x,y\n", "", "set 'csv.ignore-parse-errors' = 'true' to go on without it"),
+        ("item STRING, n STRING", "item,n\ntea,1\n", "", "has the names of the columns, so the file has a header"),
+        ("item STRING, n INT", "item,n\ntea,1\n", ", 'csv.ignore-first-line' = 'true'", None),
+    ],
+)
+def test_a_file_of_another_form_is_said(tmp_path, columns, lines, options, message, caplog):
+    (tmp_path / "orders.csv").write_text(lines)
+    t = tables()
+    t.execute_sql(
+        f"CREATE TABLE files ({columns}) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/orders.csv', 'format' = 'csv'"
+        f"{options})"
+    )
+    told = ""
+    try:
+        list(t.execute_sql("SELECT * FROM files").collect())
+    except FunkenError as error:
+        told = str(error)
+
+    told += caplog.text
+    assert told == "" if message is None else message in told
+
+
+def test_a_column_that_a_database_lacks_is_refused(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        database.execute("CREATE TABLE orders (a INT)")
+    t = tables()
+    t.execute_sql(
+        f"CREATE TABLE shop (b INT) WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:{tmp_path}/shop.db', "
+        "'table-name' = 'orders')"
+    )
+    with pytest.raises(FunkenError, match="no such column: b; correct the columns"):
+        t.execute_sql("SELECT * FROM shop").print()

@@ -8,6 +8,8 @@ from funken.table.sql.binder import Binder
 from funken.table.sql.parser import parse_query
 from tests.table.sql.tables import session
 
+pytestmark = pytest.mark.filterwarnings("ignore:SQL query")
+
 
 @pytest.fixture(scope="module")
 def tables():

@@ -56,6 +56,7 @@ from funken.runtime.messages import MetricsReport, TaskId
 from funken.runtime.process import process_status
 from funken.starting import ctrl_c_again
 from funken.timing.clock import SystemClock, came
+from funken.types.callables import place_of_program
 
 # ---- A job that several drivers may run: this one waits until it leads, and stops the job when it does not any
 # more.
@@ -307,6 +308,7 @@ class JobClient(JobDisplay):
             job.logs.from_workers()
         self._shown: Shown | None = None
         self._result: Future[JobExecutionResult] = Future()
+        self._is_asked = False
         self._result.set_running_or_notify_cancel()  # a reader that gives up must not cancel the result itself
         self._wanted: set[str] = set()
         self._thread: threading.Thread | None = None
@@ -343,6 +345,24 @@ class JobClient(JobDisplay):
         except BaseException:
             self._job.cancel(suspend=True)  # nobody will have this client to do it
             raise
+
+    def _complaint(self) -> str:
+        """Return that the job has not ended, for the end of the script."""
+        if self._is_asked and self._result.done():
+            return ""
+        if self._result.done():
+            error = None if isinstance(self._result.exception(), JobCancelled) else self._result.exception()
+            failure = "" if error is None else str(error.args[0] if error.args else error)
+            failure = failure.removesuffix(" The traceback of the function follows.").removesuffix(".")
+            remedy = "Ask for it, and the failure is raised: wait(), get_job_execution_result().result()."
+            return (
+                failure
+                and f"never asked for the result of its job {self.plan.name!r}, which failed: {failure}. {remedy}"
+            )
+        return (
+            f"ended while its job {self.plan.name!r} ran, and the job ends with it. Wait for the job: call wait() on the result "
+            "of execute_sql() or execute_insert(), get_job_execution_result().result() on the client of execute_async()."
+        )
 
     def _run_quietly(self) -> None:
         try:
@@ -619,6 +639,7 @@ class JobClient(JobDisplay):
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """Return a future of the result; it raises the job's failure, or ``JobCancelled``."""
+        self._is_asked = True
         return CompletableFuture(self._result)
 
     def _collector(self, sink: str) -> Collector:
@@ -725,6 +746,16 @@ class CloseableIterator(Generic[T]):
                 self._client.get_job_execution_result().result()
                 raise StopIteration
             self._block = iter(block)
+
+    def __length_hint__(self) -> Any:
+        """Warn if all records are asked for at once, as by ``list()``, and there is no end of them."""
+        if not self._over and not self._client.plan.bounded:
+            logger.warning(
+                "job %r: all of its records are asked for at once (%s), but its input has no end, so this does not end. Iterate "
+                "over them, or give execute_and_collect(limit=...).",
+                self._client.plan.name, place_of_program(),
+            )  # fmt: skip
+        return NotImplemented
 
     def next(self) -> T:
         """Return the next record, waiting for it; raises ``StopIteration`` after the last."""

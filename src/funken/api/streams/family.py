@@ -138,6 +138,7 @@ _INSTEAD = {
     "set_checkpoint_storage_dir": "configure({'execution.checkpointing.dir': folder}) of the environment sets it",
     "set_restart_strategy": "configure({'restart-strategy.type': 'fixed-delay'}) sets it",
     "set_state_backend": "configure({'state.backend.type': 'rocksdb'}) sets it",
+    "socket_text_stream": "use from_source() with a SocketSource",
     "sort": "a stream has no order; collect it with to_pandas() and sort that",
     "sort_values": "a stream has no order; collect it with to_pandas() and sort that",
     "sparkContext": "Funken finds the session of Spark by itself; SparkSession.builder.getOrCreate() returns it",
@@ -201,6 +202,8 @@ def missing(kind: type[Suggesting], name: str) -> str:
         return f"{text}: keyed streams have it, so call key_by() right before it{instead}"
     if hasattr(kind, spelled):
         return f"{text}: use {spelled}()"
+    if issubclass(kind, keyed) and hasattr(family("AllWindowedStream"), name):
+        return f"{text}: windows have it, so call window() right before it"
     if name in _INSTEAD and not kind._in_order:
         return f"{text}: {_INSTEAD[name]}"
     near = get_close_matches(name, [each for each in dir(kind) if not each.startswith("_")], 1, 0.75)

@@ -20,9 +20,8 @@ from funken.operators.source import TimestampsAndWatermarks
 from funken.operators.stateless import Filter, FlatMap, Map, MapBlockLogic
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Node, NodeInput, Partitioning
-from funken.plan.sides import place_of_program
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.callables import Generic, R, S, T_co, W, check_arguments, check_kind, check_stream
+from funken.types.callables import Generic, R, S, T_co, W, check_arguments, check_kind, check_stream, place_of_program
 from funken.types.info import TupleTypeInfo, TypeInformation, TypeOf, Types
 from funken.windowing.assigners import GlobalWindows
 

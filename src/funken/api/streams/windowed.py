@@ -18,6 +18,7 @@ from funken.api.functions import (
     ReduceFields,
     SumField,
     as_user_function,
+    check_beginning,
     check_position,
     check_result,
 )
@@ -221,6 +222,7 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
         for name in methods:
             check_function(getattr(function, name), name, "aggregate()")
             check_result(getattr(function, name), name, "aggregate()")
+        check_beginning(function)
         rich = hasattr(function, "open") and hasattr(function, "close")
         return self._add("window aggregate", Aggregated(UserFunction(function, None, rich)), window_function)
 

@@ -35,7 +35,7 @@ from funken.compat.pyflink.jars import stand_in
 from funken.compat.pyflink.jobs import JobClient, JobExecutionResult
 from funken.compat.pyflink.members import ignores, sets
 from funken.compat.pyflink.plan_json import flink_json
-from funken.compat.pyflink.resources import RestartStrategies, TimeCharacteristic
+from funken.compat.pyflink.resources import RestartStrategies, RestartStrategyConfiguration, TimeCharacteristic
 from funken.compat.pyflink.settings import CheckpointConfig, CheckpointingMode, Configuration, ExecutionConfig
 from funken.compat.pyflink.streams import DataStream
 from funken.config.configuration import nearest, warn
@@ -48,7 +48,7 @@ from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike
 from funken.plan.physical import PhysicalPlan
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.callables import T, T_co
+from funken.types.callables import T, T_co, check_kind
 from funken.types.info import TypeInformation, Types
 
 _MOST_KEY_GROUPS = 32_768
@@ -284,6 +284,8 @@ class StreamExecutionEnvironment(native.StreamExecutionEnvironment):
     def set_restart_strategy(self, restart_strategy_configuration: Any) -> StreamExecutionEnvironment:
         """Set the rule for the restart after a failure."""
         removed("set_restart_strategy()", "set restart-strategy.type and its options.")
+        remedy = "Give RestartStrategies.fixed_delay_restart(3, 10_000), say."
+        check_kind(restart_strategy_configuration, RestartStrategyConfiguration, "set_restart_strategy()", remedy)
         for key, value in restart_strategy_configuration.options().items():
             self._configuration.set(key, value)
         self._remembered["restart strategy"] = restart_strategy_configuration

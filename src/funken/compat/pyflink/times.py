@@ -76,6 +76,12 @@ class Duration:
 
     _nanos: int
 
+    def __post_init__(self) -> None:
+        """Raise ``TypeError`` for a length that was made of a text."""
+        nanos: object = self._nanos
+        if isinstance(nanos, str):
+            raise TypeError("a Duration is made of a number, but got a text. Write Duration.of_seconds(5), say.")
+
     def to_millis(self) -> int:
         """Return the milliseconds; finer parts are cut off."""
         return self._nanos // 1_000_000

@@ -163,7 +163,7 @@ class CsvRecords:
         delimiter, charset = schema.delimiter, schema.charset
         self._decoder = MessageDecoder(
             CsvRow(record, charset), self._format.malformed, self._malformed,
-            lambda row: delimiter.join(row).encode(charset, "surrogateescape"),
+            lambda row: delimiter.join(row).encode(charset, "surrogateescape"), lambda _: schema.malformed_remedy,
         )  # fmt: skip
 
     def _skip(self, rows: int) -> None:
@@ -456,6 +456,12 @@ def infer_csv(
         raise SourceNotReadable(
             f"the columns of {os.fspath(path)!r} cannot be determined: it has no rows; declare them."
         )
+    other = [each for each in ";\t|" if all(len(row) == 1 and each in row[0] for row in rows)]
+    if other:
+        logger.warning(
+            "%s: each line is one field with a %r in it. If that is the delimiter, give delimiter=%r.",
+            os.fspath(path), other[0], other[0],
+        )  # fmt: skip
     names = list(rows[0]) if header else [f"f{i}" for i in range(len(rows[0]))]
     whole = [row for row in rows[header:] if len(row) == len(names)]  # others are malformed
     columns = [[row[index] for row in whole] for index in range(len(names))]

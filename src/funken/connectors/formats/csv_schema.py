@@ -22,7 +22,7 @@ import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from funken import extras
 from funken.columnar.block import Block
@@ -96,6 +96,10 @@ class CsvSchema(SerializationSchema[object], DeserializationSchema[T_co], Generi
     ...
     ValueError: it has 1 field(s) and not 2: item, n
     """
+
+    header_remedy: ClassVar[str] = "leave it out, as with CsvReaderFormat(schema, skip_first_row=True)"
+    delimiter_remedy: ClassVar[str] = "give the schema delimiter={!r}"
+    malformed_remedy: ClassVar[str] = ""
 
     record_type: TypeOf[T_co]
     delimiter: str = ","
@@ -213,12 +217,21 @@ class CsvSchema(SerializationSchema[object], DeserializationSchema[T_co], Generi
                 try:
                     parse(text)
                 except (ValueError, KeyError, decimal.InvalidOperation) as error:
-                    raise ValueError(f"field {name!r}: {error or repr(text)}") from None
+                    raise ValueError(f"field {name!r}: {error or repr(text)}{self.header_hint(row)}") from None
             raise
 
     def fitted(self, row: Sequence[str]) -> Sequence[str]:
         """Return the fields of a line that has not as many as there are columns; here it is refused."""
-        raise ValueError(f"it has {len(row)} field(s) and not {len(self.names)}: {', '.join(self.names)}")
+        width, other = len(self.names), ""
+        found = [each for each in ";\t|," if len(row) == 1 and row[0].count(each) == width - 1 and width > 1]
+        if found:
+            other = f"; its delimiter seems to be {found[0]!r}: {self.delimiter_remedy.format(found[0])}"
+        raise ValueError(f"it has {len(row)} field(s) and not {width}: {', '.join(self.names)}{other}")
+
+    def header_hint(self, row: Sequence[str | None]) -> str:
+        """Return the remedy for a line that names the columns; ``""`` for any other one."""
+        same = [(text or "").strip().lower() for text in row] == [name.lower() for name in self.names]
+        return f"; the line names the columns: {self.header_remedy}" if same else ""
 
     def of_columns(self, names: Sequence[str]) -> Callable[[Sequence[str]], Any]:
         """Return ``record`` for lines whose columns have these names, in their order; others than declared are dropped."""

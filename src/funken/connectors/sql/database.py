@@ -334,6 +334,10 @@ class SqliteDatabase(SqlDatabase):
         """SQLite's."""
         return (sqlite3.Error,)
 
+    def quote(self, identifier: str) -> str:
+        """Quote in backticks: an unknown name in double quotes is a text to SQLite."""
+        return ".".join("`" + part.replace("`", "``") + "`" for part in identifier.split("."))
+
     def problem(self, error: Exception) -> SqlProblem:
         """Return the meaning of SQLite's message."""
         text = str(error)

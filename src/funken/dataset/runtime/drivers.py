@@ -33,6 +33,7 @@ from funken.dataset.plan.keys import Column, Key, KeyColumn
 from funken.dataset.plan.nodes import JoinKind
 from funken.dataset.runtime.context import DataSetRuntimeContext, TaskContext
 from funken.errors import FUNCTION_ERRORS, FunkenError, OperatorFailed
+from funken.operators.user_functions import hint_of
 from funken.types.callables import check_several
 
 # ---- A task: one subtask of one physical operator, with its functions, its keys and what it keeps over supersteps.
@@ -131,7 +132,7 @@ class DriverTask:
         self._shares.append(share)
         return share
 
-    def failed(self, error: BaseException, what: str) -> FunkenError:
+    def failed(self, error: BaseException, what: str, record: Any = None) -> FunkenError:
         """Return the error for a function's exception; Funken's own errors are passed on as they are."""
         if isinstance(error, ReduceFailed):
             return self.failed_at(error.__cause__ if error.__cause__ is not None else error, error.record)
@@ -139,10 +140,14 @@ class DriverTask:
             return error
         superstep = self.context.superstep
         where = f" in superstep {superstep.number}" if superstep is not None else ""
-        text, said = "".join(traceback.format_exception(error)), str(error).removesuffix(".")
+        text, said, hint = (
+            "".join(traceback.format_exception(error)),
+            str(error).removesuffix("."),
+            hint_of(error, record),
+        )
         failure = OperatorFailed(
-            f"operator {self.name!r} (subtask {self.context.subtask}){where} {what}: {type(error).__name__}: {said}.\n"
-            "The traceback of the function follows.",
+            f"operator {self.name!r} (subtask {self.context.subtask}){where} {what}: {type(error).__name__}: {said}."
+            f"{' ' * bool(hint)}{hint}\nThe traceback of the function follows.",
             self.name,
             self.context.subtask,
             text,
@@ -153,7 +158,8 @@ class DriverTask:
     def failed_at(self, error: BaseException, record: Any) -> FunkenError:
         """Return the error for a function's exception at a record."""
         text = repr(record)
-        return self.failed(error, f"failed at the record {text if len(text) <= 200 else text[:197] + '...'}")
+        shown = text if len(text) <= 200 else text[:197] + "..."
+        return self.failed(error, f"failed at the record {shown}", record)
 
     def each(self, function: Callable[[Any], Any], block: Block) -> Block:
         """Return a function's results for the records of a block."""

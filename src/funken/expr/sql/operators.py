@@ -52,6 +52,8 @@ def _wrong(name: str, args: Sequence[Node]) -> InvalidCall:
     remedy = "cast one of them"
     if name == "+" and any(is_text(each.type) for each in args):
         remedy = "|| joins texts"
+    elif name in "+-" and len(args) == 2 and _is_moment(args[0].type) and args[1].type.family == "NUMERIC":
+        remedy = "a length of time is an interval, such as INTERVAL '5' SECOND"
     return InvalidCall(
         f"Cannot apply '{name}' to arguments of type '{name}({types})': the types do not go together; {remedy}"
     )
@@ -223,16 +225,19 @@ def _float_remainder(one: float, other: float) -> float:
     return math.fmod(one, other)
 
 
+_BY_ZERO = "Division by zero. Where a divisor may be 0, write NULLIF(divisor, 0), which gives NULL"
+
+
 def _decimal_divided(one: Decimal, other: Decimal) -> Decimal:
     if not other:
-        raise EvaluationError("Division by zero")
+        raise EvaluationError(_BY_ZERO)
     return EXACT.divide(Decimal(one), Decimal(other))
 
 
 def decimal_remainder(one: Decimal, other: Decimal) -> Decimal:
     """Return the exact remainder with the sign of the dividend."""
     if not other:
-        raise EvaluationError("Division by zero")
+        raise EvaluationError(_BY_ZERO)
     return EXACT.subtract(one, EXACT.multiply(other, EXACT.divide(one, other).to_integral_value(ROUND_DOWN)))
 
 
@@ -340,7 +345,7 @@ def _arithmetic_kernel(call: Call, arguments: list[Any], evaluator: Any) -> Any:
         if moved is not None:
             return moved
     if name == "/" and evaluator.rows and _is_zero(arguments[1]):  # Flink refuses it for floating point numbers as well
-        raise EvaluationError("Division by zero")
+        raise EvaluationError(_BY_ZERO)
     divided = integers_divided(call, arguments) if name in "/%" else None
     return _per_value(call, arguments, evaluator) if divided is None else divided
 

@@ -25,7 +25,7 @@ from funken.operators.user_functions import OperatorTraits, UserFunction
 from funken.state.backend import Table
 from funken.state.descriptors import MapStateDescriptor
 from funken.state.handles import SHARED, MapState
-from funken.types.callables import Generic, K, K_co, V
+from funken.types.callables import Generic, K, K_co, V, check_kind
 
 ElementFunction = Callable[[Any, ProcessContext], Iterable[Any] | None]
 
@@ -215,6 +215,7 @@ class BroadcastStates:
 
     def writable(self, descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
         """Return a state for the broadcast side."""
+        check_kind(descriptor, MapStateDescriptor, "get_broadcast_state()", "Give the descriptor that broadcast() has.")
         state = self._states.get(descriptor.name)
         if state is None:
             raise StateError(

@@ -20,23 +20,21 @@ from typing import TYPE_CHECKING, Any
 from funken.columnar.block import Block, TupleBlock
 from funken.errors import StateError, StateNotKeyed
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
-from funken.io.durations import in_words
+from funken.io.durations import FEW_MS, in_ms, in_words
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
 from funken.operators.user_functions import KIND, MANY, Stride, check_of_first
 from funken.operators.window.contents import PaneLoops, WindowEmitter
-from funken.operators.window.spec import Strategy, one_key
+from funken.operators.window.spec import Strategy, length_of, one_key
 from funken.state.delta_tables import DeltaTable, KeyedDeltaTable, PaneTable
 from funken.state.descriptors import StateKind
 from funken.state.keyed import NO_KEY, KeyedStateStore
 from funken.state.keygroups import normal_keys
 from funken.timing.instants import BlockBounds
 from funken.windowing.assigners import (
-    CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
     MergingWindowAssigner,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
-    WindowAssigner,
     no_timestamp,
 )
 from funken.windowing.triggers import NeverTrigger
@@ -84,32 +82,10 @@ class Windows:
         return None
 
 
-_FEW_MS = 60
-"""Windows of event time that are no longer than this look as if seconds or minutes were meant."""
-_OF_TODAY = 100_000_000_000
-"""Greater timestamps are milliseconds since the epoch, not small numbers of an example."""
-
-
-def length_of(assigner: object) -> int | None:
-    """Return the length of windows, or the gap of sessions, in milliseconds; ``None`` if there is none.
-
-    >>> from funken import EventTimeSessionWindows, GlobalWindows
-    >>> length_of(EventTimeSessionWindows.with_gap("5 s")), length_of(GlobalWindows.create())
-    (5000, None)
-    """
-    if not isinstance(assigner, WindowAssigner) or isinstance(
-        assigner, CountTumblingWindowAssigner | CountSlidingWindowAssigner
-    ):
-        return None
-    length: int | None = getattr(assigner, "size", getattr(assigner, "gap", None))
-    return length
-
-
 class WindowDriver(Operator):
     """Gives blocks to windows, and their results to the output."""
 
     store: KeyedStateStore
-    _few_ms = False
 
     def __init__(self, spec: WindowSpec) -> None:
         self.spec = spec
@@ -168,17 +144,8 @@ class WindowDriver(Operator):
                 f"its windows of {in_words(length)} begin every {in_words(slide)}, so records between two windows are in none. "
                 "The size comes first: of(size, slide).",
             )
-        self._few_ms = length is not None and 0 < length <= _FEW_MS
-        if self._few_ms and not self.spec.assigner.is_event_time():
-            self._warn_of_units()
-
-    def _warn_of_units(self) -> None:
-        self._few_ms = False
-        length = length_of(self.spec.assigner)
-        self.context.warn(
-            "units",
-            f"its windows last {length} ms: a number is milliseconds. Write a text for another unit, such as '{length} s'.",
-        )
+        if length is not None and 0 < length <= FEW_MS and not self.spec.assigner.is_event_time():
+            self.context.warn("units", in_ms("its windows last", length))
 
     def finish(self) -> None:
         """Warn of windows whose time does not come any more."""
@@ -210,8 +177,6 @@ class WindowDriver(Operator):
 
     def process_block(self, block: Block) -> None:
         """Add a block in the form in which it came, if it can be."""
-        if self._few_ms and block.timestamps is not None and len(block) and block.timestamps[0] > _OF_TODAY:
-            self._warn_of_units()
         if self.arrays is None:
             self._in_rows(block)
         else:

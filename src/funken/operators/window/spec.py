@@ -25,6 +25,7 @@ from funken.operators.base import Operator
 from funken.operators.user_functions import LoopCall, OperatorTraits, UserFunction, late_operator
 from funken.operators.window.contents import Aggregated, CallStyle, Contents, Elements, Reduced, WindowCall
 from funken.windowing.assigners import (
+    CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
@@ -82,6 +83,21 @@ _WINDOWS = {
     Strategy.COUNTS: "driver:CountWindows",
 }
 _CONTENTS = {Strategy.ALIGNED: "panes", Strategy.SESSIONS: "sessions", Strategy.COUNTS: "counts"}
+
+
+def length_of(assigner: object) -> int | None:
+    """Return the length of windows, or the gap of sessions, in milliseconds; ``None`` if there is none.
+
+    >>> from funken import EventTimeSessionWindows, GlobalWindows
+    >>> length_of(EventTimeSessionWindows.with_gap("5 s")), length_of(GlobalWindows.create())
+    (5000, None)
+    """
+    if not isinstance(assigner, WindowAssigner) or isinstance(
+        assigner, CountTumblingWindowAssigner | CountSlidingWindowAssigner
+    ):
+        return None
+    length: int | None = getattr(assigner, "size", getattr(assigner, "gap", None))
+    return length
 
 
 @dataclass(frozen=True)
@@ -168,8 +184,13 @@ class WindowSpec:
             keeps_type=self.function is None and isinstance(self.contents, Reduced),
             side_functions=() if self.function is None else (self.function.call,),
             event_time_windows=self.assigner.is_event_time(),
+            lengths=self._lengths(),
             late_tag=self.late_tag,
         )
+
+    def _lengths(self) -> tuple[tuple[str, int], ...]:
+        of_windows = length_of(self.assigner) if self.assigner.is_event_time() else None
+        return ("its windows last", of_windows or 0), ("its allowed lateness is", self.allowed_lateness_ms)
 
     def in_keyed_state(self) -> WindowSpec:
         """Return the same windows in the general logic, which keeps all that grows with its keys in keyed state.

@@ -17,18 +17,19 @@ from typing import Any, cast
 from funken.checkpoint.restart_strategy import fault_of
 from funken.columnar.block import Block, RowBlock
 from funken.dataclass import dataclass
-from funken.errors import FunkenError, JobExecutionError, OperatorFailed, StateTooLarge, TaskLost
+from funken.errors import FunkenError, JobExecutionError, OperatorFailed, StateTooLarge, TaskLost, without_own_frames
 from funken.ids import MAX_WATERMARK, Millis, OperatorId
 from funken.io.shapes import record_repr
 from funken.metrics.registry import MetricGroup
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
 from funken.operators.codegen import add_frames, step_at
 from funken.operators.stateless import MapLogic, UserFunctionOperator
+from funken.operators.units import watch_units
 from funken.operators.user_functions import TaskTime, hint_of, traits_of
 from funken.plan.nodes import Node, wants_columns
 from funken.plan.physical import Edge, Vertex
 from funken.runtime.chain.fused import FusedOperators, give_loops
-from funken.runtime.chain.restored import comparison_of_keys, warn_of_new_names
+from funken.runtime.chain.keys_and_states import comparison_of_inputs, comparison_of_keys, warn_of_new_names
 from funken.runtime.exchange.writers import HashWriter
 from funken.runtime.messages import CoordinatorEvent, OperatorWarning, RecordCounts, TaskEvent, TaskFailed, TaskId
 from funken.runtime.process import raised_by_signal
@@ -200,6 +201,9 @@ class OperatorChain:
             operators[node.id].setup(contexts[node.id], output)
         self._first = self._takes_block(self.head)
         self._inputs_closed: set[int] = set()
+        #: checks of the first blocks, until they have seen enough
+        self._compare: Callable[[int, Block], bool] | None = None
+        self._units: Callable[[Block], bool] | None = None
         #: whether no operator calls a function per record, unless a kernel cannot compute a block
         self.columnar = all(operator.columnar for operator in self._order)
         #: whether some do so, and some do not
@@ -249,8 +253,12 @@ class OperatorChain:
         for operator in reversed(self._order):
             operator.open()
             warn_of_new_names(operator.context)
-        selectors = traits_of(self.vertex.nodes[0].spec).keys[:1]
-        if selectors and selectors[0] is not None:
+        traits = traits_of(self.vertex.nodes[0].spec)
+        self._units = watch_units(self.head.context, traits.lengths)
+        selectors = [each for each in traits.keys if each is not None]
+        if len(selectors) > 1:
+            self._compare = comparison_of_inputs(self.head.context, selectors)
+        if selectors:
             first, compare = self._first, comparison_of_keys(self.head.context, selectors[0])
             if compare is not None:
 
@@ -263,6 +271,10 @@ class OperatorChain:
 
     def process(self, index: int, block: Block) -> None:
         """Hand a block to the head."""
+        if self._units is not None and self._units(block):
+            self._units = None
+        if self._compare is not None and self._compare(index, block):
+            self._compare = None
         if index == 0:
             self._first(block)
         else:
@@ -451,33 +463,34 @@ def is_failure(error: BaseException) -> bool:
 
 def attribute_failure(error: BaseException, subtask: int) -> JobExecutionError:
     """Find in which operator, and at which record, an exception was raised, from the frames it passed through."""
-    operator, record, found, at_hand = None, "", error.__traceback__, None
+    context, record, found, at_hand = None, "", error.__traceback__, None
     while found is not None:
         frame = found.tb_frame
         owner = frame.f_locals.get("self")
         if isinstance(owner, FusedOperators):
             owner = owner.last
         if isinstance(owner, Operator) and hasattr(owner, "context"):
-            operator = owner.context.operator
+            context = owner.context
             record = ""
         step = step_at(found)
         if step is not None:
-            operator = step.operator.context.operator
+            context = step.operator.context
             at_hand = step.record_in(frame.f_locals)
             record = f" at the record {record_repr(at_hand)}"
-        if operator is not None and not record and _is_ours(frame.f_code.co_filename):
+        if context is not None and not record and _is_ours(frame.f_code.co_filename):
             for at_hand in _current_record(frame.f_locals):
                 record = f" at the record {record_repr(at_hand)}"
         found = found.tb_next
     add_frames(error)
     text = "".join(traceback.format_exception(error))
+    operator = None if context is None else context.operator
     where = f"operator {operator!r} (subtask {subtask})" if operator else f"subtask {subtask}"
-    remedy = "" if isinstance(error, FunkenError) else " The traceback of the function follows."
+    rest = "" if isinstance(error, FunkenError) else " The traceback of the function follows."
+    if context is not None and "\n  File " not in without_own_frames(f"\n{text}"):
+        rest = f" The operator is in {context.place}." if context.place else ""
     said = f"{type(error).__name__}: {_text(error).removesuffix('.')}"
     hint = "" if isinstance(error, FunkenError) else hint_of(error, at_hand)
-    failure = OperatorFailed(
-        f"{where} failed{record}: {said}.{' ' * bool(hint)}{hint}{remedy}", operator, subtask, text
-    )
+    failure = OperatorFailed(f"{where} failed{record}: {said}.{' ' * bool(hint)}{hint}{rest}", operator, subtask, text)
     failure.fault = fault_of(error)
     return failure
 
@@ -729,6 +742,7 @@ class OperatorContexts:
             job_parameters=self._settings.job_parameters,
             checkpointing=checkpoints is not None,
             operator_uid=self._stable_ids[node.id],
+            place=node.place,
             restored_checkpoint_id=None if checkpoints is None else checkpoints.restored_checkpoint_id,
             metrics=metrics,
             report=lambda payload, output: self._pass_on(node, payload, output),

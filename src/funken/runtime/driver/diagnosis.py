@@ -6,7 +6,9 @@ when the job ends. Nothing is decided here, and no task is asked. Times are thos
 
 from __future__ import annotations
 
+import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from funken.dataclass import dataclass
@@ -96,7 +98,11 @@ class JobDiagnosis:
 
     def __init__(self, plan: PhysicalPlan, warn: Callable[[JobWarning], None], batch: bool = False) -> None:
         self._vertices = {vertex.id: vertex for vertex in plan.vertices}
-        self._names = {node.id: node.name for vertex in plan.vertices for node in vertex.nodes}
+        nodes = [node for vertex in plan.vertices for node in vertex.nodes]
+        self._names = {node.id: node.name for node in nodes}
+        self._lines = {node.id: node.place for node in nodes}
+        named = Counter(self._names.values())
+        self._lines_of_names = {node.name: node.place for node in nodes if named[node.name] == 1}
         self._keyed = {edge.target for edge in plan.edges if isinstance(edge.partitioning, Hash)}
         self._peers = {} if batch else _peers(plan)
         self._bounded = plan.bounded
@@ -152,7 +158,8 @@ class JobDiagnosis:
         with self._lock:
             match event:
                 case OperatorWarning(operator=operator, kind=kind, text=text):
-                    self._say(kind, self._names.get(OperatorId(operator), f"operator {operator}"), text)
+                    id_ = OperatorId(operator)
+                    self._say(kind, self._names.get(id_, f"operator {operator}"), text, self._lines.get(id_))
                 case MetricsReport():
                     for number, metrics in event.vertices.items():
                         if number in self._vertices:
@@ -270,13 +277,20 @@ class JobDiagnosis:
             found[metric, operator] = found.get((metric, operator), 0) + count
         return found
 
-    def _say(self, kind: str, operator: str, text: str) -> None:
+    def _say(self, kind: str, operator: str, text: str, line: str | None = None) -> None:
         if (kind, operator) in self._warned:
             return
         self._warned.add((kind, operator))
+        line = line or self._lines_of_names.get(operator)
+        if line and not _A_LINE.search(text):
+            text = f"{text} The operator is in {line}."
         warning = JobWarning(kind, operator, f"operator {operator!r}: {text}")
         self.warnings.append(warning)
         self._warn(warning)
+
+
+_A_LINE = re.compile(r"\([^()]+, line \d+\)")
+"""The place of a function, as a message has it."""
 
 
 def _at(mark: int) -> str:

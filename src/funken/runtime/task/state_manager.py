@@ -618,6 +618,7 @@ def restore_targets(plan: PhysicalPlan) -> tuple[RestoreTarget, ...]:
             vertex.max_parallelism,
             node.uid is not None,
             tuple((plan.stable_ids[before], local) for before, local in plan.reads_from(vertex, node)),
+            node.place,
         )
         for vertex in plan.vertices
         for node in vertex.nodes

@@ -16,7 +16,7 @@ import json
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from funken.columnar.block import Block
 from funken.connectors.formats.avro_schema import AvroSchema
@@ -329,6 +329,12 @@ class TableLines(CsvSchema):
     Row(a='x', b=' y ')
     """
 
+    header_remedy: ClassVar[str] = "set 'csv.ignore-first-line' = 'true'"
+    delimiter_remedy: ClassVar[str] = "set 'csv.field-delimiter' = '{}'"
+    malformed_remedy: ClassVar[str] = (
+        "correct the columns, or set 'csv.ignore-parse-errors' = 'true' to go on without it"
+    )
+
     surplus: str = "empty"
     """What may follow the last column: ``any`` fields, one that is ``empty``, or ``nothing``."""
     trims: bool = False
@@ -469,7 +475,7 @@ class CsvTableRows(DeserializationSchema, SerializationSchema):
                 values.append(None if value is None else read(value))
             except (ValueError, ArithmeticError) as error:
                 if not self.ignores_errors:
-                    raise ValueError(f"field {name!r}: {error}") from None
+                    raise ValueError(f"field {name!r}: {error}{self.texts.header_hint(texts)}") from None
                 values.append(None)
         return [Row(*values)]
 

@@ -171,7 +171,8 @@ def _window(
     if window.kind is WindowKind.HOP and window.size % window.slide:
         refuse(
             "HOP table function based aggregate requires size must be an integral multiple of slide, "
-            f"but got size {window.size} ms and slide {window.slide} ms"
+            f"but got size {window.size} ms and slide {window.slide} ms. The slide comes first: "
+            "HOP(TABLE t, DESCRIPTOR(ts), slide, size)."
         )
     special = info.starts | info.ends | info.times
     plain = tuple(key for key in keys if key not in special)

@@ -428,7 +428,10 @@ def _looked_up(node: LogicalNode) -> _Lookup | None:
 def _lookup_join(converter: PlanConversion, node: LogicalTemporalJoin, left: ExecNode) -> ExecNode:
     table = _looked_up(node.right)
     if table is None or not has_lookup(table.scan.table, converter.config):
-        refuse("Processing-time temporal join is not supported yet.")
+        refuse(
+            "Processing-time temporal join is not supported yet. The table behind FOR SYSTEM_TIME AS OF needs a connector that "
+            "looks rows up, such as 'jdbc', 'redis' or 'http'."
+        )
     width = len(left.row_type)
     keys: list[nodes.LookupKey] = []
     rest: list[Node] = []

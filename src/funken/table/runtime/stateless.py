@@ -203,6 +203,7 @@ class RowsToTable(TableOperator):
     """
 
     _unseen: UnseenColumns | None = None
+    _is_first = True
 
     def __init__(self, doubt: str = "") -> None:
         self._doubt = doubt
@@ -215,6 +216,15 @@ class RowsToTable(TableOperator):
 
     def emit(self, block: TableBlock) -> None:
         """Emit a block, and watch the first ones."""
+        if self._is_first and block.batch.num_rows:
+            self._is_first = False
+            names = self.schema.names
+            if len(names) > 1 and [column[0].as_py() for column in block.batch.columns] == list(names):
+                self.context.warn(
+                    "header",
+                    f"its first row {tuple(names)} has the names of the columns, so the file has a header. Leave it out with "
+                    "'csv.ignore-first-line' = 'true'.",
+                )
         if self._unseen is not None and not self._unseen.goes_on(block.batch):
             self._unseen = None
         super().emit(block)

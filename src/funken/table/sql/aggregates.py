@@ -368,7 +368,7 @@ def inner_sides(condition: Node) -> list[Node]:
 def milliseconds(node: Node, tree: Any) -> int:
     """The length of a constant interval."""
     if not isinstance(node, Literal) or not isinstance(node.type, DayTimeIntervalType):
-        fail(tree, "The length of a window must be a constant INTERVAL of days to seconds")
+        fail(tree, "The length of a window must be a constant INTERVAL of days to seconds, such as INTERVAL '1' MINUTE")
     return int(node.value)
 
 

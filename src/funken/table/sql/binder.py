@@ -298,7 +298,7 @@ class Binder:
                 f"Column count mismatch in {name}: {widths[0]} and {widths[1]} columns; select as many on both sides",
             )
         return Bound(
-            set_operation(kind, every, nodes, lambda place: fail(tree, f"Type mismatch in column {place} of {name}")),
+            set_operation(kind, every, nodes, lambda place: fail(tree, _mismatch(nodes, place, name))),
             widths[0],
         )
 
@@ -616,3 +616,10 @@ def _check_place(node: Node, tree: Any) -> None:
     """Refuse a column that is a document inside of no other one."""
     if isinstance(node, Call) and node.function == "JSON":
         fail(tree, JSON_PLACE)
+
+
+def _mismatch(nodes: Sequence[LogicalNode], place: int, name: str) -> str:
+    """Return the message for a column of two queries with different types."""
+    shown = [f"'{column.name}' is {column.type}" for column in (node.row_type[place - 1] for node in nodes)]
+    remedy = "Columns go by their position: put them in the same order, or cast one"
+    return f"Type mismatch in column {place} of {name}: {' and '.join(shown)}. {remedy}"

@@ -23,7 +23,7 @@ from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.values import literal, null
 from funken.table.logical import BoundKind, FrameBound, LogicalNode, WindowProperty
 from funken.table.sql.dialect import DefaultArgument, TypeText
-from funken.table.sql.scopes import OuterRef, Scope, fail, identifiers
+from funken.table.sql.scopes import OuterRef, Scope, fail, identifiers, instead_of
 from funken.table.types import (
     STRING,
     BooleanType,
@@ -308,7 +308,10 @@ class ExpressionBinder:
                 fail(tree, f"Column '{names[-1]}' not found in table '{names[-2]}'{near}")
             if not self.scope.find(names[0]):
                 fail(tree, f"Table '{names[0]}' not found{self._near_table(names[0])}")
-        fail(tree, f"Column '{names[0]}' not found in any table{self.scope.suggestion(names[0])}")
+        fail(
+            tree,
+            f"Column '{names[0]}' not found in any table{instead_of(tree, names[0]) or self.scope.suggestion(names[0])}",
+        )
 
     def _near_table(self, name: str) -> str:
         for relation in self.scope.relations:

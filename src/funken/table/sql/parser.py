@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from funken.table.sql import statements as st
 from funken.table.sql.ddl import alter, create, drop, replace_table
-from funken.table.sql.reader import BLANK, TokenReader, untokenized
+from funken.table.sql.reader import BLANK, TokenReader, near_word, untokenized
 
 try:
     from sqlglot import exp
@@ -20,6 +20,7 @@ try:
     from sqlglot.tokenizer_core import TokenType
 
     from funken.table.sql.dialect import Flink
+    from funken.table.sql.doubts import warn_of_doubts
     from funken.table.sql.refusals import check_forms, check_nulls
 except ImportError as error:  # the extra is missing
     raise st.InvalidStatement("SQL texts need sqlglot: pip install 'funken[sql]'.") from error
@@ -101,6 +102,7 @@ def _tree(text: str) -> Any:
         raise st.InvalidStatement(f"SQL parse failed. Expected a query, found: {text.strip()[:60]}")
     check_forms(tree)
     check_nulls(tree)
+    warn_of_doubts(tree)
     return tree
 
 
@@ -137,7 +139,9 @@ def _message(error: ParseError, shift: int) -> str:
     column -= shift if line == 1 else 0
     before = (first.get("start_context") or "").rstrip()
     remedy = ""
-    if before.endswith('"'):
+    if word == '"':
+        remedy = " Text is in single quotes, as in 'text'; a name in backticks."
+    elif before.endswith('"'):
         remedy = f" Text is in single quotes, '{word}'; a name in backticks, `{word}`."
     elif "TABLESAMPLE" in (word.upper(), before.upper()[-11:]):
         remedy = " TABLESAMPLE is not supported: WHERE RAND() < 0.1 keeps about a tenth of the rows."
@@ -145,9 +149,13 @@ def _message(error: ParseError, shift: int) -> str:
         return f'SQL parse failed. Encountered "==" at line {line}, column {max(column - 1, 1)}. SQL compares with a single =.'
     elif before.upper().endswith("SELECT TOP"):
         remedy = f" Write LIMIT {word} at the end of the query instead."
+    elif meant := _misspelt(before, word):
+        remedy = meant
     elif before.upper().endswith("INTERVAL") and not word.startswith("'"):
         remedy = f" The value of an interval is in quotes: INTERVAL '{word}' SECOND."
     cause = _plain(str(first.get("description") or ""))
+    if word.upper() in _QUERIES - {"("}:
+        remedy = f"{remedy} Another statement begins behind a semicolon."
     return f'SQL parse failed. Encountered "{word}" at line {line}, column {max(column, 1)}. {cause}.{remedy}'
 
 
@@ -157,8 +165,26 @@ def _plain(cause: str) -> str:
     >>> _plain("Expected table name but got <Token token_type: 1, text: ,>")
     'Expected table name'
     """
-    missing = re.match(r"Required keyword: '(\w+)' missing for", cause)
-    return "Expected another operand" if missing else cause.split(" but got <Token", maxsplit=1)[0]
+    if re.match(r"Required keyword: '(\w+)' missing for", cause):
+        return "Expected another operand"
+    if "<class " in cause:
+        return "A part is missing here, or a word of SQL is taken for a name: write such a name in backticks"
+    return cause.split(" but got <Token", maxsplit=1)[0]
+
+
+_CLAUSES = (
+    "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "JOIN", "LEFT", "RIGHT", "INNER", "OUTER", "UNION",
+    "VALUES", "DISTINCT", "BETWEEN",
+)  # fmt: skip
+"""Words of a query that are guessed."""
+
+
+def _misspelt(before: str, word: str) -> str:
+    """Return the guess for a word of SQL that is misspelt where a query cannot be read, or right before."""
+    for each in (before.rpartition(" ")[2], word):
+        if near := near_word(each, _CLAUSES):
+            return f" Did you mean {near} instead of {each}?"
+    return ""
 
 
 _QUERIES = {"SELECT", "WITH", "VALUES", "TABLE", "("}

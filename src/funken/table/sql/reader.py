@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from funken.table.catalog import TableDistribution
@@ -18,6 +19,16 @@ except ImportError as error:  # the extra is missing
     raise st.InvalidStatement("SQL texts need sqlglot: pip install 'funken[sql]'.") from error
 
 BLANK = re.compile(r"[^\n]")
+
+
+def near_word(word: str, words: Iterable[str]) -> str:
+    """Return the word of SQL that a misspelt one is like; ``""`` if there is none, or it is one of them.
+
+    >>> near_word("FORM", ["SELECT", "FROM"]), near_word("item", ["SELECT", "FROM"])
+    ('FROM', '')
+    """
+    known = list(words)
+    return "" if word.upper() in known else next(iter(get_close_matches(word.upper(), known, 1, 0.7)), "")
 
 
 class TokenReader:
@@ -73,8 +84,10 @@ class TokenReader:
             line = self.text.count("\n") + 1
             raise st.InvalidStatement(f'SQL parse failed. Encountered "<EOF>" at line {line}. Expected {expected}.')
         line, column = self.place(token)
+        near = near_word(token.text, re.findall(r"[A-Z]{2,}", expected))
+        meant = f" Did you mean {near}?" if near else ""
         raise st.InvalidStatement(
-            f'SQL parse failed. Encountered "{token.text}" at line {line}, column {column}. Expected {expected}.'
+            f'SQL parse failed. Encountered "{token.text}" at line {line}, column {column}. Expected {expected}.{meant}'
         )
 
     def place(self, token: Token) -> tuple[int, int]:

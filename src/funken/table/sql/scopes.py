@@ -152,9 +152,46 @@ class Scope:
         if near:
             return f"; did you mean '{near}'?"
         shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-        return f"; there are: {shown}" if names else ""
+        return f"; there are: {shown}" if names else f"; a text is in single quotes: '{name}'"
 
 
+def instead_of(tree: Any, name: str) -> str:
+    """Return the remedy for a name that is no column, but a function, an alias of SELECT, or several names.
+
+    >>> from sqlglot import parse_one
+    >>> instead_of(None, "item, n"), instead_of(None, "proctime"), instead_of(None, "item")
+    ("; a name has no comma: give each column by itself, as 'item' and 'n'", '; PROCTIME is a function: write PROCTIME()', '')
+    >>> instead_of(parse_one("SELECT UPPER(item) AS name FROM t GROUP BY name").find(exp.Group).expressions[0], "name")
+    '; it is an alias of SELECT, which this clause does not see: write UPPER(item), or select from a sub-query'
+    """
+    if "," in name:
+        names = [each.strip() for each in name.split(",")]
+        return f"; a name has no comma: give each column by itself, as {' and '.join(map(repr, names))}"
+    if name.upper() in _WITHOUT_ARGUMENTS:
+        return f"; {name.upper()} is a function: write {name.upper()}()"
+    select = tree.parent_select if isinstance(tree, exp.Expression) else None
+    for each in select.expressions if isinstance(select, exp.Select) else ():
+        if isinstance(each, exp.Alias) and each.alias == name:
+            window = each.this.find(exp.Window) is not None
+            itself = "" if window or len(each.this.sql()) > _LONG else f"write {each.this.sql()}, or "
+            return f"; it is an alias of SELECT, which this clause does not see: {itself}select from a sub-query"
+    return ""
+
+
+_WITHOUT_ARGUMENTS = {
+    "DENSE_RANK",
+    "E",
+    "NOW",
+    "PI",
+    "PROCTIME",
+    "RAND",
+    "RANK",
+    "ROW_NUMBER",
+    "UNIX_TIMESTAMP",
+    "UUID",
+}
+_LONG = 60
+"""Expressions that are longer are not repeated in a message."""
 _SHOWN = 12
 """So many columns are named in a message."""
 

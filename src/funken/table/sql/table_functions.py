@@ -203,7 +203,8 @@ class TableFunctionCall:
             fail(
                 self.tree,
                 "CUMULATE table function requires maxSize must be an integral multiple of step, but got "
-                f"maxSize {lengths['SIZE']} ms and step {step} ms",
+                f"maxSize {lengths['SIZE']} ms and step {step} ms. The step comes first: CUMULATE(TABLE t, DESCRIPTOR(ts), step, "
+                "maxSize)",
             )
 
     # -- process table functions

@@ -1,12 +1,12 @@
-"""Warnings on restored state that the program does not find: states under new names, and keys of another type.
+"""Warnings on keys and states that do not meet: states under new names, keys of another type than those beside them.
 
-Both leave the old state unread, and nothing fails. They are looked for once, when the operators of a chain are open and
-when the first block arrives, so records cost nothing.
+They leave state unread or joins empty, and nothing fails. They are looked for once, when the operators of a chain are open
+and when the first block arrives, so records cost nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Number
 from typing import Any
 
@@ -39,11 +39,7 @@ def comparison_of_keys(context: OperatorContext, selector: UserFunction) -> Call
     restored = {_kind(key): key for key in keys}
 
     def compare(block: Block) -> None:
-        try:
-            records = block[:_SAMPLE].rows()[0] if len(block) == block.records else []
-            current = {_kind(key): key for key in map(selector.bind(), records)}
-        except Exception:  # noqa: BLE001 - the operator fails at that record too, with all that is to be said
-            return
+        current = _kinds_in(block, selector)
         if current and not any(_alike(one, other) for one in current for other in restored):
             before, now = next(iter(restored.values())), next(iter(current.values()))
             context.warn(
@@ -55,6 +51,37 @@ def comparison_of_keys(context: OperatorContext, selector: UserFunction) -> Call
             )
 
     return compare
+
+
+def comparison_of_inputs(context: OperatorContext, selectors: Sequence[UserFunction]) -> Callable[[int, Block], bool]:
+    """Return a function that takes blocks of both inputs until it can compare their keys, warns, and returns True."""
+    seen: dict[int, dict[Any, Any]] = {}
+
+    def compare(index: int, block: Block) -> bool:
+        if index not in seen:
+            seen[index] = _kinds_in(block, selectors[index])
+        if len(seen) < len(selectors):
+            return False
+        if all(seen.values()) and not any(_alike(one, other) for one in seen[0] for other in seen[1]):
+            first, second = (_shown(next(iter(seen[each].values()))) for each in (0, 1))
+            one, other = (shown_function(each.bind()) for each in selectors)
+            context.warn(
+                "keys of the inputs",
+                f"its inputs have keys of different types, so records of the two never meet: {first} by {one}, {second} by "
+                f"{other}. Convert one of them, as with str() or int(), in its key selector.",
+            )
+        return True
+
+    return compare
+
+
+def _kinds_in(block: Block, selector: UserFunction) -> dict[Any, Any]:
+    """Return a key for each kind among the first records of a block; none if they are not at hand."""
+    try:
+        records = block[:_SAMPLE].rows()[0] if len(block) == block.records else []
+        return {_kind(key): key for key in map(selector.bind(), records)}
+    except Exception:  # noqa: BLE001 - the operator fails at that record too, with all that is to be said
+        return {}
 
 
 def _states(names: list[str]) -> str:
@@ -69,7 +96,9 @@ def _kind(key: Any) -> Any:
     """Return an equal object for keys that may be equal: all numbers are of one kind, tuples by their parts."""
     if key is None or isinstance(key, Number):
         return None if key is None else Number
-    return tuple(map(_kind, key)) if isinstance(key, tuple) else type(key)
+    if isinstance(key, tuple):
+        return tuple(map(_kind, key))
+    return next((base for base in (str, bytes) if isinstance(key, base)), type(key))
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -1,0 +1,283 @@
+"""Mistakes of newcomers, a row each: a wrong program, and the parts of all that its author is told."""
+
+from concurrent.futures import wait
+
+import pytest
+
+from funken import DataGeneratorSource, StreamExecutionEnvironment
+from funken.plan.unexecuted import started
+from tests.support.mistakes import said
+
+HEAD = "from funken import *\nenv = StreamExecutionEnvironment.create_local_environment(1)\n"
+STAMPED = "ws = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda v, _: 1700000000000 + v * 1000)\n"
+KEYED = """class K(KeyedProcessFunction):
+    def open(self, ctx):
+        self.s = ctx.{state}
+    def process_element(self, value, ctx):
+        {body}
+        yield value
+"""
+
+
+def keyed(state, body):
+    """Return a program with a keyed function."""
+    return f"{KEYED.format(state=state, body=body)}env.from_collection([1]).key_by(str).process(K()).print()\nenv.execute()"
+
+
+MISTAKES = {
+    "a flat_map that returns a number": (
+        "env.from_collection([1]).flat_map(lambda x: x * 2).print()\nenv.execute()",
+        ["operator 'flat_map'", "but returned 2", "Return a list of results", "The operator is in job.py, line 3."],
+    ),
+    "a coroutine as a record": (
+        "async def f(x): return x\nenv.from_collection([1]).map(lambda x: f(x)).print()\nenv.execute()",
+        ["returned a coroutine", "Await it in an AsyncFunction. The operator is in job.py, line 4."],
+    ),
+    "windows without timestamps": (
+        "env.from_collection([1]).key_by(str).window(TumblingEventTimeWindows.of('5 s')).reduce(max).print()\nenv.execute()",
+        ["Call assign_timestamps_and_watermarks(...)", "The operator is in job.py, line 3."],
+    ),
+    "two operators with one uid": (
+        "env.from_collection([1]).map(str).uid('a').map(str).uid('a').print()\nenv.execute()",
+        ["uid 'a' is used by 'map' (job.py, line 3) and 'map' (job.py, line 3)"],
+    ),
+    "a dict with other names than its row": (
+        "row = Types.ROW_NAMED(['a', 'c'], [Types.INT(), Types.STRING()])\n"
+        "env.from_collection([1]).map(lambda x: {'a': x, 'b': 't'}, row).print()\nenv.execute()",
+        [
+            "operator 'map': {'a': 1, 'b': 't'} has fields that its declared type",
+            "lacks: 'b'",
+            "same names",
+            "job.py, line 4",
+        ],
+    ),
+    "a number that is too large for its type": (
+        "env.from_collection([2**40]).map(lambda x: x, Types.INT()).print()\nenv.execute()",
+        ["1099511627776 has more bits than its declared type Integer and becomes 0", "Types.LONG()", "job.py, line 3"],
+    ),
+    "keys of two types in a join": (
+        STAMPED + "a, b = (env.from_collection([1]).assign_timestamps_and_watermarks(ws) for _ in range(2))\n"
+        "w = TumblingEventTimeWindows.of('5 s')\n"
+        "a.join(b).where(lambda x: str(x)).equal_to(lambda x: x).window(w).apply(lambda x, y: x).print()\nenv.execute()",
+        [
+            "operator 'join'",
+            "records of the two never meet: '1' (str) by '<lambda>' (job.py, line 6), 1 (int)",
+            "str() or int()",
+        ],
+    ),
+    "keys of two types in connected streams": (
+        "class C(KeyedCoProcessFunction):\n    def process_element1(self, v, ctx): yield v\n"
+        "    def process_element2(self, v, ctx): yield v\n"
+        "one, two = env.from_collection([1]).key_by(str), env.from_collection([1]).key_by(abs)\n"
+        "one.connect(two).process(C()).print()\nenv.execute()",
+        ["operator 'co_process': its inputs have keys of different types"],
+    ),
+    "a map that prints": (
+        "env.from_collection([1]).map(print).print()\nenv.execute()",
+        [
+            "operator 'map': its function 'print' returns nothing, so each result is None",
+            "use for_each()",
+            "job.py, line 3",
+        ],
+    ),
+    "a filter that prints": (
+        "env.from_collection([1]).filter(lambda x: print(x)).print()\nenv.execute()",
+        ["its function '<lambda>' (job.py, line 3) returns nothing, so no record is kept"],
+    ),
+    "an iterator of the program": (
+        "ids = iter(range(9))\nenv.from_collection([1]).map(lambda x: (next(ids), x)).print()\nenv.execute()",
+        ["(job.py, line 4) consumes 'ids', of which each worker has a copy"],
+    ),
+    "an accumulator in self": (
+        "class A(AggregateFunction):\n    def create_accumulator(self): self.n = 0\n    def add(self, v, acc): return acc\n"
+        "    def get_result(self, acc): return self.n\n    def merge(self, a, b): return a\n"
+        "env.from_collection([1]).key_by(str).count_window(1).aggregate(A())",
+        ["its function 'create_accumulator' (job.py, line 4) returns nothing. Return the accumulator."],
+    ),
+    "a scalar for a list state": (
+        keyed("get_list_state(ListStateDescriptor('s', Types.INT()))", "self.s.update(value)"),
+        ["operator 'process'", "a ListState takes a list of values here, but got 1. add(value) appends one", "line 7"],
+    ),
+    "a text for a list state": (
+        keyed("get_list_state(ListStateDescriptor('s'))", "self.s.add_all('abc')"),
+        ["a ListState takes a list of values here, but got 'abc'"],
+    ),
+    "the runtime context of PyFlink's Java sibling": (
+        keyed("get_state(ValueStateDescriptor('s'))", "self.get_runtime_context()"),
+        ["The runtime context comes to open(self, runtime_context): ask it for states there"],
+    ),
+    "times with and without a zone": (
+        "from datetime import datetime, timezone\n"
+        "times = [datetime(2024, 1, 1), datetime(2024, 1, 2, tzinfo=timezone.utc)]\n"
+        "env.from_collection(times).key_by(lambda x: 0).reduce(lambda a, b: max(a, b)).print()\nenv.execute()",
+        ["operator 'reduce'", "One of them has a time zone, the other has none", 'job.py", line 5'],
+    ),
+    "a Decimal and a float": (
+        "from decimal import Decimal\nenv.from_collection([Decimal('1.5'), 2.5]).key_by(lambda x: 0)"
+        ".reduce(lambda a, b: a + b).print()\n"
+        "env.execute()",
+        ["convert one, as with Decimal(str(value)) or float(value)"],
+    ),
+    "a reduce that gives a dict": (
+        "env.from_collection([('a', 1)] * 3).key_by(len).reduce(lambda a, b: {'n': a[1] + b[1]}).print()\nenv.execute()",
+        ["The result so far is the dict {'n': 2}, and the record a tuple"],
+    ),
+    "a timestamp assigner with swapped parameters": (
+        "ws = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda ts, v: v[0])\n"
+        "env.from_collection([(1, 2)]).assign_timestamps_and_watermarks(ws).print()\nenv.execute()",
+        ["called with (record, timestamp), in this order"],
+    ),
+    "another environment": (
+        "env.from_collection([1]).print()\nStreamExecutionEnvironment.create_local_environment(1).execute()",
+        ["Cannot execute.", "The operators of job.py, line 3 are in another environment: call its execute()"],
+    ),
+    "a text for a mode": (
+        "env.enable_checkpointing(1000, 'EXACTLY_ONCE')",
+        [
+            "set_checkpointing_mode() needs a CheckpointingMode, but got 'EXACTLY_ONCE'. Give CheckpointingMode.EXACTLY_ONCE"
+        ],
+    ),
+    "a text for a broadcast state": (
+        "class B(BroadcastProcessFunction):\n    def process_element(self, v, ctx): yield v\n"
+        "    def process_broadcast_element(self, v, ctx): ctx.get_broadcast_state('rules').put(1, v)\n"
+        "d = MapStateDescriptor('rules')\n"
+        "env.from_collection([1]).connect(env.from_collection([2]).broadcast(d)).process(B()).print()\nenv.execute()",
+        ["get_broadcast_state() needs a MapStateDescriptor, but got 'rules'", "Give the descriptor"],
+    ),
+    "seconds between checkpoints": (
+        "env.enable_checkpointing(10)",
+        ["job.py, line 3: a checkpoint begins every 10 ms: a number is milliseconds", "such as '10 s'"],
+    ),
+    "seconds of a timeout of checkpoints": (
+        "env.get_checkpoint_config().set_checkpoint_timeout(30)",
+        ["each checkpoint fails after 30 ms: a number is milliseconds"],
+    ),
+    "seconds of disorder": (
+        "ws = WatermarkStrategy.for_bounded_out_of_orderness(5).with_timestamp_assigner(lambda v, _: 1700000000000)\n"
+        "env.from_collection([1]).assign_timestamps_and_watermarks(ws).print()\nenv.execute()",
+        ["operator 'timestamps'", "a disorder of 5 ms: a number is milliseconds", "job.py, line 4"],
+    ),
+    "seconds of lateness": (
+        STAMPED + "windows = env.from_collection([1]).assign_timestamps_and_watermarks(ws).key_by(str).window("
+        "TumblingEventTimeWindows.of('5 s'))\nwindows.allowed_lateness(5).reduce(max).print()\nenv.execute()",
+        ["its allowed lateness is 5 ms: a number is milliseconds"],
+    ),
+    "seconds of an interval join": (
+        "class J(ProcessJoinFunction):\n    def process_element(self, one, two, ctx): yield one\n"
+        + STAMPED
+        + "a, b = (env.from_collection([1]).assign_timestamps_and_watermarks(ws).key_by(str) for _ in range(2))\n"
+        "a.interval_join(b).between(-5, 5).process(J()).print()\nenv.execute()",
+        ["operator 'interval_join': records of its inputs meet within 5 ms"],
+    ),
+    "seconds of a pattern": (
+        "from funken.cep import CEP, Pattern\n" + STAMPED + "p = Pattern.begin('a').followed_by('b').within(10)\n"
+        "CEP.pattern(env.from_collection([1, 2]).assign_timestamps_and_watermarks(ws), p).select(lambda m: m)"
+        ".print()\nenv.execute()",
+        ["its matches are within 10 ms: a number is milliseconds"],
+    ),
+    "seconds of a lifetime": (
+        "life = StateTtlConfig.new_builder(60).build()\nd = ValueStateDescriptor('s')\nd.enable_time_to_live(life)\n"
+        + keyed("get_state(d)", "self.s.update(1)"),
+        ["operator 'process': its state 's' lives for 60 ms: a number is milliseconds", "'60 s'"],
+    ),
+    "a pattern zero times": (
+        "from funken.cep import Pattern\nPattern.begin('a').times(0)",
+        ["pattern 'a'", "Give times(1) or more"],
+    ),
+    "a key of two names": (
+        "env.from_collection([{'a': 1}]).key_by(['a', 'b'])",
+        ["Write lambda record: (record['a'], record['b'])"],
+    ),
+    "a trigger without windows": (
+        "env.from_collection([1]).key_by(str).trigger(CountTrigger.of(2))",
+        ["windows have it, so call window() right before it"],
+    ),
+    "more types than names": (
+        "Types.ROW_NAMED(['a'], [Types.INT(), Types.STRING()])",
+        ["1 names ['a'] were given for 2 types", "Give a name for each type"],
+    ),
+    "a csv with another delimiter": (
+        "import tempfile, os\npath = os.path.join(tempfile.mkdtemp(), 'a.csv')\nopen(path, 'w').write('item;n\\ntea;1\\n')\n"
+        "env.read_csv(path).print()\nenv.execute()",
+        ["each line is one field with a ';' in it. If that is the delimiter, give delimiter=';'"],
+    ),
+    "a list as one element of a batch program": (
+        "from funken.dataset import ExecutionEnvironment\n"
+        "ExecutionEnvironment.create_local_environment(1).from_elements([1, 2]).map(lambda x: x + 1).collect()",
+        ["operator 'map'", "The record is a list: from_collection([...]) makes a record of each of its items"],
+    ),
+    "a setter of a parameter": (
+        "from funken.ml import KMeans\nKMeans().set_k(2)",
+        ["Parameters are arguments: KMeans(n_clusters=8"],
+    ),
+    "an error inside of Funken": (
+        "from funken.graph import Graph\nGraph.from_collection([(1, 1.0)], [(1, 2, 1.0)], env)",
+        ["It was raised in Graph.from_collection(env=[(1, 1.0)], edges=[(1, 2, 1.0)]", "Look at these arguments first"],
+    ),
+    "all records of an endless input": (
+        "records = env.from_source(DataGeneratorSource(str), None, 'd').execute_and_collect('endless')\n"
+        "records.__length_hint__()\nrecords.close()",
+        ["job 'endless': all of its records are asked for at once (job.py, line 4), but its input has no end"],
+    ),
+}
+RIGHT = {
+    "milliseconds by name": "env.enable_checkpointing('10 ms')",
+    "small numbers of an example": (
+        "ws = WatermarkStrategy.for_bounded_out_of_orderness(5).with_timestamp_assigner(lambda v, _: v)\n"
+        "windows = env.from_collection([1]).assign_timestamps_and_watermarks(ws).key_by(str).window("
+        "TumblingEventTimeWindows.of(5))\n"
+        "windows.reduce(max).print()\nenv.execute()"
+    ),
+    "a dict of its row": "row = Types.ROW_NAMED(['a'], [Types.INT()])\nenv.from_collection([{'a': 1}, {}]).map(dict, row)."
+    "print()\nenv.execute()",
+    "a lambda that prints and goes on": "env.from_collection([1]).map(lambda x: print(x) or x).print()\nenv.execute()",
+    "keys that may be equal": (
+        "class C(KeyedCoProcessFunction):\n    def process_element1(self, v, ctx): yield v\n"
+        "    def process_element2(self, v, ctx): yield v\n"
+        "one, two = env.from_collection([1]).key_by(float), env.from_collection([1]).key_by(abs)\n"
+        "one.connect(two).process(C()).print()\nenv.execute()"
+    ),
+    "a list for a list state": keyed("get_list_state(ListStateDescriptor('s'))", "self.s.add_all(['abc'])"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_author_is_told(mistake, caplog, capsys):
+    program, parts = MISTAKES[mistake]
+    told = said(f"{HEAD}{program}\n", caplog)
+
+    assert [part for part in parts if part not in told] == [], told
+
+
+@pytest.mark.parametrize("program", RIGHT)
+def test_a_right_program_is_told_nothing(program, caplog, capsys):
+    assert said(f"{HEAD}{RIGHT[program]}\n", caplog) == ""
+
+
+def test_a_job_that_ends_with_the_script_is_said(capsys):
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    env.from_source(DataGeneratorSource(str, None, 10), None, "endless").print()
+    client = env.execute_async("later")
+
+    assert client in started
+    assert (
+        "ended while its job 'later' ran, and the job ends with it. Wait for the job: call wait()"
+        in client._complaint()
+    )
+    client.cancel().result(60)
+    assert client._complaint() == ""
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_failure_that_nobody_asks_for_is_said(is_asked):
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    env.from_collection([0]).map(lambda x: 1 // x).print()
+    client = env.execute_async("later")
+    ended = wait([client._result], 60)
+    if is_asked:
+        assert client.get_job_execution_result().exception() is not None
+
+    assert ended.done
+    assert (
+        "never asked for the result of its job 'later', which failed: operator 'map'" in client._complaint()
+    ) is not is_asked
