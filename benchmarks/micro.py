@@ -31,7 +31,7 @@ from funken.operators.rolling import RollingReduce
 from funken.operators.stateless import Filter, FlatMap, Map, UserFunctionOperator
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Hash
-from funken.runtime.chain.fused import FusedOperators
+from funken.runtime.chain.fused import FusedOperators, give_loops
 from funken.runtime.chain.log_capture import LogCapture
 from funken.runtime.exchange.writers import HashWriter, IngestionTime
 from funken.runtime.log_entries import LogSettings
@@ -145,7 +145,10 @@ def chain(steps: list[Any], stamped: bool) -> dict[str, Program]:
     ends = {name: writer() for name in ("one by one", "one loop", "and inlined")}
     processes: dict[str, Callable[..., None]] = {"one by one": operators(steps, ends["one by one"])[0].process}
     with called():
-        processes["one loop"] = FusedOperators(operators(steps, ends["one loop"]), ends["one loop"]).process
+        give_loops(ends["one by one"], Operator(), inlining=False)
+        loop = FusedOperators(operators(steps, ends["one loop"]), ends["one loop"])
+        loop.loop(stamped)
+        processes["one loop"] = loop.process
     processes["and inlined"] = FusedOperators(operators(steps, ends["and inlined"]), ends["and inlined"]).process
 
     def program(process: Callable[..., None], end: Collecting) -> Program:

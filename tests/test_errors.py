@@ -24,6 +24,7 @@ OUTSIDE = {
     "NeedsConversionError",  # values are converted one by one
     "PeerClosed",  # ends a split of a feed, or its connection is made again
     "Quit",  # ends the SQL client: no `except Exception` of a statement may stop it
+    "Told",  # a signal: ends the program, as KeyboardInterrupt does
     "OwnHash",  # a key is looked up by its hash
     "NotToRun",  # ends a script whose plan is to be printed: no `except Exception` may stop it
     "ReduceFailed",  # becomes OperatorFailed, with the record

@@ -353,7 +353,10 @@ def test_a_script_for_pyflink_is_told_the_option(run):
     ("arguments", "told"),
     [
         (("run", "book.ipynb"), "'book.ipynb' is a notebook, and no script. Run its cells in Jupyter"),
-        (("run", "package"), "'package' is a folder without a __main__.py. Name the script in it, or a module with -m"),
+        (
+            ("run", "package"),
+            "can't find '__main__' module in 'package': it is a folder. Name the script in it, or a module with -m",
+        ),
         (("rnu", "job.py"), "No such command 'rnu'. Did you mean 'run'?"),
         (("job.py",), "No such command 'job.py'. A script runs with: funken run job.py"),
     ],
@@ -364,5 +367,5 @@ def test_a_mistyped_command_is_answered(tmp_path, monkeypatch, arguments, told):
     (tmp_path / "package").mkdir()
     found = CliRunner().invoke(main, arguments)
 
-    assert found.exit_code == 2
+    assert found.exit_code == (1 if arguments[-1] == "package" else 2)  # 1 as of Python
     assert told in found.stderr

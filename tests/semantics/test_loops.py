@@ -70,7 +70,7 @@ def oracle(records, branches):
 def test_a_loop_gives_what_its_oracle_gives(records, branches, ways, widths, block, interval):
     env = StreamExecutionEnvironment.create_local_environment(widths[0])
     if interval is not None:
-        env.enable_checkpointing(interval)
+        env.enable_checkpointing(f"{interval} ms")
     env.get_configuration().set("execution.block.records", block)
     loop = SPREAD[ways[0]](env.from_collection(records)).iterate().set_parallelism(widths[1])
     made = SPREAD[ways[1]](loop).flat_map(lambda record: stepped(record, branches)).set_parallelism(widths[2])

@@ -179,8 +179,9 @@ def _check_script(context: click.Context, parameter: click.Parameter, script: st
                 "jupyter nbconvert --to script."
             )
         if os.path.isdir(script) and not os.path.exists(os.path.join(script, "__main__.py")):
-            raise click.BadParameter(
-                f"{script!r} is a folder without a __main__.py. Name the script in it, or a module with -m, as in -m package.job."
+            raise click.ClickException(
+                f"can't find '__main__' module in {script!r}: it is a folder. Name the script in it, or a module with -m, as in "
+                "-m package.job."
             )
     return script
 

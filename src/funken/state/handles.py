@@ -148,7 +148,7 @@ NO_NAMESPACE = Unset(
 )
 
 
-def several(values: Iterable[Any]) -> Iterable[Any]:
+def several(values: Iterable[T]) -> Iterable[T]:
     """Return the values of a list state as they are; raise ``TypeError`` for a single one, and for a text, which is one.
 
     >>> several("abc")

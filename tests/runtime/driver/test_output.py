@@ -11,7 +11,7 @@ JOB = """\
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
 
 env = StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.target": "local"}))
-env.set_parallelism(1).enable_checkpointing(50)
+env.set_parallelism(1).enable_checkpointing("50 ms")
 numbers = DataGeneratorSource(lambda index: index, COUNT, 2000)
 env.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers").print()
 env.execute()

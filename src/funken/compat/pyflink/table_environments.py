@@ -50,7 +50,7 @@ class TableConfig(native_config.TableConfig):
     def __init__(self, configuration: Any = None) -> None:
         super().__init__(Configuration() if configuration is None else configuration)
 
-    def get_configuration(self) -> Any:
+    def get_configuration(self) -> Configuration:
         """Return all options, those of tables and those of the job; changes to it take effect."""
         found = Configuration()
         found._values = _Options(self)  # type: ignore[assignment]
