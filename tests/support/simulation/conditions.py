@@ -130,11 +130,15 @@ class Conditions:
         return drawn
 
     def planned(self, chance: random.Random) -> Conditions:
-        """Return the same with a SQL plan for a program, and so few records that its operators come to an end."""
+        """Return the same with a SQL plan for a program, and so few records that its operators come to an end.
+
+        With RocksDB written a row at a time, no checkpoint of ten tasks is done within 300 ms.
+        """
         rescales = self.rescales and self.aligned_timeout is None
         records = min(self.records, 60)
         program = chance.choice(sorted(PLANS))
-        return replace(self, program=program, exactly_once=True, rescales=rescales, records=records)
+        timeout = max(self.timeout, 2000)
+        return replace(self, program=program, exactly_once=True, rescales=rescales, records=records, timeout=timeout)
 
     def whole(self, chance: random.Random) -> Conditions:
         """Return the same with a program of many operators, and so few checkpoints that their barriers get through."""
