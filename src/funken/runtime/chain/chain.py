@@ -189,9 +189,8 @@ class OperatorChain:
             found = [operators[number] for number in run.operators]
             loop = FusedOperators(cast(list[UserFunctionOperator], found), writer, contexts[run.operators[0]].inlining)
             self._process[found[0]] = loop.process
-        fused = {run.edge for run in vertex.fused}
-        for end in ends:
-            if end.writer is not None and end.edge.id not in fused:
+        for end in ends:  # that of a run, too: records which were in flight are given to the writer itself
+            if end.writer is not None:
                 give_loops(end.writer, operators[end.edge.source_node], contexts[end.edge.source_node].inlining)
         for node in vertex.nodes:
             leaving = [end for end in ends if end.edge.source_node == node.id]
