@@ -111,7 +111,7 @@ def is_bare(duration: Any) -> bool:
 
 
 def in_ms(fact: str, length: int) -> str:
-    """Return the warning for a length of a few milliseconds; ``fact`` is what has it.
+    """Return the warning for a length of a few milliseconds; ``fact`` begins the sentence.
 
     >>> in_ms("its windows last", 5)
     "its windows last 5 ms: a number is milliseconds. Write a text for another unit, such as '5 s'."

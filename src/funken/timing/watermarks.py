@@ -99,7 +99,7 @@ class BoundedOutOfOrderness(WatermarkGenerator):
 
     def on_block(self, timestamps: list[int]) -> None:
         """Remember the highest timestamp of a block; with this method a generator needs no call per record."""
-        _, highest = self._bounds.of(timestamps)
+        highest = self._bounds.highest(timestamps)
         if highest > MAX_WATERMARK:
             raise OverflowError("a timestamp is not in 64 bits")
         if self._highest is None or highest > self._highest:

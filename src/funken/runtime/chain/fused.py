@@ -22,7 +22,10 @@ from funken.runtime.exchange.writers import HashWriter
 
 
 class FusedOperators:
-    """A run at work: ``process`` takes the place of the first operator's, and emits for the ``last``, which may be before it."""
+    """A run at work: ``process`` takes the place of the first operator's, and emits for the last.
+
+    Without operators there is only the loop of a writer's key selector; ``last`` is the operator before the writer.
+    """
 
     def __init__(
         self, operators: list[UserFunctionOperator], writer: HashWriter | None = None, inlining: bool = True,
@@ -211,7 +214,7 @@ class FusedOperators:
 
 
 def give_loops(writer: HashWriter, operator: Operator, inlining: bool = True) -> None:
-    """Give a writer the loops of its key selector, for an operator before it that is in no run."""
+    """Give a writer the loops of its key selector, for the operator before it."""
     writer.loops = FusedOperators([], writer, inlining, operator).loop
 
 

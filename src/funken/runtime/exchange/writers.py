@@ -394,7 +394,7 @@ class HashWriter(EdgeWriter):
         self._append = self._router(lambda target: self._values[target].append)
         self._appends = self._router(lambda target: (self._values[target].append, self._stamps[target].append))
         self._many_keys = ManyKeys(self.edge.target_max_parallelism, self.targets, CACHED_KEYS)
-        #: the loops of the key selector: set by the chain, unless an operator before it is in them, and calls ``spread``
+        #: the loops of the key selector, set by the chain; the loop of a run has the key selector in it, and calls ``spread``
         self.loops: Loops
         self._known_keys = CACHED_KEYS
 
