@@ -16,6 +16,13 @@ FILE = "job.py"
 def said(program: str, caplog: Any, **names: Any) -> str:
     """Return the warnings and the error of a program, those that it gets at its end included."""
     linecache.cache[FILE] = (len(program), None, program.splitlines(keepends=True), FILE)
+    try:
+        return _said(program, caplog, names)
+    finally:
+        linecache.cache.pop(FILE, None)  # else the lines stand for every other "job.py" of this process
+
+
+def _said(program: str, caplog: Any, names: dict[str, Any]) -> str:
     unexecuted.take_warnings(FILE)
     caplog.set_level(logging.WARNING)
     told = []
