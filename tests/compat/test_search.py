@@ -42,3 +42,12 @@ def test_programs_of_pyflink_write_with_it(cluster):
     assert cluster.indices["foo"]["2"] == {"id": "2", "name": "bob"}
     with pytest.raises(InvalidConfiguration, match=r"call set_emitter"):
         es.Elasticsearch6SinkBuilder().set_hosts([cluster.url]).build()
+
+
+@pytest.mark.parametrize("hosts", ["localhost:9200", ["localhost:9200"]])
+def test_one_host_may_be_a_text(hosts):
+    from pyflink.datastream.connectors import elasticsearch as es
+
+    builder = es.Elasticsearch7SinkBuilder().set_emitter(es.ElasticsearchEmitter.static_index("orders", "id"))
+
+    assert str(builder.set_hosts(hosts).build().server) == "ElasticsearchServer(http://localhost:9200)"

@@ -209,7 +209,9 @@ class FunctionDefinition:
     def __repr__(self) -> str:
         return f"<{self.kind} function {self.name}>"
 
-    _name, _deterministic = property(lambda self: self.name), property(lambda self: self.deterministic)  # as in PyFlink
+    # Names of PyFlink; its guide tests a function by ``_func``
+    _name, _deterministic = property(lambda self: self.name), property(lambda self: self.deterministic)
+    _func = property(lambda self: self.function)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "__wrapped__"}

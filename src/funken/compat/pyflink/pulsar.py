@@ -124,8 +124,8 @@ class PulsarSourceBuilder(_Builder):
         return self
 
     def set_bounded_stop_cursor(self, stop_cursor: StopCursor) -> PulsarSourceBuilder:
-        """Set where partitions end, in a bounded job."""
-        self._stop, self._bounded = stop_cursor, True
+        """Set where partitions end, in a bounded job; with a cursor that never stops the job is unbounded."""
+        self._stop, self._bounded = stop_cursor, stop_cursor.kind != "never"
         return self
 
     set_deserialization_schema = sets[DeserializationSchema](

@@ -45,10 +45,14 @@ class ElasticsearchSinkBuilderBase:
         "emitter",
         "Set the maker of actions of records: an ``ElasticsearchEmitter``, or a function to ``BulkAction``.",
     )
-    set_hosts = sets[str]("_hosts", "hosts", "Set the addresses of the cluster.", list)
     set_delivery_guarantee = sets[DeliveryGuarantee](
         "_sink.guarantee", "delivery_guarantee", "Set at least once or none; there is no exactly-once, as in Flink."
     )
+
+    def set_hosts(self, hosts: str | list[str]) -> Any:
+        """Set the address of the cluster, or those of its nodes."""
+        self._hosts = [hosts] if isinstance(hosts, str) else list(hosts)
+        return self
 
     def set_bulk_flush_max_actions(self, num_max_actions: int) -> Any:
         """Set the most actions of a request; -1 takes the default."""

@@ -594,7 +594,8 @@ class ExpressionBinder:
         try:
             FUNCTIONS.get(written)
         except InvalidCall as error:
-            signature = f"{written}({', '.join('<' + str(self.bind(arg).type) + '>' for arg in tree.expressions)})"
+            values = (each.expression if isinstance(each, exp.Kwarg) else each for each in tree.expressions)
+            signature = f"{written}({', '.join('<' + str(self.bind(value).type) + '>' for value in values)})"
             fail(tree, f"No match found for function signature {signature}.{self._hint(str(error))}")
 
     @staticmethod
