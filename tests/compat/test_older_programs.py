@@ -390,3 +390,25 @@ def test_the_jar_of_a_connector_gets_a_line(env, jar, instead):
 def test_other_jars_get_none(env, recwarn):
     env.add_jars("file:///opt/my-functions.jar")
     assert not recwarn.list
+
+
+@pytest.mark.parametrize(("cursor", "bounded"), [("latest", True), ("never", False), ("default_stop_cursor", False)])
+def test_a_bounded_source_of_pulsar_that_never_stops_is_unbounded(cursor, bounded):
+    from pyflink.common.serialization import SimpleStringSchema
+    from pyflink.datastream.connectors.pulsar import PulsarSource, StopCursor
+
+    builder = PulsarSource.builder().set_service_url("pulsar://localhost:6650").set_topics("orders")
+    builder.set_subscription_name("totals").set_deserialization_schema(SimpleStringSchema())
+    source = builder.set_bounded_stop_cursor(getattr(StopCursor, cursor)()).build()
+    assert source.bounded is bounded
+
+
+def test_a_function_is_tested_by_itself():
+    from pyflink.table.udf import ScalarFunction, udf
+
+    class Twice(ScalarFunction):
+        def eval(self, number):
+            return 2 * number
+
+    assert udf(lambda one, other: one + other, result_type="BIGINT")._func(1, 2) == 3
+    assert udf(Twice(), result_type="BIGINT")._func.eval(4) == 8

@@ -42,8 +42,8 @@ class ObjectIdentifier:
 class TableColumn:
     """A column of a table: physical, computed by ``expression``, or metadata of the connector under ``metadata_key``.
 
-    ``expression`` is the text of SQL, or an expression of the Table API. The type of a computed column is known when the
-    table is created.
+    ``expression`` is the text of SQL, or an expression of the Table API; ``written`` is its text in a program's ``Schema``, which
+    is shown. The type of a computed column is known when the table is created.
     """
 
     name: str
@@ -52,6 +52,7 @@ class TableColumn:
     metadata_key: str | None = None
     virtual: bool = False
     comment: str | None = None
+    written: str | None = field(default=None, compare=False)
 
     @property
     def is_physical(self) -> bool:
@@ -76,10 +77,11 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class TableWatermark:
-    """The rowtime column of a table, and the expression of its watermarks."""
+    """The rowtime column of a table, and the expression of its watermarks; ``written`` as that of a column."""
 
     column: str
     expression: Any
+    written: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,8 @@ class TableDistribution:
         return f"DISTRIBUTED {by}INTO {self.buckets} BUCKETS" if self.buckets else f"DISTRIBUTED {by}".rstrip()
 
 
-_WORD = re.compile(r"'(?:[^']|'')*'|`[^`]*`|\b[A-Za-z_]\w*\b(?!\s*\()")
-"""Texts, quoted names, and words that are no functions."""
+_WORD = re.compile(r"'(?:[^']|'')*'|`[^`]*`|\b[A-Za-z_]\w*\b(?!\s*\()|\s+")
+"""Texts, quoted names, words that are no functions, and space."""
 
 
 @dataclass(frozen=True)
@@ -127,19 +129,26 @@ class CatalogTable:
         return "PROCTIME" if str(column.expression).replace(" ", "").upper() == "PROCTIME()" else ""
 
     def expression_text(self, expression: Any) -> str:
-        """Return an expression over the table as it is shown, with the names of columns quoted.
+        """Return an expression over the table as it is shown: names of columns quoted, other words in capitals.
 
-        >>> CatalogTable((TableColumn("a", None), TableColumn("n", None))).expression_text("UPPER(a) || 'a' || n.`x`")
-        "UPPER(`a`) || 'a' || `n`.`x`"
+        >>> table = CatalogTable((TableColumn("a", None), TableColumn("n", None)))
+        >>> table.expression_text("UPPER(a)  || 'a' || n.`x`"), table.expression_text("a - interval '1' second")
+        ("UPPER(`a`) || 'a' || `n`.`x`", "`a` - INTERVAL '1' SECOND")
         """
         names = {column.name for column in self.columns}
 
         def shown(match: re.Match[str]) -> str:
             word = match.group()
+            if word[0] in "'`":
+                return word
             behind_dot = match.start() > 0 and match.string[match.start() - 1] == "."
-            return f"`{word}`" if word in names or (behind_dot and word[0].isalpha()) else word
+            return f"`{word}`" if word in names or behind_dot else " " if word.isspace() else word.upper()
 
         return _WORD.sub(shown, str(expression))
+
+    def shown(self, part: TableColumn | TableWatermark) -> str:
+        """Return the expression of a column or watermark as ``print_schema`` shows it: as a ``Schema`` has it, or quoted."""
+        return part.written or self.expression_text(part.expression)
 
     def with_options(self, options: Mapping[str, str]) -> CatalogTable:
         """Return the table with options changed."""

@@ -511,9 +511,10 @@ def _columns_of(stream: DataStream[Any], schema: Schema | None, names: Sequence[
         return [("f0", RawType())]
     columns = columns_of_info(type_info)
     if names and set(names) <= {name for name, _ in columns}:
-        types = dict(columns)
+        types = dict(_nullable(columns))
         return [(name, types[name]) for name in names]
-    if names:
+    if names:  # of fields, whose types Flink makes nullable
+        columns = _nullable(columns)
         if len(names) > len(columns):
             raise InvalidProgram(f"{len(names)} names are given, but the stream has {len(columns)} fields.")
         columns = [(name, type_) for name, (_, type_) in zip(names, columns, strict=False)]
@@ -528,11 +529,27 @@ def declared_type(stream: DataStream[Any]) -> Any:
 
 
 def columns_of_info(info: Any) -> list[tuple[str, LogicalType]]:
-    """Return the columns of a declared type of records."""
+    """Return the columns of a declared type of records: a field of a row may be NULL, a number of a tuple may not."""
     if isinstance(info, RowTypeInfo | TupleTypeInfo):
         names = getattr(info, "field_names", None) or [f"f{place}" for place in range(len(info.field_types))]
-        return [(name, type_of_info(one)) for name, one in zip(names, info.field_types, strict=True)]
-    return [("f0", type_of_info(info))]
+        columns = [(name, _item_type(one)) for name, one in zip(names, info.field_types, strict=True)]
+        return columns if isinstance(info, TupleTypeInfo) else _nullable(columns)
+    return [("f0", _item_type(info))]
+
+
+def _item_type(info: Any) -> LogicalType:
+    """Return the type of a record, or of a tuple's field: NOT NULL where Flink has a primitive type of Java."""
+    type_ = type_of_info(info)
+    return type_.not_null() if isinstance(info, BasicTypeInfo) and info.basic_type in _PRIMITIVE else type_
+
+
+def _nullable(columns: Iterable[tuple[str, LogicalType]]) -> list[tuple[str, LogicalType]]:
+    return [(name, type_.as_nullable(True)) for name, type_ in columns]
+
+
+_PRIMITIVE = {
+    BasicType.BOOLEAN, BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG, BasicType.FLOAT, BasicType.DOUBLE,
+}  # fmt: skip
 
 
 _OF_BASIC = {
@@ -673,7 +690,8 @@ def _declared(env: Any, plan: LogicalNode, schema: Schema) -> ResolvedSchema:
     for column in found.columns:
         own = given.get(column.name)
         if own is not None and own.is_computed:
-            columns.append(replace(column, kind="computed", expression=text(own.expression)))
+            written = str(own.expression)
+            columns.append(replace(column, kind="computed", expression=text(own.expression), written=written))
         elif own is not None and own.is_metadata:
             columns.append(replace(column, kind="metadata", metadata_key=own.metadata_key, virtual=own.virtual))
         else:
@@ -682,8 +700,9 @@ def _declared(env: Any, plan: LogicalNode, schema: Schema) -> ResolvedSchema:
     marks = (
         WatermarkSpec(
             mark.column,
-            "`SOURCE_WATERMARK`()" if _is_source(mark.expression) else text(mark.expression),
+            "SOURCE_WATERMARK()" if _is_source(mark.expression) else text(mark.expression),
             types[mark.column],
+            str(mark.expression),
         )
         for mark in schema.watermarks
     )
@@ -715,7 +734,7 @@ def _schema_with_times(stream: DataStream[Any], names: Sequence[str]) -> Schema:
     As in Flink's ``StreamTableEnvironment.fromDataStream`` with expressions.
     """
     info = declared_type(stream)
-    fields = columns_of_info(info) if info is not None else []
+    fields = _nullable(columns_of_info(info)) if info is not None else []
     plain = [name for name in names if not _TIME.fullmatch(name)]
     if not fields or len(plain) > len(fields):
         raise InvalidProgram(

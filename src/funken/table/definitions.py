@@ -447,7 +447,7 @@ def described(table: CatalogTable, times: Mapping[str, str]) -> list[list[Any]]:
                 column.type.nullable,
                 key if column.name in table.primary_key else None,
                 _extras(column, table),
-                None if watermark is None else table.expression_text(watermark.expression),
+                None if watermark is None else table.shown(watermark),
                 column.comment,
             ]
         )
@@ -462,7 +462,7 @@ def _summary(column: TableColumn, times: Mapping[str, str]) -> str:
 
 def _extras(column: TableColumn, table: CatalogTable) -> str | None:
     if column.is_computed:
-        return f"AS {table.expression_text(column.expression)}"
+        return f"AS {table.shown(column)}"
     if column.is_metadata:
         key = f" FROM '{column.metadata_key}'" if column.metadata_key != column.name else ""
         return f"METADATA{key}{' VIRTUAL' if column.virtual else ''}"

@@ -206,16 +206,21 @@ class TableDescriptor:
             raise InvalidProgram("the table has no schema; pass one with schema(Schema.new_builder()...build()).")
         schema = self.schema
         columns = [
-            column if column.expression is None else replace(column, expression=text(column.expression))
+            column
+            if column.expression is None
+            else replace(column, expression=text(column.expression), written=str(column.expression))
             for column in schema.columns
         ]
         if len(schema.watermarks) > 1:
             raise InvalidProgram("a table has one watermark at most.")
         marks = [(mark.column, text(mark.expression)) for mark in schema.watermarks]
-        return completed(
+        table = completed(
             columns, marks[0] if marks else None, schema.key, typing, key_name=schema.key_name or None,
             options=self.options, partition_keys=self.partition_keys, distribution=self.distribution, comment=self.comment,
         )  # fmt: skip
+        if table.watermark is None:
+            return table
+        return replace(table, watermark=replace(table.watermark, written=str(schema.watermarks[0].expression)))
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ class Column:
     virtual: bool = False
     comment: str | None = None
     time: str = ""
+    written: str | None = field(default=None, compare=False)
+    """The expression as it is shown, if not as ``expression``."""
 
     @staticmethod
     def physical(name: str, data_type: LogicalType) -> Column:
@@ -93,7 +95,7 @@ class Column:
     def explain_extras(self) -> str | None:
         """Return the column's definition, if it is no physical one."""
         if self.kind == "computed":
-            return f"AS {self.expression}"
+            return f"AS {self.written or self.expression}"
         if self.kind == "metadata":
             key = f" FROM '{self.metadata_key}'" if self.metadata_key != self.name else ""
             return f"METADATA{key}{' VIRTUAL' if self.virtual else ''}"
@@ -119,6 +121,8 @@ class WatermarkSpec:
     rowtime_attribute: str
     expression: Any
     type: LogicalType | None = None
+    written: str | None = field(default=None, compare=False)
+    """The expression as it is shown, if not as ``expression``."""
 
     def get_rowtime_attribute(self) -> str:
         """Return the name of the column."""
@@ -139,7 +143,7 @@ class WatermarkSpec:
 
     def __str__(self) -> str:
         kind = "" if self.type is None else f": {self.type}"
-        return f"WATERMARK FOR `{self.rowtime_attribute}`{kind} AS {self.expression}"
+        return f"WATERMARK FOR `{self.rowtime_attribute}`{kind} AS {self.written or self.expression}"
 
 
 @dataclass(frozen=True)
@@ -235,13 +239,14 @@ class ResolvedSchema:
                     column.virtual,
                     column.comment,
                     "" if batch and table.time_of(column) == "ROWTIME" else table.time_of(column),
+                    column.written,
                 )
             )
         mark = table.watermark
         marks: tuple[WatermarkSpec, ...] = ()
         if mark is not None:
             expression = table.expression_text(mark.expression)
-            marks = (WatermarkSpec(mark.column, expression, table.column(mark.column).type),)
+            marks = (WatermarkSpec(mark.column, expression, table.column(mark.column).type, mark.written),)
         name = table.key_name or "PK_" + "_".join(table.primary_key)
         return ResolvedSchema(
             tuple(columns), marks, UniqueConstraint(name, table.primary_key) if table.primary_key else None

@@ -3,7 +3,15 @@
 import pytest
 
 from funken.errors import FunkenError
-from funken.table import DataTypes, EnvironmentSettings, TableEnvironment
+from funken import StreamExecutionEnvironment, Types
+from funken.table import (
+    DataTypes,
+    EnvironmentSettings,
+    Schema,
+    StreamTableEnvironment,
+    TableDescriptor,
+    TableEnvironment,
+)
 from funken.table.expressions import col, lit
 from funken.table.udf import udf, udtf
 from funken.table.window import Session, Slide, Tumble
@@ -201,3 +209,71 @@ def test_the_event_time_of_a_stream_has_milliseconds(digits, batch, tmp_path):
     assert types(tables.from_path("e"))[1].startswith(f"`ts` TIMESTAMP({digits})")  # as declared
     tables.execute_sql(f"CREATE TABLE s (ts TIMESTAMP({digits})) WITH ('connector' = 'blackhole')")
     tables.execute_sql("INSERT INTO s SELECT ts FROM e").wait()
+
+
+NUMBERS = {
+    "BOOLEAN": Types.BOOLEAN(), "TINYINT": Types.BYTE(), "SMALLINT": Types.SHORT(), "INT": Types.INT(), "BIGINT": Types.LONG(),
+    "FLOAT": Types.FLOAT(), "DOUBLE": Types.DOUBLE(),
+}  # fmt: skip
+OTHERS = {"STRING": Types.STRING(), "DATE": Types.SQL_DATE(), "DECIMAL(38, 18)": Types.BIG_DEC(), "BYTES": None}
+OTHERS["BYTES"] = Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+
+def of_stream(info, *more):
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    stream = env.from_collection([1]).map(lambda one: one, output_type=info)
+    return types(StreamTableEnvironment.create(env).from_data_stream(stream, *more))
+
+
+@pytest.mark.parametrize("sql", [*NUMBERS, *OTHERS])
+def test_a_number_of_a_stream_is_not_null_unless_it_is_in_a_row(sql):
+    info = (NUMBERS | OTHERS)[sql]
+    never = " NOT NULL" if sql in NUMBERS else ""
+    assert of_stream(info) == [f"`f0` {sql}{never}"]
+    assert of_stream(Types.TUPLE([info, Types.STRING()])) == [f"`f0` {sql}{never}", "`f1` STRING"]
+    assert of_stream(Types.ROW([info])) == [f"`f0` {sql}"]
+    assert of_stream(Types.ROW([Types.TUPLE([info])])) == [f"`f0` ROW<`f0` {sql}{never}>"]
+
+
+def test_fields_that_a_call_names_are_nullable():
+    info = Types.TUPLE([Types.INT(), Types.STRING()])
+    assert of_stream(info, col("x"), col("y")) == ["`x` INT", "`y` STRING"]
+    assert of_stream(info, col("x"), col("y"), col("p").proctime)[0] == "`x` INT"
+    assert of_stream(info, Schema.new_builder().column("f0", "INT").column("f1", "STRING").build())[0] == "`f0` INT"
+    computed = Schema.new_builder().column_by_expression("z", "f0 + 1").column_by_expression("p", col("f0") + 1).build()
+    assert of_stream(info, computed)[2:] == ["`z` INT NOT NULL AS f0 + 1", "`p` INT NOT NULL AS plus(f0, 1)"]
+
+
+def test_expressions_of_a_schema_are_shown_as_written():
+    schema = (
+        Schema.new_builder()
+        .column("a", "INT")
+        .column("ts", "TIMESTAMP(3)")
+        .column_by_expression("b", "a  +  1")
+        .column_by_expression("c", col("a") + 1)
+        .watermark("ts", "ts - INTERVAL '1' SECOND")
+        .build()
+    )
+    descriptor = TableDescriptor.for_connector("datagen").schema(schema).build()
+    tables = made()
+    tables.create_temporary_table("t", descriptor)
+    shown = ["`b` INT AS a  +  1", "`c` INT AS plus(a, 1)"]
+    mark = "WATERMARK FOR `ts`: TIMESTAMP(3) AS ts - INTERVAL '1' SECOND"
+    for table in (tables.from_path("t"), tables.from_descriptor(descriptor)):
+        assert types(table)[2:] == shown
+        assert mark in str(table.get_resolved_schema())
+    again = Schema.new_builder().from_resolved_schema(tables.from_path("t").get_resolved_schema()).build()
+    tables.create_temporary_table("u", TableDescriptor.for_connector("datagen").schema(again).build())
+    assert types(tables.from_path("u"))[2:] == ["`b` INT AS `a` + 1", "`c` INT AS `$PLUS`(`a`, 1)"]
+    described = {row[0]: row for row in tables.execute_sql("DESCRIBE t").collect()}
+    assert (described["b"][4], described["c"][4]) == ("AS a  +  1", "AS plus(a, 1)")
+    assert described["ts"][5] == "ts - INTERVAL '1' SECOND"
+    ((created,),) = tables.execute_sql("SHOW CREATE TABLE t").collect()
+    assert "`b` AS a  +  1,\n" in created
+    assert "WATERMARK FOR `ts` AS `ts` - INTERVAL '1' SECOND" in created
+    tables.execute_sql(
+        "CREATE TABLE d (a INT, ts TIMESTAMP(3), b AS a  + 1, WATERMARK FOR ts AS ts - interval '1' second) "
+        "WITH ('connector' = 'datagen')"
+    )
+    assert types(tables.from_path("d"))[2:] == ["`b` INT AS `a` + 1"]
+    assert "AS `ts` - INTERVAL '1' SECOND" in str(tables.from_path("d").get_resolved_schema())

@@ -97,6 +97,7 @@ def test_the_columns_of_a_query(tables, query, expected):
         ("SELECT k FROM a WHERE COUNT(*) > 1", "Aggregates and windows are not allowed in WHERE"),
         ("SELECT k FROM a WHERE v", "WHERE clause must be a condition, but it is of type INT"),
         ("SELECT nope(k) FROM a", "No match found for function signature nope(<STRING>)"),
+        ("SELECT nope(a => k, b => v) FROM a", "No match found for function signature nope(<STRING>, <INT>)"),
         ("SELECT UPER(k) FROM a", "Did you mean UPPER?"),
         ("SELECT id FROM a UNION ALL SELECT id, k FROM c", "Column count mismatch in UNION ALL"),
         ("SELECT id FROM a UNION ALL SELECT k FROM c", "Type mismatch in column 1 of UNION ALL"),
