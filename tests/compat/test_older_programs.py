@@ -412,3 +412,37 @@ def test_a_function_is_tested_by_itself():
 
     assert udf(lambda one, other: one + other, result_type="BIGINT")._func(1, 2) == 3
     assert udf(Twice(), result_type="BIGINT")._func.eval(4) == 8
+
+
+def test_functions_of_1_12_fill_collectors():
+    from pyflink.datastream import KeyedProcessFunction, ProcessFunction
+
+    class Sums(KeyedProcessFunction):
+        def open(self, runtime_context):
+            self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.INT()))
+
+        def process_element(self, value, ctx, out):
+            self.total.update((self.total.value() or 0) + value[1])
+            out.collect((value[0], self.total.value()))
+            ctx.timer_service().register_event_time_timer(10)
+
+        def on_timer(self, timestamp, ctx, out):
+            out.collect((ctx.get_current_key(), timestamp))
+
+    class Large(ProcessFunction):
+        def process_element(self, value, ctx, out):
+            if value[1] > 2:
+                out.collect(value[1])
+
+    class Now(ProcessFunction):
+        def process_element(self, value, ctx, factor=10):
+            yield factor * value
+
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    pairs = env.from_collection([("a", 1), ("a", 2)])
+    with pytest.warns(DeprecationWarning, match="a collector as the last parameter .* yield the results"):
+        sums = pairs.key_by(lambda pair: pair[0]).process(Sums())
+    with pytest.warns(DeprecationWarning, match="collector"):
+        large = sums.process(Large(), output_type=Types.INT())
+    assert list(sums.execute_and_collect()) == [("a", 1), ("a", 3), ("a", 10)]
+    assert list(large.process(Now()).execute_and_collect()) == [30, 100]

@@ -287,7 +287,9 @@ def check_methods(function: Any, base: type, role: str) -> None:
     if not isinstance(function, base):
         return
     cls = type(function)
-    given = {name: each for theirs in cls.__mro__ if not _is_ours(theirs) for name, each in vars(theirs).items()}
+    given = {
+        name: each for theirs in reversed(cls.__mro__) if not _is_ours(theirs) for name, each in vars(theirs).items()
+    }
     own = [name for name, each in given.items() if callable(each) and not name.startswith("_")]
     known = {
         name: each

@@ -2,8 +2,8 @@
 
 import pytest
 
-from funken.errors import FunkenError
 from funken import StreamExecutionEnvironment, Types
+from funken.errors import FunkenError
 from funken.table import (
     DataTypes,
     EnvironmentSettings,

@@ -42,7 +42,7 @@ def test_the_declared_type_of_a_stream_is_its_columns(env, tables):
     untyped = tables.from_data_stream(env.from_collection([1, 2]))
 
     assert str(people.plan.row_type) == "(name STRING, age INT)"
-    assert str(numbers.plan.row_type) == "(f0 BIGINT)"
+    assert str(numbers.plan.row_type) == "(f0 BIGINT NOT NULL)"
     assert untyped.names == ["f0"]
     assert tables.from_data_stream(env.from_collection([("ann", 3)], PEOPLE), col("who"), col("years")).names == [
         "who",
@@ -226,10 +226,10 @@ def test_a_stream_with_a_schema_shows_what_it_declares(env, tables):
     assert str(table.get_resolved_schema()).splitlines()[1:-1] == [
         "  `name` STRING NOT NULL,",
         "  `age` INT,",
-        "  `double` INT AS `age` * 2,",
+        "  `double` INT AS age * 2,",
         "  `rowtime` TIMESTAMP_LTZ(3) *ROWTIME* METADATA,",
         "  `at` TIMESTAMP_LTZ(3) METADATA FROM 'rowtime' VIRTUAL,",
-        "  WATERMARK FOR `rowtime`: TIMESTAMP_LTZ(3) AS `SOURCE_WATERMARK`(),",
+        "  WATERMARK FOR `rowtime`: TIMESTAMP_LTZ(3) AS SOURCE_WATERMARK(),",
         "  CONSTRAINT `PK_name` PRIMARY KEY (`name`) NOT ENFORCED",
     ]
 

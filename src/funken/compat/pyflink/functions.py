@@ -6,11 +6,16 @@ parameters and contexts are there to be written into signatures.
 
 from __future__ import annotations
 
+import copy
+import functools
+import inspect
+from collections.abc import Callable
+from types import FunctionType
 from typing import Any, NoReturn
 
 import funken as native
 from funken.api.streams import async_io
-from funken.compat.pyflink.adoption import refuse
+from funken.compat.pyflink.adoption import refuse, removed
 from funken.operators.async_io.retry import AsyncRetryPredicate, AsyncRetryStrategy
 from funken.operators.base import RuntimeContext
 from funken.operators.process.keyed_operator import (
@@ -199,6 +204,65 @@ class SinkFunction(JavaFunctionWrapper):
 
     def __init__(self, sink_func: Any) -> None:
         super().__init__(sink_func)
+
+
+class OlderCollector:
+    """Takes the results of a process function of PyFlink 1.12; later ones yield them."""
+
+    def __init__(self) -> None:
+        self.collected: list[Any] = []
+
+    def collect(self, value: Any) -> None:
+        """Emit a result."""
+        self.collected.append(value)
+
+    def close(self) -> None:
+        """Do nothing: a collector holds no resources."""
+
+
+def yielding(function: Any) -> Any:
+    """Return a process function without collectors for one of PyFlink 1.12, and any other as it is.
+
+    >>> class Twice(ProcessFunction):
+    ...     def process_element(self, value, ctx, out):
+    ...         out.collect(value)
+    ...         out.collect(value)
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     yielding(Twice()).process_element("a", None)
+    ['a', 'a']
+    """
+    cls = type(function)
+    own = {name: getattr(cls, name, None) for name in ("process_element", "on_timer")}
+    methods = {name: _without_collector(each) for name, each in own.items() if _takes_collector(each)}
+    if not methods:
+        return function
+    removed("a collector as the last parameter", "yield the results instead.")
+    made = copy.copy(function)
+    made.__class__ = type(cls.__name__, (cls,), {"__module__": cls.__module__, **methods})
+    return made
+
+
+def _takes_collector(method: Any) -> bool:
+    if not isinstance(method, FunctionType):
+        return False
+    parameters = inspect.signature(method).parameters.values()
+    wanted = [each for each in parameters if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
+    return len(wanted) == _WITH_COLLECTOR
+
+
+_WITH_COLLECTOR = 4  # self, value, context, collector
+
+
+def _without_collector(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def collected(self: Any, value: Any, ctx: Any) -> list[Any]:
+        out = OlderCollector()
+        yielded = list(method(self, value, ctx, out) or ())
+        return [*yielded, *out.collected]
+
+    del collected.__wrapped__  # type: ignore[attr-defined]  # its signature has one parameter more
+    return collected
 
 
 __all__ = [

@@ -7,6 +7,7 @@ key and value; sliding count windows fire only when full; a windowed stream is c
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, overload
@@ -17,6 +18,7 @@ from funken.api.streams import connected as iteration
 from funken.api.streams import windowed as window_settings
 from funken.api.streams.settings import type_of, typed
 from funken.compat.pyflink.adoption import adopt, adopting, removed
+from funken.compat.pyflink.functions import yielding
 from funken.compat.pyflink.members import renamed
 from funken.compat.pyflink.resources import TimeCharacteristic
 from funken.compat.pyflink.settings import ExecutionConfig
@@ -364,6 +366,20 @@ for _owner, _method, _older in (
     (WindowedStream, "process", {"result_type": "output_type"}),
 ):
     setattr(_owner, _method, renamed(getattr(_owner, _method), **_older))
+
+
+def _taking_collectors(process: Callable[..., R]) -> Callable[..., R]:
+    """Return ``process`` of a stream, for functions of PyFlink 1.12 too."""
+
+    @functools.wraps(process)
+    def call(self: Any, func: Any, output_type: TypeInformation | None = None) -> R:
+        return process(self, yielding(func), output_type)
+
+    return call
+
+
+for _owner in (DataStream, KeyedStream):
+    setattr(_owner, "process", _taking_collectors(_owner.process))  # noqa: B010 - a checker sees the method itself
 
 PASSED_ON = {
     "funken.api.async_retry_predicates": "empty_result_predicate exception_type_predicate has_exception_predicate",
