@@ -497,9 +497,9 @@ def _columns_of(stream: DataStream[Any], schema: Schema | None, names: Sequence[
     if schema is not None:
         physical = [(column.name, column.type) for column in schema.columns if column.is_physical]
         fields = columns_of_info(type_info) if type_info is not None else []
-        if physical and not {name for name, _ in physical} < {name for name, _ in fields}:
+        if physical and not {name for name, _ in physical} <= {name for name, _ in fields}:
             return physical
-        if physical:  # computed columns may also use the fields that are no columns
+        if physical:  # in any order; computed columns may also use the fields that are no columns
             types = dict(physical)
             return [(name, types.get(name, type_)) for name, type_ in fields]
     if type_info is None:
@@ -616,9 +616,11 @@ class StreamConversions:
 
         In a mode without UPDATE_BEFORE rows are known by the primary key of the schema, or else by each upsert key of the query.
         Where the row behind an update has another key, or may not come, the row before it is deleted.
-        The columns of the table get the names and types of those of the schema, if it has any, by position.
+        The columns of the table get the names and types of those of the schema, if it has any, by position. A column by
+        metadata ``rowtime`` is no field of the rows, but their timestamp; without physical columns it is the last one.
         """
         table = as_declared(table, target_schema)
+        stamp = _stamp_place(table, target_schema)
         names = table.plan.row_type.names
         wanted = () if target_schema is None else target_schema.key
         unknown = [name for name in wanted if name not in names]
@@ -627,7 +629,8 @@ class StreamConversions:
                 f"the primary key of the schema has {unknown[0]!r}, but the table has {', '.join(names)}."
             )
         key = tuple(names.index(name) for name in wanted)
-        return _stream_of(self, table, changelog_mode or ChangelogMode.all(), key)
+        stream = _stream_of(self, table, changelog_mode or ChangelogMode.all(), key)
+        return stream if stamp is None else _stamped_by(stream, stamp, table.plan.row_type[stamp].time is not None)
 
     def to_append_stream(self: Any, table: Table, type_info: object = None) -> DataStream[Row]:
         """Return the rows of a table that only grows as a stream (the older name)."""
@@ -757,15 +760,97 @@ def _schema_with_times(stream: DataStream[Any], names: Sequence[str]) -> Schema:
 
 
 def as_declared(table: Table, schema: Schema | None) -> Table:
-    """Return a table with the physical columns of a schema, if it has any, by position.
+    """Return a table with the columns of a schema that rows have, if it has any, by position.
 
     Raises ``InvalidTable`` for another number of columns, and for types that need a CAST.
     """
     from funken.table.sql.inserts import matched  # noqa: PLC0415 - loads the parser
     from funken.table.table import Table  # noqa: PLC0415 - they refer to one another
 
-    wanted = [column for column in schema.columns if column.is_physical] if schema is not None else []
+    _stamp_column(schema)  # raises for other metadata
+    wanted = [column for column in schema.columns if column.is_persisted] if schema is not None else []
+    if wanted and not any(column.is_physical for column in wanted):
+        given = list(table.plan.row_type)[: -len(wanted)]
+        wanted = [*(TableColumn(column.name, column.type) for column in given), *wanted]
     return Table(table._environment, matched(table.plan, wanted, "the stream")) if wanted else table
+
+
+def _stamp_column(schema: Schema | None) -> str | None:
+    """Return the name of the column that is the timestamp of a stream's rows, if the schema has one."""
+    marked = (
+        [column for column in schema.columns if column.is_metadata and not column.virtual] if schema is not None else []
+    )
+    if len(marked) > 1 or (marked and marked[0].metadata_key != "rowtime"):
+        names = ", ".join(repr(column.metadata_key) for column in marked)
+        raise InvalidProgram(
+            f"a stream has one column of metadata, 'rowtime', but the schema has {names}. Leave others out."
+        )
+    return marked[0].name if marked else None
+
+
+def _stamp_place(table: Table, schema: Schema | None) -> int | None:
+    name = _stamp_column(schema)
+    return None if name is None else table.plan.row_type.names.index(name)
+
+
+def fields_of_rows(table: Table, schema: Schema | None) -> list[OutputColumn]:
+    """Return the columns that are fields of a stream's rows: all but the one that is their timestamp."""
+    stamp = _stamp_place(table, schema)
+    return [column for place, column in enumerate(table.plan.row_type) if place != stamp]
+
+
+class StampOf:
+    """Takes the timestamp of a row from a field."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def __call__(self, value: Row, record_timestamp: int) -> int:
+        """Return the milliseconds since 1970; of NULL the timestamp that the row has."""
+        time = value[self._place]
+        if time is None:
+            return record_timestamp
+        return int((time.replace(tzinfo=time.tzinfo or datetime.UTC) - _UTC_EPOCH) // _MILLISECOND)
+
+
+_MILLISECOND = datetime.timedelta(milliseconds=1)
+
+
+class WithoutField:
+    """Makes rows without one of their fields."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def __call__(self, row: Row) -> Row:
+        """Return the row without the field."""
+        values, names = list(row), list(row._fields or ())
+        del values[self._place]
+        made = Row.of_kind(row.get_row_kind(), *values)
+        if names:
+            del names[self._place]
+            made.set_field_names(names)
+        return made
+
+
+def _stamped_by(stream: DataStream[Row], place: int, is_time: bool) -> DataStream[Row]:
+    """Return rows without a column that is their timestamp: as event time they have it already."""
+    from funken.api.streams.settings import type_of, typed  # noqa: PLC0415 - only for streams
+
+    info = type_of(stream)
+    if not is_time:
+        from funken.timing.watermarks import WatermarkStrategy  # noqa: PLC0415 - only for streams
+
+        stream = stream.assign_timestamps_and_watermarks(
+            WatermarkStrategy.no_watermarks().with_timestamp_assigner(StampOf(place))
+        )
+    made = each_change(stream, WithoutField(place), "without rowtime")
+    if isinstance(info, RowTypeInfo):
+        types, names = list(info.field_types), info.get_field_names()
+        del types[place], names[place]
+        typed(made, RowTypeInfo(tuple(types), tuple(names)))
+    result: DataStream[Row] = made
+    return result
 
 
 def _stream_of(env: Any, table: Table, mode: ChangelogMode, key: tuple[int, ...] = ()) -> DataStream[Row]:

@@ -268,3 +268,51 @@ def test_changes_have_the_columns_of_the_schema(env, tables, columns, expected):
             tables.to_changelog_stream(people, builder.build())
     else:
         assert collected(tables.to_changelog_stream(people, builder.build())) == [expected]
+
+
+@pytest.mark.parametrize("names", [["f1", "f0"], ["f0", "f1"], ["f1"], ["f0"]])
+@pytest.mark.parametrize("of", [Types.TUPLE, Types.ROW])
+def test_columns_of_a_schema_are_fields_in_any_order(env, tables, names, of):
+    types, values = {"f0": "STRING", "f1": "DECIMAL(5, 2)"}, {"f0": "a", "f1": Decimal("3.00")}
+    builder = Schema.new_builder()
+    for name in names:
+        builder.column(name, types[name])
+    stream = env.from_collection([("a", 3)], of([Types.STRING(), Types.INT()]))
+    table = tables.from_data_stream(stream, builder.build())
+    assert table.names == names
+    assert [tuple(row) for row in table.execute().collect()] == [tuple(values[name] for name in names)]
+
+
+STAMPED = {
+    "all": Schema.new_builder()
+    .column("n", "STRING")
+    .column("s", "INT")
+    .column_by_metadata("rowtime", "TIMESTAMP_LTZ(3)"),
+    "time alone": Schema.new_builder().column_by_metadata("rowtime", "TIMESTAMP_LTZ(3)"),
+    "by key": Schema.new_builder().column_by_metadata("at", "TIMESTAMP_LTZ(3)", "rowtime"),
+}
+
+
+@pytest.mark.parametrize("schema", STAMPED)
+@pytest.mark.parametrize("mark", ["", ", WATERMARK FOR ts AS ts"])
+def test_a_column_by_metadata_is_the_timestamp_of_rows(env, tables, schema, mark, tmp_path):
+    (tmp_path / "rows.csv").write_text("x,1,1970-01-01 00:00:01Z\ny,2,1970-01-01 00:00:02Z\n")
+    tables.execute_sql(
+        f"CREATE TABLE t (name STRING, score INT, ts TIMESTAMP_LTZ(3){mark}) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')"
+    )
+    changes = tables.to_changelog_stream(tables.from_path("t"), STAMPED[schema].build())
+    first, second = ("n", "s") if schema == "all" else ("name", "score")
+    stamped = changes.process(lambda row, ctx: [(row, ctx.timestamp())])
+    assert collected(stamped) == [(Row(**{first: "x", second: 1}), 1000), (Row(**{first: "y", second: 2}), 2000)]
+
+
+@pytest.mark.parametrize("more", [["offset"], ["rowtime", "offset"]])
+def test_a_stream_has_no_other_metadata(tables, more):
+    builder = Schema.new_builder()
+    for name in more:
+        builder.column_by_metadata(name, "TIMESTAMP_LTZ(3)")
+    with pytest.raises(
+        InvalidProgram, match="a stream has one column of metadata, 'rowtime', but the schema has .*'offset'"
+    ):
+        tables.to_changelog_stream(tables.from_elements([(1, 2)], ["a", "b"]), builder.build())

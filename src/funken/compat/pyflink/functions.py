@@ -233,7 +233,7 @@ def yielding(function: Any) -> Any:
     ['a', 'a']
     """
     cls = type(function)
-    own = {name: getattr(cls, name, None) for name in ("process_element", "on_timer")}
+    own: dict[str, Any] = {name: getattr(cls, name, None) for name in ("process_element", "on_timer")}
     methods = {name: _without_collector(each) for name, each in own.items() if _takes_collector(each)}
     if not methods:
         return function
@@ -261,7 +261,7 @@ def _without_collector(method: Callable[..., Any]) -> Callable[..., Any]:
         yielded = list(method(self, value, ctx, out) or ())
         return [*yielded, *out.collected]
 
-    del collected.__wrapped__  # type: ignore[attr-defined]  # its signature has one parameter more
+    del collected.__wrapped__  # its signature has one parameter more
     return collected
 
 

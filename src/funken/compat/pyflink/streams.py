@@ -378,8 +378,8 @@ def _taking_collectors(process: Callable[..., R]) -> Callable[..., R]:
     return call
 
 
-for _owner in (DataStream, KeyedStream):
-    setattr(_owner, "process", _taking_collectors(_owner.process))  # noqa: B010 - a checker sees the method itself
+for _stream in (DataStream, KeyedStream):
+    setattr(_stream, "process", _taking_collectors(_stream.process))  # noqa: B010 - a checker sees the method itself
 
 PASSED_ON = {
     "funken.api.async_retry_predicates": "empty_result_predicate exception_type_predicate has_exception_predicate",

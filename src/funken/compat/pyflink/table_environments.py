@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from funken.api.streams.settings import typed
@@ -28,9 +28,9 @@ from funken.table import result as results
 from funken.table import statement_set
 from funken.table import table as tables
 from funken.table import window as windows
-from funken.table.conversions import as_declared, each_change
+from funken.table.conversions import as_declared, each_change, fields_of_rows
 from funken.table.expression import Expression
-from funken.table.logical import LogicalSink
+from funken.table.logical import LogicalSink, OutputColumn
 from funken.table.types import LocalZonedTimestampType
 from funken.types.info import JavaTimeTypeInfo, TypeInformation, Types
 from funken.types.row import Row
@@ -425,7 +425,8 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
 
     def to_data_stream(self, table: tables.Table, target_data_type: object = None) -> DataStream[Row]:
         """Return the rows of a table that only grows as a stream; a TIMESTAMP_LTZ is an ``Instant``."""
-        rows: DataStream[Row] = _with_instants(table, adopt(super().to_data_stream(table, target_data_type)))
+        changes = adopt(super().to_data_stream(table, target_data_type))
+        rows: DataStream[Row] = _with_instants(table.plan.row_type, changes)
         return rows
 
     def to_changelog_stream(
@@ -434,12 +435,12 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
         """Return the changes of a table as a stream of rows with row kinds; a TIMESTAMP_LTZ is an ``Instant``."""
         table = as_declared(table, target_schema)
         changes = adopt(super().to_changelog_stream(table, target_schema, changelog_mode))
-        rows: DataStream[Row] = _with_instants(table, changes)
+        rows: DataStream[Row] = _with_instants(fields_of_rows(table, target_schema), changes)
         return rows
 
     def to_append_stream(self, table: tables.Table, type_info: Any = None) -> DataStream[Row]:
         """Return the rows of a table that only grows as a stream (until 1.14)."""
-        made: DataStream[Any] = _with_instants(table, adopt(super().to_append_stream(table, type_info)))
+        made: DataStream[Any] = _with_instants(table.plan.row_type, adopt(super().to_append_stream(table, type_info)))
         if type_info is None:
             return made
         names = getattr(type_info, "field_names", None) or [f"f{place}" for place in range(len(table.names))]
@@ -453,12 +454,12 @@ class StreamTableEnvironment(TableEnvironment, native.StreamTableEnvironment):
         return pairs
 
 
-def _with_instants(table: Any, stream: Any) -> Any:
+def _with_instants(columns: Iterable[OutputColumn], stream: Any) -> Any:
     """Return a stream whose rows have ``Instant``s, and whose type is known, so that sinks write rows as Flink does."""
-    row_type = table.plan.row_type
-    places = tuple(place for place, type_ in enumerate(row_type.types) if isinstance(type_, LocalZonedTimestampType))
+    fields = list(columns)
+    places = tuple(place for place, each in enumerate(fields) if isinstance(each.type, LocalZonedTimestampType))
     made = each_change(stream, ToInstants(places), "instants") if places else stream
-    return typed(made, Types.ROW_NAMED(list(row_type.names), [info_of(type_) for type_ in row_type.types]))
+    return typed(made, Types.ROW_NAMED([each.name for each in fields], [info_of(each.type) for each in fields]))
 
 
 _INFOS: dict[str, Callable[[], TypeInformation]] = {

@@ -594,15 +594,14 @@ class ExpressionBinder:
         try:
             FUNCTIONS.get(written)
         except InvalidCall as error:
-            values = (each.expression if isinstance(each, exp.Kwarg) else each for each in tree.expressions)
-            signature = f"{written}({', '.join('<' + str(self.bind(value).type) + '>' for value in values)})"
-            fail(tree, f"No match found for function signature {signature}.{self._hint(str(error))}")
+            values = [each.expression if isinstance(each, exp.Kwarg) else each for each in tree.expressions]
+            types = ", ".join(f"<{self.bind(value).type}>" for value in values)
+            fail(tree, f"No match found for function signature {written}({types}).{self._hint(str(error))}")
 
     @staticmethod
     def _hint(message: str) -> str:
-        if " Did you mean" in message:
-            return message[message.index(" Did you mean") :]
-        return " One of your own is created with create_temporary_system_function()."
+        _, hint, name = message.partition(" Did you mean")
+        return hint + name or " One of your own is created with create_temporary_system_function()."
 
     def arguments(self, trees: Sequence[Any]) -> tuple[list[Node], dict[str, Any]]:
         """Return positional arguments, and the syntax beside them (``Kwarg``)."""
