@@ -446,3 +446,11 @@ def test_functions_of_1_12_fill_collectors():
         large = sums.process(Large(), output_type=Types.INT())
     assert list(sums.execute_and_collect()) == [("a", 1), ("a", 3), ("a", 10)]
     assert list(large.process(Now()).execute_and_collect()) == [30, 100]
+
+
+@pytest.mark.parametrize("name", ["DynamicKafkaSource", "SingleClusterTopicMetadataService"])
+def test_topics_of_several_clusters_have_a_source_each(name):
+    from pyflink.datastream.connectors import dynamic_kafka
+
+    with pytest.raises(NotImplementedError, match=r"each cluster with a KafkaSource, and union\(\) the streams"):
+        getattr(dynamic_kafka, name)("cluster", {})

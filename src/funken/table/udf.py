@@ -803,6 +803,11 @@ def _made(kind: type[FunctionDefinition], f: Any, **options: Any) -> Any:
     if inspect.isclass(f):
         f = f()
     if not callable(f) and not isinstance(f, UserDefinedFunction):
+        if any(each.__module__ == "funken.api.functions" for each in type(f).__mro__):
+            raise InvalidFunction(
+                f"{type(f).__name__} is a function of streams. Derive it from a class of tables: ScalarFunction, TableFunction, "
+                "AggregateFunction or TableAggregateFunction of pyflink.table.udf, or of funken.table."
+            )
         raise InvalidFunction(f"{f!r} is no function; pass a callable, or an object of one of the function classes.")
     return kind(f, options.pop("result_type", None), **options)
 

@@ -8,13 +8,14 @@ from contextlib import closing
 
 import pytest
 
+import funken
 import funken.dataframe as ff
 from funken.errors import FunkenError
 from funken.plan.advice import advise
 from funken.table import EnvironmentSettings, TableEnvironment, col
 from funken.table.sql.parser import parse_query
 from funken.table.sql.statements import InvalidQuery, InvalidStatement
-from funken.table.udf import udf
+from funken.table.udf import udaf, udf
 
 
 def tables(streaming=False):
@@ -325,3 +326,11 @@ def test_a_column_that_a_database_lacks_is_refused(tmp_path):
     )
     with pytest.raises(FunkenError, match="no such column: b; correct the columns"):
         t.execute_sql("SELECT * FROM shop").print()
+
+
+@pytest.mark.parametrize("kind", ["AggregateFunction", "MapFunction", "ProcessFunction"])
+def test_a_function_of_streams_is_none_of_tables(kind):
+    base = getattr(funken, kind)
+    mine = type("Mine", (base,), {name: None for name in getattr(base, "__abstractmethods__", ())})
+    with pytest.raises(TypeError, match="Mine is a function of streams. Derive it from a class of tables"):
+        udaf(mine(), result_type="INT")

@@ -276,7 +276,7 @@ HybridSource = described(hybrid.HybridSource, "Sources that are read one after t
 
 DefaultRollingPolicy = OnCheckpointRollingPolicy = RollingPolicy
 
-_BROKER = "read its topics with Spark, or with a subclass of funken.Source."
+_CLUSTERS = "read the topics of each cluster with a KafkaSource, and union() the streams."
 
 _REASONS = {
     "write with FileSink.for_row_format().": ("BulkFormat",),
@@ -284,7 +284,7 @@ _REASONS = {
         "CassandraSink", "ClusterBuilder", "CassandraCommitter", "CassandraFailureHandler", "ConsistencyLevel",
         "MapperOptions",
     ),
-    _BROKER: (
+    _CLUSTERS: (
         "DynamicKafkaSource", "DynamicKafkaSourceBuilder", "KafkaMetadataService", "KafkaRecordDeserializationSchema",
         "KafkaStreamSetSubscriber", "KafkaStreamSubscriber", "SingleClusterTopicMetadataService",
         "StreamPatternSubscriber",
