@@ -319,6 +319,7 @@ class Table:
 
     def _lateral(self, kind: str, call: Any, predicate: Any) -> Table:
         call = self._applied(call)
+        _check_function("join_lateral", call, "table", "of udtf()")
         self._refuse_names(call._names)
         condition = lit_or_expression(True if predicate is None else predicate)
         names = f"({', '.join(map(quoted, call._names))})" if call._names else ""
@@ -380,6 +381,7 @@ class Table:
         A function without arguments is given each row as one ``Row``; a function of pandas, all rows as a DataFrame.
         """
         call = self._applied(func)
+        _check_function("map", call, "scalar", "of udf()")
         table = self._fields(self.select(call.alias("$row")))
         return table.alias(*call._names) if call._names else table
 
@@ -406,6 +408,7 @@ class Table:
     def flat_map(self, func: Applied) -> Table:
         """Compute any number of rows of each row by a table function."""
         call = self._applied(func)
+        _check_function("flat_map", call, "table", "of udtf()")
         joined = self.join_lateral(call)
         return joined.select(*map(col, call._names or joined.names[len(self.names) :]))
 
@@ -517,6 +520,16 @@ class Table:
         print(self.get_resolved_schema())  # noqa: T201 - that is what it is for
 
 
+def _check_function(method: str, call: Expression, kind: str, maker: str) -> None:
+    """Raise ``InvalidProgram`` for a function of another kind."""
+    found = call._function
+    if isinstance(found, FunctionDefinition) and found.kind != kind:
+        article = "an" if kind == "aggregate" else "a"
+        raise InvalidProgram(
+            f"{method}() takes {article} {kind} function, {maker}, but {call} is one of kind {found.kind}."
+        )
+
+
 def _check_count(what: str, rows: int) -> None:
     check_kind(rows, int, f"{what}()")
     if rows < 0:
@@ -568,8 +581,7 @@ class GroupedTable:
     def aggregate(self, func: Applied) -> AggregatedTable:
         """Compute one row of each group by an aggregate function."""
         call = self._table._applied(func)
-        if isinstance(call._function, FunctionDefinition) and call._function.kind != "aggregate":
-            raise InvalidProgram(f"aggregate() takes an aggregate function, of udaf() for example, but {call} is none.")
+        _check_function("aggregate", call, "aggregate", "of udaf() for example")
         return AggregatedTable(self, call)
 
     def flat_aggregate(self, func: Applied) -> FlatAggregateTable:

@@ -10,12 +10,12 @@ import pytest
 
 import funken
 import funken.dataframe as ff
-from funken.errors import FunkenError
+from funken.errors import FunkenError, InvalidProgram
 from funken.plan.advice import advise
 from funken.table import EnvironmentSettings, TableEnvironment, col
 from funken.table.sql.parser import parse_query
 from funken.table.sql.statements import InvalidQuery, InvalidStatement
-from funken.table.udf import udaf, udf
+from funken.table.udf import udaf, udf, udtf
 
 
 def tables(streaming=False):
@@ -334,3 +334,28 @@ def test_a_function_of_streams_is_none_of_tables(kind):
     mine = type("Mine", (base,), {name: None for name in getattr(base, "__abstractmethods__", ())})
     with pytest.raises(TypeError, match="Mine is a function of streams. Derive it from a class of tables"):
         udaf(mine(), result_type="INT")
+
+
+KINDS = {
+    "scalar": udf(lambda row: row, result_type="INT"),
+    "table": udtf(lambda row: [row], result_types="INT"),
+    "aggregate": udaf(lambda rows: 1, result_type="INT", func_type="pandas"),
+}
+WANTED = {
+    "map": ("a scalar function, of udf", "scalar"),
+    "flat_map": ("a table function, of udtf", "table"),
+    "join_lateral": ("a table function, of udtf", "table"),
+    "aggregate": ("an aggregate function, of udaf", "aggregate"),
+}
+
+
+@pytest.mark.parametrize("method", WANTED)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_method_names_the_kind_of_function_that_it_takes(method, kind):
+    wanted, own = WANTED[method]
+    call = getattr(tables().from_elements([(1,)], ["n"]), method)
+    if kind == own:
+        assert call(KINDS[kind]) is not None
+    else:
+        with pytest.raises(InvalidProgram, match=rf"{method}\(\) takes {wanted}.* but .* is one of kind {kind}"):
+            call(KINDS[kind])
