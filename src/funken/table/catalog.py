@@ -565,13 +565,17 @@ class CatalogManager:
             if of == kind and (path.catalog, path.database) == current and (only is None or isinstance(entry, only))
         )
 
-    def function(self, parts: Sequence[str]) -> CatalogFunction | None:
-        """A user's function: of the system, then temporary, then of a catalog; most built-in ones hide the last two."""
+    def function(self, parts: Sequence[str], of_tables: bool = False) -> CatalogFunction | None:
+        """A user's function: of the system, then temporary, then of a catalog; most built-in ones hide the last two.
+
+        Built-in ones hide nothing where a table function is wanted (``of_tables``).
+        """
         if len(parts) == 1:
             from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - loads Arrow
 
             system = self.system_functions.get(parts[0].upper())
-            if system is not None or (parts[0] in FUNCTIONS and parts[0].upper() not in _OF_SQL_ALONE):
+            hidden = not of_tables and parts[0] in FUNCTIONS and parts[0].upper() not in _OF_SQL_ALONE
+            if system is not None or hidden:
                 return system
         found = self.find("function", parts)
         return found if isinstance(found, CatalogFunction) else None

@@ -18,6 +18,7 @@ from funken.table.expression import (
 )
 from funken.table.expressions import (
     array,
+    call,
     coalesce,
     col,
     concat_ws,
@@ -236,3 +237,25 @@ def test_a_function_of_pandas_gets_times_in_the_unit_of_their_precision(tables, 
     given = tables.from_elements([("2020-01-01 00:00:00",)], ["s"]).select(at.alias("at"), row(at).alias("r"))
     found = given.select(shown(col("at")), fields(col("r").cast(f"ROW<at {kind}>")))
     assert [tuple(row) for row in found.execute().collect()] == [(f"datetime64[{unit}]",) * 2]
+
+
+@pytest.mark.parametrize("name", ["split", "reverse", "words"])
+def test_a_table_function_may_have_the_name_of_a_built_in_one(tables, name):
+    texts = tables.from_elements([("to be",)], ["a"])
+    tables.create_temporary_view("texts", texts)
+    query = f"SELECT w, n FROM texts, LATERAL TABLE({name}(a)) AS T(w, n)"
+    missing = (
+        "No match found" if name == "words" else f"{name} is no table function, but a built-in scalar or aggregate"
+    )
+    with pytest.raises(InvalidQuery, match=missing):
+        tables.sql_query(query)
+    split = udtf(lambda text: [(word, len(word)) for word in text.split()], result_types=["STRING", "INT"])
+    tables.create_temporary_function(name, split)
+    expected = [("to", 2), ("be", 2)]
+    assert [tuple(one) for one in tables.sql_query(query).execute().collect()] == expected
+    joined = texts.join_lateral(call(name, col("a")).alias("w", "n")).select(col("w"), col("n"))
+    assert [tuple(one) for one in joined.execute().collect()] == expected
+    if name == "reverse":  # in SELECT the built-in one is meant
+        assert [tuple(one) for one in tables.sql_query("SELECT reverse(a) FROM texts").execute().collect()] == [
+            ("eb ot",)
+        ]

@@ -184,11 +184,11 @@ class Binder:
         node: Node = expression.bind(row_type)
         return node
 
-    def function(self, path: Sequence[str]) -> Any:
-        """The user's function of a name."""
+    def function(self, path: Sequence[str], of_tables: bool = False) -> Any:
+        """The user's function of a name; behind FROM also one that is named like a built-in function."""
         if len(path) > 3:
             return None
-        found = self.catalogs.function(path)
+        found = self.catalogs.function(path, of_tables)
         return None if found is None else found.definition
 
     def folded(self, node: Node) -> Node:

@@ -99,7 +99,7 @@ class FromBinder:
         call = _table_call(tree)
         if call is None:
             return False
-        defined = self.binder.function((_name(call),))
+        defined = self.binder.function((_name(call),), of_tables=True)
         if defined is None:
             return _name(call).upper() in SEARCH
         return bool(defined.kind == "table")
@@ -390,13 +390,14 @@ class FromBinder:
     def function(self, tree: exp.Anonymous, expressions: ExpressionBinder) -> TableCall:
         """Return the call of a table function."""
         name = _name(tree)
-        defined = self.binder.function((name,))
+        defined = self.binder.function((name,), of_tables=True)
         if defined is None and name.upper() in SEARCH:
             return TableFunctionCall(self, tree).search(name.upper(), expressions)
         if defined is None:
             expressions.unknown_function(tree, name)
-        if defined.kind != "table":
-            fail(tree, f"{name} is no table function, but a {defined.kind} function")
+        kind = "built-in scalar or aggregate" if defined is None else defined.kind
+        if kind != "table":
+            fail(tree, f"{name} is no table function, but a {kind} function; call it in SELECT")
         args, labels = [], []
         for each in tree.expressions:
             inner, label = (each.expression, each.this.name) if isinstance(each, exp.Kwarg) else (each, None)
