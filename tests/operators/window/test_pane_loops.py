@@ -1,7 +1,10 @@
 """Windows that add records in a generated loop give what they give when the functions are called."""
 
+from decimal import Decimal
+
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from funken import (
@@ -91,6 +94,7 @@ RECORDS = st.tuples(st.integers(0, 3), st.integers(0, 3))
 STEPS = st.lists(st.lists(RECORDS, max_size=8) | st.just("snapshot") | st.just("half a snapshot"), max_size=8)
 
 
+@example("branching", [[(0, 1)], "snapshot", [(0, 2)], [(0, 1)]], 1, ())  # ``None`` is newer than what was saved
 @given(
     st.sampled_from(sorted(LOGICS)), STEPS, st.sampled_from([1, 2, 4, 17]), st.sampled_from([(), (2,), (2, 0), (2, 1)])
 )
@@ -123,6 +127,19 @@ def test_panes_hold_the_same(name, steps, count, form):
 
     assert [pane.whole() for pane in found] == [pane.whole() for pane in plain]
     assert [[*pane.whole()] for pane in found] == [[*pane.whole()] for pane in plain]
+
+
+@pytest.mark.parametrize("name", sorted(LOGICS))
+@pytest.mark.parametrize("kind", [float, Decimal, np.float64, np.float32])
+def test_values_that_are_no_number_are_one_key(kind, name):
+    logic, pane = LOGICS[name](), DeltaTable()
+    loops = loops_of(logic, lambda pair: kind(pair[0]))
+
+    loops.add([pane], [("nan", 1), ("1", 3), ("nan", 1)])
+    list(pane.snapshot_entries(lambda key, entry: None))
+    loops.add([pane], [("nan", 1)])
+
+    assert len(pane.whole()) == 2
 
 
 def test_which_tuples_are_added_field_by_field():
