@@ -797,21 +797,12 @@ def _together(self: Translation, node: Any, relations: Sequence[ExecNode]) -> Bu
 
 def _process(self: Translation, node: nodes.ExecProcessTableFunction) -> Built:
     name, scalars = node.function.upper(), dict(node.scalars)
-    if name == "TO_CHANGELOG":
-        codes = process.op_mapping(process.constant(scalars.get("op_mapping")), to_kind=False)
-        return self.add(node, process.ToChangelog, schema_of(node.row_type), self.of(node.relations[0]), names=codes)
-    if name == "FROM_CHANGELOG":
-        kinds = process.op_mapping(process.constant(scalars.get("op_mapping")), to_kind=True)
-        op = process.constant(scalars.get("op")) or ("op",)
-        column = node.relations[0].row_type.index(op[0] if isinstance(op, tuple | list) else op)
-        return self.add(
-            node,
-            process.FromChangelog,
-            schema_of(node.row_type),
-            self.of(node.relations[0]),
-            column=column,
-            kinds=kinds,
+    if name in {"TO_CHANGELOG", "FROM_CHANGELOG"}:
+        below = node.relations[0]
+        made, options = process.changelog_function(
+            name, scalars, below.row_type.names, tuple(node.tables[0].partition or ()), below.upsert_keys
         )
+        return self.add(node, made, schema_of(node.row_type), self.of(below), **options)
     return _process_of_program(self, node)
 
 

@@ -236,3 +236,9 @@ def test_a_function_of_pandas_gets_times_in_the_unit_of_their_precision(tables, 
     given = tables.from_elements([("2020-01-01 00:00:00",)], ["s"]).select(at.alias("at"), row(at).alias("r"))
     found = given.select(shown(col("at")), fields(col("r").cast(f"ROW<at {kind}>")))
     assert [tuple(row) for row in found.execute().collect()] == [(f"datetime64[{unit}]",) * 2]
+
+
+def test_one_and_zero_are_truth_values_of_a_function(tables):
+    even = udf(lambda number: (number + 1) % 2, result_type=DataTypes.BOOLEAN())
+    assert rows(tables.from_elements([(1,), (2,)], ["n"]).select(even(col("n")))) == [(False,), (True,)]
+    assert rows(tables.from_elements([(1,), (2,)], ["n"]).where(even(col("n")))) == [(2,)]

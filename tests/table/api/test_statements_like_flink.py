@@ -215,3 +215,92 @@ def test_partitions_are_shown_of_a_partitioned_table_only():
             tables.execute_sql(f"SHOW PARTITIONS {name}")
     with pytest.raises(FunkenError, match="Object 'plane' not found; did you mean 'plain'"):
         tables.execute_sql("SHOW PARTITIONS plane")
+
+
+@pytest.fixture
+def events(tmp_path):
+    (tmp_path / "ev.csv").write_text(
+        "".join(f"{k},{v},2020-01-01 00:00:{second:02d}\n" for k, v, second in
+                [("a", 10, 1), ("b", 20, 3), ("a", 30, 7), ("a", 5, 12), ("b", 50, 13), ("a", 60, 25)])
+    )  # fmt: skip
+    made = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    made.get_config().set("execution.target", "local").set("parallelism.default", "1")
+    made.execute_sql(
+        "CREATE TABLE ev (k STRING, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND) WITH "
+        f"('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')"
+    )
+    made.execute_sql("CREATE VIEW later AS SELECT k, v, ts + INTERVAL '1' SECOND AS t2 FROM ev WHERE v < 100")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT SUM(v) FROM ev GROUP BY TUMBLE(ts + INTERVAL '1' SECOND, INTERVAL '10' SECOND)", [(55,), (60,), (60,)]),
+        ("SELECT SUM(v) FROM ev GROUP BY TUMBLE(ts + INTERVAL '1' MONTH, INTERVAL '10' SECOND)", [(55,), (60,), (60,)]),
+        ("SELECT SUM(v) FROM later GROUP BY TUMBLE(t2, INTERVAL '10' SECOND)", [(55,), (60,), (60,)]),
+        (
+            "SELECT CAST(TUMBLE_END(ts + INTERVAL '1' SECOND, INTERVAL '10' SECOND) AS STRING), SUM(v) FROM ev "
+            "GROUP BY TUMBLE(ts + INTERVAL '1' SECOND, INTERVAL '10' SECOND)",
+            [("2020-01-01 00:00:10.000", 60), ("2020-01-01 00:00:20.000", 55), ("2020-01-01 00:00:30.000", 60)],
+        ),
+        (
+            "SELECT SUM(v) FROM ev GROUP BY HOP(ts - INTERVAL '1' SECOND, INTERVAL '5' SECOND, INTERVAL '10' SECOND)",
+            [(30,), (55,), (60,), (60,), (60,), (85,)],
+        ),
+        (
+            "SELECT k, SUM(v) FROM ev GROUP BY k, SESSION(ts - INTERVAL '1' SECOND, INTERVAL '6' SECOND)",
+            [("a", 45), ("a", 60), ("b", 20), ("b", 50)],
+        ),
+    ],
+)  # fmt: skip
+def test_windows_of_groups_take_an_expression_over_a_time_attribute(events, query, expected):
+    assert sorted(rows(events, query)) == expected
+
+
+CHANGES = """
+CREATE VIEW s AS
+    SELECT * FROM (VALUES (1, 'I', 'Al'), (2, 'I', 'Bo'), (1, 'x', 'Al'), (1, 'U', 'Cy'), (2, 'D', 'Bo')) AS t(id, op, name);
+CREATE VIEW changing AS
+    SELECT name, id, COUNT(*) AS n FROM (VALUES ('Al', 1), ('Al', 1), ('Bo', 2)) AS t(name, id) GROUP BY name, id;
+CREATE VIEW deleted AS SELECT a.name, a.id FROM FROM_CHANGELOG(input => TABLE s PARTITION BY id, error_handling => 'SKIP',
+    op_mapping => MAP['I', 'INSERT', 'U', 'UPDATE_AFTER', 'D', 'DELETE']) AS a
+"""
+CODES = "op_mapping => MAP['I', 'INSERT', 'U', 'UPDATE_AFTER', 'D', 'DELETE']"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (
+            f"SELECT * FROM FROM_CHANGELOG(input => TABLE s PARTITION BY name, error_handling => 'SKIP', {CODES})",
+            [("+I", "Al", 1), ("+I", "Bo", 2), ("+I", "Cy", 1), ("-D", "Bo", 2)],
+        ),
+        (
+            "SELECT * FROM TO_CHANGELOG(input => TABLE changing PARTITION BY id, "
+            "op_mapping => MAP['INSERT, UPDATE_AFTER', 'u'])",
+            [("+I", 1, "u", "Al", 1), ("+I", 1, "u", "Al", 2), ("+I", 2, "u", "Bo", 1)],
+        ),
+        (
+            "SELECT * FROM TO_CHANGELOG(input => TABLE deleted PARTITION BY id, produces_full_deletes => FALSE, "
+            "op_mapping => MAP['DELETE', 'd'])",
+            [("+I", 2, "d", None)],
+        ),
+    ],
+)  # fmt: skip
+def test_changelogs_as_data_have_the_partition_first(query, expected):
+    made = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    made.get_config().set("execution.target", "local").set("parallelism.default", "1")
+    for statement in CHANGES.strip().split(";"):
+        made.execute_sql(statement)
+    with made.execute_sql(query).collect() as found:
+        assert sorted([(str(row.get_row_kind()), *row) for row in found], key=str) == expected
+
+
+def test_partial_deletes_need_a_key():
+    made = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    made.execute_sql("CREATE VIEW s AS SELECT * FROM (VALUES ('INSERT', 1)) AS t(op, id)")
+    with pytest.raises(FunkenError, match="the table has no upsert key"):
+        made.execute_sql(
+            "SELECT * FROM TO_CHANGELOG(input => TABLE s, op => DESCRIPTOR(o), produces_full_deletes => FALSE)"
+        )

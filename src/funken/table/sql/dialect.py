@@ -8,7 +8,7 @@ texts, which ``parse_type`` reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -27,6 +27,19 @@ class ModelOperand(exp.Expression):
     """``MODEL m`` as an argument."""
 
     arg_types: ClassVar = {"this": True}
+
+
+def signature(name: str, arguments: Iterable[Any], type_of: Callable[[Any], Any]) -> str:
+    """Return a call as messages show it: arguments by their types, or by their kind where they are no expressions."""
+
+    def shown(argument: Any) -> str:
+        if isinstance(argument, exp.Kwarg):
+            return f"{argument.this.name} => {shown(argument.expression)}"
+        if isinstance(argument, TableOperand | ModelOperand):
+            return type(argument).__name__.removesuffix("Operand").upper()
+        return f"<{type_of(argument)}>"
+
+    return f"{name}({', '.join(map(shown, arguments))})"
 
 
 class MatchClause(exp.Expression):
