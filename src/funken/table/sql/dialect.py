@@ -214,6 +214,15 @@ class Flink(Dialect):
                 self.raise_error("LIMIT takes one number; write LIMIT 2 OFFSET 1")
             return found
 
+        def _parse_cube_or_rollup(self, with_prefix: bool = False) -> Any:
+            for token, kind in ((TokenType.CUBE, exp.Cube), (TokenType.ROLLUP, exp.Rollup)):
+                if self._match(token):
+                    return self.expression(kind(expressions=self._parse_wrapped_csv(self._parse_disjunction)))
+            return None
+
+        def _parse_grouping_set(self) -> Any:
+            return self._parse_grouping_sets() or self._parse_cube_or_rollup() or self._parse_disjunction()
+
         def _parse_where(self, skip_where_token: bool = False) -> Any:
             if skip_where_token and self._prev.token_type != TokenType.WHERE:
                 self.raise_error("Expected WHERE")
@@ -446,6 +455,12 @@ class Flink(Dialect):
             found = super()._parse_function_call(*args, **kwargs)
             if found is not None and self._prev.token_type in self.NO_PAREN_FUNCTIONS:
                 found.meta["word"] = self._prev.text  # Flink names a column of CURRENT_DATE by the word as written
+            call = found.this if isinstance(found, exp.Filter | exp.Window) else found
+            last = call.expressions[-1] if isinstance(call, exp.Anonymous) and call.expressions else None
+            if isinstance(last, exp.Order):  # f(x ORDER BY y) is f(x) WITHIN GROUP (ORDER BY y)
+                last.replace(last.this)
+                grouped = exp.WithinGroup(this=call.copy(), expression=exp.Order(expressions=last.expressions))
+                found = grouped if call is found else call.replace(grouped) and found
             return self._closed(found)
 
         def _parse_bracket(self, *args: Any, **kwargs: Any) -> Any:
