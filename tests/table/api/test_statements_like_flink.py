@@ -238,6 +238,7 @@ def events(tmp_path):
     [
         ("SELECT SUM(v) FROM ev GROUP BY TUMBLE(ts + INTERVAL '1' SECOND, INTERVAL '10' SECOND)", [(55,), (60,), (60,)]),
         ("SELECT SUM(v) FROM ev GROUP BY TUMBLE(ts + INTERVAL '1' MONTH, INTERVAL '10' SECOND)", [(55,), (60,), (60,)]),
+        ("SELECT SUM(v) FROM ev GROUP BY TUMBLE(FLOOR(ts TO MINUTE), INTERVAL '10' SECOND)", [(65,)]),
         ("SELECT SUM(v) FROM later GROUP BY TUMBLE(t2, INTERVAL '10' SECOND)", [(55,), (60,), (60,)]),
         (
             "SELECT CAST(TUMBLE_END(ts + INTERVAL '1' SECOND, INTERVAL '10' SECOND) AS STRING), SUM(v) FROM ev "
@@ -256,6 +257,12 @@ def events(tmp_path):
 )  # fmt: skip
 def test_windows_of_groups_take_an_expression_over_a_time_attribute(events, query, expected):
     assert sorted(rows(events, query)) == expected
+
+
+def test_the_current_watermark_is_that_before_the_row(events):
+    found = rows(events, "SELECT v, CAST(CURRENT_WATERMARK(ts) AS STRING) FROM ev")
+    seconds = [None, 0, 2, 6, 11, 12]
+    assert [at and int(at[-6:-4]) for _, at in found] == seconds
 
 
 CHANGES = """
@@ -304,3 +311,33 @@ def test_partial_deletes_need_a_key():
         made.execute_sql(
             "SELECT * FROM TO_CHANGELOG(input => TABLE s, op => DESCRIPTOR(o), produces_full_deletes => FALSE)"
         )
+
+
+def test_models_are_described_and_shown(tables):
+    tables.execute_sql(
+        "CREATE MODEL m INPUT (a INT COMMENT 'in', b STRING NOT NULL) OUTPUT (c DOUBLE) COMMENT 'of me' "
+        "WITH ('provider' = 'python', 'endpoint' = 'x')"
+    )
+    described = [("a", "INT", True, True, "in"), ("b", "STRING", False, True, None), ("c", "DOUBLE", True, False, None)]
+    for statement in ("DESCRIBE MODEL m", f"DESC MODEL EXTENDED {FULL}.m"):
+        assert rows(tables, statement) == described
+    assert shown(tables, "MODEL", "m") == (
+        f"CREATE MODEL {FULL}.`m`\nINPUT (`a` INT COMMENT 'in', `b` VARCHAR(2147483647) NOT NULL)\nOUTPUT (`c` DOUBLE)\n"
+        "COMMENT 'of me'\nWITH (\n  'endpoint' = 'x',\n  'provider' = 'python'\n)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("DESCRIBE MODEL nope", "Model with the identifier 'default_catalog.default_database.nope' doesn't exist"),
+        ("SHOW CREATE MODEL t", "Model with the identifier 'default_catalog.default_database.t' doesn't exist"),
+        ("CREATE MODEL m INPUT (a INT) WITH ('provider' = 'x')", "columns of one side only. Name those of OUTPUT"),
+        ("SHOW JOBS", "SHOW JOBS is a statement of 'funken sql'"),
+        ("DESCRIBE JOB 'x'", "DESCRIBE JOB is a statement of 'funken sql'"),
+        ("STOP JOB 'x'", "STOP JOB is a statement of 'funken sql'"),
+    ],
+)
+def test_models_and_jobs_that_a_program_does_not_have(tables, statement, message):
+    with pytest.raises(FunkenError, match=message):
+        tables.execute_sql(statement)
