@@ -81,6 +81,32 @@ def test_a_job_is_stopped_without_a_savepoint(capsys, client):
     assert "CANCELED" in printed(capsys, client, "SHOW JOBS")[3]
 
 
+def test_final_rows_are_as_wide_as_their_values_and_have_the_zone_of_the_session(capsys, client):
+    script = """
+        SET 'execution.target' = 'local'; SET 'table.local-time-zone' = 'Asia/Shanghai';
+        SET 'sql-client.execution.result-mode' = 'table';
+        SELECT TO_TIMESTAMP_LTZ(0, 3) AS t, COUNT(*) AS c FROM (VALUES (1), (2)) AS v(x) GROUP BY TO_TIMESTAMP_LTZ(0, 3);
+        SET 'sql-client.execution.result-mode' = 'tableau'; SET 'execution.runtime-mode' = 'batch';
+        SELECT 'Bob' AS name, 'some text that is longer than thirty characters' AS text
+    """
+    shown = [line for line in printed(capsys, client, script) if line.startswith("|")]
+    assert shown == [
+        "|                       t | c |",
+        "| 1970-01-01 08:00:00.000 | 2 |",
+        "| name |                           text |",
+        "|  Bob | some text that is longer th... |",
+    ]
+
+
+def test_statement_sets_are_not_nested_and_may_be_empty_in_a_session(capsys, client):
+    client.statement("BEGIN STATEMENT SET")
+    for statement in ("BEGIN STATEMENT SET", "SELECT 1"):
+        with pytest.raises(click.ClickException, match="INSERT statements"):
+            client.statement(statement)
+    capsys.readouterr()
+    assert printed(capsys, client, "END") == ["OK"]
+
+
 @pytest.mark.parametrize("statement", ["DESCRIBE JOB 'nope'", "STOP JOB 'nope' WITH SAVEPOINT"])
 def test_a_job_of_another_session_is_refused(client, statement):
     with pytest.raises(click.ClickException, match=r"job 'nope' is none of this session\. It has none"):

@@ -57,6 +57,7 @@ class SqlClient:
         self._echo = echo
         self._waits = waits
         self._block: Any = None
+        self._inserts = 0
         self.jobs: list[JobClient] = []
         """The jobs of INSERTs, which go on behind their statements."""
         self._all_jobs: dict[str, tuple[JobClient, str]] = {}
@@ -89,6 +90,7 @@ class SqlClient:
             if not isinstance(record, st.Insert):
                 raise click.ClickException("only INSERT statements are part of a statement set; END runs it.")
             self._block.add_insert_sql(text)
+            self._inserts += 1
             self._echo("Statement added.")
         else:
             self._run(record, st)
@@ -102,14 +104,20 @@ class SqlClient:
             click.clear()
         elif command == "SOURCE":
             self.script(Path(argument).read_text())
+        elif command == "BEGIN STATEMENT SET" and self._block is not None:
+            raise click.ClickException("a statement set takes INSERT statements only; END runs it.")
         elif command == "BEGIN STATEMENT SET":
+            self._inserts = 0
             self._block = self._environment.create_statement_set()
             self._echo("Begin a statement set.")
         elif command == "END":
             if self._block is None:
                 raise click.ClickException("there is no statement set to END; it begins with BEGIN STATEMENT SET.")
             block, self._block = self._block, None
-            self._submitted(block.execute())
+            if self._inserts:
+                self._submitted(block.execute())
+            else:
+                self._echo("OK")
 
     def _run(self, record: Any, st: Any) -> None:
         from funken.table.execution import run  # noqa: PLC0415 - only where statements run
@@ -171,7 +179,10 @@ class SqlClient:
         if mode not in _MODES:
             raise click.ClickException(f"result mode {mode!r} is unknown; there are: {', '.join(_MODES)}.")
         with _ended_by_ctrl_c(result):
-            if mode == "tableau":
+            if mode == "tableau" and not self._environment.is_streaming:
+                with result.collect() as rows:
+                    result.final([*rows]).print()
+            elif mode == "tableau":
                 result.print()
             elif mode == "changelog":
                 self._changes(result)
@@ -187,14 +198,11 @@ class SqlClient:
 
     def _rest(self, result: Any) -> None:
         from funken.table.collecting import remaining  # noqa: PLC0415 - loads Arrow
-        from funken.table.result import TableResult  # noqa: PLC0415
 
         seen: list[Any] = []
         with result.collect() as rows, contextlib.suppress(KeyboardInterrupt):
             seen.extend(rows)
-        schema = result.get_resolved_schema()
-        names, types = schema.get_column_names(), schema.get_column_data_types()
-        TableResult(names, types, remaining(seen)).print()
+        result.final(remaining(seen)).print()
 
     def wait(self) -> None:
         """Wait until the jobs of INSERTs have ended; raises the failure of one."""

@@ -545,6 +545,11 @@ def _names_in(kind: str, only: type | None = None) -> Callable[[TableEnvironment
 
 
 def _databases(env: TableEnvironment, statement: st.Show) -> list[str]:
+    if len(statement.path) > 1:
+        path = ".".join(statement.path)
+        raise InvalidTable(
+            f"SHOW DATABASES takes the name of a catalog, but has '{path}'. SHOW TABLES FROM {path} lists tables."
+        )
     catalog = statement.path[0] if statement.path else env.catalogs.current_catalog
     return sorted(env.catalogs.catalog(catalog).databases())
 

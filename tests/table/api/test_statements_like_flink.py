@@ -333,6 +333,8 @@ def test_models_are_described_and_shown(tables):
         ("DESCRIBE MODEL nope", "Model with the identifier 'default_catalog.default_database.nope' doesn't exist"),
         ("SHOW CREATE MODEL t", "Model with the identifier 'default_catalog.default_database.t' doesn't exist"),
         ("CREATE MODEL m INPUT (a INT) WITH ('provider' = 'x')", "columns of one side only. Name those of OUTPUT"),
+        ("SHOW DATABASES IN default_catalog.d", "takes the name of a catalog, but has 'default_catalog.d'"),
+        ("EXECUTE STATEMENT SET BEGIN END", "has no INSERT between BEGIN and END"),
         ("SHOW JOBS", "SHOW JOBS is a statement of 'funken sql'"),
         ("DESCRIBE JOB 'x'", "DESCRIBE JOB is a statement of 'funken sql'"),
         ("STOP JOB 'x'", "STOP JOB is a statement of 'funken sql'"),
@@ -341,3 +343,24 @@ def test_models_are_described_and_shown(tables):
 def test_models_and_jobs_that_a_program_does_not_have(tables, statement, message):
     with pytest.raises(FunkenError, match=message):
         tables.execute_sql(statement)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown_as"),
+    [
+        ("ts - interval '5' seconds", "`ts` - INTERVAL '5' SECOND"),
+        ("ts + interval '1-2' year to month", "`ts` + INTERVAL '1-2' YEAR TO MONTH"),
+        ("upper('x') || 'interval ''1'' seconds'", "UPPER('x') || 'interval ''1'' seconds'"),
+        ("case when a is not null then cast(a as string) else `my c` end", (
+            "CASE WHEN `a` IS NOT NULL THEN CAST(`a` AS STRING) ELSE `my c` END"
+        )),
+        ("timestampadd(day, 1, ts)", "TIMESTAMPADD(DAY, 1, `ts`)"),
+        ("current_timestamp", "CURRENT_TIMESTAMP"),
+    ],
+)  # fmt: skip
+def test_computed_columns_are_shown_with_the_words_of_sql_in_capitals(tables, written, shown_as):
+    tables.execute_sql(
+        f"CREATE TABLE o (a INT, ts TIMESTAMP(3), `my c` STRING, x AS {written}) WITH ('connector' = 'blackhole')"
+    )
+    assert rows(tables, "DESCRIBE o")[-1][4] == f"AS {shown_as}"
+    assert f"`x` AS {shown_as}\n" in shown(tables, "TABLE", "o")

@@ -376,7 +376,7 @@ def _kept(node: Any, given: float, rows: float) -> float:
     return given if getattr(node, "materialize", False) else 0.0
 
 
-def sees_watermarks(node: ExecNode) -> bool:
+def sees_watermarks(node: Any) -> bool:
     """Return True if results depend on the watermark before each row, whatever the row's own time is.
 
     So it is with CURRENT_WATERMARK, and with a window over an expression, whose time may be before that of the row.

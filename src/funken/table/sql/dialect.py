@@ -455,7 +455,7 @@ class Flink(Dialect):
             found = super()._parse_function_call(*args, **kwargs)
             if found is not None and self._prev.token_type in self.NO_PAREN_FUNCTIONS:
                 found.meta["word"] = self._prev.text  # Flink names a column of CURRENT_DATE by the word as written
-            call = found.this if isinstance(found, exp.Filter | exp.Window) else found
+            call: Any = found.this if isinstance(found, exp.Filter | exp.Window) else found
             last = call.expressions[-1] if isinstance(call, exp.Anonymous) and call.expressions else None
             if isinstance(last, exp.Order):  # f(x ORDER BY y) is f(x) WITHIN GROUP (ORDER BY y)
                 last.replace(last.this)
