@@ -364,3 +364,22 @@ def test_computed_columns_are_shown_with_the_words_of_sql_in_capitals(tables, wr
     )
     assert rows(tables, "DESCRIBE o")[-1][4] == f"AS {shown_as}"
     assert f"`x` AS {shown_as}\n" in shown(tables, "TABLE", "o")
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT CAST(a AS STRING), a, CAST(a AS BIGINT) FROM t", ["EXPR$0", "a", "EXPR$2"]),
+        ("SELECT COUNT(*), COUNT(*) AS n, COUNT(a) FROM t", ["EXPR$0", "n", "EXPR$2"]),
+        ("SELECT 1, 1, 'x', UPPER('x'), UPPER('x')", ["EXPR$0", "EXPR$1", "EXPR$2", "EXPR$3", "EXPR$4"]),
+    ],
+)
+def test_columns_of_a_view_without_names_are_numbered(tables, query, names):
+    tables.execute_sql(f"CREATE VIEW v AS {query}")
+    assert [row[0] for row in rows(tables, "DESCRIBE v")] == names
+
+
+def test_columns_of_a_view_with_one_name_are_refused(tables):
+    for query in ("SELECT a, a FROM t", "SELECT a AS x, `my col` AS x FROM t", "SELECT 1 AS a, a FROM t"):
+        with pytest.raises(FunkenError, match="would have two columns"):
+            tables.execute_sql(f"CREATE VIEW v AS {query}")
