@@ -214,6 +214,10 @@ def _parts(pattern: str, strict: bool = True) -> tuple[tuple[str, str, int], ...
     letters = {text for kind, text, _ in found if kind == "letter"}
     if "m" in letters and "M" not in letters and "d" in letters and letters.isdisjoint("HhKk"):
         warn(f"in the format '{pattern}', m is the minute: the month is M, as in '{pattern.replace('m', 'M')}'.")
+    if "Y" in letters and "w" not in letters:
+        warn(
+            f"in the format '{pattern}', Y is the year of the week: that of the date is y, as in '{pattern.replace('Y', 'y')}'."
+        )
     if "D" in letters and "d" not in letters and "M" in letters:
         warn(
             f"in the format '{pattern}', D is the day of the year: that of the month is d, as in '{pattern.replace('D', 'd')}'."
