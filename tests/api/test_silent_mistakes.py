@@ -331,6 +331,7 @@ def test_a_group_by_half_a_window_is_said(given, missing, recwarn):
     ("pattern", "message"),
     [
         ("yyyy-mm-dd", "m is the minute: the month is M, as in 'yyyy-MM-dd'"),
+        ("YYYY-MM-dd", "Y is the year of the week: that of the date is y, as in 'yyyy-MM-dd'"),
         ("yyyy-MM-DD", "D is the day of the year: that of the month is d, as in 'yyyy-MM-dd'"),
         ("dd.MM. HH:mm", None),
         ("mm:ss", None),

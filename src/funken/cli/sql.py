@@ -7,11 +7,13 @@ box; ``changelog``, a line per change; ``table``, the rows that are left at the 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import gc
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -21,6 +23,7 @@ from funken.config import Configuration, set_default_configuration
 from funken.errors import FunkenError
 from funken.lazy import importing
 from funken.runtime.process import collecting_rarely
+from funken.timing.clock import SystemClock
 
 if TYPE_CHECKING:
     from funken.api.jobs.client import JobClient
@@ -36,6 +39,7 @@ SET 'key' = 'value'; SET; RESET 'key'                               options of q
 SET 'sql-client.execution.result-mode' = 'tableau'                  or changelog, or table
 BEGIN STATEMENT SET; INSERT ..; INSERT ..; END                      several INSERTs as one job
 SOURCE 'script.sql'                                                 the statements of a file
+SHOW JOBS; DESCRIBE JOB 'id'; STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN]   the jobs of INSERTs
 CLEAR, HELP, QUIT
 
 Ctrl-C ends a query."""
@@ -53,8 +57,10 @@ class SqlClient:
         self._echo = echo
         self._waits = waits
         self._block: Any = None
+        self._inserts = 0
         self.jobs: list[JobClient] = []
         """The jobs of INSERTs, which go on behind their statements."""
+        self._all_jobs: dict[str, tuple[JobClient, str]] = {}
 
     # ---- statements
 
@@ -73,10 +79,18 @@ class SqlClient:
         record = parser.parse(text)
         if isinstance(record, st.ClientCommand):
             self._command(record.command, record.argument)
+        elif isinstance(record, st.Show) and record.what.upper() == "JOBS":
+            self._show_jobs([*self._all_jobs])
+        elif isinstance(record, st.Describe) and record.kind == "JOB":
+            self._job(record.path[0])
+            self._show_jobs([record.path[0]])
+        elif isinstance(record, st.StopJob):
+            self._stop(self._job(record.job), record)
         elif self._block is not None:
             if not isinstance(record, st.Insert):
                 raise click.ClickException("only INSERT statements are part of a statement set; END runs it.")
             self._block.add_insert_sql(text)
+            self._inserts += 1
             self._echo("Statement added.")
         else:
             self._run(record, st)
@@ -90,14 +104,20 @@ class SqlClient:
             click.clear()
         elif command == "SOURCE":
             self.script(Path(argument).read_text())
+        elif command == "BEGIN STATEMENT SET" and self._block is not None:
+            raise click.ClickException("a statement set takes INSERT statements only; END runs it.")
         elif command == "BEGIN STATEMENT SET":
+            self._inserts = 0
             self._block = self._environment.create_statement_set()
             self._echo("Begin a statement set.")
         elif command == "END":
             if self._block is None:
                 raise click.ClickException("there is no statement set to END; it begins with BEGIN STATEMENT SET.")
             block, self._block = self._block, None
-            self._submitted(block.execute())
+            if self._inserts:
+                self._submitted(block.execute())
+            else:
+                self._echo("OK")
 
     def _run(self, record: Any, st: Any) -> None:
         from funken.table.execution import run  # noqa: PLC0415 - only where statements run
@@ -112,13 +132,45 @@ class SqlClient:
         else:
             result.print()
 
+    # ---- jobs
+
     def _submitted(self, result: Any) -> None:
         job = result.get_job_client()
-        if self._waits or self._environment.get_config().option("table.dml-sync"):
-            self.jobs.append(job)
-            return
         self.jobs.append(job)
-        self._echo(f"Job submitted: {job.get_job_id()}")
+        zone = ZoneInfo(self._environment.get_config().get_local_timezone())
+        begun = datetime.datetime.fromtimestamp(SystemClock().wall(), zone).replace(tzinfo=None)
+        self._all_jobs[job.get_job_id()] = (job, begun.isoformat(timespec="milliseconds"))
+        if not (self._waits or self._environment.get_config().option("table.dml-sync")):
+            self._echo(f"Job submitted: {job.get_job_id()}")
+
+    def _job(self, identity: str) -> JobClient:
+        if identity not in self._all_jobs:
+            known = f"Its jobs: {', '.join(self._all_jobs)}." if self._all_jobs else "It has none: INSERT begins one."
+            raise click.ClickException(f"job '{identity}' is none of this session. {known}")
+        return self._all_jobs[identity][0]
+
+    def _show_jobs(self, identities: list[str]) -> None:
+        shown = [(key, *self._all_jobs[key]) for key in identities]
+        rows = [[key, job.plan.name, job.get_job_status().result().name, begun] for key, job, begun in shown]
+        self._table(["job id", "job name", "status", "start time"], rows)
+
+    def _stop(self, job: JobClient, record: Any) -> None:
+        if record.drain and not record.savepoint:
+            raise click.ClickException("STOP JOB .. WITH DRAIN needs a savepoint: write WITH SAVEPOINT WITH DRAIN.")
+        if not record.savepoint:
+            job.cancel().result()
+            self._echo("OK")
+            return
+        path = job.stop_with_savepoint(record.drain).result()
+        self._table(["savepoint path"], [[path]])
+
+    @staticmethod
+    def _table(names: list[str], rows: list[list[Any]]) -> None:
+        from funken.table.result import TableResult  # noqa: PLC0415 - loads Arrow
+        from funken.table.types import DataTypes  # noqa: PLC0415
+        from funken.types.row import Row  # noqa: PLC0415
+
+        TableResult(names, [DataTypes.STRING()] * len(names), [Row(*row) for row in rows]).print()
 
     # ---- results
 
@@ -127,7 +179,10 @@ class SqlClient:
         if mode not in _MODES:
             raise click.ClickException(f"result mode {mode!r} is unknown; there are: {', '.join(_MODES)}.")
         with _ended_by_ctrl_c(result):
-            if mode == "tableau":
+            if mode == "tableau" and not self._environment.is_streaming:
+                with result.collect() as rows:
+                    result.final([*rows]).print()
+            elif mode == "tableau":
                 result.print()
             elif mode == "changelog":
                 self._changes(result)
@@ -143,14 +198,11 @@ class SqlClient:
 
     def _rest(self, result: Any) -> None:
         from funken.table.collecting import remaining  # noqa: PLC0415 - loads Arrow
-        from funken.table.result import TableResult  # noqa: PLC0415
 
         seen: list[Any] = []
         with result.collect() as rows, contextlib.suppress(KeyboardInterrupt):
             seen.extend(rows)
-        schema = result.get_resolved_schema()
-        names, types = schema.get_column_names(), schema.get_column_data_types()
-        TableResult(names, types, remaining(seen)).print()
+        result.final(remaining(seen)).print()
 
     def wait(self) -> None:
         """Wait until the jobs of INSERTs have ended; raises the failure of one."""

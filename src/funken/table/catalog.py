@@ -97,8 +97,9 @@ class TableDistribution:
         return f"DISTRIBUTED {by}INTO {self.buckets} BUCKETS" if self.buckets else f"DISTRIBUTED {by}".rstrip()
 
 
-_WORD = re.compile(r"'(?:[^']|'')*'|`[^`]*`|\b[A-Za-z_]\w*\b(?!\s*\()|\s+")
-"""Texts, quoted names, words that are no functions, and space."""
+_WORD = re.compile(r"'(?:[^']|'')*'|`[^`]*`|\b[A-Za-z_]\w*\b(\s*\()?|\s+")
+"""Texts, quoted names, words, those of calls with their parenthesis, and space."""
+_UNITS = {f"{unit}S": unit for unit in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")}
 
 
 @dataclass(frozen=True)
@@ -129,20 +130,26 @@ class CatalogTable:
         return "PROCTIME" if str(column.expression).replace(" ", "").upper() == "PROCTIME()" else ""
 
     def expression_text(self, expression: Any) -> str:
-        """Return an expression over the table as it is shown: names of columns quoted, other words in capitals.
+        """Return an expression over the table as it is shown: the names of columns quoted, the words of SQL in capitals.
 
         >>> table = CatalogTable((TableColumn("a", None), TableColumn("n", None)))
-        >>> table.expression_text("UPPER(a)  || 'a' || n.`x`"), table.expression_text("a - interval '1' second")
-        ("UPPER(`a`) || 'a' || `n`.`x`", "`a` - INTERVAL '1' SECOND")
+        >>> table.expression_text("upper(a)  || 'a' || n.`x`"), table.expression_text("mine(a) - interval '1' days")
+        ("UPPER(`a`) || 'a' || `n`.`x`", "mine(`a`) - INTERVAL '1' DAY")
         """
+        from funken.expr.sql.functions import FUNCTIONS  # noqa: PLC0415 - the whole table, only where texts are shown
+
         names = {column.name for column in self.columns}
 
         def shown(match: re.Match[str]) -> str:
             word = match.group()
             if word[0] in "'`":
                 return word
+            if match.group(1):
+                return word.upper() if word[: -len(match.group(1))] in FUNCTIONS else word
             behind_dot = match.start() > 0 and match.string[match.start() - 1] == "."
-            return f"`{word}`" if word in names or behind_dot else " " if word.isspace() else word.upper()
+            if word.isspace():
+                return " "
+            return f"`{word}`" if word in names or behind_dot else _UNITS.get(word.upper(), word.upper())
 
         return _WORD.sub(shown, str(expression))
 

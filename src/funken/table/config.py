@@ -99,6 +99,10 @@ _RENAMED = {"table.optimizer.nonDeterministic-update.strategy": "table.optimizer
 _OWN = ("table.", "sql-client.", "__table.")
 
 
+_MODE = "execution.runtime-mode"
+_MODES = {"batch": True, "streaming": False}
+
+
 class SqlDialect(enum.IntEnum):
     """The dialects of SQL: there is one."""
 
@@ -119,6 +123,11 @@ class TableConfig:
         self._configuration = configuration if configuration is not None else Configuration()
         self.batch = False
         """True if queries run as batches."""
+        self._initial = False
+
+    def begin(self, batch: bool) -> None:
+        """Say if queries run as batches until ``execution.runtime-mode`` is set."""
+        self.batch = self._initial = batch
 
     @staticmethod
     def get_default() -> TableConfig:
@@ -137,6 +146,8 @@ class TableConfig:
         name = _RENAMED.get(key, key)
         if not name.startswith(_OWN):
             self._configuration.set(name, value)
+            if name == _MODE and str(value).lower() in _MODES:
+                self.batch = _MODES[str(value).lower()]
             return self
         if name in _OPTIONS:
             _parsed(name, value)
@@ -179,6 +190,8 @@ class TableConfig:
         >>> config.option("table.dml-sync")
         False
         """
+        if key in {None, _MODE}:
+            self.batch = self._initial
         if key is None:
             self._values.clear()
         elif key.startswith(_OWN):

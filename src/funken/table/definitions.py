@@ -508,6 +508,20 @@ def shown_view(path: ObjectIdentifier, view: CatalogView, temporary: bool) -> st
     return f"CREATE {'TEMPORARY ' if temporary else ''}VIEW {path.quoted()} (\n{columns}\n){comment}\nAS {view.query.strip()}\n"
 
 
+def shown_model(path: ObjectIdentifier, model: CatalogModel, temporary: bool) -> str:
+    """Return the text of SHOW CREATE MODEL."""
+    text = f"CREATE {'TEMPORARY ' if temporary else ''}MODEL {path.quoted()}"
+    for side, columns in (("INPUT", model.inputs), ("OUTPUT", model.outputs)):
+        listed = ", ".join(
+            f"{quoted(column.name)} {_sql(column.type)}{f' COMMENT {_literal(column.comment)}' if column.comment else ''}"
+            for column in columns
+        )
+        text += f"\n{side} ({listed})" if listed else ""
+    text += f"\nCOMMENT {_literal(model.comment)}" if model.comment else ""
+    options = ",\n  ".join(f"{_literal(key)} = {_literal(value)}" for key, value in sorted(model.options))
+    return f"{text}\nWITH (\n  {options}\n)\n"
+
+
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 

@@ -185,11 +185,10 @@ class TableEnvironment:
         unexecuted.begun.add(self)
         self.stream_environment = environment
         self._settings = settings
-        self._streaming = settings.is_streaming_mode()
         self._config = TableConfig(environment.get_configuration())
         for key, value in settings._job_options().items():
             self._config.set(key, value)
-        self._config.batch = not self._streaming
+        self._config.begin(not settings.is_streaming_mode())
         self.catalogs = CatalogManager(settings.get_built_in_catalog_name(), settings.get_built_in_database_name())
         self.modules: list[str] | None = ["core"]
         """The modules in use; ``None`` if none is loaded."""
@@ -208,7 +207,7 @@ class TableEnvironment:
     @property
     def is_streaming(self) -> bool:
         """True if queries run as streams."""
-        return self._streaming
+        return not self._config.batch
 
     # ---- statements
 
@@ -257,7 +256,7 @@ class TableEnvironment:
     def _table_at(self, parts: Sequence[str]) -> Table:
         found = self.catalogs.table(parts)
         declared = (
-            ResolvedSchema.of_table(found.table, not self._streaming)
+            ResolvedSchema.of_table(found.table, self._config.batch)
             if isinstance(found, ResolvedTable)
             else found.declared
         )
@@ -599,7 +598,7 @@ class TableEnvironment:
         from funken.table.physical import translate  # noqa: PLC0415 - loads Arrow
         from funken.table.rules import optimize  # noqa: PLC0415 - loads Arrow
 
-        batch = not self._streaming
+        batch = self._config.batch
         for entry in (*self.catalogs.system_functions.values(), *self.catalogs.temporary.values()):
             configured = getattr(getattr(entry, "definition", None), "configured", None)
             if configured is not None:
@@ -690,8 +689,8 @@ class TableEnvironment:
             _Positional(iterator),
             job=iterator.get_job_client(),
             kind=ResultKind.SUCCESS_WITH_CONTENT,
-            schema=ResolvedSchema.of_plan(plan, not self._streaming),
-            streaming=self._streaming,
+            schema=ResolvedSchema.of_plan(plan, self._config.batch),
+            streaming=self.is_streaming,
             widths_of_types=True,
             max_width=self._config.option("table.display.max-column-width"),
             zone=self._config.get_local_timezone(),

@@ -21,7 +21,15 @@ from funken.table.catalog import (
     TableColumn,
 )
 from funken.table.connectors.factory import check_metadata
-from funken.table.definitions import created_table, described, liked, shown_table, shown_view, typed
+from funken.table.definitions import (
+    created_table,
+    described,
+    liked,
+    shown_model,
+    shown_table,
+    shown_view,
+    typed,
+)
 from funken.table.expression import sql_literal
 from funken.table.logical import LogicalNode, LogicalScan, LogicalSink, walk
 from funken.table.result import ResultKind, TableResult
@@ -59,6 +67,12 @@ def parsed(text: str) -> st.Statement:
     return found[0]
 
 
+_OF_A_CLIENT = (
+    "{} is a statement of 'funken sql', which knows its jobs. In a program, keep the result of execute_sql() and ask its "
+    "get_job_client(); 'funken list' shows the jobs of a cluster."
+)
+
+
 def execute(env: TableEnvironment, text: str) -> TableResult:
     """Execute the only statement of a text."""
     return run(env, parsed(text))
@@ -67,6 +81,8 @@ def execute(env: TableEnvironment, text: str) -> TableResult:
 def run(env: TableEnvironment, statement: st.Statement) -> TableResult:
     """Execute a statement."""
     action = _ACTIONS.get(type(statement))
+    if isinstance(statement, st.StopJob):
+        raise InvalidProgram(_OF_A_CLIENT.format("STOP JOB"))
     if action is None:
         raise InvalidProgram(f"a statement of the kind {type(statement).__name__} is not supported here.")
     return action(env, statement)
@@ -508,6 +524,8 @@ def _show(env: TableEnvironment, statement: st.Show) -> TableResult:
         columns, types = ["module name", "used"], [STRING, BooleanType()]
         schema = ResolvedSchema.physical(columns, types)
         return TableResult(columns, types, [Row(*row) for row in rows], schema=schema)
+    if what == "JOBS":
+        raise InvalidProgram(_OF_A_CLIENT.format("SHOW JOBS"))
     if what not in _LISTS:
         raise InvalidTable(
             f"SHOW {what} is not supported; there are: {', '.join(sorted({*_LISTS, *_SINGLE, 'COLUMNS'}))}."
@@ -527,6 +545,11 @@ def _names_in(kind: str, only: type | None = None) -> Callable[[TableEnvironment
 
 
 def _databases(env: TableEnvironment, statement: st.Show) -> list[str]:
+    if len(statement.path) > 1:
+        path = ".".join(statement.path)
+        raise InvalidTable(
+            f"SHOW DATABASES takes the name of a catalog, but has '{path}'. SHOW TABLES FROM {path} lists tables."
+        )
     catalog = statement.path[0] if statement.path else env.catalogs.current_catalog
     return sorted(env.catalogs.catalog(catalog).databases())
 
@@ -568,6 +591,10 @@ def _show_create(env: TableEnvironment, kind: str, statement: st.Show) -> TableR
         written = env.catalogs.catalog_comments.get(name)
         comment = f"COMMENT {sql_literal(written)}\n" if written else ""
         return _table(["result"], [[f"CREATE CATALOG {quoted(name)}\n{comment}WITH (\n  {options}\n)\n"]])
+    if kind == "MODEL":
+        path = env.catalogs.identifier(statement.path)
+        model = _model(env, statement.path)
+        return _table(["result"], [[shown_model(path, model, env.catalogs.is_temporary("model", path))]])
     found = env.catalogs.table(statement.path)
     path = env.catalogs.identifier(statement.path)
     temporary = env.catalogs.is_temporary("table", path)
@@ -605,6 +632,8 @@ def _shown_times(env: TableEnvironment, times: dict[str, str]) -> dict[str, str]
 def _describe(env: TableEnvironment, statement: st.Describe) -> TableResult:
     if statement.kind == "TABLE":
         return _describe_rows(_described(env, statement.path))
+    if statement.kind == "MODEL":
+        return _describe_model(_model(env, statement.path))
     rows: list[list[Any]]
     if statement.kind == "CATALOG":
         name = statement.path[0]
@@ -623,8 +652,29 @@ def _describe(env: TableEnvironment, statement: st.Describe) -> TableResult:
     elif statement.kind == "FUNCTION":
         rows = _described_function(env, statement.path)
     else:
-        raise InvalidTable(f"DESCRIBE {statement.kind} is not supported.")
+        raise InvalidProgram(_OF_A_CLIENT.format(f"DESCRIBE {statement.kind}"))
     return _table(["info name", "info value"], rows)
+
+
+def _model(env: TableEnvironment, path: tuple[str, ...]) -> CatalogModel:
+    found = env.catalogs.find("model", path)
+    if not isinstance(found, CatalogModel):
+        full = env.catalogs.identifier(path)
+        raise InvalidTable(f"Model with the identifier '{full}' doesn't exist. SHOW MODELS lists those of a database.")
+    return found
+
+
+def _describe_model(model: CatalogModel) -> TableResult:
+    names, types = ["name", "type", "null", "is input"], [STRING, STRING, BooleanType(), BooleanType()]
+    rows = [
+        [column.name, str(column.type.as_nullable()), column.type.nullable, columns is model.inputs, column.comment]
+        for columns in (model.inputs, model.outputs)
+        for column in columns
+    ]
+    if any(row[-1] is not None for row in rows):
+        names, types = [*names, "comment"], [*types, STRING]
+    shown = [Row(*row[: len(names)]) for row in rows]
+    return TableResult(names, types, shown, schema=ResolvedSchema.physical(names, types), null="")
 
 
 def _described_function(env: TableEnvironment, path: tuple[str, ...]) -> list[list[Any]]:

@@ -199,6 +199,7 @@ class WindowShape:
 
     ``slide`` is the slide of HOP and the step of CUMULATE; ``gap`` that of SESSION, whose partition is ``partition``.
     ``rows`` means windows of that many rows instead (``size`` and ``slide`` count rows; Table API only).
+    ``attribute`` is the time attribute from which the column is computed.
     """
 
     kind: WindowKind
@@ -209,6 +210,7 @@ class WindowShape:
     offset: int = 0
     partition: tuple[int, ...] = ()
     rows: bool = False
+    attribute: TimeAttribute | None = field(default=None, compare=False)
 
 
 class WindowProperty(Enum):

@@ -44,7 +44,7 @@ from funken.table.rules.conditions import conjunction, conjuncts
 from funken.table.rules.extremes import extreme_of
 from funken.table.rules.phases import checked_bundle
 from funken.table.rules.printing import Notation, Printer
-from funken.table.rules.properties import gives_rows, hashed_by
+from funken.table.rules.properties import gives_rows, hashed_by, sees_watermarks
 from funken.table.runtime import stateless
 from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.exchange import TABLE_FORWARD, TABLE_GLOBAL, TABLE_REBALANCE, table_hash
@@ -164,6 +164,7 @@ class Translation:
         self._kept: list[ExecNode] = []
         #: whether it matters that a row right behind a watermark comes after it: to sessions, and to programs
         self.touches = True
+        self.cuts = False  # whether each row has to come after the watermark before it
         self.parameters: dict[str, Any] = {
             "time_zone": self.zone,
             "legacy_cast": config.option("table.exec.legacy-cast-behaviour").upper() == "ENABLED",
@@ -354,7 +355,8 @@ def _watermark(self: Translation, node: nodes.ExecWatermark) -> Built:
         interval=200 if self.config.get("pipeline.auto-watermark-interval") is None else _interval(self.config),
         idle=node.settings.idle,
         parameters=self.parameters,
-        touches=self.touches,
+        touches=self.touches and not self.cuts,
+        cuts=self.cuts,
     )
 
 
@@ -797,21 +799,12 @@ def _together(self: Translation, node: Any, relations: Sequence[ExecNode]) -> Bu
 
 def _process(self: Translation, node: nodes.ExecProcessTableFunction) -> Built:
     name, scalars = node.function.upper(), dict(node.scalars)
-    if name == "TO_CHANGELOG":
-        codes = process.op_mapping(process.constant(scalars.get("op_mapping")), to_kind=False)
-        return self.add(node, process.ToChangelog, schema_of(node.row_type), self.of(node.relations[0]), names=codes)
-    if name == "FROM_CHANGELOG":
-        kinds = process.op_mapping(process.constant(scalars.get("op_mapping")), to_kind=True)
-        op = process.constant(scalars.get("op")) or ("op",)
-        column = node.relations[0].row_type.index(op[0] if isinstance(op, tuple | list) else op)
-        return self.add(
-            node,
-            process.FromChangelog,
-            schema_of(node.row_type),
-            self.of(node.relations[0]),
-            column=column,
-            kinds=kinds,
+    if name in {"TO_CHANGELOG", "FROM_CHANGELOG"}:
+        below = node.relations[0]
+        made, options = process.changelog_function(
+            name, scalars, below.row_type.names, tuple(node.tables[0].partition or ()), below.upsert_keys
         )
+        return self.add(node, made, schema_of(node.row_type), self.of(below), **options)
     return _process_of_program(self, node)
 
 
@@ -915,6 +908,7 @@ def translate(
     Returns the result of each sink: a ``DataStreamSink`` of a table, the stream of ``Row``s with row kinds of a sink of the API.
     """
     translation = Translation(env, config, batch, uids)
+    translation.cuts = any(sees_watermarks(node) for root in roots for node in walk(root))
     translation.touches = any(root.table is None or any(map(_has_sessions, walk(root))) for root in roots)
     return [_sink(translation, root) for root in roots]
 

@@ -113,6 +113,7 @@ class TableResult:
         self._schema = schema
         self._streaming = streaming
         self._by_type = widths_of_types
+        self._fits = False
         self._max_width = max_width
         self._zone = zone
         self._null = null
@@ -193,7 +194,16 @@ class TableResult:
         else:
             cells = found = [self.cells(row) for row in rows]
             widths = [max(map(_width, column)) for column in zip(self.header(), *found, strict=True)]
-        yield from _boxed(self.header(), cells, widths, cut=self._by_type)
+            widths = [min(width, self._max_width) for width in widths] if self._fits else widths
+        yield from _boxed(self.header(), cells, widths, cut=self._by_type or self._fits)
+
+    def final(self, rows: Iterable[Row]) -> TableResult:
+        """Return rows that stay, without their kinds, in columns as wide as their values."""
+        made = TableResult(
+            self._names, self._types, rows, max_width=self._max_width, zone=self._zone, schema=self._schema
+        )
+        made._fits = True
+        return made
 
     def header(self) -> list[str]:
         """Return the names above the columns that are shown."""

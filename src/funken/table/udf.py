@@ -25,6 +25,7 @@ from funken.table.catalog import InvalidTable
 from funken.table.schema import as_type
 from funken.table.types import (
     ArrayType,
+    BooleanType,
     LogicalType,
     RowType,
 )
@@ -387,6 +388,8 @@ class ScalarDefinition(FunctionDefinition):
         rows: Iterable[tuple[Any, ...]] = zip(*columns, strict=True) if columns else [()] * evaluator.rows
         called = self._called()
         results = [called(*row) for row in rows]
+        if isinstance(call.type, BooleanType):  # 1 and 0 are truth values here, as in PyFlink
+            results = [bool(result) if isinstance(result, int) else result for result in results]
         try:
             return from_python(results, call.type)
         except (TypeError, ValueError, AttributeError) as error:

@@ -72,6 +72,13 @@ CONSTANTS = [
         "ffffff80 80 1" + "7" * 21,
     ),
     ("FROM_UNIXTIME(0, 'u')", None, "4"),
+    ("DATE_FORMAT(TIMESTAMP '2021-01-03 05:06:07', 'YYYYww YY e')", None, "202102 21 1"),
+    ("DATE_FORMAT(TIMESTAMP '2020-12-31 05:06:07', 'YYYY w W F g')", None, "2021 1 5 3 59214"),
+    ("DATE_FORMAT(TIMESTAMP '2020-12-26 12:00:00', 'Y-ww c ccc ee eee')", None, "2020-52 7 Sat 07 Sat"),
+    ("DATE_FORMAT(TIMESTAMP '2021-08-14 15:06:07', 'QQQ QQQQ G GGGG')", None, "Q3 3rd quarter AD Anno Domini"),
+    ("DATE_FORMAT(TIMESTAMP '2021-08-14 15:06:07', 'h B')", None, "3 in the afternoon"),
+    ("TO_TIMESTAMP('2021-33', 'YYYY-ww')", None, "1970-01-01 00:00:00.000"),
+    ("FROM_UNIXTIME(1609650367, 'YYYY-ww u W F')", None, "2021-02 7 2 1"),
     ("JSON_STRING(TIMESTAMP '2021-03-04 12:34:56.500')", None, '"2021-03-04T12:34:56.5"'),
     ("JSON_STRING(CAST('2021-03-04 12:34:56' AS TIMESTAMP_LTZ(3)))", None, '"2021-03-04T12:34:56Z"'),
     ("JSON_EXISTS('{\"a\": 1}', '$[*].b')", None, "TRUE"),
@@ -127,6 +134,8 @@ REFUSED = [
 FAILING = [
     ("INSTR('foo', 'o', 1, 0)", "occurrences"),
     ("FROM_BASE64('a:b')", "base 64"),
+    ("DATE_FORMAT(TIMESTAMP '2021-08-14 15:06:07', 'HHH')", "Too many pattern letters 'H'"),
+    ("DATE_FORMAT(TIMESTAMP '2021-08-14 15:06:07', 'WW')", "Too many pattern letters 'W'"),
     ("FROM_UNIXTIME(0, 'VV')", "Illegal pattern character 'V'"),
 ]
 

@@ -92,6 +92,46 @@ def test_the_variance_of_one_value_is_null(batch):
     assert [tuple(row) for row in found.execute().collect()] == [(None, None)]
 
 
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ("(20), (21)", (0, 0, 0, 0)),
+        ("(1), (1), (3)", (0, 0, 1, 1)),
+        ("(1), (2), (4), (9)", (9, 3, 12, 3)),
+        ("(-1), (-1), (-3), (7), (8)", (20, 4, 26, 5)),
+        ("(CAST(3000000000 AS BIGINT)), (3000000001), (2999999990)", (24, 4, 37, 6)),
+    ],
+)
+def test_the_variance_of_whole_numbers_is_cut_at_the_end_only(batch, values, expected):
+    query = f"SELECT VAR_POP(v), STDDEV_POP(v), VAR_SAMP(v), STDDEV_SAMP(v) FROM (VALUES {values}) AS t(v)"
+    with made(batch).execute_sql(query).collect() as found:
+        assert tuple([*found][-1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT k, v > 5, COUNT(*) FROM t GROUP BY CUBE (k, v > 5)", 8),
+        ("SELECT COUNT(*) FROM t GROUP BY ROLLUP (v IS NULL OR v > 5)", 3),
+        ("SELECT COUNT(*) FROM t GROUP BY GROUPING SETS ((k, v > 5), UPPER(k), ())", 6),
+    ],
+)
+def test_grouping_sets_take_conditions(query, expected):
+    tables = made(batch=True)
+    tables.execute_sql("CREATE VIEW t AS SELECT * FROM (VALUES ('a', 1), ('a', 9), ('b', 2)) AS t(k, v)")
+    with tables.execute_sql(query).collect() as found:
+        assert len([*found]) == expected
+
+
+def test_an_aggregate_takes_its_order_within_parentheses_or_behind():
+    tables = made(batch=True)
+    tables.execute_sql("CREATE VIEW t AS SELECT * FROM (VALUES ('a', 1), ('b', 2)) AS t(k, v)")
+    for call in ("LISTAGG(k, '-' ORDER BY k, v DESC)", "LISTAGG(k, '-') WITHIN GROUP (ORDER BY k, v DESC)"):
+        with tables.execute_sql(f"SELECT {call}, {call} FILTER (WHERE v > 1) FROM t").collect() as found:
+            assert [tuple(row) for row in found] == [("a-b", "b")]
+
+
 def test_aggregates_of_the_table_api():
     table = numbers().from_path("n")
     calls = [col("v").sum, col("v").min, col("s").max, col("d").avg, col("v").first_value, col("v").sum + 1]

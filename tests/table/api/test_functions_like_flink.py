@@ -259,3 +259,9 @@ def test_a_table_function_may_have_the_name_of_a_built_in_one(tables, name):
         assert [tuple(one) for one in tables.sql_query("SELECT reverse(a) FROM texts").execute().collect()] == [
             ("eb ot",)
         ]
+
+
+def test_one_and_zero_are_truth_values_of_a_function(tables):
+    even = udf(lambda number: (number + 1) % 2, result_type=DataTypes.BOOLEAN())
+    assert rows(tables.from_elements([(1,), (2,)], ["n"]).select(even(col("n")))) == [(False,), (True,)]
+    assert rows(tables.from_elements([(1,), (2,)], ["n"]).where(even(col("n")))) == [(2,)]

@@ -57,6 +57,7 @@ RISING = "A AS A.v <= 10, B AS B.v > 10"
     [
         ("A.id AS a, LAST(B.id) AS b", [("a", 0, 4), ("a", 5, 10)]),
         ("TIMESTAMPDIFF(SECOND, A.ts, LAST(B.ts)) AS s, A.id AS a", [("a", 4, 0), ("a", 5, 5)]),
+        ("MAX(TIMESTAMPDIFF(SECOND, TIMESTAMP '2024-01-01 00:00:00', B.ts)) AS s", [("a", 4), ("a", 10)]),
         ("SUM(B.v * 2) AS s, AVG(CAST(B.v AS DOUBLE)) AS m", [("a", 52, 13.0), ("a", 130, 65 / 3)]),
         ("1 AS one, A.id AS all", [("a", 1, 0), ("a", 1, 5)]),
         ("FINAL LAST(B.v) AS f, COUNT(*) AS n", [("a", 14, 3), ("a", 15, 4)]),

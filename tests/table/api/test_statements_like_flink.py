@@ -215,3 +215,171 @@ def test_partitions_are_shown_of_a_partitioned_table_only():
             tables.execute_sql(f"SHOW PARTITIONS {name}")
     with pytest.raises(FunkenError, match="Object 'plane' not found; did you mean 'plain'"):
         tables.execute_sql("SHOW PARTITIONS plane")
+
+
+@pytest.fixture
+def events(tmp_path):
+    (tmp_path / "ev.csv").write_text(
+        "".join(f"{k},{v},2020-01-01 00:00:{second:02d}\n" for k, v, second in
+                [("a", 10, 1), ("b", 20, 3), ("a", 30, 7), ("a", 5, 12), ("b", 50, 13), ("a", 60, 25)])
+    )  # fmt: skip
+    made = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    made.get_config().set("execution.target", "local").set("parallelism.default", "1")
+    made.execute_sql(
+        "CREATE TABLE ev (k STRING, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND) WITH "
+        f"('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')"
+    )
+    made.execute_sql("CREATE VIEW later AS SELECT k, v, ts + INTERVAL '1' SECOND AS t2 FROM ev WHERE v < 100")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT SUM(v) FROM ev GROUP BY TUMBLE(ts + INTERVAL '1' SECOND, INTERVAL '10' SECOND)", [(55,), (60,), (60,)]),
+        ("SELECT SUM(v) FROM ev GROUP BY TUMBLE(ts + INTERVAL '1' MONTH, INTERVAL '10' SECOND)", [(55,), (60,), (60,)]),
+        ("SELECT SUM(v) FROM ev GROUP BY TUMBLE(FLOOR(ts TO MINUTE), INTERVAL '10' SECOND)", [(65,)]),
+        ("SELECT SUM(v) FROM later GROUP BY TUMBLE(t2, INTERVAL '10' SECOND)", [(55,), (60,), (60,)]),
+        (
+            "SELECT CAST(TUMBLE_END(ts + INTERVAL '1' SECOND, INTERVAL '10' SECOND) AS STRING), SUM(v) FROM ev "
+            "GROUP BY TUMBLE(ts + INTERVAL '1' SECOND, INTERVAL '10' SECOND)",
+            [("2020-01-01 00:00:10.000", 60), ("2020-01-01 00:00:20.000", 55), ("2020-01-01 00:00:30.000", 60)],
+        ),
+        (
+            "SELECT SUM(v) FROM ev GROUP BY HOP(ts - INTERVAL '1' SECOND, INTERVAL '5' SECOND, INTERVAL '10' SECOND)",
+            [(30,), (55,), (60,), (60,), (60,), (85,)],
+        ),
+        (
+            "SELECT k, SUM(v) FROM ev GROUP BY k, SESSION(ts - INTERVAL '1' SECOND, INTERVAL '6' SECOND)",
+            [("a", 45), ("a", 60), ("b", 20), ("b", 50)],
+        ),
+    ],
+)  # fmt: skip
+def test_windows_of_groups_take_an_expression_over_a_time_attribute(events, query, expected):
+    assert sorted(rows(events, query)) == expected
+
+
+def test_the_current_watermark_is_that_before_the_row(events):
+    found = rows(events, "SELECT v, CAST(CURRENT_WATERMARK(ts) AS STRING) FROM ev")
+    seconds = [None, 0, 2, 6, 11, 12]
+    assert [at and int(at[-6:-4]) for _, at in found] == seconds
+
+
+CHANGES = """
+CREATE VIEW s AS
+    SELECT * FROM (VALUES (1, 'I', 'Al'), (2, 'I', 'Bo'), (1, 'x', 'Al'), (1, 'U', 'Cy'), (2, 'D', 'Bo')) AS t(id, op, name);
+CREATE VIEW changing AS
+    SELECT name, id, COUNT(*) AS n FROM (VALUES ('Al', 1), ('Al', 1), ('Bo', 2)) AS t(name, id) GROUP BY name, id;
+CREATE VIEW deleted AS SELECT a.name, a.id FROM FROM_CHANGELOG(input => TABLE s PARTITION BY id, error_handling => 'SKIP',
+    op_mapping => MAP['I', 'INSERT', 'U', 'UPDATE_AFTER', 'D', 'DELETE']) AS a
+"""
+CODES = "op_mapping => MAP['I', 'INSERT', 'U', 'UPDATE_AFTER', 'D', 'DELETE']"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (
+            f"SELECT * FROM FROM_CHANGELOG(input => TABLE s PARTITION BY name, error_handling => 'SKIP', {CODES})",
+            [("+I", "Al", 1), ("+I", "Bo", 2), ("+I", "Cy", 1), ("-D", "Bo", 2)],
+        ),
+        (
+            "SELECT * FROM TO_CHANGELOG(input => TABLE changing PARTITION BY id, "
+            "op_mapping => MAP['INSERT, UPDATE_AFTER', 'u'])",
+            [("+I", 1, "u", "Al", 1), ("+I", 1, "u", "Al", 2), ("+I", 2, "u", "Bo", 1)],
+        ),
+        (
+            "SELECT * FROM TO_CHANGELOG(input => TABLE deleted PARTITION BY id, produces_full_deletes => FALSE, "
+            "op_mapping => MAP['DELETE', 'd'])",
+            [("+I", 2, "d", None)],
+        ),
+    ],
+)  # fmt: skip
+def test_changelogs_as_data_have_the_partition_first(query, expected):
+    made = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    made.get_config().set("execution.target", "local").set("parallelism.default", "1")
+    for statement in CHANGES.strip().split(";"):
+        made.execute_sql(statement)
+    with made.execute_sql(query).collect() as found:
+        assert sorted([(str(row.get_row_kind()), *row) for row in found], key=str) == expected
+
+
+def test_partial_deletes_need_a_key():
+    made = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    made.execute_sql("CREATE VIEW s AS SELECT * FROM (VALUES ('INSERT', 1)) AS t(op, id)")
+    with pytest.raises(FunkenError, match="the table has no upsert key"):
+        made.execute_sql(
+            "SELECT * FROM TO_CHANGELOG(input => TABLE s, op => DESCRIPTOR(o), produces_full_deletes => FALSE)"
+        )
+
+
+def test_models_are_described_and_shown(tables):
+    tables.execute_sql(
+        "CREATE MODEL m INPUT (a INT COMMENT 'in', b STRING NOT NULL) OUTPUT (c DOUBLE) COMMENT 'of me' "
+        "WITH ('provider' = 'python', 'endpoint' = 'x')"
+    )
+    described = [("a", "INT", True, True, "in"), ("b", "STRING", False, True, None), ("c", "DOUBLE", True, False, None)]
+    for statement in ("DESCRIBE MODEL m", f"DESC MODEL EXTENDED {FULL}.m"):
+        assert rows(tables, statement) == described
+    assert shown(tables, "MODEL", "m") == (
+        f"CREATE MODEL {FULL}.`m`\nINPUT (`a` INT COMMENT 'in', `b` VARCHAR(2147483647) NOT NULL)\nOUTPUT (`c` DOUBLE)\n"
+        "COMMENT 'of me'\nWITH (\n  'endpoint' = 'x',\n  'provider' = 'python'\n)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("DESCRIBE MODEL nope", "Model with the identifier 'default_catalog.default_database.nope' doesn't exist"),
+        ("SHOW CREATE MODEL t", "Model with the identifier 'default_catalog.default_database.t' doesn't exist"),
+        ("CREATE MODEL m INPUT (a INT) WITH ('provider' = 'x')", "columns of one side only. Name those of OUTPUT"),
+        ("SHOW DATABASES IN default_catalog.d", "takes the name of a catalog, but has 'default_catalog.d'"),
+        ("EXECUTE STATEMENT SET BEGIN END", "has no INSERT between BEGIN and END"),
+        ("SHOW JOBS", "SHOW JOBS is a statement of 'funken sql'"),
+        ("DESCRIBE JOB 'x'", "DESCRIBE JOB is a statement of 'funken sql'"),
+        ("STOP JOB 'x'", "STOP JOB is a statement of 'funken sql'"),
+    ],
+)
+def test_models_and_jobs_that_a_program_does_not_have(tables, statement, message):
+    with pytest.raises(FunkenError, match=message):
+        tables.execute_sql(statement)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown_as"),
+    [
+        ("ts - interval '5' seconds", "`ts` - INTERVAL '5' SECOND"),
+        ("ts + interval '1-2' year to month", "`ts` + INTERVAL '1-2' YEAR TO MONTH"),
+        ("upper('x') || 'interval ''1'' seconds'", "UPPER('x') || 'interval ''1'' seconds'"),
+        ("case when a is not null then cast(a as string) else `my c` end", (
+            "CASE WHEN `a` IS NOT NULL THEN CAST(`a` AS STRING) ELSE `my c` END"
+        )),
+        ("timestampadd(day, 1, ts)", "TIMESTAMPADD(DAY, 1, `ts`)"),
+        ("current_timestamp", "CURRENT_TIMESTAMP"),
+    ],
+)  # fmt: skip
+def test_computed_columns_are_shown_with_the_words_of_sql_in_capitals(tables, written, shown_as):
+    tables.execute_sql(
+        f"CREATE TABLE o (a INT, ts TIMESTAMP(3), `my c` STRING, x AS {written}) WITH ('connector' = 'blackhole')"
+    )
+    assert rows(tables, "DESCRIBE o")[-1][4] == f"AS {shown_as}"
+    assert f"`x` AS {shown_as}\n" in shown(tables, "TABLE", "o")
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT CAST(a AS STRING), a, CAST(a AS BIGINT) FROM t", ["EXPR$0", "a", "EXPR$2"]),
+        ("SELECT COUNT(*), COUNT(*) AS n, COUNT(a) FROM t", ["EXPR$0", "n", "EXPR$2"]),
+        ("SELECT 1, 1, 'x', UPPER('x'), UPPER('x')", ["EXPR$0", "EXPR$1", "EXPR$2", "EXPR$3", "EXPR$4"]),
+    ],
+)
+def test_columns_of_a_view_without_names_are_numbered(tables, query, names):
+    tables.execute_sql(f"CREATE VIEW v AS {query}")
+    assert [row[0] for row in rows(tables, "DESCRIBE v")] == names
+
+
+def test_columns_of_a_view_with_one_name_are_refused(tables):
+    for query in ("SELECT a, a FROM t", "SELECT a AS x, `my col` AS x FROM t", "SELECT 1 AS a, a FROM t"):
+        with pytest.raises(FunkenError, match="would have two columns"):
+            tables.execute_sql(f"CREATE VIEW v AS {query}")

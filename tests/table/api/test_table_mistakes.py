@@ -59,7 +59,7 @@ STATEMENTS = {
     "SELECT CURRENT_TIMESTAMP + INTERVAL '5 SECONDS'": "Expected the unit of the interval .* INTERVAL '5' SECOND.$",
     "CREATE TABLE a (n INT,) WITH ('connector' = 'print')": "Expected a name; leave out the comma before it",
     'CREATE TABLE a (n INT) WITH ("connector" = "print")': "Expected a text in single quotes, as in 'kafka'",
-    "SELECT TO_TIMESTAMP('1', 'YYYY')": "character 'Y' .* Formats are Java's, as in 'yyyy-MM-dd HH:mm:ss'",
+    "SELECT TO_TIMESTAMP('1', 'yyyy-bb')": "character 'b' .* Formats are Java's, as in 'yyyy-MM-dd HH:mm:ss'",
     "SELECT * FROM TUMBLE(orders, item, INTERVAL '1' MINUTE)": r"write TABLE\(TUMBLE\(TABLE orders, DESCRIPTOR\(ts\)",
     "SELEC 1": "Did you mean SELECT",
     "SELECT * FORM orders": "Did you mean FROM instead of FORM",

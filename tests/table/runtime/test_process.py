@@ -89,9 +89,11 @@ OP = schema("op:s k:s v:i")
 
 
 def test_changes_become_data_and_data_become_changes():
-    out = Run(ToChangelog, [KV], OP, names=op_mapping({"INSERT, UPDATE_AFTER": "u", "DELETE": "d"}, False))
+    names = op_mapping({"INSERT, UPDATE_AFTER": "u", "DELETE": "d"}, False)
+    out = Run(ToChangelog, [KV], OP, names=names, keys=(), rest=(0, 1), kept=None)
     assert out.feed("+I(a,1) -U(a,1) +U(a,2) -D(a,2)").text() == "+I(u,a,1) +I(u,a,2) +I(d,a,2)"
-    back = Run(FromChangelog, [OP], KV, column=0, kinds=op_mapping({"u": "UPDATE_AFTER", "d": "DELETE"}, True))
+    kinds = op_mapping({"u": "UPDATE_AFTER", "d": "DELETE"}, True)
+    back = Run(FromChangelog, [OP], KV, column=0, kinds=kinds, shown=(1, 2), skips=False)
     assert back.feed("+I(u,a,1) +I(d,a,1)").text() == "+U(a,1) -D(a,1)"
     with pytest.raises(InvalidProgram, match="invalid op code 'x'"):
         back.feed("+I(x,a,1)")

@@ -75,6 +75,14 @@ def columns(tables, text):
             ["k STRING", "last INT", "at TIMESTAMP(3)"],
         ),
         ("SELECT * FROM TO_CHANGELOG(input => TABLE c)", ["op STRING", "id INT", "k STRING", "v INT"]),
+        (
+            "SELECT * FROM TO_CHANGELOG(input => TABLE c PARTITION BY v)",
+            ["v INT", "op STRING", "id INT", "k STRING"],
+        ),
+        (
+            "SELECT * FROM TO_CHANGELOG(input => TABLE cp, produces_full_deletes => FALSE)",
+            ["op STRING", "id INT", "k STRING", "v INT"],
+        ),
     ],
 )
 def test_the_columns_of_a_query(tables, query, expected):
@@ -97,7 +105,7 @@ def test_the_columns_of_a_query(tables, query, expected):
         ("SELECT k FROM a WHERE COUNT(*) > 1", "Aggregates and windows are not allowed in WHERE"),
         ("SELECT k FROM a WHERE v", "WHERE clause must be a condition, but it is of type INT"),
         ("SELECT nope(k) FROM a", "No match found for function signature nope(<STRING>)"),
-        ("SELECT nope(a => k, b => v) FROM a", "No match found for function signature nope(<STRING>, <INT>)"),
+        ("SELECT nope(a => k, b => v) FROM a", "No match found for function signature nope(a => <STRING>, b => <INT>)"),
         ("SELECT UPER(k) FROM a", "Did you mean UPPER?"),
         ("SELECT id FROM a UNION ALL SELECT id, k FROM c", "Column count mismatch in UNION ALL"),
         ("SELECT id FROM a UNION ALL SELECT k FROM c", "Type mismatch in column 1 of UNION ALL"),
@@ -151,6 +159,22 @@ def test_the_columns_of_a_query(tables, query, expected):
         ("SELECT * FROM a WHERE id IN (SELECT id, k FROM c)", "1 and 2 columns"),
         ("SELECT a.k FROM a, (SELECT * FROM c WHERE c.id = a.id) AS t", "Table 'a' not found"),
         ("SELECT * FROM TO_CHANGELOG(input => TABLE c, op_mapping => MAP['X', 'Y'])", "Unknown change operation: 'X'"),
+        (
+            "SELECT * FROM FROM_CHANGELOG(input => TABLE a, op => DESCRIPTOR(k), error_handling => 'NO')",
+            "Argument 'error_handling' must be one of 'FAIL', 'SKIP', but is 'NO'",
+        ),
+        (
+            "SELECT * FROM a, LATERAL TABLE(nope(input => TABLE c, v))",
+            "No match found for function signature nope(input => TABLE, <INT>)",
+        ),
+        (
+            "SELECT * FROM TUMBLE(TABLE a, DESCRIPTOR(ts + INTERVAL '1' DAY), INTERVAL '1' DAY)",
+            "A DESCRIPTOR names columns, but this is an expression",
+        ),
+        (
+            "SELECT SUM(v) FROM a GROUP BY TUMBLE(CAST(ts AS TIMESTAMP(3)), INTERVAL '1' DAY)",
+            "Window aggregate can only be defined over a time attribute column, but TIMESTAMP(3) encountered",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_at_its_place(tables, query, message):

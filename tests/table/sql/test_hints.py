@@ -94,6 +94,7 @@ def test_a_table_is_asked_for_a_block_of_keys_at_once(tables, options, shown):
             "'output-mode' is 'any', but must be one of: ordered",
         ),
         (LOOKUP.format("LOOKUP('table'='c', 'async'='maybe')"), "'async' is 'maybe'"),
+        (LOOKUP.format("LOOKUP('table'='c', 'shuffle'='yes')"), "'shuffle' is 'yes'"),
         (LOOKUP.format("LOOKUP('table'='c', 'async'='false', 'capacity'='3')"), "options of 'async' = 'true'"),
         (LOOKUP.format("LOOKUP('c')"), "Invalid LOOKUP hint: it has no options"),
         ("SELECT /*+ STATE_TTL('b' = '1d') */ k, COUNT(*) FROM a GROUP BY k", "`b` in `STATE_TTL`. FROM has: a"),
@@ -109,3 +110,9 @@ def test_wrong_hints_are_refused(tables, query, message):
 
 def test_settings_are_values():
     assert LookupSettings(retry=LookupRetry(10, 3)) == LookupSettings(retry=LookupRetry(10, 3))
+
+
+def test_the_shuffle_of_lookups_is_known(tables):
+    with pytest.warns(UserWarning, match="'shuffle' has no effect here"):
+        line(tables, LOOKUP.format("LOOKUP('table'='c', 'shuffle'='true')"), "LookupJoin")
+    line(tables, LOOKUP.format("LOOKUP('table'='c', 'shuffle'='false')"), "LookupJoin")

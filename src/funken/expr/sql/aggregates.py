@@ -340,10 +340,10 @@ class _Variance:
         if count <= 0 or divisor <= 0:
             return None
         if isinstance(self.type, IntegralType):
-            mean = math.trunc(total * total / count)
-            found: Any = math.trunc((squares - mean) / divisor)
-            return int(math.sqrt(found)) if self.root else int(found)
+            whole = (int(squares) * count - int(total) ** 2) // (count * divisor)
+            return math.isqrt(whole) if self.root else whole
         if self.exact:
+            found: Any
             spread = EXACT.subtract(squares, EXACT.divide(EXACT.multiply(total, total), Decimal(count)))
             found = EXACT.divide(spread, Decimal(divisor))
             found = EXACT.sqrt(max(found, Decimal(0))) if self.root else found

@@ -42,6 +42,9 @@ _EN_MONTHS = [
     "December",
 ]
 _EN_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_QUARTERS = ["1st quarter", "2nd quarter", "3rd quarter", "4th quarter"]
+_MODIFIED_JULIAN = 678576
+"""The ordinal of the day 0 of modified Julian days, 1858-11-17."""
 
 
 class PrintableMoment:
@@ -70,7 +73,52 @@ def _number(read: Callable[[PrintableMoment], int]) -> Callable[[PrintableMoment
 
 
 def _year(moment: PrintableMoment, width: int) -> str:
-    return f"{moment.date.year % 100:02}" if width == 2 else f"{moment.date.year:0{width}}"
+    return _year_text(moment.date.year, width)
+
+
+def _year_text(year: int, width: int) -> str:
+    return f"{year % 100:02}" if width == 2 else f"{year:0{width}}"
+
+
+def _week(day: datetime.date, first: datetime.date) -> int:
+    """Return the number of the week of a day: weeks begin on Sunday, and the first one has the day ``first``."""
+    return (day.toordinal() - first.toordinal() + first.isoweekday() % 7) // 7 + 1
+
+
+def _week_of_year(date: datetime.date) -> tuple[int, int]:
+    """Return year and week of a day; the last days of December may be in week 1 of the next year.
+
+    >>> _week_of_year(datetime.date(2020, 12, 26)), _week_of_year(datetime.date(2020, 12, 27))
+    ((2020, 52), (2021, 1))
+    """
+    saturday = date.toordinal() + 6 - date.isoweekday() % 7
+    year = date.year + (saturday > datetime.date(date.year, 12, 31).toordinal())
+    return (year, 1) if year > date.year else (year, _week(date, datetime.date(year, 1, 1)))
+
+
+def _local_day(moment: PrintableMoment, width: int) -> str:
+    number = moment.date.isoweekday() % 7 + 1
+    return f"{number:0{width}}" if width < 3 else _day_name(moment, width)
+
+
+def _quarter(moment: PrintableMoment, width: int) -> str:
+    number = (moment.date.month + 2) // 3
+    return f"{number:0{width}}" if width < 3 else f"Q{number}" if width == 3 else _QUARTERS[number - 1]
+
+
+def _day_period(moment: PrintableMoment, width: int) -> str:
+    if moment.nano_of_day == 0:
+        return "midnight"
+    if moment.nano_of_day == DAY_NS // 2:
+        return "noon"
+    bounds = (
+        (6, "at night"),
+        (12, "in the morning"),
+        (18, "in the afternoon"),
+        (21, "in the evening"),
+        (24, "at night"),
+    )
+    return next(name for end, name in bounds if moment.hour < end)
 
 
 def _month(moment: PrintableMoment, width: int) -> str:
@@ -112,15 +160,17 @@ _WRITERS: dict[str, Callable[[PrintableMoment, int], str]] = {
     "N": _number(lambda moment: moment.nano_of_day),
     "a": lambda moment, width: "AM" if moment.hour < 12 else "PM",
     "E": _day_name,
-    "e": lambda moment, width: str(moment.date.isoweekday() % 7 + 1),
-    "Q": lambda moment, width: (
-        f"{(moment.date.month + 2) // 3:0{width}}" if width < 3 else f"Q{(moment.date.month + 2) // 3}"
-    ),
-    "q": lambda moment, width: (
-        f"{(moment.date.month + 2) // 3:0{width}}" if width < 3 else f"Q{(moment.date.month + 2) // 3}"
-    ),
-    "w": _number(lambda moment: moment.date.isocalendar()[1]),
-    "G": lambda moment, width: "AD",
+    "e": _local_day,
+    "c": _local_day,
+    "B": _day_period,
+    "Q": _quarter,
+    "q": _quarter,
+    "Y": lambda moment, width: _year_text(_week_of_year(moment.date)[0], width),
+    "w": _number(lambda moment: _week_of_year(moment.date)[1]),
+    "W": _number(lambda moment: _week(moment.date, moment.date.replace(day=1))),
+    "F": _number(lambda moment: (moment.date.day - 1) % 7 + 1),
+    "g": _number(lambda moment: moment.date.toordinal() - _MODIFIED_JULIAN),
+    "G": lambda moment, width: "Anno Domini" if width == 4 else "A" if width == 5 else "AD",
     "X": lambda moment, width: _offset_text(moment, width, width == 3, True),
     "x": lambda moment, width: _offset_text(moment, width, width == 3, False),
     "Z": lambda moment, width: _offset_text(moment, max(width, 2), width == 5, width == 5),
@@ -129,14 +179,21 @@ _WRITERS: dict[str, Callable[[PrintableMoment, int], str]] = {
 }
 
 
+_MOST = dict.fromkeys("HkhKmsdw", 2) | {"D": 3, "S": 9, "W": 1, "F": 1, "a": 1, "B": 1}
+"""How often ``DateTimeFormatter`` takes a letter."""
+
+
 def _illegal(letter: str, pattern: str) -> EvaluationError:
     known = "Formats are Java's, as in 'yyyy-MM-dd HH:mm:ss'; text in them is in quotes."
     return EvaluationError(f"Illegal pattern character '{letter}' in the format '{pattern}'. {known}")
 
 
 @lru_cache(maxsize=256)
-def _parts(pattern: str) -> tuple[tuple[str, str, int], ...]:
-    """Return the parts of a format: ('letter', letter, width), or ('text', text, 0), or brackets."""
+def _parts(pattern: str, strict: bool = True) -> tuple[tuple[str, str, int], ...]:
+    """Return the parts of a format: ('letter', letter, width), or ('text', text, 0), or brackets.
+
+    ``strict`` is as ``DateTimeFormatter``, else as ``SimpleDateFormat``, which takes letters as often as they come.
+    """
     found: list[tuple[str, str, int]] = []
     for match in _PART.finditer(pattern):
         text = match.group()
@@ -145,6 +202,10 @@ def _parts(pattern: str) -> tuple[tuple[str, str, int], ...]:
         elif match.group(2):
             if text[0] not in _WRITERS:
                 raise _illegal(text[0], pattern)
+            most = _MOST.get(text[0])
+            if strict and most is not None and len(text) > most:
+                shorter = f"Write it {most} times at most." if most > 1 else "Write it once."
+                raise EvaluationError(f"Too many pattern letters '{text[0]}' in the format '{pattern}'. {shorter}")
             found.append(("letter", text[0], len(text)))
         elif text in "[]":
             found.append((text, text, 0))
@@ -153,6 +214,10 @@ def _parts(pattern: str) -> tuple[tuple[str, str, int], ...]:
     letters = {text for kind, text, _ in found if kind == "letter"}
     if "m" in letters and "M" not in letters and "d" in letters and letters.isdisjoint("HhKk"):
         warn(f"in the format '{pattern}', m is the minute: the month is M, as in '{pattern.replace('m', 'M')}'.")
+    if "Y" in letters and "w" not in letters:
+        warn(
+            f"in the format '{pattern}', Y is the year of the week: that of the date is y, as in '{pattern.replace('Y', 'y')}'."
+        )
     if "D" in letters and "d" not in letters and "M" in letters:
         warn(
             f"in the format '{pattern}', D is the day of the year: that of the month is d, as in '{pattern.replace('D', 'd')}'."
@@ -160,21 +225,26 @@ def _parts(pattern: str) -> tuple[tuple[str, str, int], ...]:
     return tuple(found)
 
 
-def format_time(nanos: int, pattern: str, zone: Any = None, writers: Any = _WRITERS) -> str:
+def format_time(nanos: int, pattern: str, zone: Any = None) -> str:
     """Return a local time in a format.
 
     >>> format_time(0, "yyyy-MM-dd'T'HH:mm:ss.SSS EEE")
     '1970-01-01T00:00:00.000 Thu'
     """
+    return _written(_parts(pattern), nanos, zone, _WRITERS)
+
+
+def _written(parts: Sequence[tuple[str, str, int]], nanos: int, zone: Any, writers: Any) -> str:
     moment = PrintableMoment(nanos, zone)
     return "".join(
         writers[text](moment, width) if kind == "letter" else text if kind == "text" else ""
-        for kind, text, width in _parts(pattern)
+        for kind, text, width in parts
     )
 
 
 _SIMPLE = set("GyYMLwWDdFEuaHkKhmsSzZX")
 _SIMPLE_WRITERS = _WRITERS | {
+    "F": _number(lambda moment: (moment.date.day - 1) // 7 + 1),
     "u": _number(lambda moment: moment.date.isoweekday()),
     "S": _number(lambda moment: moment.nano // 10**6),
 }
@@ -182,10 +252,11 @@ _SIMPLE_WRITERS = _WRITERS | {
 
 def format_simply(nanos: int, pattern: str, zone: Any = None) -> str:
     """Return a local time in a format of ``SimpleDateFormat``, which has fewer letters."""
-    for kind, letter, _ in _parts(pattern):
+    parts = _parts(pattern, False)
+    for kind, letter, _ in parts:
         if kind == "letter" and letter not in _SIMPLE:
             raise _illegal(letter, pattern)
-    return format_time(nanos, pattern, zone, _SIMPLE_WRITERS)
+    return _written(parts, nanos, zone, _SIMPLE_WRITERS)
 
 
 _NAMES = {
@@ -197,7 +268,7 @@ _NAMES = {
 
 
 def _reader(letter: str, width: int, following_digit: bool) -> str:
-    if letter in "yu":
+    if letter in "yuY":
         return r"(\d{4})" if width >= 4 or width == 1 else r"(\d{2})" if width == 2 else rf"(\d{{{width}}})"
     if letter in "ML" and width >= 3:
         return f"({_NAMES['MMM' if width == 3 else 'MMMM']})"
@@ -265,7 +336,7 @@ def misfit(function: str, text: str, pattern: str) -> int | None:
 
 @lru_cache(maxsize=256)
 def _lenient(pattern: str) -> tuple[re.Pattern[str], str]:
-    parts = _parts(pattern)
+    parts = _parts(pattern, False)
     text, letters = [], []
     for (kind, part, width), following in zip(parts, [*parts[1:], ("", "", 0)], strict=True):
         if kind != "letter":

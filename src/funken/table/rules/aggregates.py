@@ -333,7 +333,7 @@ def _in_order(
 def _legacy(converter: PlanConversion, below: ExecNode, node: LogicalAggregate) -> ExecNode:
     window = node.window
     assert window is not None
-    time = below.row_type[window.time].time or (TimeAttribute.ROWTIME if converter.batch else None)
+    time = below.row_type[window.time].time or window.attribute or (TimeAttribute.ROWTIME if converter.batch else None)
     if time is None:
         refuse(
             f"Window can only be defined over a time attribute column, but '{below.row_type[window.time].name}' "

@@ -91,6 +91,19 @@ def exchange(node: ExecNode, keys: Sequence[int]) -> ExecNode:
     return nodes.ExecExchange(node, tuple(keys), row_type=node.row_type, mode=node.mode, upsert_keys=node.upsert_keys)
 
 
+def completed(node: ExecNode, key: tuple[int, ...], ttl: int) -> ExecNode:
+    """The changes of a relation with its rows before updates, which are kept by ``key``."""
+    produced = node.mode.kinds | ({RowKind.UPDATE_BEFORE} if updates(node.mode) else set())
+    return nodes.ExecChangelogNormalize(
+        exchange(node, key),
+        key,
+        row_type=node.row_type,
+        mode=ChangelogMode(frozenset(produced)),
+        upsert_keys=frozenset([frozenset(key)]),
+        ttl=ttl,
+    )
+
+
 def calc(node: ExecNode, expressions: Sequence[Node], names: Sequence[str], condition: Node | None = None) -> ExecNode:
     """A projection and a filter, merged into one below."""
     expressions = tuple(expressions)

@@ -47,6 +47,7 @@ from funken.table.rules.building import (
     BIGINT,
     DELETES,
     calc,
+    completed,
     deletes,
     exchange,
     insert_only,
@@ -54,7 +55,6 @@ from funken.table.rules.building import (
     rank_keys,
     refs,
     refuse,
-    updates,
 )
 from funken.table.rules.changes import Settler
 from funken.table.rules.conditions import is_deterministic, substituted
@@ -70,7 +70,6 @@ from funken.table.rules.ranks import over, ranked, refuse_ranks
 from funken.table.rules.rewrites import Rewriter
 from funken.table.rules.sinks import sink
 from funken.table.types import LocalZonedTimestampType, TimestampType
-from funken.types.row import RowKind
 
 _ALL_ROWS = 1 << 62
 
@@ -157,15 +156,7 @@ class Converter:
                 "sources to define a PRIMARY KEY. "
                 f"However, table {what} doesn't have a primary key."
             )
-        produced = mode.kinds | ({RowKind.UPDATE_BEFORE} if updates(mode) else set())
-        return nodes.ExecChangelogNormalize(
-            exchange(node, key),
-            key,
-            row_type=node.row_type,
-            mode=ChangelogMode(frozenset(produced)),
-            upsert_keys=frozenset([frozenset(key)]),
-            ttl=self.ttl,
-        )
+        return completed(node, key, self.ttl)
 
     def values(self, node: LogicalValues) -> ExecNode:
         """Read constant rows."""

@@ -9,7 +9,7 @@ from funken.table import exec_nodes as nodes
 from funken.table.changelog import ChangelogMode
 from funken.table.exec_nodes import ExecNode
 from funken.table.logical import LogicalTableFunction, OutputColumn, RelationType
-from funken.table.rules.building import ALL, INSERTS, PlanConversion, exchange, insert_only, refuse
+from funken.table.rules.building import ALL, INSERTS, PlanConversion, completed, exchange, insert_only, refuse
 from funken.types.row import RowKind
 
 
@@ -22,8 +22,12 @@ def table_function(converter: PlanConversion, node: LogicalTableFunction) -> Exe
     if node.definition is None and name == "FROM_CHANGELOG":
         insert_only(relations[0], "FROM_CHANGELOG")
         mode = _mapped(node) or ALL
+        if mode.is_upsert and node.tables[0].partition:
+            keys = _partition_keys(node)
+        elif mode.is_upsert:  # no key: the updates have to be complete
+            mode = ChangelogMode(mode.kinds | {RowKind.UPDATE_BEFORE})
     elif node.definition is None and name == "TO_CHANGELOG":
-        pass
+        _check_key(node, relations[0])
     elif name == "ML_PREDICT":
         insert_only(relations[0], name)
         keys = relations[0].upsert_keys  # the row comes first
@@ -46,7 +50,7 @@ def table_function(converter: PlanConversion, node: LogicalTableFunction) -> Exe
         below = relations[table.relation]
         spread.append(below if table.partition is None else exchange(below, table.partition))
     tables = tuple(replace(table, relation=place) for place, table in enumerate(node.tables))
-    return nodes.ExecProcessTableFunction(
+    made = nodes.ExecProcessTableFunction(
         node.function,
         tuple(spread),
         tables,
@@ -58,6 +62,18 @@ def table_function(converter: PlanConversion, node: LogicalTableFunction) -> Exe
         mode=mode,
         upsert_keys=keys,
     )
+    is_upsert = mode.is_upsert and node.definition is None
+    return completed(made, tuple(sorted(min(keys))), converter.ttl) if is_upsert else made
+
+
+def _check_key(node: LogicalTableFunction, relation: ExecNode) -> None:
+    """Refuse partial deletes of rows without a key."""
+    partial = dict(node.scalars).get("produces_full_deletes") is False
+    if partial and not node.tables[0].partition and not relation.upsert_keys:
+        refuse(
+            "TO_CHANGELOG with produces_full_deletes => FALSE keeps the key of a deleted row, but the table has no upsert key. "
+            "Write input => TABLE t PARTITION BY key, or leave the argument out."
+        )
 
 
 def _partition_keys(node: LogicalTableFunction) -> frozenset[frozenset[int]]:

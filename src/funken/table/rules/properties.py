@@ -8,7 +8,7 @@ from functools import singledispatch
 from typing import Any
 
 from funken.dataclass import dataclass
-from funken.expr.ir import InputRef, Node
+from funken.expr.ir import InputRef, Node, walk
 from funken.table import exec_nodes as nodes
 from funken.table.exec_nodes import ExecNode, UpsertKeys
 from funken.table.logical import AggregateCall, JoinType, TimeAttribute, WindowProperty, WindowShape
@@ -374,3 +374,16 @@ def _kept(node: Any, given: float, rows: float) -> float:
     if isinstance(node, (*kept, nodes.ExecRank, nodes.ExecDeduplicate)):
         return rows
     return given if getattr(node, "materialize", False) else 0.0
+
+
+def sees_watermarks(node: Any) -> bool:
+    """Return True if results depend on the watermark before each row, whatever the row's own time is.
+
+    So it is with CURRENT_WATERMARK, and with a window over an expression, whose time may be before that of the row.
+    """
+    if isinstance(node, nodes.ExecGroupWindowAggregate):
+        return node.rowtime and node.input.row_type[node.window.time].time is None
+    if not isinstance(node, nodes.ExecCalc):
+        return False
+    expressions = [*node.expressions, *([node.condition] if node.condition is not None else [])]
+    return any(getattr(part, "function", "") == "CURRENT_WATERMARK" for each in expressions for part in walk(each))

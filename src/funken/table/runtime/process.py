@@ -8,7 +8,7 @@ through, and before the time, if the function is told which column that is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from funken.errors import InvalidProgram
@@ -354,36 +354,72 @@ def constant(value: Any) -> Any:
 
 
 class ToChangelog(TableOperator):
-    """TO_CHANGELOG: every change as an insertion, whose first column is its row kind."""
+    """TO_CHANGELOG: every change as an insertion, with a column that names its row kind behind the partition.
 
-    def __init__(self, names: dict[str, str | None]) -> None:
-        self._names = names
+    A deletion has the columns ``kept`` only, if these are given.
+    """
+
+    def __init__(
+        self,
+        names: dict[str, str | None],
+        keys: tuple[int, ...],
+        rest: tuple[int, ...],
+        kept: frozenset[int] | None,
+    ) -> None:
+        self._names, self._keys, self._rest = names, keys, rest
+        self._kept = kept
 
     def block(self, block: TableBlock) -> None:
         """Convert a block."""
-        for row, kind in zip(self.inputs[0].tuples(block.batch), block.kind_list(), strict=True):
-            name = self._names.get(_OP_NAMES[kind])
-            if name is not None:
-                self.collect((name, *row))
+        for given, kind in zip(self.inputs[0].tuples(block.batch), block.kind_list(), strict=True):
+            name, row = self._names.get(_OP_NAMES[kind]), given
+            if name is None:
+                continue
+            if self._kept is not None and _OP_NAMES[kind] == "DELETE":
+                row = tuple(value if place in self._kept else None for place, value in enumerate(given))
+            self.collect((*(row[place] for place in self._keys), name, *(row[place] for place in self._rest)))
 
 
 class FromChangelog(TableOperator):
     """FROM_CHANGELOG: rows with a column that names the row kind become changes of that kind."""
 
-    def __init__(self, column: int, kinds: dict[str, str]) -> None:
-        self._column, self._kinds = column, kinds
+    def __init__(self, column: int, kinds: dict[str, str], shown: tuple[int, ...], skips: bool) -> None:
+        self._column, self._kinds, self._shown, self._skips = column, kinds, shown, skips
 
     def block(self, block: TableBlock) -> None:
         """Convert a block."""
         for row in self.inputs[0].tuples(block.batch):
             code = row[self._column]
-            if code not in self._kinds:
+            if code in self._kinds:
+                self.collect(tuple(row[place] for place in self._shown), _OP_NAMES.index(self._kinds[code]))
+            elif not self._skips:
                 raise InvalidProgram(
                     f"Received invalid op code '{code}' in FROM_CHANGELOG. Known are {', '.join(self._kinds)}: name others in "
-                    "op_mapping."
+                    "op_mapping, or write error_handling => 'SKIP'."
                 )
-            rest = row[: self._column] + row[self._column + 1 :]
-            self.collect(rest, _OP_NAMES.index(self._kinds[code]))
+
+
+def changelog_function(
+    name: str,
+    scalars: Mapping[str, Any],
+    columns: Sequence[str],
+    keys: tuple[int, ...],
+    upsert_keys: Iterable[frozenset[int]],
+) -> tuple[type[TableOperator], dict[str, Any]]:
+    """Return the operator of TO_CHANGELOG or FROM_CHANGELOG, with its options."""
+    rest = tuple(place for place in range(len(columns)) if place not in keys)
+    mapping = constant(scalars.get("op_mapping"))
+    if name == "TO_CHANGELOG":
+        kept = None
+        if scalars.get("produces_full_deletes") is False:
+            kept = frozenset(keys) or min(upsert_keys, key=lambda key: (len(key), sorted(key)))
+        return ToChangelog, {"names": op_mapping(mapping, to_kind=False), "keys": keys, "rest": rest, "kept": kept}
+    op = constant(scalars.get("op")) or ("op",)
+    column = list(columns).index(op[0] if isinstance(op, tuple | list) else op)
+    shown = (*keys, *(place for place in rest if place != column))
+    skips = scalars.get("error_handling") == "SKIP"
+    kinds = op_mapping(mapping, to_kind=True)
+    return FromChangelog, {"column": column, "kinds": kinds, "shown": shown, "skips": skips}
 
 
 def op_mapping(given: Any, to_kind: bool) -> dict[str, str]:

@@ -120,7 +120,8 @@ class WatermarkAssigner(TableOperator):
     every ``interval`` ms of processing time if it has risen. A block is cut only where a row before the next watermark is late by
     this one; elsewhere the last watermark follows the block. ``touches``: rows right behind a watermark may touch a session that
     it closes. So that this depends on the rows alone, and not on where blocks end, a watermark within the interval is 1 ms less
-    then. ``idle`` (ms): so long without a record, the source counts as idle; 0: never.
+    then. ``cuts``: every watermark is right behind its row. ``idle`` (ms): so long without a record, the source counts as idle;
+    0: never.
     """
 
     def __init__(
@@ -132,8 +133,10 @@ class WatermarkAssigner(TableOperator):
         idle: int,
         parameters: dict[str, Any],
         touches: bool = True,
+        cuts: bool = False,
     ) -> None:
         self._time, self._expression, self._parameters, self._touches = time, expression, parameters, touches
+        self._cuts = cuts
         self._per_record, self._interval, self._idle_after = per_record, max(interval, 0), idle
         self._less = int(touches and not per_record and interval > 0)
 
@@ -195,8 +198,8 @@ class WatermarkAssigner(TableOperator):
             due.append(at)
         self._behind = emitted if due else None
         ends = due[:-1] if due and due[-1] == len(marks) else due
-        if not ends:
-            return []
+        if not ends or self._cuts:
+            return ends
         # The lowest time between an emission and the next.
         lowest = np.minimum.reduceat(millis_array(times), ends).tolist()
         ahead = self._touches - self._less

@@ -9,13 +9,15 @@ from typing import Any, NoReturn
 
 from sqlglot import exp
 
-from funken.expr.ir import InputRef, Literal, Node
+from funken.expr.ir import Call, InputRef, Literal, Node
 from funken.expr.sql.values import literal
 from funken.table.logical import (
     AggregateCall,
     LogicalAggregate,
+    LogicalFilter,
     LogicalNode,
     LogicalOver,
+    LogicalProject,
     OutputColumn,
     OverGroup,
     SortKey,
@@ -42,6 +44,7 @@ from funken.table.sql.scopes import OuterRef, fail
 from funken.table.types import BigIntType, DayTimeIntervalType, LocalZonedTimestampType, TimestampType
 
 _TIMES = (TimestampType, LocalZonedTimestampType)
+_KEEP_TIME = {"+", "-", "FLOOR", "CEIL", "CEILING", "COALESCE"}
 
 
 def has_keys(group: exp.Group | None) -> bool:
@@ -50,6 +53,23 @@ def has_keys(group: exp.Group | None) -> bool:
         return False
     sets = any(group.args.get(part) for part in ("grouping_sets", "rollup", "cube"))
     return sets or any(not isinstance(tree, exp.Tuple) or tree.expressions for tree in group.expressions)
+
+
+def time_attribute(relation: LogicalNode, node: Node) -> TimeAttribute | None:
+    """Return the time attribute that an expression is, or from which it is computed: shifted, or rounded.
+
+    Windows of GROUP BY take these; for others they are plain timestamps.
+    """
+    if isinstance(node, InputRef):
+        own = relation.row_type[node.index].time
+        if own is None and isinstance(relation, LogicalFilter):
+            return time_attribute(relation.input, node)
+        if own is None and isinstance(relation, LogicalProject):
+            return time_attribute(relation.input, relation.expressions[node.index])
+        return own
+    if isinstance(node, Call) and isinstance(node.type, _TIMES) and node.function in _KEEP_TIME:
+        return time_attribute(relation, node.children[0])
+    return None
 
 
 def window_name(tree: Any) -> tuple[str, bool]:
@@ -115,6 +135,7 @@ class Aggregation:
         self.names = dict(zip(nodes[: len(names)][::-1], names[::-1], strict=True))
         self.window: WindowShape | None = None
         self.window_kind = ""
+        self.window_time: Any = None
         self.window_args: tuple[Any, ...] = ()
         self.keys: list[Node] = []
         self.sets: list[list[int]] | None = None
@@ -184,8 +205,6 @@ class Aggregation:
             fail(tree, "Only one group window is allowed in GROUP BY")
         binder = self.select.expressions
         time = binder.bind(tree.expressions[0])
-        if not isinstance(time, InputRef):
-            fail(tree, f"{name} needs a time attribute as its first argument")
         rows = [row_interval(each) for each in tree.expressions[1:]]
         self.window_args = binder.window_arguments(tree)
         counts = any(rows)
@@ -193,24 +212,20 @@ class Aggregation:
             number or milliseconds(self.select.binder.folded(binder.bind(each)), each)
             for number, each in zip(rows, tree.expressions[1:], strict=True)
         ]
-        attribute = self.select.node.row_type[time.index].time
+        attribute = time_attribute(self.select.node, time)
         if attribute is None and getattr(self.select.binder.config, "batch", False) and isinstance(time.type, times):
             attribute = TimeAttribute.ROWTIME  # a batch has all rows before the first window ends
         if attribute is None:
             fail(
                 tree, f"Window aggregate can only be defined over a time attribute column, but {time.type} encountered."
             )
-        self.window_kind = name
+        self.window_kind, self.window_time = name, time
+        lengths_of: dict[str, Any] = {"gap": lengths[0]}
         if name == "TUMBLE":
-            self.window = WindowShape(WindowKind.TUMBLE, time.index, size=lengths[0], offset=sum(lengths[1:]))
+            lengths_of = {"size": lengths[0], "offset": sum(lengths[1:])}
         elif name == "HOP":
-            self.window = WindowShape(
-                WindowKind.HOP, time.index, slide=lengths[0], size=lengths[1], offset=sum(lengths[2:])
-            )
-        else:
-            self.window = WindowShape(WindowKind.SESSION, time.index, gap=lengths[0])
-        if counts:
-            self.window = replace(self.window, rows=True)
+            lengths_of = {"slide": lengths[0], "size": lengths[1], "offset": sum(lengths[2:])}
+        self.window = WindowShape(WindowKind[name], 0, **lengths_of, rows=counts, attribute=attribute)
 
     def apply(self) -> list[Node]:
         """Put the aggregate on the plan, and return the nodes over its columns."""
@@ -228,8 +243,7 @@ class Aggregation:
         made = tuple(self.call(columns, call, place) for place, call in enumerate(calls))
         window = self.window
         if window is not None:
-            time = InputRef(window.time, type=select.node.row_type[window.time].type)
-            window = replace(window, time=columns.place(time))
+            window = replace(window, time=columns.place(self.window_time))
         relations = select.scope.relations
         aggregate = LogicalAggregate(
             columns.node(),

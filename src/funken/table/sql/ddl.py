@@ -231,6 +231,9 @@ def _model(reader: TokenReader, temporary: bool) -> st.Statement:
     reader.need("WITH")
     options = reader.options()
     inputs, outputs = columns["INPUT"], columns["OUTPUT"]
+    for given, other, absent in ((inputs, outputs, "OUTPUT"), (outputs, inputs, "INPUT")):
+        if given and not other:
+            raise st.InvalidStatement(f"CREATE MODEL has columns of one side only. Name those of {absent} (..), too.")
     return st.CreateModel(path, inputs, outputs, options, comment, temporary, missing, text=reader.text)
 
 

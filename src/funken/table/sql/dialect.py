@@ -8,7 +8,7 @@ texts, which ``parse_type`` reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -27,6 +27,19 @@ class ModelOperand(exp.Expression):
     """``MODEL m`` as an argument."""
 
     arg_types: ClassVar = {"this": True}
+
+
+def signature(name: str, arguments: Iterable[Any], type_of: Callable[[Any], Any]) -> str:
+    """Return a call as messages show it: arguments by their types, or by their kind where they are no expressions."""
+
+    def shown(argument: Any) -> str:
+        if isinstance(argument, exp.Kwarg):
+            return f"{argument.this.name} => {shown(argument.expression)}"
+        if isinstance(argument, TableOperand | ModelOperand):
+            return type(argument).__name__.removesuffix("Operand").upper()
+        return f"<{type_of(argument)}>"
+
+    return f"{name}({', '.join(map(shown, arguments))})"
 
 
 class MatchClause(exp.Expression):
@@ -200,6 +213,15 @@ class Flink(Dialect):
             if isinstance(found, exp.Limit) and found.args.get("offset") is not None:
                 self.raise_error("LIMIT takes one number; write LIMIT 2 OFFSET 1")
             return found
+
+        def _parse_cube_or_rollup(self, with_prefix: bool = False) -> Any:
+            for token, kind in ((TokenType.CUBE, exp.Cube), (TokenType.ROLLUP, exp.Rollup)):
+                if self._match(token):
+                    return self.expression(kind(expressions=self._parse_wrapped_csv(self._parse_disjunction)))
+            return None
+
+        def _parse_grouping_set(self) -> Any:
+            return self._parse_grouping_sets() or self._parse_cube_or_rollup() or self._parse_disjunction()
 
         def _parse_where(self, skip_where_token: bool = False) -> Any:
             if skip_where_token and self._prev.token_type != TokenType.WHERE:
@@ -433,6 +455,12 @@ class Flink(Dialect):
             found = super()._parse_function_call(*args, **kwargs)
             if found is not None and self._prev.token_type in self.NO_PAREN_FUNCTIONS:
                 found.meta["word"] = self._prev.text  # Flink names a column of CURRENT_DATE by the word as written
+            call: Any = found.this if isinstance(found, exp.Filter | exp.Window) else found
+            last = call.expressions[-1] if isinstance(call, exp.Anonymous) and call.expressions else None
+            if isinstance(last, exp.Order):  # f(x ORDER BY y) is f(x) WITHIN GROUP (ORDER BY y)
+                last.replace(last.this)
+                grouped = exp.WithinGroup(this=call.copy(), expression=exp.Order(expressions=last.expressions))
+                found = grouped if call is found else call.replace(grouped) and found
             return self._closed(found)
 
         def _parse_bracket(self, *args: Any, **kwargs: Any) -> Any:

@@ -22,7 +22,7 @@ from funken.expr.sql import values as literals
 from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.values import literal, null
 from funken.table.logical import BoundKind, FrameBound, LogicalNode, WindowProperty
-from funken.table.sql.dialect import DefaultArgument, TypeText
+from funken.table.sql.dialect import DefaultArgument, TypeText, signature
 from funken.table.sql.scopes import OuterRef, Scope, fail, identifiers, instead_of
 from funken.table.types import (
     STRING,
@@ -594,9 +594,8 @@ class ExpressionBinder:
         try:
             FUNCTIONS.get(written)
         except InvalidCall as error:
-            values = [each.expression if isinstance(each, exp.Kwarg) else each for each in tree.expressions]
-            types = ", ".join(f"<{self.bind(value).type}>" for value in values)
-            fail(tree, f"No match found for function signature {written}({types}).{self._hint(str(error))}")
+            shown = signature(written, tree.expressions, lambda arg: self.bind(arg).type)
+            fail(tree, f"No match found for function signature {shown}.{self._hint(str(error))}")
 
     @staticmethod
     def _hint(message: str) -> str:

@@ -14,7 +14,7 @@ from funken.table.sql.scopes import ScopeRelation, fail
 
 _RETRY = ("retry-predicate", "retry-strategy", "fixed-delay", "max-attempts")
 _ASYNC = ("output-mode", "capacity", "timeout")
-_OPTIONS = ("table", "async", *_ASYNC, *_RETRY)
+_OPTIONS = ("table", "async", *_ASYNC, *_RETRY, "shuffle")
 
 
 def check_hints(hints: Iterable[Hint], relations: Sequence[ScopeRelation], tree: Any) -> None:
@@ -109,6 +109,10 @@ def _settings(given: dict[str, str], tree: Any) -> LookupSettings:
     if wanted and without:
         warn(
             f"in the LOOKUP hint {', '.join(without)} has no effect here because the keys of a block are looked up at once."
+        )
+    if _parsed(tree, given, "shuffle", boolean):
+        warn(
+            "in the LOOKUP hint 'shuffle' has no effect here: each subtask looks its own keys up, a block of them at once."
         )
     return LookupSettings(
         wanted,

@@ -275,6 +275,8 @@ class StatementReader(TokenReader):
             text = BLANK.sub(" ", self.text[: first.start]) + self.text[first.start : last.end + 1]
             self.at += 1
             inserts.append(StatementReader(text).insert())
+        if not inserts:
+            raise st.InvalidStatement("SQL parse failed. A statement set has no INSERT between BEGIN and END.")
         return st.StatementSetBlock(tuple(inserts), text=self.text)
 
     def begin(self) -> st.Statement:

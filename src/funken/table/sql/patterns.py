@@ -325,7 +325,7 @@ class _Expressions:
         elif isinstance(first, exp.Column | exp.Star):
             inner = str(first.sql(dialect=Flink))
         else:
-            variables = {column.table for column in first.find_all(exp.Column)}
+            variables = {column.table for column in _columns(first)}
             if len(variables) > 1:
                 fail(
                     tree, f"{name} takes an expression over one variable of PATTERN, but this is over {len(variables)}"
@@ -346,6 +346,15 @@ def _parts(tree: Any) -> list[Any]:
     """Return the parts of a tree that have values: a unit of time has none."""
     has_unit = isinstance(tree, exp.Anonymous) and tree.name.upper() in {"TIMESTAMPDIFF", "TIMESTAMPADD"}
     return list(tree.iter_expressions())[1 if has_unit else 0 :]
+
+
+def _columns(tree: Any) -> Iterator[exp.Column]:
+    """Return the columns of a tree."""
+    if isinstance(tree, exp.Column):
+        yield tree
+        return
+    for each in _parts(tree):
+        yield from _columns(each)
 
 
 def _mixes_decimals(node: Any) -> bool:

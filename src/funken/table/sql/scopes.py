@@ -73,13 +73,14 @@ class ScopeRelation:
 
 
 def repeated_names(query: Any) -> frozenset[str]:
-    """Return the names that a query gives to more than one column.
+    """Return the names that a query gives to more than one column; calls and constants have none.
 
     >>> import sqlglot
-    >>> sorted(repeated_names(sqlglot.parse_one("SELECT a AS x, b AS x, c, t.* FROM t")))
+    >>> sorted(repeated_names(sqlglot.parse_one("SELECT a AS x, b AS x, c, t.*, f(c), f(c), 1, 1 FROM t")))
     ['x']
     """
-    names = [one.alias_or_name for one in query.selects if not one.is_star]
+    named = [one for one in query.selects if isinstance(one, exp.Alias | exp.Column | exp.Dot) and not one.is_star]
+    names = [one.alias_or_name for one in named]
     return frozenset(name for name in names if name and names.count(name) > 1)
 
 

@@ -42,8 +42,8 @@ _WINDOWS = {
 }
 _REQUIRED = {"TUMBLE": 3, "HOP": 4, "CUMULATE": 4, "SESSION": 3}
 CHANGELOG = {
-    "TO_CHANGELOG": ("input", "op", "op_mapping", "on_time", "uid"),
-    "FROM_CHANGELOG": ("input", "op", "op_mapping", "on_time", "uid"),
+    "TO_CHANGELOG": ("input", "op", "op_mapping", "produces_full_deletes", "on_time", "uid"),
+    "FROM_CHANGELOG": ("input", "op", "op_mapping", "error_handling", "on_time", "uid"),
 }
 MODELS = {"ML_PREDICT": ("INPUT", "MODEL", "ARGS", "CONFIG")}
 SEARCH = {"VECTOR_SEARCH": ("SEARCH_TABLE", "COLUMN_TO_SEARCH", "COLUMN_TO_QUERY", "TOP_K", "CONFIG")}
@@ -133,6 +133,11 @@ class TableFunctionCall:
         if not isinstance(tree, exp.Anonymous) or str(tree.this).upper() != "DESCRIPTOR":
             remedy = "write TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)), say"
             fail(tree, f"Expected DESCRIPTOR(column): {remedy}")
+        for each in tree.expressions:
+            if not isinstance(each, exp.Column | exp.Identifier):
+                fail(
+                    each, "A DESCRIPTOR names columns, but this is an expression. Name it in a view or a subquery first"
+                )
         return [each.this if isinstance(each, exp.Column) else each for each in tree.expressions]
 
     def constant(self, tree: Any) -> Node:
@@ -229,11 +234,14 @@ class TableFunctionCall:
             mapping = self.constant(given["op_mapping"])
             check_mapping(mapping, name, self.tree)
             scalars.append(("op_mapping", mapping))
+        scalars += [(flag, self.choice(given[flag], flag)) for flag in _CHOICES if flag in given]
         partition = self.partition(argument, node)
         columns_ = [column.ordinary() for column in node.row_type]
         keys = [columns_[place] for place in partition or ()]
         rest = [column for place, column in enumerate(columns_) if place not in (partition or ())]
         if name == "TO_CHANGELOG":
+            if dict(scalars).get("produces_full_deletes") is False:
+                rest = [OutputColumn(column.name, column.type.as_nullable()) for column in rest]
             shown = [*keys, OutputColumn(op, STRING), *rest]
             if len({column.name for column in shown}) != len(shown):
                 fail(self.tree, f"The table has a column '{op}' already; name another with op => DESCRIPTOR(name)")
@@ -243,6 +251,14 @@ class TableFunctionCall:
             shown = [*keys, *(column for column in rest if column.name != op)]
         table = TableArgument("input", partition, self.order(argument, node))
         return LogicalTableFunction(name, (node,), (table,), tuple(scalars), RelationType(tuple(shown)))
+
+    def choice(self, tree: Any, name: str) -> Any:
+        """Return an argument that is one of a few constants."""
+        value = constant_text(self.constant(tree))
+        if value not in _CHOICES[name]:
+            shown = ", ".join(repr(each) if isinstance(each, str) else str(each).upper() for each in _CHOICES[name])
+            fail(tree, f"Argument '{name}' must be one of {shown}, but is {value!r}")
+        return value
 
     def model(self, name: str) -> LogicalNode:
         """Return the relation of ML_PREDICT."""
@@ -407,6 +423,7 @@ class TableFunctionCall:
 
 
 _KINDS = {"INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"}
+_CHOICES: dict[str, tuple[Any, ...]] = {"error_handling": ("FAIL", "SKIP"), "produces_full_deletes": (True, False)}
 
 
 def check_mapping(node: Node, name: str, tree: Any) -> None:
