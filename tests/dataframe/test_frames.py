@@ -62,7 +62,7 @@ def sqlite(query, **tables):
         (lambda f: f.drop("price", "no", strict=False), "SELECT id, name, kind FROM t"),
         (lambda f: f.distinct(), "SELECT DISTINCT * FROM t"),
         (lambda f: f.drop_null(), "SELECT * FROM t WHERE name NOT NULL AND price NOT NULL"),
-        (lambda f: f.drop_null("name"), "SELECT * FROM t WHERE name NOT NULL"),
+        (lambda f: f.drop_null(["name"]), "SELECT * FROM t WHERE name NOT NULL"),
         (lambda f: f.fill_null({"price": 0.0}), "SELECT id, name, kind, COALESCE(price, 0.0) FROM t"),
         (lambda f: f.union_all(f), "SELECT * FROM t UNION ALL SELECT * FROM t"),
         (lambda f: f.union(f), "SELECT * FROM t UNION SELECT * FROM t"),
@@ -160,9 +160,9 @@ def test_explode_keeps_the_place_of_the_column(tables):
     tagged = ff.from_dict({"id": [1, 2, 3], "tags": [["a", "b"], [], None], "z": [7, 8, 9]})
 
     assert final(tagged.explode("tags")) == sorted_rows([(1, "a", 7), (1, "b", 7), (2, None, 8), (3, None, 9)])
-    assert final(tagged.explode("tags", "tag", True)) == [(1, "a", 7), (1, "b", 7)]
-    assert tagged.explode("tags", "tag").columns == ["id", "tag", "z"]
-    maps = ff.from_dict({"id": [1], "m": [{"x": 1, "y": 2}]}).explode("m", ["k", "v"])
+    assert final(tagged.explode("tags", output_column="tag", ignore_empty_and_null=True)) == [(1, "a", 7), (1, "b", 7)]
+    assert tagged.explode("tags", output_column="tag").columns == ["id", "tag", "z"]
+    maps = ff.from_dict({"id": [1], "m": [{"x": 1, "y": 2}]}).explode("m", output_column=["k", "v"])
     assert final(maps) == [(1, "x", 1), (1, "y", 2)]
 
 
@@ -280,41 +280,6 @@ def test_records(stream_tables, data, schema, wanted):
 @pytest.mark.parametrize(
     ("error", "says", "make"),
     [
-        (ValueError, "must not be empty", lambda: ff.from_records([])),
-        (ValueError, "schema is required", lambda: ff.from_records([(1,)])),
-        (ValueError, "index 1: it has no field 'a'", lambda: ff.from_records([{"a": 1}, {"b": 1}])),
-        (
-            ValueError,
-            "index 1: it has fields that the first has not: b",
-            lambda: ff.from_records([{"a": 1}, {"a": 1, "b": 1}]),
-        ),
-        (ValueError, "index 1: it has 2 values", lambda: ff.from_records([(1,), (1, 2)], ["a"])),
-        (TypeError, "index 1: it has no field names", lambda: ff.from_records([{"a": 1}, (1,)])),
-        (TypeError, "invalid record at index 1", lambda: ff.from_records([{"a": 1}, "a"])),
-        (ValueError, "duplicate", lambda: ff.from_records([(1, 2)], ["a", "a"])),
-        (ValueError, "equal lengths", lambda: ff.from_dict({"a": [1], "b": [1, 2]})),
-        (ValueError, "not present", lambda: ff.from_dict({"a": [1]}, ["b"])),
-        (TypeError, "list or tuple", lambda: ff.from_dict({"a": "text"})),
-        (TypeError, "pandas", lambda: ff.from_pandas([1])),
-        (TypeError, "pyarrow", lambda: ff.from_arrow([1])),
-        (ValueError, "2 names", lambda: ff.from_arrow(pa.table({"a": [1]}), ["a", "b"])),
-        (TypeError, "Table", lambda: ff.from_table(1)),
-        (ValueError, "zero", lambda: ff.range(1, 2, 0)),
-        (ValueError, "not present", lambda: ff.from_records([(1,)], ["a"], ("b", "b"))),
-        (ValueError, "must be a timestamp", lambda: ff.from_records([(1,)], ["a"], ("a", "a"))),
-        (ValueError, "at least one predicate", lambda: ff.range(1).filter()),
-        (ValueError, "does not exist", lambda: ff.range(1).sort("no")),
-        (ValueError, "does not exist", lambda: ff.range(1).drop("no")),
-        (ValueError, "descending instead", lambda: ff.range(1).sort(ff.col("id").desc)),
-        (ValueError, "same length", lambda: ff.range(1).sort("id", descending=[True, False])),
-        (ValueError, "requires subset", lambda: ff.range(1).distinct(order_by="id")),
-        (ValueError, "integer >= 1", lambda: ff.range(1).top_n(0, order_by="id")),
-        (TypeError, "non-empty order_by", lambda: ff.range(1).top_n(1)),
-        (ValueError, "how must be one of", lambda: ff.range(1).join(ff.range(1), on="id", how="near")),
-        (ValueError, "no keys: id", lambda: ff.range(1).join(ff.range(1), how="cross")),
-        (ValueError, "needs on", lambda: ff.range(1).join(ff.range(1))),
-        (ValueError, "at least one aggregation", lambda: ff.range(1).agg()),
-        (ValueError, "at least one grouping key", lambda: ff.range(1).group_by()),
         (
             ValueError,
             "no column named|does not exist|not found",
@@ -381,9 +346,9 @@ def test_taking_ends_an_unbounded_job(stream_tables):
 @pytest.mark.parametrize(
     ("error", "says", "take"),
     [
-        (ValueError, "conflicts", lambda f: f.iter_rows(True, "id")),
+        (ValueError, "conflicts", lambda f: f.iter_rows(include_row_kind=True, row_kind_field="id")),
         (TypeError, "row_kind_field", lambda f: f.take(1, include_row_kind=True, row_kind_field=1)),
-        (ValueError, "batch_size", lambda f: f.iter_batches(0)),
+        (ValueError, "batch_size", lambda f: f.iter_batches(batch_size=0)),
         (ValueError, "batch_format", lambda f: f.take_batch(1, batch_format="polars")),
         (ValueError, "non-negative", lambda f: f.take(-1)),
         (TypeError, "integer", lambda f: f.take(True)),
@@ -410,9 +375,9 @@ def test_options_come_before_the_environment():
         assert not environment.is_streaming
         assert environment.get_current_catalog() == "mine"
         ff.set_table_environment(environment)
-        with pytest.raises(RuntimeError, match="comes too late"):
+        with pytest.raises(RuntimeError, match="must be set before the table environment exists"):
             ff.config.set("a", "b")
-        with pytest.raises(TypeError, match="options are texts"):
+        with pytest.raises(TypeError, match="value must be a string"):
             ff.config.set("parallelism.default", 4)
     finally:
         ff.set_table_environment(before)
@@ -423,7 +388,7 @@ def test_catalogs(stream_tables):
     ff.use_catalog("other")
     assert (ff.get_current_catalog(), ff.list_catalogs()) == ("other", ["default_catalog", "other"])
     assert ff.get_current_database() in ff.list_databases()
-    with pytest.raises(ValueError, match="exists already"):
+    with pytest.raises(ValueError, match="already exists"):
         ff.create_catalog("other", {"type": "generic_in_memory"})
     with pytest.raises(ValueError, match="no-such"):
         ff.use_database("no-such")
