@@ -1,5 +1,6 @@
 """Verbs of frames against pandas and SQLite, as streams and in batch."""
 
+import copy
 import datetime
 import sqlite3
 from typing import NamedTuple
@@ -166,6 +167,63 @@ def test_explode_keeps_the_place_of_the_column(tables):
     assert final(maps) == [(1, "x", 1), (1, "y", 2)]
 
 
+def test_rows_are_exploded_as_rows(tables):
+    items = [[("apple", 2), (None, None)], [], None]
+    orders = ff.from_records(list(zip([1, 2, 3], items, strict=True)), schema=["id", "items"])
+
+    found = [tuple(row) for row in orders.explode("items", output_column="item").collect()]
+    assert found == [(1, Row(_1="apple", _2=2)), (1, Row(_1=None, _2=None)), (2, None), (3, None)]
+    inner = orders.explode(ff.col("items").alias("i"), ignore_empty_and_null=True)
+    assert (inner.columns, len(inner.collect())) == (["id", "i"], 2)
+    words = ff.from_dict({"text": ["to,be"]}).explode(ff.col("text").split(","), output_column="word")
+    assert [tuple(row) for row in words.collect()] == [("to,be", "to"), ("to,be", "be")]
+
+
+def test_nan_and_null_are_two(tables):
+    scores = ff.from_dict({"id": [1, 2, None], "score": [0.5, float("nan"), None], "name": ["a", None, "c"]})
+
+    assert final(scores.drop_nan()) == [(1, 0.5, "a"), (None, None, "c")]
+    assert final(scores.drop_nan(["id"]).select("name")) == [("a",), ("c",), (None,)]
+    assert final(scores.fill_nan(7).select("score")) == [(0.5,), (7.0,), (None,)]
+    assert final(scores.fill_nan(0).fill_null(0)) == [(0, 0.0, "c"), (1, 0.5, "a"), (2, 0.0, "0")]
+    assert final(scores.fill_null("?", subset=["name"]).select("name")) == [("?",), ("a",), ("c",)]
+    assert str(scores.fill_null(0)) == str(scores)
+
+
+@pytest.mark.parametrize(
+    ("value", "type_"),
+    [
+        ([(1, None), (None, "a")], "ARRAY<ROW<`_1` BIGINT, `_2` STRING>>"),
+        ([[None], [1]], "ARRAY<ARRAY<BIGINT>>"),
+        ([{"a": (None, 1)}, {"a": ("b", None)}], "ARRAY<MAP<STRING NOT NULL, ROW<`_1` STRING, `_2` BIGINT>>>"),
+        ([(None,), (None,)], "ARRAY<ROW<`_1` STRING>>"),
+    ],
+)
+def test_a_null_in_one_value_is_typed_by_another(stream_tables, value, type_):
+    assert str(ff.from_dict({"a": [value]})) == f"<DataFrame (a {type_})>"
+
+
+def test_a_stream_is_sorted_by_an_expression_up_to_a_limit(tables):
+    found = ff.range(6).sort(ff.col("id") % 3, descending=True)
+
+    assert sorted(row[0] for row in found.limit(2).collect() if row.get_row_kind().name != "DELETE")[-1] in (2, 5)
+    assert {one[0] for one in final(found.limit(2))} == {2, 5}
+    assert {one[0] for one in final(found.offset(2).limit(2))} == {1, 4}
+
+
+def test_a_watermark_is_in_the_schema(tables):
+    [spec] = events().to_table().get_resolved_schema().get_watermark_specs()
+
+    assert spec.get_rowtime_attribute() == "ts"
+
+
+def test_frames_are_copied_and_say_the_names_of_other_libraries():
+    assert copy.copy(ff.range(1)).columns == ["id"]
+    for name, says in (("fillna", "fill_null"), ("colums", "Did you mean columns?"), ("sort_values", r"sort\(\)")):
+        with pytest.raises(AttributeError, match=says):
+            getattr(ff.range(1), name)
+
+
 def test_explode_of_a_multiset_repeats_elements(tables):
     collected = frame().select("kind").agg(kinds=ff.col("kind").collect)
 
@@ -218,12 +276,13 @@ def test_hopping_cumulating_and_session_windows(tables):
     [
         ({"rows": 2}, lambda n: range(max(0, n - 2), n + 1)),
         ({"rows": ff.UNBOUNDED}, lambda n: range(n + 1)),
+        ({"rows": (ff.preceding(ff.UNBOUNDED), ff.following(ff.CURRENT_ROW))}, lambda n: range(n + 1)),
         ({"rows": (ff.preceding(1), ff.CURRENT_ROW)}, lambda n: range(max(0, n - 1), n + 1)),
         ({"range": "8 s"}, lambda n: range(max(0, n - 2), n + 1)),
         ({"range": datetime.timedelta(seconds=4)}, lambda n: range(max(0, n - 1), n + 1)),
         ({}, lambda n: range(n + 1)),
     ],
-    ids=["rows", "unbounded", "pair", "text", "timedelta", "default"],
+    ids=["rows", "unbounded", "ends of ends", "pair", "text", "timedelta", "default"],
 )
 def test_frames_of_over(tables, frame_of, width):
     found = events().select("v", total=ff.col("v").sum.over(order_by="ts", **frame_of))
@@ -248,6 +307,8 @@ def test_frames_of_over_by_partition_and_in_expressions(tables):
         (ValueError, "lower bound", {"rows": (ff.following(1), ff.CURRENT_ROW)}),
         (ValueError, "duration string", {"range": "INTERVAL '1' HOUR"}),
         (TypeError, "must not be empty", {"partition_by": []}),
+        (ValueError, "rows bounds must use the same frame kind", {"rows": (ff.preceding("1 s"), ff.CURRENT_ROW)}),
+        (ValueError, "range bounds must use the same frame kind", {"range": (ff.preceding(1), ff.CURRENT_ROW)}),
         (TypeError, "column name or Expression", {"partition_by": [42]}),
         (TypeError, "CURRENT_ROW and its kin", {"rows": (ff.preceding(1), ff.lit(1))}),
     ],

@@ -316,13 +316,14 @@ def field_names(type_: LogicalType) -> list[str]:
     return [field.name for field in type_.fields] if isinstance(type_, RowType) else ["f0"]
 
 
-def lateral_call(call: Any, columns: Sequence[str]) -> Expression:
+def lateral_call(given: Any, columns: Sequence[str]) -> Expression:
     """Return the call of a table function with the names of its columns: of an alias, or of its declaration."""
-    if not isinstance(call, Expression):
+    if not isinstance(given, Expression):
         raise TypeError(
             "table_function_call must be a call of a table function, f(col('text')) say, or another Expression with an "
-            f"alias, but got a {type(call).__name__}."
+            f"alias, but got a {type(given).__name__}."
         )
+    call: Expression = given
     dtype = getattr(call._function, "return_dtype", None)
     if not call._names:
         if dtype is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from funken.dataframe.arguments import schema_names
 from funken.dataframe.frame import DataFrame, col
 from funken.dataframe.session import get_or_create_table_environment
-from funken.table.conversions import with_watermark
+from funken.table.conversions import marked_table
 from funken.table.schema import Schema
 from funken.table.table import Table
 from funken.table.types import DataTypes, LocalZonedTimestampType, TimestampType, logical_type
@@ -212,7 +212,7 @@ def _marked(table: Table, watermark: Any) -> DataFrame:
     if type_.precision != 3:
         milliseconds = col(name).cast(type(type_)(3, nullable=type_.nullable)).alias(name)
         table = table.add_or_replace_columns(milliseconds)
-    return DataFrame(Table(table._environment, with_watermark(table._environment, table.plan, name, expression)))
+    return DataFrame(marked_table(table, name, expression))
 
 
 def _watermark_of_data(watermark: Any) -> tuple[str, str] | None:

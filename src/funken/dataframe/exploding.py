@@ -72,9 +72,9 @@ def _unnested(
     table: Table, name: str, type_: LogicalType, kept: list[str], place: int, outputs: list[str], inner: bool
 ) -> Table:
     element = getattr(type_, "element", None)
-    is_row = isinstance(element, RowType)
+    fields = element.fields if isinstance(element, RowType) else ()
     taken = [*kept, *outputs, name]
-    parts = [given.free_name(f"element{n}", taken) for n in range(len(element.fields) if is_row else len(outputs))]
+    parts = [given.free_name(f"element{n}", taken) for n in range(len(fields) or len(outputs))]
     number = given.free_name("ordinality", taken)
     if isinstance(element, RowType):
         target = element.as_nullable().sql()
@@ -86,7 +86,7 @@ def _unnested(
         items = [f"`$e`.{quoted(one)} AS {quoted(out)}" for one, out in zip(parts, outputs, strict=True)]
     columns = [quoted(one) for one in kept]
     columns[place:place] = items
-    ordered = is_row and not inner
+    ordered = bool(fields) and not inner
     names = ", ".join(map(quoted, [*parts, number] if ordered else parts))
     source = f"UNNEST({quoted(name)}){' WITH ORDINALITY' if ordered else ''} AS `$e`({names})"
     kind, condition = ("CROSS JOIN", "") if inner else ("LEFT JOIN", " ON TRUE")

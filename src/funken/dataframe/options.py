@@ -172,7 +172,8 @@ def _position(kind: str, mode: str, offsets: Any, millis: Any) -> dict[str, str 
 
 
 def _client_properties(properties: Any, reserved: tuple[str, ...]) -> dict[str, str]:
-    start, found = "properties.", {}
+    start = "properties."
+    found: dict[str, str] = {}
     for key, value in checked(properties or {}).items():
         full = key if key.startswith(start) else start + key
         if full in reserved:

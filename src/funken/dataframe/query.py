@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from funken.dataframe.frame import DataFrame
 from funken.dataframe.session import get_or_create_table_environment
 from funken.errors import InvalidProgram
 from funken.table.environment import TableEnvironment
+from funken.table.sql.statements import InvalidQuery
 from funken.table.udf import FunctionDefinition
 
 
@@ -45,6 +47,14 @@ def sql(query: str, *, auto_bind: bool = True, **bindings: Any) -> DataFrame:
     with _bound(environment, bindings, automatic):
         try:
             return DataFrame(environment.sql_query(query))
+        except InvalidQuery as error:
+            missing = re.search(r"Object '(\w+)' not found", str(error))
+            if missing is not None:
+                error.add_note(
+                    f"sql() knows the variables of the function that calls it, and of its module. Pass others by name: "
+                    f"sql(query, {missing[1]}=frame)."
+                )
+            raise
         except InvalidProgram as error:
             if "takes a query only" not in str(error):
                 raise

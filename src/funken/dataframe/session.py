@@ -101,7 +101,7 @@ def get_or_create_table_environment() -> TableEnvironment:
 
 def create_environments_with(creates: Callable[[EnvironmentSettings], TableEnvironment]) -> None:
     """Let a function create the environment of the process: that of the names under which a program imports frames."""
-    _Session.creates = staticmethod(creates)  # type: ignore[assignment]
+    _Session.creates = staticmethod(creates)
 
 
 def create_statement_set() -> StatementSet:
