@@ -37,8 +37,11 @@ Applied: TypeAlias = "Expression | FunctionDefinition | UserDefinedFunction | Ca
 
 def _sliced(plan: LogicalNode, offset: int, fetch: int | None) -> LogicalNode:
     """Return a plan without its first rows, or with these alone; bounds of a sort join it, below a projection of its keys."""
-    sorts = isinstance(plan, LogicalProject) and isinstance(plan.input, LogicalSort)
-    if sorts and all(isinstance(each, InputRef) for each in plan.expressions):
+    if (
+        isinstance(plan, LogicalProject)
+        and isinstance(plan.input, LogicalSort)
+        and all(isinstance(each, InputRef) for each in plan.expressions)
+    ):
         return replace(plan, input=_sliced(plan.input, offset, fetch))
     if isinstance(plan, LogicalSort) and plan.fetch is None and not (offset and plan.offset):
         return replace(plan, offset=offset or plan.offset, fetch=fetch)
