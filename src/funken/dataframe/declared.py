@@ -21,7 +21,7 @@ _METADATA = ("__module__", "__qualname__", "__doc__")
 
 
 @dataclass(frozen=True)
-class Source:
+class DeclaredFunction:
     """A function, object or class of the program, and the callable whose annotations count."""
 
     function: Any
@@ -258,7 +258,7 @@ def _method(kind: type, name: str) -> Any:
     return getattr(kind, name) if isinstance(found, classmethod) else plain
 
 
-def record_source(function: Any) -> Source:
+def record_source(function: Any) -> DeclaredFunction:
     """Return a function of the program that is no function class: a function, an object or a class with ``__call__``."""
     if isinstance(function, UserDefinedFunction) or _is_class_of(function, UserDefinedFunction):
         raise TypeError(
@@ -272,7 +272,7 @@ def _is_class_of(function: Any, *kinds: type) -> bool:
     return inspect.isclass(function) and issubclass(function, kinds)
 
 
-def _source(function: Any) -> Source:
+def _source(function: Any) -> DeclaredFunction:
     if inspect.isclass(function):
         called = _method(function, "__call__")
         _created_without_arguments(function)
@@ -285,10 +285,10 @@ def _source(function: Any) -> Source:
         is_plain = inspect.isroutine(_inner(function)) or inspect.isclass(_inner(function))
         called = function if is_plain else _inner(function).__call__
     _bound_names(function)
-    return Source(function, called)
+    return DeclaredFunction(function, called)
 
 
-def scalar_source(function: Any) -> Source:
+def scalar_source(function: Any) -> DeclaredFunction:
     """Return the function of a scalar declaration."""
     kinds = (ScalarFunction, AsyncScalarFunction)
     if _is_class_of(function, UserDefinedFunction) or isinstance(function, UserDefinedFunction):
@@ -297,7 +297,7 @@ def scalar_source(function: Any) -> Source:
         called = _method(function, "eval") if inspect.isclass(function) else function.eval
         if inspect.isclass(function):
             _created_without_arguments(function)
-        found = Source(function, called)
+        found = DeclaredFunction(function, called)
         waits = _is_class_of(function, AsyncScalarFunction) or isinstance(function, AsyncScalarFunction)
         if waits and not found.is_async:
             raise TypeError(f"AsyncScalarFunction {found.name!r}: eval must be defined with async def.")
@@ -308,13 +308,13 @@ def scalar_source(function: Any) -> Source:
     return found
 
 
-def table_source(function: Any) -> Source:
+def table_source(function: Any) -> DeclaredFunction:
     """Return the function of a table declaration; a function class is created here, another class in the task."""
     if _is_class_of(function, TableFunction):
         _created_without_arguments(function)
         function = function()
     if isinstance(function, TableFunction):
-        found = Source(function, function.eval)
+        found = DeclaredFunction(function, function.eval)
     elif isinstance(function, UserDefinedFunction) or _is_class_of(function, UserDefinedFunction):
         raise TypeError(f"func must be a table UDF or a Python callable, got {name_of(function)}.")
     else:
@@ -323,7 +323,7 @@ def table_source(function: Any) -> Source:
     return found
 
 
-def aggregate_source(function: Any, func_type: str) -> Source:
+def aggregate_source(function: Any, func_type: str) -> DeclaredFunction:
     """Return the function of an aggregate declaration; a function class is created here, another class in the task."""
     says = "UDAFs must be synchronous; async functions are not supported"
     if _is_class_of(function, AggregateFunction):
@@ -332,7 +332,7 @@ def aggregate_source(function: Any, func_type: str) -> Source:
     if isinstance(function, AggregateFunction):
         for method in ("create_accumulator", "accumulate", "get_value", "retract", "merge", "open", "close"):
             _is_synchronous(getattr(function, method), says)
-        return Source(function, function.get_value)
+        return DeclaredFunction(function, function.get_value)
     if func_type == "general":
         raise TypeError(
             f"General UDAFs require an AggregateFunction instance or class, but got {function!r}. Derive a class from it, or "

@@ -418,7 +418,7 @@ def _alone(item: Any, type_: LogicalType | None) -> Any:
     return (value,) if isinstance(value, Row | tuple | Mapping) else value
 
 
-def _declared(made: Any, type_: LogicalType, source: declared.Source) -> Any:
+def _declared(made: Any, type_: LogicalType, source: declared.DeclaredFunction) -> Any:
     """Give a declaration its type, and the names of its function."""
     own = vars(made)
     own["return_dtype"] = DataType(type_)

@@ -76,11 +76,12 @@ def missing_name(kind: type, name: str, columns: Sequence[str]) -> str:
         each if isinstance(getattr(kind, each), property) else f"{each}()"
         for each in get_close_matches(name, methods, 1, 0.7)
     ]
-    of_kind = _OF_FRAMES if kind.__name__ == "DataFrame" else _OF_TABLES
-    if name in of_kind:
-        text = f"{text} {of_kind[name]}."
+    if kind.__name__ == "DataFrame" and name in _OF_FRAMES:
+        text = f"{text} {_OF_FRAMES[name]}."
     elif near:
         text = f"{text} Did you mean {near[0]}?"
+    elif name in _OF_TABLES:
+        text = f"{text} {_OF_TABLES[name]}."
     return f"{text} Its columns are: {', '.join(columns)}."
 
 
