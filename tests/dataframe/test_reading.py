@@ -1,13 +1,12 @@
 """Frames of files, connectors and catalogs, and back; options as parameters."""
 
+import inspect
 import json
 
 import pandas as pd
 import pytest
 
 import funken.dataframe as ff
-from funken.dataframe.options import file_sink_options, kafka_sink_options, kafka_source_options
-from funken.errors import FunkenError
 
 SCHEMA = {"id": ff.DataType.int64(), "name": ff.DataType.string()}
 
@@ -70,67 +69,80 @@ def test_a_catalog_table_takes_columns_and_a_watermark(tables, tmp_path):
         ff.read_catalog_table("nothing")
 
 
-@pytest.mark.parametrize(
-    ("error", "says", "make"),
-    [
-        (TypeError, "path must be a string", lambda: ff.read_json(1, schema=SCHEMA)),
-        (ValueError, "path must not be empty", lambda: ff.read_json("", schema=SCHEMA)),
-        (TypeError, "must have a DataType", lambda: ff.read_json("/p", schema={"a": "INT"})),
-        (ValueError, "must not be empty", lambda: ff.read_json("/p", schema={})),
-        (ValueError, "parameter of its own", lambda: ff.read_json("/p", schema=SCHEMA, connector_options={"path": "/q"})),
-        (ValueError, "format_options", lambda: ff.read_json("/p", schema=SCHEMA, connector_options={"json.a": "b"})),
-        (ValueError, "given twice", lambda: ff.read_json("/p", schema=SCHEMA, format_options={"a": "b", "json.a": "b"})),
-        (ValueError, "conflicting", lambda: ff.read_json("/p", schema=SCHEMA, ignore_parse_errors=True,
-                                                         format_options={"ignore-parse-errors": "false"})),
-        (ValueError, "first argument", lambda: ff.read_generic("print", schema=SCHEMA, options={"connector": "a"})),
-        (TypeError, "text with a text", lambda: ff.read_generic("print", schema=SCHEMA, options={"a": 1})),
-        (ValueError, "connector must not be empty", lambda: ff.read_generic("", schema=SCHEMA, options={})),
-        (TypeError, "must be a SQL expression", lambda: ff.read_json("/p", schema=SCHEMA, computed_columns={"a": 1})),
-        (TypeError, "tuple", lambda: ff.read_json("/p", schema=SCHEMA, watermark="ts")),
-        (FunkenError, "datagn", lambda: ff.read_generic("datagn", schema=SCHEMA, options={}).collect()),
-        (ValueError, "mode must be", lambda: people().write_json("/p", mode="replace")),
-        (TypeError, "has no parameter 'rolling'", lambda: people().write_json("/p", rolling="1")),
-        (TypeError, "must be a StatementSet", lambda: people().write_json("/p", statement_set=1)),
-        (ValueError, "duplicate", lambda: people().write_json("/p", partition_by=["id", "id"])),
-    ],
-)  # fmt: skip
-def test_a_mistake_in_a_read_or_write(stream_tables, error, says, make):
-    with pytest.raises(error, match=says):
-        make()
+def written(monkeypatch, write):
+    """The options of the table that a write would write."""
+    targets = []
+    monkeypatch.setattr(ff.DataFrame, "_insert", lambda self, target, *others: targets.append(target))
+    write(people())
+    return dict(targets[0].options)
 
 
-def test_options_of_files():
-    parameters = {"rolling_policy_file_size": "1mb", "sink_parallelism": 2, "auto_compaction": True,
-                  "connector_options": {"a": "b"}, "format_options": {"c": "d", "parquet.e": "f"}}  # fmt: skip
-
-    assert file_sink_options("/p", "parquet", {"compression": "GZIP", "utc-timezone": None}, parameters) == {
-        "path": "/p", "format": "parquet", "a": "b", "sink.rolling-policy.file-size": "1mb", "sink.parallelism": "2",
-        "auto-compaction": "true", "parquet.c": "d", "parquet.e": "f", "parquet.compression": "GZIP",
-    }  # fmt: skip
+def read(monkeypatch, tables, make):
+    """The options of the table that a read would read."""
+    targets = []
+    monkeypatch.setattr(tables, "from_descriptor", lambda target: targets.append(target) or people().to_table())
+    make()
+    return dict(targets[0].options)
 
 
-def test_options_of_kafka():
-    source = kafka_source_options(
-        "host:9092",
-        {"topic": ["a", "b"], "startup_mode": "specific-offsets", "startup_specific_offsets": {0: 10, 1: 20},
-         "key_format": "json", "key_fields": ["id"], "key_format_options": {"x": "y"}, "properties": {"client.id": "me"}},
-    )  # fmt: skip
-    assert source == {
-        "properties.bootstrap.servers": "host:9092", "topic": "a;b", "value.format": "json", "key.format": "json",
-        "key.fields": "id", "key.json.x": "y", "properties.client.id": "me", "scan.startup.mode": "specific-offsets",
-        "scan.startup.specific-offsets": "partition:0,offset:10;partition:1,offset:20",
-    }  # fmt: skip
-    sink = kafka_sink_options("host:9092", "t", {"delivery_guarantee": "exactly-once", "transactional_id_prefix": "p"})
-    assert sink["sink.transactional-id-prefix"] == "p"
-    for error, says, make in (
-        (ValueError, "either 'topic' or 'topic_pattern'", lambda: kafka_source_options("h", {})),
-        (
-            ValueError,
-            "transactional_id_prefix",
-            lambda: kafka_sink_options("h", "t", {"delivery_guarantee": "exactly-once"}),
+def test_options_of_files(stream_tables, monkeypatch):
+    found = written(
+        monkeypatch,
+        lambda frame: frame.write_parquet(
+            "/p", compression="GZIP", rolling_policy_file_size="1mb", sink_parallelism=2, auto_compaction=True,
+            sink_shuffle_by_partition=False, connector_options={"a": "b"}, format_options={"c": "d", "parquet.e": "f"},
         ),
-        (TypeError, "has no parameter 'offset'", lambda: kafka_source_options("h", {"topic": "t", "offset": 1})),
-        (ValueError, "conflicting", lambda: kafka_sink_options("h", "t", {"connector_options": {"topic": "u"}})),
-    ):
-        with pytest.raises(error, match=says):
-            make()
+    )  # fmt: skip
+
+    assert found == {
+        "connector": "filesystem", "path": "/p", "format": "parquet", "a": "b", "sink.rolling-policy.file-size": "1mb",
+        "sink.parallelism": "2", "auto-compaction": "true", "sink.shuffle-by-partition.enable": "false", "parquet.c": "d",
+        "parquet.e": "f", "parquet.compression": "GZIP",
+    }  # fmt: skip
+
+
+def test_options_of_topics_that_are_read(stream_tables, monkeypatch):
+    def topic(**options):
+        return read(monkeypatch, stream_tables, lambda: ff.read_kafka("host:9092", schema=SCHEMA, **options))
+
+    assert topic(
+        topic=["a", "b"], startup_mode="specific-offsets", startup_specific_offsets={0: 10, 1: 20}, key_format="json",
+        key_fields=["id"], key_format_options={"x": "y"}, key_fields_prefix="k_", value_fields_include="EXCEPT_KEY",
+        properties={"client.id": "me", "properties.retries": "3"}, bounded_mode="timestamp", bounded_timestamp_millis=7,
+        group_id="g", topic_partition_discovery_interval=None, options={"scan.parallelism": "3"},
+    ) == {
+        "connector": "kafka", "properties.bootstrap.servers": "host:9092", "topic": "a;b", "value.format": "json",
+        "key.format": "json", "key.fields": "id", "key.json.x": "y", "key.fields-prefix": "k_",
+        "value.fields-include": "EXCEPT_KEY", "properties.client.id": "me", "properties.retries": "3",
+        "properties.group.id": "g", "scan.startup.mode": "specific-offsets", "scan.bounded.mode": "timestamp",
+        "scan.startup.specific-offsets": "partition:0,offset:10;partition:1,offset:20", "scan.parallelism": "3",
+        "scan.bounded.timestamp-millis": "7", "scan.topic-partition-discovery.interval": "0",
+    }  # fmt: skip
+    assert topic(topic_pattern="a.*", format="json", value_format="csv", format_options={"csv.x": "y"}) == {
+        "connector": "kafka", "properties.bootstrap.servers": "host:9092", "topic-pattern": "a.*", "value.format": "csv",
+        "value.csv.x": "y", "scan.startup.mode": "group-offsets", "scan.topic-partition-discovery.interval": "5 min",
+    }  # fmt: skip
+
+
+def test_options_of_a_topic_that_is_written(stream_tables, monkeypatch):
+    found = written(
+        monkeypatch,
+        lambda frame: frame.write_kafka(
+            "host:9092", topic="t", delivery_guarantee="exactly-once", transactional_id_prefix="p", partitioner="fixed",
+            sink_parallelism=3, key_format="json", key_fields=["id", "name"], options={"topic": "t"},
+        ),
+    )  # fmt: skip
+
+    assert found == {
+        "connector": "kafka", "properties.bootstrap.servers": "host:9092", "topic": "t", "value.format": "json",
+        "key.format": "json", "key.fields": "id;name", "value.fields-include": "ALL", "sink.partitioner": "fixed",
+        "sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p", "sink.parallelism": "3",
+    }  # fmt: skip
+
+
+def test_parameters_are_in_the_signature():
+    parameters = inspect.signature(ff.read_kafka).parameters
+    assert list(parameters)[:2] == ["bootstrap_servers", "schema"]
+    assert parameters["schema"].kind is inspect.Parameter.KEYWORD_ONLY
+    for write in (ff.DataFrame.write_json, ff.DataFrame.write_parquet, ff.DataFrame.write_kafka):
+        assert inspect.signature(write).parameters["sink_parallelism"].default is None

@@ -7,7 +7,9 @@ from funken.dataframe.creation import (
     range,
 )
 from funken.dataframe.frame import DataFrame, GroupedDataFrame, col, lit
-from funken.dataframe.functions import (
+from funken.dataframe.functions import udaf, udf, udtf
+from funken.dataframe.iteration import ResultIterator as CloseableIterator
+from funken.dataframe.providers import (
     GenericProvider,
     ModelProvider,
     OpenAIProvider,
@@ -15,11 +17,7 @@ from funken.dataframe.functions import (
     list_model_providers,
     set_default_model_provider,
     set_model_provider,
-    udaf,
-    udf,
-    udtf,
 )
-from funken.dataframe.iteration import ResultIterator as CloseableIterator
 from funken.dataframe.query import sql
 from funken.dataframe.reading import (
     read_catalog_table,

@@ -6,10 +6,10 @@ import builtins
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from funken.dataframe.arguments import names
+from funken.dataframe.arguments import schema_names
 from funken.dataframe.frame import DataFrame, col
 from funken.dataframe.session import get_or_create_table_environment
-from funken.table.conversions import with_watermark
+from funken.table.conversions import marked_table
 from funken.table.schema import Schema
 from funken.table.table import Table
 from funken.table.types import DataTypes, LocalZonedTimestampType, TimestampType, logical_type
@@ -33,23 +33,28 @@ def from_records(
     <DataFrame (id BIGINT, name STRING)>
     """
     if not isinstance(data, Sequence) or isinstance(data, _TEXTS):
-        raise TypeError(f"data must be a sequence of records, but got a {type(data).__name__}.")
+        raise TypeError(
+            f"data must be a sequence of records, such as a list or tuple, but got a {type(data).__name__}."
+        )
     if not data:
         raise ValueError(
             "data must not be empty, since types are inferred from it. Use from_arrow() with a typed table."
         )
-    first = data[0]
-    fields = _fields(first)
-    if schema is None and fields is None:
-        raise ValueError("schema is required for records without names: schema=['id', 'name'].")
-    chosen = names(list(fields or ()) if schema is None else _checked(schema), "schema")
+    marked = _watermark_of_data(watermark)
+    try:
+        kind = _kind(data[0])
+    except TypeError as error:
+        raise TypeError(f"invalid record at index 0: {error}") from None
+    if schema is None and kind == "sequence":
+        raise ValueError("schema is required for sequence records: schema=['id', 'name'].")
+    chosen = schema_names(_fields(data[0]) if schema is None else _checked(schema))
     rows = []
     for place, record in enumerate(data):
         try:
-            rows.append(_values(record, chosen, fields is not None, schema is None))
+            rows.append(_values(record, chosen, kind, schema is None))
         except (TypeError, ValueError) as error:
             raise type(error)(f"invalid record at index {place}: {error}") from None
-    return _held(rows, chosen, watermark)
+    return _held(rows, chosen, marked)
 
 
 def from_dict(
@@ -61,16 +66,17 @@ def from_dict(
     [<Row(1, 'Ann')>]
     """
     if not isinstance(data, Mapping):
-        raise TypeError(f"data must be a mapping of columns, but got a {type(data).__name__}.")
+        raise TypeError(f"data must be a mapping of columns, but was {type(data).__name__}.")
     if not data:
         raise ValueError("data must not be empty.")
-    chosen = names(list(data) if schema is None else _checked(schema), "schema")
+    marked = _watermark_of_data(watermark)
+    chosen = schema_names(list(data) if schema is None else _checked(schema))
     for name in chosen:
         if name not in data:
             raise ValueError(f"column {name!r} is not present in data, which has: {', '.join(data)}.")
         if not isinstance(data[name], Sequence) or isinstance(data[name], _TEXTS):
             raise TypeError(
-                f"column {name!r} must be a list or tuple of values, but got a {type(data[name]).__name__}."
+                f"column {name!r} values must be a sequence, such as a list or tuple, but are a {type(data[name]).__name__}."
             )
     lengths = {len(data[name]) for name in chosen}
     if len(lengths) > 1:
@@ -79,7 +85,7 @@ def from_dict(
         raise ValueError(
             "data must contain at least one row, since types are inferred. Use from_arrow() with a typed table."
         )
-    return _held(list(zip(*(data[name] for name in chosen), strict=True)), chosen, watermark)
+    return _held(list(zip(*(data[name] for name in chosen), strict=True)), chosen, marked)
 
 
 def from_pandas(
@@ -90,7 +96,7 @@ def from_pandas(
     import pyarrow as pa  # noqa: PLC0415
 
     if not isinstance(pdf, pd.DataFrame):
-        raise TypeError(f"data must be a pandas.DataFrame, but got a {type(pdf).__name__}.")
+        raise TypeError(f"data must be a pandas.DataFrame, but was {type(pdf).__name__}.")
     return from_arrow(pa.Table.from_pandas(pdf, preserve_index=False), schema, watermark)
 
 
@@ -106,20 +112,22 @@ def from_arrow(
     import pyarrow as pa  # noqa: PLC0415 - only for data of Arrow
 
     if not isinstance(table, pa.Table):
-        raise TypeError(f"data must be a pyarrow.Table, but got a {type(table).__name__}.")
-    columns = names(table.column_names if schema is None else _checked(schema), "schema")
+        raise TypeError(f"data must be a pyarrow.Table, but was {type(table).__name__}.")
+    marked = _watermark_of_data(watermark)
+    columns = table.column_names if schema is None else _checked(schema)
     if len(columns) != table.num_columns:
-        raise ValueError(f"schema has {len(columns)} names, but data has {table.num_columns} columns.")
+        raise ValueError(f"schema has {len(columns)} fields but data has {table.num_columns} columns.")
+    columns = schema_names(columns)
     types = [logical_type(field.type) for field in table.schema]
     environment = get_or_create_table_environment()
     row = DataTypes.ROW([DataTypes.FIELD(name, type_) for name, type_ in zip(columns, types, strict=True)])
-    return _marked(environment.from_arrow(table, row), watermark)
+    return _marked(environment.from_arrow(table, row), marked)
 
 
 def from_table(table: Table) -> DataFrame:
     """Return a table of the Table API as a frame."""
     if not isinstance(table, Table):
-        raise TypeError(f"from_table() takes a Table, but got a {type(table).__name__}.")
+        raise TypeError(f"table must be a pyflink.table.Table, but from_table() got a {type(table).__name__}.")
     return DataFrame(table)
 
 
@@ -144,35 +152,42 @@ def range(start_or_end: int, end: int | None = None, step: int = 1) -> DataFrame
 
 
 def _checked(schema: Any) -> list[str]:
-    if not isinstance(schema, list | tuple):
+    if not isinstance(schema, list):
         raise TypeError(f"schema must be a list of strings, but got {schema!r}.")
-    return list(schema)
+    return schema
 
 
-def _fields(record: Any) -> Sequence[str] | None:
-    """Return the names of the fields of a record; ``None`` if it has none."""
-    if isinstance(record, Mapping):
-        return list(record)
+def _kind(record: Any) -> str:
+    """Return the kind of a record: ``mapping``, ``named tuple`` or ``sequence``."""
     if isinstance(record, tuple) and isinstance(getattr(record, "_fields", None), tuple):
-        return list(record._fields)  # type: ignore[attr-defined]
+        return "named tuple"
+    if isinstance(record, Mapping):
+        return "mapping"
     if isinstance(record, Sequence) and not isinstance(record, _TEXTS):
-        return None
-    raise TypeError(f"a record is a mapping, a named tuple, a list or a tuple, but got {record!r}.")
+        return "sequence"
+    raise TypeError(f"record must be a mapping or a sequence of values, such as a list or tuple, but is {record!r}.")
 
 
-def _values(record: Any, schema: list[str], by_name: bool, exactly: bool) -> tuple[Any, ...]:
-    fields = _fields(record)
-    if not by_name:
+def _fields(record: Any) -> list[str]:
+    """Return the names of the fields of a record that has some."""
+    return list(record) if isinstance(record, Mapping) else list(record._fields)
+
+
+def _values(record: Any, schema: list[str], kind: str, exactly: bool) -> tuple[Any, ...]:
+    own = _kind(record)
+    if own != kind and (kind, own) != ("sequence", "named tuple"):
+        raise TypeError(f"record must be a {kind} like the first one, but is {record!r}.")
+    if kind == "sequence":
         if len(record) != len(schema):
-            raise ValueError(f"it has {len(record)} values, but schema has {len(schema)} fields.")
+            raise ValueError(f"record has {len(record)} values but schema has {len(schema)} fields.")
         return tuple(record)
-    if fields is None:
-        raise TypeError(f"it has no field names, unlike the first record: {record!r}.")
+    fields = _fields(record)
     for name in schema:
         if name not in fields:
-            raise ValueError(f"it has no field {name!r}.")
+            raise ValueError(f"record is missing schema field {name!r}; it has: {', '.join(map(str, fields))}.")
     if exactly and len(fields) != len(schema):
-        raise ValueError(f"it has fields that the first has not: {', '.join(sorted({*fields} - {*schema}))}.")
+        extra = [name for name in fields if name not in schema]
+        raise ValueError(f"record has fields not present in schema: {extra!r}. Pass schema= to leave them out.")
     return tuple(record[name] if isinstance(record, Mapping) else getattr(record, name) for name in schema)
 
 
@@ -187,28 +202,57 @@ def _marked(table: Table, watermark: Any) -> DataFrame:
     """Return a table as a frame, one of its columns event time if a watermark says so."""
     if watermark is None:
         return DataFrame(table)
-    name, expression = watermark_pair(watermark)
+    name, expression = watermark
     types = {column.name: column.type for column in table.plan.row_type}
     if name not in types:
         raise ValueError(f"watermark column {name!r} is not present in data, which has: {', '.join(types)}.")
     type_ = types[name]
     if not isinstance(type_, TimestampType | LocalZonedTimestampType):
-        raise ValueError(f"watermark column {name!r} must be a timestamp, but is {type_}.")
+        raise ValueError(f"watermark column {name!r} must have a timestamp type, but has {type_}.")
     if type_.precision != 3:
         milliseconds = col(name).cast(type(type_)(3, nullable=type_.nullable)).alias(name)
         table = table.add_or_replace_columns(milliseconds)
-    return DataFrame(Table(table._environment, with_watermark(table._environment, table.plan, name, expression)))
+    return DataFrame(marked_table(table, name, expression))
+
+
+def _watermark_of_data(watermark: Any) -> tuple[str, str] | None:
+    """Return the watermark of data of the program, checked; an empty text is a ``TypeError``, as in PyFlink."""
+    if watermark is None:
+        return None
+    if not isinstance(watermark, tuple) or len(watermark) != 2:
+        raise TypeError(f"watermark must be a tuple of (column, expression), but got {watermark!r}.")
+    if any(not isinstance(one, str) or not one.strip() for one in watermark):
+        raise TypeError(f"watermark column and expression must be non-empty strings, but got {watermark!r}.")
+    return watermark
 
 
 def watermark_pair(watermark: Any) -> tuple[str, str]:
     """Return the column and the expression of a watermark."""
     if not isinstance(watermark, tuple) or len(watermark) != 2:
-        raise TypeError(f"watermark must be a tuple of a column and an expression, but got {watermark!r}.")
+        raise TypeError(f"watermark must be a tuple of (column, expression), but got {watermark!r}.")
     if any(not isinstance(one, str) for one in watermark):
-        raise TypeError(f"the column and the expression of a watermark are strings, but got {watermark!r}.")
+        raise TypeError(f"watermark column and expression must be strings, but got {watermark!r}.")
     if any(not one.strip() for one in watermark):
-        raise ValueError("the column and the expression of a watermark must not be empty.")
+        raise ValueError("watermark column and expression must not be empty.")
     return watermark
+
+
+def computed(columns: Any) -> dict[str, str]:
+    """Return computed columns, SQL by name, checked."""
+    if columns is None:
+        return {}
+    if not isinstance(columns, Mapping):
+        raise TypeError(f"computed_columns must be a dict of string keys and values, but got {columns!r}.")
+    for name, expression in columns.items():
+        if not isinstance(name, str):
+            raise TypeError(f"computed column names must be strings, but got {name!r}.")
+        if not name:
+            raise ValueError("computed column names must not be empty.")
+        if not isinstance(expression, str):
+            raise TypeError(f"computed column {name!r} must use a string expression, but has {expression!r}.")
+        if not expression.strip():
+            raise ValueError(f"computed column {name!r} expression must not be empty.")
+    return dict(columns)
 
 
 def source_schema(
@@ -218,16 +262,23 @@ def source_schema(
     from funken.dataframe.types import DataType  # noqa: PLC0415 - only to read tables
 
     if not isinstance(schema, Mapping):
-        raise TypeError(f"schema must be a dict of column names and DataTypes, but got {schema!r}.")
-    names(list(schema), "schema")
+        raise TypeError(f"schema must be a dict of column names and DataType values, but got {schema!r}.")
+    if not schema:
+        raise ValueError("schema must not be empty.")
     builder = Schema.new_builder()
     for name, dtype in schema.items():
+        if not isinstance(name, str):
+            raise TypeError(f"schema column names must be strings, but got {name!r}.")
+        if not name:
+            raise ValueError("schema column names must not be empty.")
         if not isinstance(dtype, DataType):
-            raise TypeError(f"schema column {name!r} must have a DataType, DataType.int64() say, but got {dtype!r}.")
+            raise TypeError(
+                f"schema column {name!r} must use a DataType value, DataType.int64() say, but has {dtype!r}."
+            )
         builder.column(name, dtype.logical_type)
-    for name, expression in (computed_columns or {}).items():
-        if not isinstance(expression, str) or not expression.strip():
-            raise TypeError(f"computed column {name!r} must be a SQL expression, but got {expression!r}.")
+    for name, expression in computed(computed_columns).items():
+        if name in schema:
+            raise ValueError(f"computed column {name!r} conflicts with a physical column. Choose another name.")
         builder.column_by_expression(name, expression)
     if watermark is not None:
         builder.watermark(*watermark_pair(watermark))

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 
 from funken.dataframe import arguments as given
 from funken.dataframe.arguments import Flags
+from funken.dataframe.exploding import exploded
 from funken.dataframe.joining import joined
-from funken.dataframe.types import DataType
+from funken.dataframe.options import descriptor, file_sink_options, flag, kafka_sink_options
+from funken.dataframe.session import nonempty
+from funken.dataframe.types import DataType, literal_of
 from funken.plan.advice import missing_name
 from funken.table.expression import Expression, sql_literal
 from funken.table.expression import col as table_col
 from funken.table.expression import lit as table_lit
-from funken.table.expressions import and_, call_sql
+from funken.table.expressions import and_, call_sql, if_then_else
 from funken.table.table import Table
-from funken.table.types import MapType, quoted
+from funken.table.types import DataTypes, DoubleType, FloatType, quoted
 from funken.types.row import Row
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from funken.table.rendering import Rendering
     from funken.table.schema import ResolvedSchema
     from funken.table.statement_set import StatementSet
+    from funken.table.types import LogicalType
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -53,9 +57,13 @@ def lit(value: object, data_type: DataType | None = None) -> Expression:
     >>> str(lit("active"))
     "'active'"
     """
-    if data_type is not None and not isinstance(data_type, DataType):
-        raise TypeError(f"the type of lit() is a DataType, but got {data_type!r}. Write DataType.int64(), say.")
-    return table_lit(value, data_type)
+    if data_type is None:
+        return table_lit(value)
+    if not isinstance(data_type, DataType):
+        raise TypeError(
+            f"data_type must be a pyflink.dataframe.DataType, DataType.int64() say, but lit() got {data_type!r}."
+        )
+    return table_lit(literal_of(value, data_type.logical_type), data_type)
 
 
 Keys: TypeAlias = Column | Sequence[Column] | None
@@ -77,13 +85,13 @@ class DataFrame:
 
     @property
     def schema(self) -> ResolvedSchema:
-        """The columns with their types."""
-        return self._table.get_resolved_schema()
+        """The columns with their types; under the names of PyFlink it is the older ``TableSchema``, as there."""
+        return self._table.get_schema()
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns."""
-        return self._table.names
+        return list(self._table.names)
 
     def __repr__(self) -> str:
         return f"<DataFrame {self._table.plan.row_type}>"
@@ -102,10 +110,14 @@ class DataFrame:
             return self.select(list(key))
         if isinstance(key, Expression):
             return self.filter(key)
-        raise TypeError(f"a frame is indexed by a name, a list of columns or a condition, but got {key!r}.")
+        raise TypeError(
+            f"key must be a string, list, tuple, or Expression: a column, some columns, or a condition, but got {key!r}."
+        )
 
     def __getattr__(self, name: str) -> Expression:
-        if not name.startswith("_") and not keyword.iskeyword(name) and name in self._table.names:
+        if name.startswith("_"):  # also before there is a table: copies and unpickling ask for these
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        if not keyword.iskeyword(name) and name in self._table.names:
             return table_col(name)
         raise AttributeError(missing_name(type(self), name, self._table.names), name=name, obj=None)
 
@@ -122,12 +134,12 @@ class DataFrame:
     def with_column(self, name: str, expr: Expression | Callable[[DataFrame], Expression]) -> DataFrame:
         """Add a column, or replace the one of that name; ``expr`` is an expression, or a function of the frame."""
         if not isinstance(name, str):
-            raise TypeError(f"the name of a column is a string, but with_column() got {name!r}.")
-        return DataFrame(self._table.add_or_replace_columns(given.expression(expr, self, "expr").alias(name)))
+            raise TypeError(f"name must be a string, but with_column() got {name!r}.")
+        return DataFrame(self._table.add_or_replace_columns(given.computed(expr, self, "expr").alias(name)))
 
     def with_columns(self, *exprs: Expression, **named_exprs: Expression) -> DataFrame:
         """Add or replace columns: expressions with an alias, then expressions by name."""
-        added = [given.expression(one, None, "exprs") for one in exprs] + given.named(named_exprs, "named_exprs")
+        added = given.expressions(exprs, "exprs") + given.named(named_exprs, "named_exprs")
         return DataFrame(self._table.add_or_replace_columns(*added))
 
     def drop_columns(self, *columns: str | Expression, strict: bool = True) -> DataFrame:
@@ -138,7 +150,9 @@ class DataFrame:
         for one in columns:
             if isinstance(one, str) and one not in self.columns:
                 if strict:
-                    given.known([one], self.columns, "drop_columns()")
+                    raise ValueError(
+                        f"Column {one!r} not found in schema, which has: {', '.join(self.columns)}. strict=False ignores it."
+                    )
                 continue
             dropped.append(given.column(one, "columns"))
         return DataFrame(self._table.drop_columns(*dropped)) if dropped else self
@@ -146,7 +160,9 @@ class DataFrame:
     drop = drop_columns
 
     def rename_columns(
-        self, *args: str | Mapping[str, str] | Callable[[str], str], mapping: Mapping[str, str] | None = None
+        self,
+        *args: str | Mapping[str, str] | Callable[[str], str],
+        mapping: Mapping[str, str] | Callable[[str], str] | None = None,
     ) -> DataFrame:
         """Rename columns: by a dict, by a function of names, or by old and new names in turns; unknown names are ignored.
 
@@ -175,9 +191,7 @@ class DataFrame:
         """
         if not predicates and not constraints:
             raise ValueError("filter() requires at least one predicate or equality constraint.")
-        conditions = [
-            call_sql(one) if isinstance(one, str) else given.expression(one, self, "predicates") for one in predicates
-        ]
+        conditions = [given.predicate(one, self) for one in predicates]
         for name, value in constraints.items():
             column: Any = table_col(name)
             conditions.append(column.is_null if value is None else column == table_lit(value))
@@ -198,18 +212,17 @@ class DataFrame:
         [[1, 5], [2, 9]]
         """
         if keep not in ("first", "last"):
-            raise ValueError(f"keep must be 'first' or 'last', but got {keep!r}.")
+            raise ValueError(f'keep must be "first" or "last", but got {keep!r}.')
         if order_by is None and nulls_first is not None:
             raise ValueError("nulls_first requires order_by.")
+        order = [call_sql("PROCTIME()")] if order_by is None else given.sort_keys(order_by, self.columns, "order_by")
+        nulls = given.nulls_flags(nulls_first, order)
         if subset is None:
             if order_by is not None:
-                raise ValueError("order_by requires subset; rows that are equal in all columns have no order.")
+                raise ValueError("order_by requires subset; whole-row duplicates cannot be ordered.")
             return DataFrame(self._table.distinct())
         keys = given.known(given.names(subset, "subset"), self.columns, "subset")
-        order = [call_sql("PROCTIME()")] if order_by is None else given.sort_keys(order_by, self.columns, "order_by")
-        return self._ranked(
-            keys, order, [keep == "last"] * len(order), given.flags(nulls_first, order, "nulls_first"), 1
-        )
+        return self._ranked(keys, order, [keep == "last"] * len(order), nulls, 1)
 
     distinct = drop_duplicates
     unique = drop_duplicates
@@ -227,12 +240,12 @@ class DataFrame:
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ValueError(f"n must be an integer >= 1, but got {n!r}.")
         if given.is_none(order_by):
-            raise TypeError("top_n() requires a non-empty order_by.")
+            raise TypeError("top_n requires a non-empty order_by, which says which rows are the first.")
         partition = [] if given.is_none(partition_by) else given.names(partition_by, "partition_by")
         given.known(partition, self.columns, "partition_by")
         order = given.sort_keys(order_by, self.columns, "order_by")
         directions = given.flags(descending, order, "descending")
-        return self._ranked(partition, order, directions, given.flags(nulls_first, order, "nulls_first"), n)
+        return self._ranked(partition, order, directions, given.nulls_flags(nulls_first, order), n)
 
     def _ranked(
         self,
@@ -259,7 +272,7 @@ class DataFrame:
         """
         order = given.sort_keys(by, self.columns, "by")
         directions = given.flags(descending, order, "descending")
-        nulls = given.flags(nulls_first, order, "nulls_first")
+        nulls = given.nulls_flags(nulls_first, order)
         return DataFrame(
             self._table._query(
                 lambda r, name: f"SELECT * FROM {name} ORDER BY {given.sort_clause(order, directions, nulls, r)}"
@@ -270,58 +283,93 @@ class DataFrame:
         """Keep the first ``n`` rows."""
         return DataFrame(self._table.fetch(given.count(n)))
 
-    head = limit
+    def head(self, n: int) -> DataFrame:
+        """Keep the first ``n`` rows: another name of ``limit``."""
+        return self.limit(n)
 
     def offset(self, n: int) -> DataFrame:
         """Leave out the first ``n`` rows."""
         return DataFrame(self._table.offset(given.count(n)))
 
-    def drop_null(self, subset: Column | Sequence[Column] | None = None) -> DataFrame:
+    def drop_null(self, subset: list[str] | None = None) -> DataFrame:
         """Keep the rows without NULL, in all columns or in those of ``subset``."""
-        columns = self.columns if subset is None else given.known(given.names(subset, "subset"), self.columns, "subset")
-        return self.filter(*(table_col(name).is_not_null for name in columns))
+        return self.filter(*(table_col(name).is_not_null for name in given.checked_subset(subset, self.columns)))
 
-    def fill_null(self, value: object, subset: Column | Sequence[Column] | None = None) -> DataFrame:
-        """Replace NULL by a value, in the columns of ``subset``; or by the values of a dict, by column."""
-        values = value if isinstance(value, Mapping) else dict.fromkeys(
-            self.columns if subset is None else given.names(subset, "subset"), value
-        )  # fmt: skip
-        given.known(list(values), self.columns, "fill_null()")
-        filled: list[Any] = [table_col(name).if_null(table_lit(one)).alias(name) for name, one in values.items()]
-        return DataFrame(self._table.add_or_replace_columns(*filled))
+    def drop_nan(self, subset: list[str] | None = None) -> DataFrame:
+        """Keep the rows without NaN, in all columns or in those of ``subset``; NULL is no NaN, and columns without NaN stay.
+
+        >>> from funken.dataframe import from_dict
+        >>> from_dict({"id": [1, 2, 3], "score": [0.5, float("nan"), None]}).drop_nan().collect()
+        [<Row(1, 0.5)>, <Row(3, None)>]
+        """
+        chosen = self._floating(given.checked_subset(subset, self.columns))
+        return self.filter(*(_is_nan(name).is_not_true for name in chosen)) if chosen else self
+
+    def fill_null(self, value: object, subset: list[str] | None = None) -> DataFrame:
+        """Replace NULL by a value, cast to the type of each column; in all columns or in those of ``subset``.
+
+        A dict has a value for each of its columns.
+
+        >>> from funken.dataframe import from_records
+        >>> stock = from_records([("tea", None), (None, 2)], schema=["item", "quantity"])
+        >>> stock.fill_null({"item": "?", "quantity": 0}).collect(), stock.fill_null(0, subset=["quantity"]).collect()
+        ([<Row('tea', 0)>, <Row('?', 2)>], [<Row('tea', 0)>, <Row(None, 2)>])
+        """
+        if isinstance(value, Mapping) and subset is None:
+            values = {name: value[name] for name in given.checked_subset(list(value), self.columns)}
+        else:
+            values = dict.fromkeys(given.checked_subset(subset, self.columns), value)
+        return self._filled(values, lambda name: table_col(name).is_null)
+
+    def fill_nan(self, value: object, subset: list[str] | None = None) -> DataFrame:
+        """Replace NaN by a value, in all columns or in those of ``subset``; NULL stays, and so do columns without NaN.
+
+        >>> from funken.dataframe import from_dict
+        >>> from_dict({"id": [1, 2], "score": [float("nan"), None]}).fill_nan(0).collect()
+        [<Row(1, 0.0)>, <Row(2, None)>]
+        """
+        chosen = self._floating(given.checked_subset(subset, self.columns))
+        return self._filled(dict.fromkeys(chosen, value), lambda name: _is_nan(name).is_true)
+
+    def _types(self) -> dict[str, LogicalType]:
+        return {one.name: one.type for one in self._table.plan.row_type}
+
+    def _floating(self, names: Sequence[str]) -> list[str]:
+        types = self._types()
+        return [name for name in names if isinstance(types[name], FloatType | DoubleType)]
+
+    def _filled(self, values: Mapping[str, object], condition: Callable[[str], Any]) -> DataFrame:
+        if not values:
+            return self
+        types = self._types()
+        return DataFrame(
+            self._table.add_or_replace_columns(
+                *(
+                    if_then_else(
+                        condition(name), table_lit(one).cast(types[name].as_nullable()), table_col(name)
+                    ).alias(name)
+                    for name, one in values.items()
+                )
+            )
+        )
 
     def explode(
-        self, column: str, output_column: str | Sequence[str] | None = None, ignore_empty_and_null: bool = False
+        self,
+        column: Column,
+        *,
+        output_column: str | list[str] | None = None,
+        ignore_empty_and_null: bool = False,
     ) -> DataFrame:
         """Make a row of each element of an ARRAY, MAP or MULTISET, in the column's place.
 
-        A MAP gives two columns, ``(key, value)`` unless ``output_column`` names them. NULL and an empty collection give a row
-        of NULL, unless ``ignore_empty_and_null``.
+        A MAP gives two columns, which ``output_column`` names. A ROW stays one column. The elements of a computed collection
+        come behind all columns. NULL and an empty collection give a row of NULL, unless ``ignore_empty_and_null``.
 
         >>> from funken.dataframe import from_dict
-        >>> from_dict({"id": [1, 2], "tags": [["a", "b"], []]}).explode("tags", "tag").collect()
+        >>> from_dict({"id": [1, 2], "tags": [["a", "b"], []]}).explode("tags", output_column="tag").collect()
         [<Row(1, 'a')>, <Row(1, 'b')>, <Row(2, None)>]
         """
-        [column] = given.known([column], self.columns, "column")
-        type_ = next(one.type for one in self._table.plan.row_type if one.name == column)
-        width = 2 if isinstance(type_, MapType) else 1
-        default = ["key", "value"] if width == 2 else [column]
-        outputs = default if output_column is None else given.names(output_column, "output_column")
-        if len(outputs) != width:
-            raise ValueError(f"explode() of a {type_} makes {width} column(s), but output_column names {len(outputs)}.")
-        inner = [given.free_name(f"element{place}", self.columns) for place in range(width)]
-        items = [
-            ", ".join(f"`$e`.{quoted(one)} AS {quoted(out)}" for one, out in zip(inner, outputs, strict=True))
-            if name == column
-            else quoted(name)
-            for name in self.columns
-        ]
-        kind, condition = ("CROSS JOIN", "") if ignore_empty_and_null else ("LEFT JOIN", " ON TRUE")
-        names = ", ".join(map(quoted, inner))
-        source = f"UNNEST({quoted(column)}) AS `$e`({names})"
-        return DataFrame(
-            self._table._query(lambda r, name: f"SELECT {', '.join(items)} FROM {name} {kind} {source}{condition}")
-        )
+        return DataFrame(exploded(self._table, column, output_column, ignore_empty_and_null))
 
     # ---- other frames
 
@@ -340,23 +388,20 @@ class DataFrame:
         ([<Row(1, 10, 'Ann')>], [[2, 20]])
         """
         if not isinstance(other, DataFrame):
-            raise TypeError(f"join() takes another DataFrame, but got a {type(other).__name__}.")
+            raise TypeError(f"other must be a pyflink.dataframe.DataFrame, but join() got a {type(other).__name__}.")
         return DataFrame(joined(self._table, other._table, on, how, left_on, right_on))
 
     def join_lateral(self, table_function_call: Expression, how: str = "inner") -> DataFrame:
         """Join each row with a table function's rows for it; ``how="left"`` keeps rows for which there are none."""
         if how not in ("inner", "left"):
             raise ValueError(f"how must be 'inner' or 'left' for join_lateral(), but got {how!r}.")
-        call = table_function_call
-        names = given.output_names(call)
-        if names and not call._names:
-            call = call.alias(*names)
+        call = given.lateral_call(table_function_call, self.columns)
         lateral = self._table.join_lateral if how == "inner" else self._table.left_outer_join_lateral
         return DataFrame(lateral(call))
 
     def _combined(self, other: Any, method: str) -> DataFrame:
         if not isinstance(other, DataFrame):
-            raise TypeError(f"{method}() takes another DataFrame, but got a {type(other).__name__}.")
+            raise TypeError(f"other must be a DataFrame, but {method}() got a {type(other).__name__}.")
         return DataFrame(getattr(self._table, method)(other._table))
 
     def union(self, other: DataFrame) -> DataFrame:
@@ -393,7 +438,14 @@ class DataFrame:
 
     def agg(self, *aggs: Expression, **named_aggs: Expression) -> DataFrame:
         """Aggregate all rows into one."""
-        return DataFrame(self._table.select(*given.aggregates(aggs, named_aggs)))
+        aggregates = given.aggregates(aggs, named_aggs)
+        found = self._table.group_by().select(*aggregates)
+        if self._table.plan in found.plan.inputs:
+            raise ValueError(
+                f"agg() is over all rows, but {', '.join(map(str, aggregates))} has no aggregate. Use sum, count or the like, or "
+                "select() for a value of each row."
+            )
+        return DataFrame(found)
 
     def tumble(self, *, on: Column, size: Interval) -> DataFrame:
         """Assign rows to windows that follow one another; adds ``window_start``, ``window_end`` and ``window_time``.
@@ -492,7 +544,7 @@ class DataFrame:
         return self._table.to_arrow()
 
     def iter_rows(
-        self, include_row_kind: bool = False, row_kind_field: str = "__row_kind__"
+        self, *, include_row_kind: bool = False, row_kind_field: str = "__row_kind__"
     ) -> ResultIterator[dict[str, Any]]:
         """Execute the query, and return its rows as dicts while they come; closing the iterator cancels the job.
 
@@ -507,6 +559,7 @@ class DataFrame:
 
     def iter_batches(
         self,
+        *,
         batch_size: int = 1000,
         batch_format: str = "pandas",
         include_row_kind: bool = False,
@@ -519,7 +572,12 @@ class DataFrame:
         return batches_of(self._table, given.batch_size(batch_size), given.batch_format(batch_format), kind)
 
     def take(
-        self, n: int, timeout: float | None = None, include_row_kind: bool = False, row_kind_field: str = "__row_kind__"
+        self,
+        n: int,
+        *,
+        timeout: float | None = None,
+        include_row_kind: bool = False,
+        row_kind_field: str = "__row_kind__",
     ) -> list[dict[str, Any]]:
         """Return the first ``n`` rows as dicts, or those that came within ``timeout`` seconds; then the job is cancelled."""
         from funken.dataframe.iteration import taken  # noqa: PLC0415 - only to iterate
@@ -530,6 +588,7 @@ class DataFrame:
     def take_batch(
         self,
         n: int,
+        *,
         timeout: float | None = None,
         batch_format: str = "pandas",
         include_row_kind: bool = False,
@@ -593,16 +652,29 @@ class DataFrame:
         partition_by: Keys = None,
         compression: str | None = None,
         utc_timezone: bool | None = None,
+        sink_parallelism: int | None = None,
+        sink_shuffle_by_partition: bool | None = None,
+        auto_compaction: bool | None = None,
+        compaction_file_size: str | None = None,
+        rolling_policy_file_size: str | None = None,
+        rolling_policy_rollover_interval: str | None = None,
+        rolling_policy_inactivity_interval: str | None = None,
+        rolling_policy_check_interval: str | None = None,
+        partition_commit_trigger: str | None = None,
+        partition_commit_delay: str | None = None,
+        partition_commit_policy_kind: str | None = None,
+        connector_options: Mapping[str, str] | None = None,
+        format_options: Mapping[str, str] | None = None,
         statement_set: StatementSet | None = None,
-        **parameters: Any,
     ) -> None:
         """Write Parquet files into a folder; ``mode="overwrite"`` replaces its files (batch).
 
-        ``parameters`` are the options of files that ``write_json`` has as well: ``rolling_policy_file_size``,
-        ``partition_commit_trigger``, ``connector_options``, ``format_options``.
+        ``connector_options`` and ``format_options`` are further options, as in ``CREATE TABLE``; those of the format need no
+        prefix.
         """
-        own = {"compression": compression, "utc-timezone": utc_timezone}
-        self._write_files(path, "parquet", own, mode, partition_by, statement_set, parameters)
+        given = {**locals()}
+        own = {"compression": compression, "utc-timezone": flag(utc_timezone, "utc_timezone")}
+        self._write_files("parquet", own, given)
 
     def write_json(
         self,
@@ -613,67 +685,96 @@ class DataFrame:
         timestamp_format: str | None = None,
         ignore_null_fields: bool | None = None,
         decimal_as_plain_number: bool | None = None,
+        sink_parallelism: int | None = None,
+        sink_shuffle_by_partition: bool | None = None,
+        auto_compaction: bool | None = None,
+        compaction_file_size: str | None = None,
+        rolling_policy_file_size: str | None = None,
+        rolling_policy_rollover_interval: str | None = None,
+        rolling_policy_inactivity_interval: str | None = None,
+        rolling_policy_check_interval: str | None = None,
+        partition_commit_trigger: str | None = None,
+        partition_commit_delay: str | None = None,
+        partition_commit_policy_kind: str | None = None,
+        connector_options: Mapping[str, str] | None = None,
+        format_options: Mapping[str, str] | None = None,
         statement_set: StatementSet | None = None,
-        **parameters: Any,
     ) -> None:
         """Write files with a JSON object per line into a folder; ``mode="overwrite"`` replaces its files (batch)."""
+        given = {**locals()}
         own = {
             "timestamp-format.standard": timestamp_format,
-            "encode.ignore-null-fields": ignore_null_fields,
-            "encode.decimal-as-plain-number": decimal_as_plain_number,
+            "encode.ignore-null-fields": flag(ignore_null_fields, "ignore_null_fields"),
+            "encode.decimal-as-plain-number": flag(decimal_as_plain_number, "decimal_as_plain_number"),
         }
-        self._write_files(path, "json", own, mode, partition_by, statement_set, parameters)
+        self._write_files("json", own, given)
 
-    def _write_files(
-        self, path: str, format_: str, own: Mapping[str, Any], mode: str, partition_by: Any, statement_set: Any,
-        parameters: dict[str, Any],
-    ) -> None:  # fmt: skip
-        from funken.dataframe.options import file_sink_options  # noqa: PLC0415 - only to write
-
-        self._write("filesystem", file_sink_options(path, format_, own, parameters), mode, partition_by, statement_set)
+    def _write_files(self, format_: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        options = file_sink_options(given["path"], format_, own, given)
+        self._write("filesystem", options, given["mode"], given["partition_by"], given["statement_set"])
 
     def write_kafka(
-        self, bootstrap_servers: str, topic: str, *, statement_set: StatementSet | None = None, **parameters: Any
+        self,
+        bootstrap_servers: str,
+        *,
+        topic: str,
+        format: str = "json",
+        format_options: Mapping[str, str] | None = None,
+        key_format: str | None = None,
+        key_format_options: Mapping[str, str] | None = None,
+        key_fields: list[str] | None = None,
+        value_format: str | None = None,
+        value_format_options: Mapping[str, str] | None = None,
+        value_fields_include: str = "ALL",
+        delivery_guarantee: str = "at-least-once",
+        transactional_id_prefix: str | None = None,
+        partitioner: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        sink_parallelism: int | None = None,
+        options: Mapping[str, str] | None = None,
+        statement_set: StatementSet | None = None,
     ) -> None:
-        """Write rows as records of a topic of Kafka; ``parameters`` are those of ``funken.dataframe.read_kafka`` that a sink has.
+        """Write rows as records of a topic of Kafka; the parameters are those of ``read_kafka`` that a sink has.
 
-        ``value_format`` (json), ``key_format`` with ``key_fields``, ``delivery_guarantee`` with ``transactional_id_prefix``,
-        ``partitioner``, ``sink_parallelism``, ``properties``, ``connector_options``.
+        ``delivery_guarantee="exactly-once"`` needs a ``transactional_id_prefix`` of its own.
         """
-        from funken.dataframe.options import kafka_sink_options  # noqa: PLC0415 - only to write
-
-        self._write("kafka", kafka_sink_options(bootstrap_servers, topic, parameters), statement_set=statement_set)
+        self._write("kafka", kafka_sink_options(bootstrap_servers, {**locals()}), statement_set=statement_set)
 
     def write_catalog_table(
         self, path: str, *, overwrite: bool = False, statement_set: StatementSet | None = None
     ) -> None:
         """Write rows into a table of a catalog; ``overwrite`` replaces its rows (batch)."""
-        if not isinstance(path, str):
-            raise TypeError(f"the path of a table is a string, but got {path!r}.")
+        nonempty(path, "path")
+        if not isinstance(overwrite, bool):
+            raise TypeError(f"overwrite must be a bool, but got {overwrite!r}.")
         self._insert(path, overwrite, statement_set)
 
     def _write(
         self, connector: str, options: Mapping[str, str], mode: str = "append", partition_by: Keys = None,
         statement_set: Any = None,
     ) -> None:  # fmt: skip
-        from funken.dataframe.options import descriptor  # noqa: PLC0415 - only to write
-
+        if not isinstance(mode, str):
+            raise TypeError(f"mode must be a string, but got {mode!r}.")
         if mode not in ("append", "overwrite"):
             raise ValueError(f"mode must be 'append' or 'overwrite', but got {mode!r}.")
-        schema = given.physical_schema(self._table.plan.row_type)
-        self._insert(descriptor(connector, options, schema, partition_by), mode == "overwrite", statement_set)
+        self._insert(descriptor(connector, options, None, partition_by), mode == "overwrite", statement_set)
 
     def _insert(self, target: Any, overwrite: bool, statement_set: Any) -> None:
         from funken.table.statement_set import StatementSet  # noqa: PLC0415 - only to write
 
         if statement_set is None:
-            self._table.execute_insert(target, overwrite).wait()
+            self._table.execute_insert(target, overwrite=overwrite).wait()
             return
         if not isinstance(statement_set, StatementSet):
-            raise TypeError(f"statement_set must be a StatementSet, but got a {type(statement_set).__name__}.")
+            raise TypeError(f"statement_set must be a StatementSet or None, but got a {type(statement_set).__name__}.")
         if statement_set._environment is not self._table._environment:
-            raise ValueError("the frame and the statement set must belong to the same TableEnvironment.")
+            raise ValueError("DataFrame and statement_set must belong to the same TableEnvironment.")
         statement_set.add_insert(target, self._table, overwrite=overwrite)
+
+
+def _is_nan(name: str) -> Any:
+    """Return the condition that a column is NaN; NULL for NULL."""
+    return table_col(name).cast(DataTypes.STRING()) == table_lit("NaN")
 
 
 class GroupedDataFrame:

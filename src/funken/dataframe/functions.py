@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import collections.abc
+import copy
 import functools
 import inspect
-import json
-import typing
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, overload
+from typing import Any, overload
 
-from funken.dataframe.types import DataType, type_of_hint
-from funken.table.types import DataTypes, LogicalType, RowType
+from funken.dataframe import declared
+from funken.dataframe.types import DataType
+from funken.table.types import ArrayType, LogicalType, MapType, RowType
 from funken.table.udf import (
     AggregateFunction,
     AsyncScalarFunction,
@@ -25,9 +24,8 @@ from funken.table.udf import (
 from funken.table.udf import udaf as table_udaf
 from funken.table.udf import udf as table_udf
 from funken.table.udf import udtf as table_udtf
+from funken.table.values import named_parts
 from funken.types.row import Row
-
-_EMITS = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator, list)
 
 
 @overload
@@ -62,22 +60,29 @@ def udf(
         return functools.partial(
             udf, return_dtype=return_dtype, deterministic=deterministic, name=name, func_type=func_type
         )
-    called = _called(func, "eval")
-    columnar = func_type or _columnar(called)
+    source = declared.scalar_source(func)
+    columnar = func_type or source.columnar()
     if columnar not in ("general", "pandas", "arrow"):
-        raise ValueError(f"func_type must be 'general', 'pandas' or 'arrow', but got {columnar!r}.")
+        raise ValueError(f"The func_type must be one of 'general, pandas, arrow', got {columnar!r}.")
     if columnar != "general" and return_dtype is None:
         raise TypeError(
-            f"function {_name(func)!r} computes on columns, so its annotation has no type. Pass return_dtype=."
+            f"return_dtype is required for pandas UDFs, because the annotation of {source.name!r} describes a container."
         )
-    type_ = _result(func, called, return_dtype)
-    source = _CreatedScalar(func) if inspect.isclass(func) else _dicts_as_rows(func, type_)
-    if inspect.isclass(func) and inspect.iscoroutinefunction(called):
-        source = _CreatedAsyncScalar(func)
+    if columnar != "general" and source.is_async:
+        raise ValueError("Async scalar functions do not support pandas func_type. Use func_type='general'.")
+    type_ = source.result(return_dtype)
+    source.agrees(deterministic)
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name must be a str or None, but got {name!r}.")
+    if name == "":
+        raise ValueError("name must not be empty; leave it out for the name of the function.")
+    adapted = func
+    if inspect.isclass(func) or (columnar == "general" and is_nested(type_)):
+        adapted = (_AsyncScalar if source.is_async else _Scalar)(func, type_ if columnar == "general" else None)
     made = table_udf(
-        source, result_type=type_, deterministic=deterministic, name=name or _name(func), func_type=columnar
+        adapted, result_type=type_, deterministic=deterministic, name=name or source.name, func_type=columnar
     )
-    return _declared(made, type_)
+    return _declared(made, type_, source)
 
 
 @overload
@@ -103,15 +108,14 @@ def udtf(
     """
     if func is None:
         return functools.partial(udtf, return_dtype=return_dtype, deterministic=deterministic, name=name)
-    called = _called(func, "eval")
-    if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
-        raise TypeError(
-            f"function {_name(func)!r} is asynchronous, but table functions of frames are not. Make it a def."
-        )
-    type_ = _emitted(func, called, return_dtype)
-    source = _CreatedTable(func, type_) if not isinstance(func, TableFunction) else func
-    made = table_udtf(source, result_types=type_, deterministic=deterministic, name=name or _name(func))
-    return _declared(made, type_)
+    source = declared.table_source(func)
+    type_, is_named = source.emitted(return_dtype)
+    source.agrees(deterministic)
+    made = table_udtf(
+        _Table(source.function, type_), result_types=type_, deterministic=deterministic, name=name or source.name
+    )
+    vars(made)["has_named_fields"] = is_named
+    return _declared(made, type_, source)
 
 
 @overload
@@ -141,20 +145,28 @@ def udaf(
         )  # fmt: skip
     if func_type not in ("general", "pandas"):
         raise ValueError(f"func_type must be 'general' or 'pandas', but got {func_type!r}.")
-    source: Any = func() if inspect.isclass(func) else func
-    if func_type == "general" and not isinstance(source, AggregateFunction):
-        raise TypeError(f"{func!r} is no AggregateFunction. Derive a class from it, or pass func_type='pandas'.")
-    called = source.get_value if isinstance(source, AggregateFunction) else _called(source, "__call__")
+    source = declared.aggregate_source(func, func_type)
+    function = source.function
     given = return_dtype
-    if given is None and isinstance(source, AggregateFunction):
-        declares = type(source).get_result_type is not AggregateFunction.get_result_type
-        given = source.get_result_type() if declares else None
-    type_ = _result(source, called, given)
+    if given is None and isinstance(function, AggregateFunction):
+        given = declared.own_type(function, "get_result_type")
+    type_ = source.result(given)
+    source.agrees(deterministic)
+    if isinstance(function, AggregateFunction):
+        adapted: Any = _with_rows(function, type_) if is_nested(type_) else function
+    else:
+        adapted = _OfColumns(function, type_)
     made = table_udaf(
-        source, result_type=type_, accumulator_type=accumulator_type, deterministic=deterministic,
-        name=name or _name(func), func_type=func_type,
-    )  # fmt: skip
-    return _declared(made, type_)
+        adapted,
+        result_type=type_,
+        accumulator_type=None if accumulator_type is None else declared.declared_type(accumulator_type),
+        deterministic=deterministic,
+        name=name or source.name,
+        func_type=func_type,
+    )
+    if accumulator_type is not None:
+        vars(made)["accumulator_type"] = DataType(declared.declared_type(accumulator_type))
+    return _declared(made, type_, source)
 
 
 # ---- functions of records
@@ -166,13 +178,24 @@ def record_function(
     """Return a function of whole records as one of their columns: it takes a dict of a row, and returns rows."""
     if isinstance(func, FunctionDefinition):
         if return_dtype is not None:
-            raise ValueError(f"function {func.name!r} has its type from its declaration; leave return_dtype out.")
-        source, type_, name = func.function, func.result_type([]), func.name
+            raise ValueError(
+                f"return_dtype must not be specified for a DataFrame UDTF declaration: {func.name!r} has its type already."
+            )
+        dtype = getattr(func, "return_dtype", None)
+        source, type_, name = func.function, func.result_type([]) if dtype is None else dtype.logical_type, func.name
         source = source.source if isinstance(source, _Created) else source
+        is_named = getattr(func, "has_named_fields", True)
+        found = declared.table_source(source) if emits else declared.record_source(source)
     else:
-        called = _called(func, "eval")
-        type_ = _emitted(func, called, return_dtype) if emits else _result(func, called, return_dtype)
-        source, name = func, _name(func)
+        found = declared.record_source(func)
+        type_, is_named = found.emitted(return_dtype) if emits else (found.result(return_dtype), True)
+        source, name = func, found.name
+    if emits:
+        found.takes_a_record()
+    if not is_named and len(getattr(type_, "fields", ())) > 1:
+        raise ValueError(
+            f"flat_map requires named output fields; use TypedDict or a named struct as the type of {name!r}."
+        )
     kind: Any = _RecordRows if emits else _RecordRow
     adapter = kind(source, type_, tuple(columns))
     made = (
@@ -189,7 +212,7 @@ def batch_function(func: Any, return_dtype: Any, columns: Sequence[str], batch_f
         raise ValueError(f"batch_format must be 'pandas' or 'pyarrow', but got {batch_format!r}.")
     type_ = DataType.of(return_dtype).logical_type
     adapter = _Batch(func, type_, tuple(columns), batch_format)
-    made: FunctionDefinition = table_udf(adapter, result_type=type_, name=_name(func), func_type="arrow")
+    made: FunctionDefinition = table_udf(adapter, result_type=type_, name=declared.name_of(func), func_type="arrow")
     return made
 
 
@@ -230,19 +253,19 @@ class _Created(UserDefinedFunction):
         return self._call(*args)  # type: ignore[misc]  # set by open()
 
 
-class _CreatedScalar(_Created, ScalarFunction):
+class _Scalar(_Created, ScalarFunction):
     def eval(self, *args: Any) -> Any:
-        """Return the value."""
-        return self.invoke(*args)
+        """Return the value, its dicts as rows."""
+        return as_row(self.invoke(*args), self._type)
 
 
-class _CreatedAsyncScalar(_Created, AsyncScalarFunction):
+class _AsyncScalar(_Created, AsyncScalarFunction):
     async def eval(self, *args: Any) -> Any:
-        """Return the value."""
-        return await self.invoke(*args)
+        """Return the value, its dicts as rows."""
+        return as_row(await self.invoke(*args), self._type)
 
 
-class _CreatedTable(_Created, TableFunction):
+class _Table(_Created, TableFunction):
     def eval(self, *args: Any) -> Any:
         """Return the rows."""
         return _rows(self.invoke(*args), self._type)
@@ -258,6 +281,31 @@ class _RecordRows(_Created, TableFunction):
     def eval(self, *args: Any) -> Any:
         """Return the rows of a record."""
         return _rows(self.invoke(dict(zip(self._columns, args, strict=True))), self._type)
+
+
+class _OfColumns:
+    """An aggregate function of Series; a class is created in the task."""
+
+    def __init__(self, source: Any, type_: LogicalType) -> None:
+        self._source = source
+        self._type = type_
+        self._made: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_made": None}
+
+    def __call__(self, *series: Any) -> Any:
+        """Return the value of a group."""
+        if self._made is None:
+            self._made = self._source() if inspect.isclass(self._source) else self._source
+        return as_row(self._made(*series), self._type)
+
+
+def _with_rows(function: AggregateFunction, type_: LogicalType) -> AggregateFunction:
+    """Return a copy of a function whose results have rows instead of dicts."""
+    found, value = copy.copy(function), function.get_value
+    vars(found)["get_value"] = lambda accumulator: as_row(value(accumulator), type_)
+    return found
 
 
 class _Batch(_Created, ScalarFunction):
@@ -282,7 +330,8 @@ class _Batch(_Created, ScalarFunction):
         missing = [field.name for field in type_.fields if field.name not in columns]
         if missing:
             raise ValueError(
-                f"the result of {_name(self.source)!r} has no column {missing[0]!r}; it has: {', '.join(map(str, columns))}."
+                f"the result of {declared.name_of(self.source)!r} has no column {missing[0]!r}; it has: "
+                f"{', '.join(map(str, columns))}."
             )
         fields = [pa.field(field.name, arrow_type(field.type)) for field in type_.fields]
         return pa.StructArray.from_arrays([_array(found[field.name], field.type) for field in fields], fields=fields)
@@ -296,264 +345,83 @@ def _array(column: Any, wanted: Any) -> Any:
     return column.cast(wanted) if isinstance(column, pa.Array) else pa.Array.from_pandas(column, type=wanted)
 
 
-def as_row(value: Any, type_: LogicalType | None) -> Any:
-    """Return a value whose dicts are rows where its type has rows; raises ``ValueError`` for a dict without a field.
+def is_nested(type_: LogicalType) -> bool:
+    """Return True for a type with elements: their values may be dicts, tuples and objects, which become rows."""
+    return isinstance(type_, RowType | ArrayType | MapType)
 
-    >>> as_row({"b": 2, "a": [1]}, DataType.of("ROW<a ARRAY<INT>, b INT>").logical_type)
-    <Row([1], 2)>
+
+def as_row(value: Any, type_: LogicalType | None) -> Any:
+    """Return a value as its type has it: rows of dicts, objects and tuples, lists of tuples, dicts of pairs.
+
+    A field that a dict does not have is NULL. Raises ``ValueError`` for a tuple of another length.
+
+    >>> as_row({"b": (2, 3)}, DataType.of("ROW<a ARRAY<INT>, b ARRAY<INT>>").logical_type)
+    <Row(None, [2, 3])>
     """
-    if isinstance(value, Mapping) and isinstance(type_, RowType):
-        missing = [field.name for field in type_.fields if field.name not in value]
-        if missing:
-            raise ValueError(f"a record has no field {missing[0]!r} of its type {type_}: {dict(value)!r}.")
-        return Row(*(as_row(value[field.name], field.type) for field in type_.fields))
-    element = getattr(type_, "element", None)
-    if isinstance(value, list) and isinstance(element, RowType):
-        return [as_row(one, element) for one in value]
+    if value is None:
+        return None
+    if isinstance(type_, RowType):
+        parts = map(as_row, _field_values(value, type_), (field.type for field in type_.fields))
+        row = Row(*parts)
+        if isinstance(value, Row):
+            row.set_row_kind(value.get_row_kind())
+        return row
+    if isinstance(type_, ArrayType):
+        return [as_row(one, type_.element) for one in value]
+    if isinstance(type_, MapType):
+        items = value.items() if hasattr(value, "items") else value
+        return {as_row(key, type_.key): as_row(one, type_.value) for key, one in items}
     return value
 
 
+def _field_values(value: Any, type_: RowType) -> Sequence[Any]:
+    names = [field.name for field in type_.fields]
+    if isinstance(value, Mapping):
+        return [value.get(name) for name in names]
+    if isinstance(value, Row | tuple | list):
+        parts = named_parts(value, names) if isinstance(value, Row) else value
+        if len(parts) != len(names):
+            raise ValueError(f"Expected {len(names)} value(s) for {type_}, got {len(parts)}: {value!r}.")
+        return parts
+    if not hasattr(value, "__dict__") and not hasattr(value, "__slots__"):
+        raise TypeError(
+            f"Expected a dict, Row, tuple, list, or object with fields for {type_}, got {type(value).__name__}: {value!r}."
+        )
+    return [getattr(value, name) if hasattr(type(value), name) else getattr(value, name, None) for name in names]
+
+
 def _rows(found: Any, type_: LogicalType | None) -> Any:
+    """Return what a function emits as rows: of no value, one, or several."""
     if found is None:
-        return []
-    if isinstance(found, Row | tuple | str | bytes | Mapping) or not isinstance(found, collections.abc.Iterable):
-        found = (found,)
-    return (as_row(one, type_) for one in found)
+        return
+    one = isinstance(found, Row | tuple | str | bytes | bytearray | Mapping)
+    width = len(type_.fields) if isinstance(type_, RowType) else 1
+    for item in (found,) if one or not isinstance(found, collections.abc.Iterable) else found:
+        if isinstance(type_, RowType) and width != 1:
+            yield Row(*[None] * width) if item is None else as_row(item, type_)
+        else:
+            yield _alone(item, type_)
 
 
-def _dicts_as_rows(func: Any, type_: LogicalType) -> Any:
-    """Return a function as it is, unless it may return dicts for rows."""
-    if "ROW" not in str(type_) or isinstance(func, AsyncScalarFunction) or inspect.iscoroutinefunction(func):
-        return func
-    return _Structured(func, type_)
+def _alone(item: Any, type_: LogicalType | None) -> Any:
+    """Return a row of one column, as a value if that is no row itself."""
+    if isinstance(type_, RowType):
+        packed = item is None or isinstance(item, Row | tuple | Mapping)
+        row = as_row(item if packed else (item,), type_)
+        value = None if row is None else row[0]
+    else:
+        if isinstance(item, Row | tuple):
+            if len(item) != 1:
+                raise ValueError(f"UDTF scalar output requires exactly one field, but got {item!r} for {type_}.")
+            [item] = item
+        value = as_row(item, type_)
+    return (value,) if isinstance(value, Row | tuple | Mapping) else value
 
 
-class _Structured(_Created, ScalarFunction):
-    def eval(self, *args: Any) -> Any:
-        """Return the value, its dicts as rows."""
-        return as_row(self.invoke(*args), self._type)
-
-
-# ---- types
-
-
-def _declared(made: Any, type_: LogicalType) -> Any:
-    vars(made)["return_dtype"] = DataType(type_)
+def _declared(made: Any, type_: LogicalType, source: declared.DeclaredFunction) -> Any:
+    """Give a declaration its type, and the names of its function."""
+    own = vars(made)
+    own["return_dtype"] = DataType(type_)
+    own |= source.metadata() | {"__name__": made.name}
+    own.pop("__wrapped__", None)
     return made
-
-
-def _name(func: Any) -> str:
-    return getattr(func, "__name__", None) or type(func).__name__
-
-
-def _called(func: Any, method: str) -> Any:
-    """Return the callable of a function, an object or a class."""
-    if not callable(func) and not isinstance(func, UserDefinedFunction):
-        raise TypeError(
-            f"{func!r} is no function; pass a function, an object or class with __call__, or a function class."
-        )
-    if inspect.isclass(func):
-        return getattr(func, method, None) or func.__call__
-    if inspect.isroutine(func) or isinstance(func, functools.partial):
-        return func
-    return getattr(func, method, None) or type(func).__call__
-
-
-def _hints(called: Any) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(called.func if isinstance(called, functools.partial) else called)
-    except (TypeError, NameError):
-        return {}
-
-
-def _columnar(called: Any) -> str:
-    for hint in _hints(called).values():
-        library = getattr(hint, "__module__", "").split(".")[0]
-        if library in ("pandas", "pyarrow"):
-            return "pandas" if library == "pandas" else "arrow"
-    return "general"
-
-
-def _result(func: Any, called: Any, given: Any) -> LogicalType:
-    if given is not None:
-        return DataType.of(given).logical_type
-    found = type_of_hint(_hints(called).get("return"))
-    if found is None:
-        raise TypeError(
-            f"the type that function {_name(func)!r} returns is not known. Annotate its return, or pass return_dtype=."
-        )
-    return found
-
-
-def _emitted(func: Any, called: Any, given: Any) -> LogicalType:
-    """Return the type of the rows that a function emits."""
-    if given is not None:
-        return DataType.of(given).logical_type
-    hint = _hints(called).get("return")
-    args = typing.get_args(hint)
-    if typing.get_origin(hint) in _EMITS and args:
-        hint = args[0]
-    parts = typing.get_args(hint)
-    if typing.get_origin(hint) is tuple and parts and Ellipsis not in parts:
-        types = [type_of_hint(part) for part in parts]
-        return RowType.of(*((f"f{place}", one or DataTypes.STRING()) for place, one in enumerate(types)))
-    found = type_of_hint(hint)
-    if found is None:
-        raise TypeError(
-            f"the type of the rows of function {_name(func)!r} is not known. Annotate its return as Iterator[str], say, or pass "
-            "return_dtype=."
-        )
-    return found
-
-
-# ---- Providers of models, by name, for the process: their options are those of ``CREATE MODEL``.
-
-
-class ModelProvider(ABC):
-    """The location of models: a provider and its options."""
-
-    @abstractmethod
-    def provider_identifier(self) -> str:
-        """Return the name of the provider, ``openai`` say."""
-
-    @abstractmethod
-    def to_options(self) -> dict[str, str]:
-        """Return the options as texts."""
-
-    def model_option_key(self) -> str:
-        """Return the option that names the model."""
-        return "model"
-
-
-def _texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options that are set, as texts, with hyphens in their names."""
-    return {
-        key.replace("_", "-"): str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in options.items()
-        if value is not None
-    }
-
-
-class _Configured(ModelProvider):
-    """A provider with options that are known by name."""
-
-    _identifier = ""
-    _known: frozenset[str] = frozenset()
-
-    def __init__(self, endpoint: str, given: Mapping[str, Any]) -> None:
-        if not isinstance(endpoint, str) or not endpoint.strip():
-            raise ValueError(f"endpoint must be a URL, but got {endpoint!r}.")
-        unknown = sorted(set(given) - self._known)
-        if unknown:
-            raise TypeError(
-                f"{type(self).__name__} has no parameter {unknown[0]!r}; it has: {', '.join(sorted(self._known))}."
-            )
-        self._options = _texts({"endpoint": endpoint, **given})
-
-    def provider_identifier(self) -> str:
-        """Return the name of the provider."""
-        return self._identifier
-
-    def to_options(self) -> dict[str, str]:
-        """Return the options as texts."""
-        return dict(self._options)
-
-
-class OpenAIProvider(_Configured):
-    """A service with OpenAI's interface, for chat completions or embeddings.
-
-    >>> OpenAIProvider("https://example.test/v1/chat/completions", "key", temperature=0.5).to_options()["temperature"]
-    '0.5'
-    """
-
-    _identifier = "openai"
-    _known = frozenset(
-        (
-            "model", "system_prompt", "temperature", "top_p", "max_tokens", "stop", "presence_penalty", "n", "seed",
-            "response_format", "dimension", "max_context_size", "context_overflow_action", "error_handling_strategy",
-            "retry_num", "retry_fallback_strategy",
-        )
-    )  # fmt: skip
-
-    def __init__(self, endpoint: str, api_key: str, **parameters: Any) -> None:
-        super().__init__(endpoint, parameters)
-        self._options["api-key"] = api_key
-
-
-class TritonProvider(_Configured):
-    """A Triton inference server."""
-
-    _identifier = "triton"
-    _known = frozenset(
-        (
-            "model_name", "model_version", "timeout", "flatten_batch_dim", "priority", "sequence_id", "sequence_start",
-            "sequence_end", "compression", "auth_token", "custom_headers", "max_retries", "retry_initial_backoff",
-            "retry_max_backoff", "default_value", "health_check_enabled", "health_check_interval",
-            "circuit_breaker_enabled", "circuit_breaker_failure_threshold", "circuit_breaker_timeout",
-        )
-    )  # fmt: skip
-
-    def __init__(self, endpoint: str, **parameters: Any) -> None:
-        headers = parameters.get("custom_headers")
-        if headers is not None:
-            parameters = {**parameters, "custom_headers": json.dumps(dict(headers))}
-        super().__init__(endpoint, parameters)
-
-    def model_option_key(self) -> str:
-        """Return the option that names the model."""
-        return "model-name"
-
-
-class GenericProvider(ModelProvider):
-    """A provider by its name, with options as they are.
-
-    >>> GenericProvider("python", {"function": "math:sqrt"}).to_options()
-    {'function': 'math:sqrt'}
-    """
-
-    def __init__(self, provider: str, options: Mapping[str, str]) -> None:
-        if not isinstance(provider, str) or not provider.strip():
-            raise ValueError(f"provider must be a name, but got {provider!r}.")
-        if not all(isinstance(one, str) for pair in options.items() for one in pair):
-            raise TypeError(f"options are a dict of texts, but got {options!r}.")
-        self._provider = provider
-        self._options = dict(options)
-
-    def provider_identifier(self) -> str:
-        """Return the name of the provider."""
-        return self._provider
-
-    def to_options(self) -> dict[str, str]:
-        """Return the options."""
-        return dict(self._options)
-
-
-class _Registry:
-    """The providers of the process, in the order of registration."""
-
-    providers: ClassVar[dict[str, ModelProvider]] = {}
-    default: str | None = None
-
-
-def set_model_provider(name: str, provider: ModelProvider) -> None:
-    """Register a provider under a name; another one of that name is replaced."""
-    if not isinstance(name, str) or not name.strip():
-        raise ValueError(f"the name of a provider must not be empty, but got {name!r}.")
-    if not isinstance(provider, ModelProvider):
-        raise TypeError(f"provider must be a ModelProvider, but got a {type(provider).__name__}.")
-    _Registry.providers[name] = provider
-
-
-def set_default_model_provider(name: str) -> None:
-    """Choose the provider of models that name none."""
-    if name not in _Registry.providers:
-        known = ", ".join(_Registry.providers) or "none"
-        raise ValueError(
-            f"provider {name!r} is unknown; registered are: {known}. Register it with set_model_provider()."
-        )
-    _Registry.default = name
-
-
-def list_model_providers() -> list[str]:
-    """Return the names of the providers, in the order of registration."""
-    return list(_Registry.providers)

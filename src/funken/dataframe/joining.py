@@ -33,12 +33,13 @@ def joined(left: Table, right: Table, on: Any, how: Any, left_on: Any, right_on:
     if not isinstance(how, str):
         raise TypeError(f"how must be a string, but got {how!r}.")
     if how not in _ALL:
-        raise ValueError(f"how must be one of {', '.join(_ALL)}, but got {how!r}.")
+        kinds = ", ".join(f'"{one}"' for one in _ALL)
+        raise ValueError(f"how must be one of {kinds}, but got {how!r}.")
     if left._environment is not right._environment:
-        raise ValueError("both frames must belong to the same TableEnvironment.")
+        raise ValueError("DataFrames must belong to the same TableEnvironment.")
     if how == "cross":
         if any(one is not None for one in (on, left_on, right_on)):
-            raise ValueError("a cross join does not take on, left_on or right_on.")
+            raise ValueError("cross join does not accept on, left_on, or right_on.")
         _distinct_names(left.names, right.names, set())
         return left.join(right)
     sides = _sides(left, right, on, left_on, right_on, how not in ("semi", "anti"))
@@ -51,21 +52,31 @@ def _distinct_names(left: list[str], right: list[str], shared: set[str]) -> None
     twice = sorted((set(left) & set(right)) - shared)
     if twice:
         raise ValueError(
-            f"join() found columns of both frames that are no keys: {', '.join(twice)}. Rename them with rename_columns() first."
+            f"join() found duplicate non-key columns {twice}; rename them with rename_columns() before joining."
         )
 
 
 def _keys(value: Any, columns: list[str], what: str) -> list[Any]:
-    keys = [value] if isinstance(value, Expression) else given.names(value, what)
+    keys = [value] if isinstance(value, str | Expression) else value
+    several = keys is value
+    if not isinstance(keys, list | tuple) or (several and not all(isinstance(key, str) for key in keys)):
+        raise TypeError(f"{what} must be a string, an expression, or a list of strings, but got {value!r}.")
+    if not keys:
+        raise ValueError(f"{what} must not be empty.")
+    twice = given.repeated([key for key in keys if isinstance(key, str)])
+    if twice:
+        raise ValueError(f"{what} must not contain duplicate column names, but has {', '.join(twice)} twice.")
     given.known([key for key in keys if isinstance(key, str)], columns, what)
-    return keys
+    return list(keys)
 
 
 def _sides(left: Table, right: Table, on: Any, left_on: Any, right_on: Any, keeps_both: bool) -> JoinSides:
     if on is not None and (left_on is not None or right_on is not None):
         raise ValueError("on cannot be combined with left_on or right_on.")
+    if on is None and left_on is None and right_on is None:
+        raise ValueError("join() requires on or both left_on and right_on.")
     if on is None and (left_on is None or right_on is None):
-        raise ValueError("join() needs on, or both left_on and right_on.")
+        raise ValueError("left_on and right_on must be provided together.")
     if isinstance(on, Expression):
         if keeps_both:
             _distinct_names(left.names, right.names, set())
@@ -73,7 +84,9 @@ def _sides(left: Table, right: Table, on: Any, left_on: Any, right_on: Any, keep
     left_keys = _keys(on if on is not None else left_on, left.names, "on" if on is not None else "left_on")
     right_keys = _keys(on if on is not None else right_on, right.names, "on" if on is not None else "right_on")
     if len(left_keys) != len(right_keys):
-        raise ValueError(f"left_on and right_on need as many keys, but have {len(left_keys)} and {len(right_keys)}.")
+        raise ValueError(
+            f"left_on and right_on must have the same number of keys, but have {len(left_keys)} and {len(right_keys)}."
+        )
     pairs = list(zip(left_keys, right_keys, strict=True))
     shared = {a for a, b in pairs if isinstance(a, str) and isinstance(b, str) and a == b}
     if keeps_both:

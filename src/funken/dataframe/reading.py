@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from funken.dataframe.creation import source_schema, watermark_pair
+from funken.dataframe.creation import computed, source_schema, watermark_pair
 from funken.dataframe.frame import DataFrame
-from funken.dataframe.options import descriptor, file_options, kafka_source_options
+from funken.dataframe.options import descriptor, file_options, flag, kafka_source_options
 from funken.dataframe.session import get_or_create_table_environment, nonempty
 from funken.dataframe.types import DataType
 from funken.table.catalog import ResolvedTable
@@ -54,7 +54,12 @@ def read_parquet(
     """
     connector = _source(monitor_interval, path_regex_pattern)
     options = file_options(
-        path, "parquet", connector, {"utc-timezone": utc_timezone}, connector_options, format_options
+        path,
+        "parquet",
+        connector,
+        {"utc-timezone": flag(utc_timezone, "utc_timezone")},
+        connector_options,
+        format_options,
     )
     return _read("filesystem", options, schema, computed_columns, watermark, partition_by)
 
@@ -76,8 +81,8 @@ def read_json(
 ) -> DataFrame:
     """Return the rows of files with a JSON object per line; parameters are those of ``read_parquet``, and of the format."""
     own = {
-        "ignore-parse-errors": ignore_parse_errors,
-        "fail-on-missing-field": fail_on_missing_field,
+        "ignore-parse-errors": flag(ignore_parse_errors, "ignore_parse_errors"),
+        "fail-on-missing-field": flag(fail_on_missing_field, "fail_on_missing_field"),
         "timestamp-format.standard": timestamp_format,
     }
     connector = _source(monitor_interval, path_regex_pattern)
@@ -89,20 +94,39 @@ def read_kafka(
     bootstrap_servers: str,
     *,
     schema: Mapping[str, DataType],
-    topic: Any = None,
+    topic: str | list[str] | None = None,
     topic_pattern: str | None = None,
+    group_id: str | None = None,
+    format: str = "json",
+    format_options: Mapping[str, str] | None = None,
+    key_format: str | None = None,
+    key_format_options: Mapping[str, str] | None = None,
+    key_fields: list[str] | None = None,
+    key_fields_prefix: str | None = None,
+    value_format: str | None = None,
+    value_format_options: Mapping[str, str] | None = None,
+    value_fields_include: str = "ALL",
+    startup_mode: str = "group-offsets",
+    startup_specific_offsets: Mapping[int, int] | str | None = None,
+    startup_timestamp_millis: int | None = None,
+    topic_partition_discovery_interval: str | None = "5 min",
+    bounded_mode: str = "unbounded",
+    bounded_specific_offsets: Mapping[int, int] | str | None = None,
+    bounded_timestamp_millis: int | None = None,
+    properties: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
     computed_columns: Mapping[str, str] | None = None,
     watermark: tuple[str, str] | None = None,
-    **parameters: Any,
 ) -> DataFrame:
     """Return the records of topics of Kafka, one or a list, or those that a pattern matches.
 
-    ``parameters``: ``group_id``, ``value_format`` (json) with ``format_options``, ``key_format`` with ``key_fields``,
-    ``startup_mode`` (group-offsets) with ``startup_specific_offsets`` or ``startup_timestamp_millis``, ``bounded_mode``
-    (unbounded), ``topic_partition_discovery_interval``, ``properties`` of the client, ``connector_options``.
+    ``startup_mode`` and ``bounded_mode`` say where a read begins and ends; offsets are ``{partition: offset}``. ``value_format``
+    goes before ``format``; options of formats need no prefix. ``properties`` are of the client, ``options`` any others of the
+    connector. An interval of ``None`` never looks for new partitions.
     """
-    options = kafka_source_options(bootstrap_servers, {**parameters, "topic": topic, "topic_pattern": topic_pattern})
-    return _read("kafka", options, schema, computed_columns, watermark, None)
+    given = {**locals()}
+    found = kafka_source_options(bootstrap_servers, given)
+    return _read("kafka", found, schema, computed_columns, watermark, None)
 
 
 def read_catalog_table(
@@ -119,12 +143,15 @@ def read_catalog_table(
     environment = get_or_create_table_environment()
     if computed_columns is None and watermark is None:
         return DataFrame(environment.from_path(path))
+    columns = computed(computed_columns)
     found = environment.catalogs.table(path_parts(path))
     if not isinstance(found, ResolvedTable):
-        raise ValueError(f"{path} is a view, to which no columns are added. Use with_column() on the frame.")
+        raise ValueError(
+            f"{path} is a view, computed columns and watermarks can only be added to tables. Use with_column() on the frame."
+        )
     own = Schema.new_builder().from_resolved_schema(ResolvedSchema.of_table(found.table)).build()
     builder = Schema.new_builder().from_schema(own if watermark is None else replace(own, watermarks=()))
-    for name, expression in (computed_columns or {}).items():
+    for name, expression in columns.items():
         builder.column_by_expression(name, expression)
     if watermark is not None:
         builder.watermark(*watermark_pair(watermark))
@@ -133,9 +160,8 @@ def read_catalog_table(
     return DataFrame(environment.from_descriptor(described))
 
 
-def _source(monitor_interval: str | None, pattern: str | None) -> dict[str, str]:
-    given = {"source.monitor-interval": monitor_interval, "source.path.regex-pattern": pattern}
-    return {key: value for key, value in given.items() if value is not None}
+def _source(monitor_interval: str | None, pattern: str | None) -> dict[str, str | None]:
+    return {"source.monitor-interval": monitor_interval, "source.path.regex-pattern": pattern}
 
 
 def _read(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from funken.config import Configuration
@@ -25,11 +25,12 @@ class FrameConfig:
 
     def set(self, key: str, value: str) -> FrameConfig:
         """Set an option; raises ``RuntimeError`` if the environment exists, since it reads some options only once."""
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"options are texts, but config.set() got {key!r} and {value!r}. Write '4' instead of 4.")
+        for what, one in (("key", key), ("value", value)):
+            if not isinstance(one, str):
+                raise TypeError(f"{what} must be a string, but config.set() got {one!r}. Write '4' instead of 4.")
         if get_table_environment() is not None:
             raise RuntimeError(
-                f"option {key!r} comes too late, since the table environment exists. Set it by "
+                f"DataFrame configuration must be set before the table environment exists, but {key!r} comes later. Set it by "
                 "get_table_environment().get_config(), or call set_table_environment(None) first."
             )
         self._options[key] = value
@@ -38,7 +39,9 @@ class FrameConfig:
     def get(self, key: str, default: str | None = None) -> str | None:
         """Return an option of the environment if there is one, else of the next one."""
         if not isinstance(key, str):
-            raise TypeError(f"the key of an option is a text, but config.get() got {key!r}.")
+            raise TypeError(f"key must be a string, but config.get() got {key!r}.")
+        if default is not None and not isinstance(default, str):
+            raise TypeError(f"default must be a string or None, but config.get() got {default!r}.")
         environment = get_table_environment()
         if environment is None:
             return self._options.get(key, default)
@@ -64,6 +67,9 @@ class _Session:
     """The environment of the process, if there is one."""
 
     environment: TableEnvironment | None = None
+    creates: Callable[[EnvironmentSettings], TableEnvironment] = staticmethod(
+        lambda settings: StreamTableEnvironment.create(environment_settings=settings)
+    )
 
 
 config = FrameConfig()
@@ -77,7 +83,7 @@ def set_table_environment(t_env: TableEnvironment | None) -> None:
     True
     """
     if t_env is not None and not isinstance(t_env, TableEnvironment):
-        raise TypeError(f"set_table_environment() takes a TableEnvironment or None, but got a {type(t_env).__name__}.")
+        raise TypeError(f"t_env must be a StreamTableEnvironment or None, but got a {type(t_env).__name__}.")
     _Session.environment = t_env
 
 
@@ -89,8 +95,13 @@ def get_table_environment() -> TableEnvironment | None:
 def get_or_create_table_environment() -> TableEnvironment:
     """Return the table environment of the process, and create it with the options of ``config`` if there is none."""
     if _Session.environment is None:
-        _Session.environment = StreamTableEnvironment.create(environment_settings=config.settings())
+        _Session.environment = _Session.creates(config.settings())
     return _Session.environment
+
+
+def create_environments_with(creates: Callable[[EnvironmentSettings], TableEnvironment]) -> None:
+    """Let a function create the environment of the process: that of the names under which a program imports frames."""
+    _Session.creates = staticmethod(creates)
 
 
 def create_statement_set() -> StatementSet:
@@ -111,17 +122,30 @@ def nonempty(value: Any, what: str) -> str:
     return value
 
 
+def texts(options: Any) -> dict[str, str]:
+    """Return options as a dict; raises for those that are no texts."""
+    if not isinstance(options, Mapping):
+        raise TypeError(f"options must be a dict of string keys and values, but got {options!r}.")
+    for key, value in options.items():
+        if not isinstance(key, str):
+            raise TypeError(f"option keys must be strings, but got {key!r}.")
+        if not key:
+            raise ValueError("option keys must not be empty.")
+        if not isinstance(value, str):
+            raise TypeError(f"option {key!r} must have a string value, but has {value!r}.")
+    return dict(options)
+
+
 def create_catalog(name: str, options: Mapping[str, str]) -> None:
     """Create a catalog, as ``CREATE CATALOG name WITH (options)`` does; the option ``type`` names its type.
 
     Raises ``ValueError`` if there is one of that name, or the options are not those of the kind.
     """
     nonempty(name, "name")
-    if not isinstance(options, Mapping) or not all(isinstance(one, str) for pair in options.items() for one in pair):
-        raise TypeError(f"options are a dict of texts, but create_catalog() got {options!r}.")
+    texts(options)
     environment = get_or_create_table_environment()
     if name in environment.list_catalogs():
-        raise ValueError(f"catalog {name!r} exists already. Choose another name, or drop it with DROP CATALOG.")
+        raise ValueError(f"a catalog named {name!r} already exists. Choose another name, or drop it with DROP CATALOG.")
     environment.create_catalog(name, CatalogDescriptor.of(name, dict(options)))
 
 
@@ -132,7 +156,10 @@ def get_catalog(name: str) -> Catalog | None:
 
 def use_catalog(name: str) -> None:
     """Make a catalog the current one, and its default database with it."""
-    get_or_create_table_environment().use_catalog(nonempty(name, "name"))
+    environment = get_or_create_table_environment()
+    if nonempty(name, "name") not in environment.list_catalogs():
+        raise ValueError(f"no catalog named {name!r} exists. There are: {', '.join(environment.list_catalogs())}.")
+    environment.use_catalog(name)
 
 
 def get_current_catalog() -> str:
@@ -147,7 +174,13 @@ def list_catalogs() -> list[str]:
 
 def use_database(name: str) -> None:
     """Make a database of the current catalog the current one."""
-    get_or_create_table_environment().use_database(nonempty(name, "name"))
+    environment = get_or_create_table_environment()
+    if nonempty(name, "name") not in environment.list_databases():
+        raise ValueError(
+            f"no database named {name!r} exists in catalog {environment.get_current_catalog()!r}. It has: "
+            f"{', '.join(environment.list_databases())}."
+        )
+    environment.use_database(name)
 
 
 def get_current_database() -> str:

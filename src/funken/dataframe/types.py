@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import array
+import datetime
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from funken.table.schema import as_type
-from funken.table.types import DataTypes, LogicalType, NullType, RowType
+from funken.table.types import (
+    ArrayType,
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataTypes,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    LocalZonedTimestampType,
+    LogicalType,
+    MapType,
+    NullType,
+    RowType,
+    SmallIntType,
+    TimeOfDayType,
+    TimestampType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+)
 from funken.table.values import type_of_annotation
+from funken.types.row import Row
 
 _FieldsLike = Mapping[str, "DataType"] | Sequence[tuple[str, "DataType"]]
 
@@ -158,6 +185,60 @@ class DataType:
     def nullable(self) -> DataType:
         """Return the type with NULL."""
         return DataType(self.logical_type.as_nullable())
+
+
+_OF_LITERALS: dict[type[LogicalType], tuple[type, ...]] = {
+    BooleanType: (bool,),
+    TinyIntType: (int,),
+    SmallIntType: (int,),
+    IntType: (int,),
+    BigIntType: (int,),
+    FloatType: (int, float),
+    DoubleType: (int, float),
+    DecimalType: (int, Decimal),
+    CharType: (str,),
+    VarCharType: (str,),
+    BinaryType: (bytes, bytearray),
+    VarBinaryType: (bytes, bytearray),
+    DateType: (datetime.date,),
+    TimeOfDayType: (datetime.time,),
+    TimestampType: (datetime.datetime,),
+    LocalZonedTimestampType: (datetime.datetime,),
+}
+
+
+def literal_of(value: Any, type_: LogicalType) -> Any:
+    """Return a constant that its type can hold without a conversion; raises ``ValueError`` for another.
+
+    >>> literal_of([1, None], DataType.list(DataType.int16()).logical_type)
+    [1, None]
+    """
+    if not _holds(type_, value):
+        raise ValueError(
+            f"data type {type_} does not support a value literal of class {type(value).__name__}: {value!r}. Name the type of "
+            "the value, and cast() to the other one."
+        )
+    return value
+
+
+def _holds(type_: LogicalType, value: Any) -> bool:
+    if value is None:
+        return True
+    if isinstance(type_, ArrayType):
+        return isinstance(value, list | tuple | array.array) and all(_holds(type_.element, one) for one in value)
+    if isinstance(type_, MapType):
+        return isinstance(value, Mapping) and all(
+            _holds(type_.key, key) and _holds(type_.value, one) for key, one in value.items()
+        )
+    if isinstance(type_, RowType):
+        parts = list(value) if isinstance(value, tuple | list | Row) else []
+        return len(parts) == len(type_.fields) and all(map(_holds, [field.type for field in type_.fields], parts))
+    kinds = _OF_LITERALS.get(type(type_))
+    if kinds is None:
+        return True
+    if isinstance(value, bool) or (isinstance(value, datetime.datetime) and kinds == (datetime.date,)):
+        return kinds == (bool,)
+    return isinstance(value, kinds)
 
 
 def type_of_hint(hint: Any) -> LogicalType | None:

@@ -73,15 +73,60 @@ def missing_name(kind: type, name: str, columns: Sequence[str]) -> str:
     text = f"{kind.__name__!r} object has no column and no method {name!r}."
     methods = [each for each in dir(kind) if not each.startswith("_")]
     near = get_close_matches(name, columns, 1, 0.7) or [
-        f"{each}()" for each in get_close_matches(name, methods, 1, 0.7)
+        each if isinstance(getattr(kind, each), property) else f"{each}()"
+        for each in get_close_matches(name, methods, 1, 0.7)
     ]
-    if near:
+    if kind.__name__ == "DataFrame" and name in _OF_FRAMES:
+        text = f"{text} {_OF_FRAMES[name]}."
+    elif near:
         text = f"{text} Did you mean {near[0]}?"
     elif name in _OF_TABLES:
         text = f"{text} {_OF_TABLES[name]}."
     return f"{text} Its columns are: {', '.join(columns)}."
 
 
+_OF_FRAMES = {
+    "apply": "map() calls a function per record, udf() makes one for columns",
+    "assign": "Use with_columns()",
+    "astype": "with_column(name, col(name).cast(DataType.int64())) changes a type",
+    "cache": "Each action executes the query; to_arrow() keeps its rows",
+    "count": "agg(n=lit(1).count) counts the rows",
+    "crossJoin": 'Use join(other, how="cross")',
+    "describe": "agg(low=col(name).min, high=col(name).max) and the like describe a column",
+    "dropna": "Use drop_null(), and drop_nan() for NaN",
+    "drop_nulls": "Use drop_null()",
+    "dtypes": "schema has the types",
+    "except_": "Use minus()",
+    "fillna": "Use fill_null(), and fill_nan() for NaN",
+    "filter_by": "Use filter()",
+    "groupBy": "Use group_by()",
+    "groupby": "Use group_by()",
+    "iloc": "limit() and offset() choose rows",
+    "isnull": "col(name).is_null is the condition for a column",
+    "iterrows": "Use iter_rows()",
+    "itertuples": "Use iter_rows()",
+    "lazy": "A frame is lazy already",
+    "loc": "filter() chooses rows, select() columns",
+    "merge": "Use join()",
+    "na": "Use drop_null() and fill_null()",
+    "orderBy": "Use sort()",
+    "order_by": "Use sort()",
+    "printSchema": "print(frame.schema) prints the types",
+    "query": "Use filter(), which takes SQL, too",
+    "registerTempTable": "sql() knows frames by the names of variables",
+    "createOrReplaceTempView": "sql() knows frames by the names of variables",
+    "selectExpr": "sql() and filter() take SQL, call_sql() makes an expression of it",
+    "shape": "len(frame.columns) is the width, agg(n=lit(1).count) the number of rows",
+    "sort_values": "Use sort()",
+    "tail": "sort(..., descending=True).limit(n) returns the last rows",
+    "toDF": "Use rename()",
+    "toPandas": "Use to_pandas()",
+    "unionAll": "Use union_all()",
+    "value_counts": "group_by(name).agg(n=lit(1).count) counts values",
+    "withColumn": "Use with_column()",
+    "withColumnRenamed": "Use rename(old, new)",
+    "write": "Use write_parquet(), write_json(), write_kafka() or write_generic()",
+}
 _OF_TABLES = {
     "agg": "group_by() and select() aggregate",
     "assign": "add_columns() adds a column",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import numbers
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -110,7 +111,7 @@ def inferred_type(value: Any) -> LogicalType | None:
     >>> print(inferred_type([1]), inferred_type(1.5), inferred_type({"a": True}))
     ARRAY<BIGINT> DOUBLE MAP<STRING NOT NULL, BOOLEAN>
     """
-    if value is None or (isinstance(value, Mapping | list) and not value):
+    if _says_nothing(value):
         return None
     for kind, type_ in _SCALARS:
         if isinstance(value, kind):
@@ -119,19 +120,18 @@ def inferred_type(value: Any) -> LogicalType | None:
         return LocalZonedTimestampType(6) if value.tzinfo is not None else TimestampType(6)
     if isinstance(value, datetime.date):
         return DateType()
-    if isinstance(value, Mapping):
-        return MapType(_common(value.keys(), "a key").not_null(), _common(value.values(), "a value"))
-    if isinstance(value, Row | tuple):
-        names = getattr(value, "_fields", None) or [f"_{place + 1}" for place in range(len(value))]
-        return RowType.of(*((name, inferred_type(item) or STRING) for name, item in zip(names, value, strict=True)))
-    if isinstance(value, list):
-        return ArrayType(_common(value, "an element"))
+    if isinstance(value, Mapping | Row | tuple | list):
+        return _common([value], "a value")
     if hasattr(value, "item"):
         return inferred_type(value.item())
     raise InvalidProgram(
         f"a value of the type {type(value).__name__} is no value of a table: {value!r}. Pass numbers, texts, times, lists, "
         "dicts or Rows; or a schema with the types of the columns."
     )
+
+
+def _says_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, Mapping | list) and not value)
 
 
 _SCALARS: tuple[tuple[type, LogicalType], ...] = (
@@ -148,11 +148,27 @@ _SCALARS: tuple[tuple[type, LogicalType], ...] = (
 
 
 def _common(values: Iterable[Any], what: str) -> LogicalType:
-    types = list(dict.fromkeys(found for found in map(inferred_type, values) if found is not None))
-    if not types:
+    """Return the type of several values: of rows, lists and maps by their parts, where a NULL in one is a value in another."""
+    known = [value for value in values if not _says_nothing(value)]
+    if not known:
         raise InvalidProgram(
             f"Some column types cannot be determined after inferring: {what} is always None. Pass a schema."
         )
+    if all(isinstance(value, list) for value in known):
+        return ArrayType(_common(itertools.chain.from_iterable(known), "an element"))
+    if all(isinstance(value, Mapping) for value in known):
+        keys = _common(itertools.chain.from_iterable(known), "a key").not_null()
+        return MapType(keys, _common(itertools.chain.from_iterable(each.values() for each in known), "a value"))
+    if all(isinstance(value, Row | tuple) and len(value) == len(known[0]) for value in known):
+        names = getattr(known[0], "_fields", None) or [f"_{place + 1}" for place in range(len(known[0]))]
+        fields = zip(names, zip(*known, strict=True), strict=True)
+        return RowType.of(
+            *(
+                (name, STRING if all(map(_says_nothing, each)) else _common(each, f"field {name!r}"))
+                for name, each in fields
+            )
+        )
+    types = list(dict.fromkeys(found for found in map(inferred_type, known) if found is not None))
     found = types[0] if len(types) == 1 else common_type(types)
     if found is None:
         raise InvalidProgram(
@@ -479,6 +495,15 @@ def with_watermark(env: TableEnvironment, plan: LogicalNode, column: str, expres
     below = [(one.name, one.type) for one in plan.row_type]
     node = binder(env).expression(expression_text(expression, env), below)
     return LogicalWatermark(plan, plan.row_type.index(column), node)
+
+
+def marked_table(table: Table, column: str, expression: str) -> Table:
+    """Return a table one of whose columns is event time; its schema has the watermark."""
+    env, builder = table._environment, Schema.new_builder()
+    for one in table.plan.row_type:
+        builder.column(one.name, one.type)
+    plan = with_watermark(env, table.plan, column, expression)
+    return type(table)(env, plan, _declared(env, plan, builder.watermark(column, expression).build()))
 
 
 def expression_text(expression: Any, env: TableEnvironment) -> str:

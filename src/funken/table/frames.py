@@ -32,12 +32,12 @@ def preceding(distance: Any) -> FrameEnd:
     >>> preceding(2), preceding("1 hour")
     (preceding(2), preceding('1 hour'))
     """
-    return UNBOUNDED if distance is UNBOUNDED else FrameEnd("PRECEDING", distance)
+    return distance if isinstance(distance, FrameEnd) else FrameEnd("PRECEDING", distance)
 
 
 def following(distance: Any) -> FrameEnd:
     """Return the end of a frame behind the current row: a number of rows, or a duration."""
-    return UNBOUNDED if distance is UNBOUNDED else FrameEnd("FOLLOWING", distance)
+    return distance if isinstance(distance, FrameEnd) else FrameEnd("FOLLOWING", distance)
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,12 @@ def _ends(given: Any, what: str) -> tuple[FrameEnd, FrameEnd]:
         if not isinstance(end, FrameEnd):
             raise TypeError(
                 f"an end of {what} is preceding(n), following(n), CURRENT_ROW or UNBOUNDED, but got {end!r}."
+            )
+        counts = isinstance(end.distance, int) and not isinstance(end.distance, bool)
+        if end.distance is not None and counts != (what == "row"):
+            raise ValueError(
+                f"{'rows' if what == 'row' else 'range'} bounds must use the same frame kind, but got {end!r}. rows counts rows, "
+                "range measures time."
             )
     lower, upper = (_checked(end, what) for end in given)
     if lower.direction == "FOLLOWING" or upper.direction == "PRECEDING":

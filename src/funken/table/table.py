@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from funken.errors import InvalidProgram
+from funken.expr.ir import InputRef
 from funken.plan.advice import missing_name
 from funken.table.catalog import CatalogView, ResolvedTable, TableColumn
 from funken.table.expression import Expression, col, lit_or_expression
-from funken.table.logical import LogicalNode, LogicalSink, LogicalSort
+from funken.table.logical import LogicalNode, LogicalProject, LogicalSink, LogicalSort
 from funken.table.rendering import Rendering, path_parts
 from funken.table.schema import ResolvedSchema, Schema
 from funken.table.types import ArrayType, RowType, quoted
@@ -32,6 +33,19 @@ Field: TypeAlias = Expression | str
 """A column or an expression; a text is a column's name."""
 Applied: TypeAlias = "Expression | FunctionDefinition | UserDefinedFunction | Callable[..., object]"
 """A function, or its call."""
+
+
+def _sliced(plan: LogicalNode, offset: int, fetch: int | None) -> LogicalNode:
+    """Return a plan without its first rows, or with these alone; bounds of a sort join it, below a projection of its keys."""
+    if (
+        isinstance(plan, LogicalProject)
+        and isinstance(plan.input, LogicalSort)
+        and all(isinstance(each, InputRef) for each in plan.expressions)
+    ):
+        return replace(plan, input=_sliced(plan.input, offset, fetch))
+    if isinstance(plan, LogicalSort) and plan.fetch is None and not (offset and plan.offset):
+        return replace(plan, offset=offset or plan.offset, fetch=fetch)
+    return LogicalSort(plan, (), offset, fetch)
 
 
 class TablePipeline:
@@ -129,7 +143,7 @@ class Table:
 
     def _query(self, build: Callable[[Rendering, str], str], windows: dict[str, Any] | None = None) -> Table:
         with Rendering(self._environment, windows) as rendering:
-            table = Table(self._environment, rendering.bound(build(rendering, rendering.table(self))))
+            table = type(self)(self._environment, rendering.bound(build(rendering, rendering.table(self))))
         self._environment.unused = True
         return table
 
@@ -251,18 +265,12 @@ class Table:
     def offset(self, offset: int) -> Table:
         """Leave out the first rows."""
         _check_count("offset", offset)
-        plan = self._plan
-        if isinstance(plan, LogicalSort) and plan.fetch is None and not plan.offset:
-            return self._as_declared(Table(self._environment, replace(plan, offset=offset)))
-        return self._as_declared(Table(self._environment, LogicalSort(plan, (), offset)))
+        return self._as_declared(Table(self._environment, _sliced(self._plan, offset, None)))
 
     def fetch(self, fetch: int) -> Table:
         """Keep the first rows."""
         _check_count("fetch", fetch)
-        plan = self._plan
-        if isinstance(plan, LogicalSort) and plan.fetch is None:
-            return self._as_declared(Table(self._environment, replace(plan, fetch=fetch)))
-        return self._as_declared(Table(self._environment, LogicalSort(plan, (), 0, fetch)))
+        return self._as_declared(Table(self._environment, _sliced(self._plan, 0, fetch)))
 
     def limit(self, fetch: int, offset: int = 0) -> Table:
         """Keep some rows, behind others."""

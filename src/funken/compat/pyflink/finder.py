@@ -118,7 +118,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "table_descriptor", "table_environment", "table_pipeline", "table_result", "table_schema",
     )
 } | {
-    f"pyflink.dataframe{name}": ("funken.dataframe",)
+    f"pyflink.dataframe{name}": ("frames", "funken.dataframe")
     for name in (
         "", ".catalog", ".context", ".convert", ".dataframe", ".dataframe_config", ".datatype", ".io", ".iteration",
         ".model_provider", ".sql", ".udaf", ".udf", ".udtf",
