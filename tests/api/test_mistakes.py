@@ -146,11 +146,14 @@ MISTAKES = {
     ),
     "seconds between checkpoints": (
         "env.enable_checkpointing(10)",
-        ["job.py, line 3: a checkpoint begins every 10 ms: a number is milliseconds", "such as '10 s'"],
+        [
+            "job.py, line 3: option 'execution.checkpointing.interval' is 10 ms: a number is milliseconds",
+            "such as '10 s'",
+        ],
     ),
     "seconds of a timeout of checkpoints": (
         "env.get_checkpoint_config().set_checkpoint_timeout(30)",
-        ["each checkpoint fails after 30 ms: a number is milliseconds"],
+        ["option 'execution.checkpointing.timeout' is 30 ms: a number is milliseconds"],
     ),
     "seconds of disorder": (
         "ws = WatermarkStrategy.for_bounded_out_of_orderness(5).with_timestamp_assigner(lambda v, _: 1700000000000)\n"

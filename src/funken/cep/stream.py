@@ -411,7 +411,10 @@ class CEP:
         ``compare``; without one they are handled as they came.
         """
         if not isinstance(pattern, Pattern):
-            raise InvalidProgram(f"CEP.pattern needs a Pattern, but got {pattern!r}.")
+            raise InvalidProgram(
+                f"CEP.pattern() needs a stream, then a Pattern, but got {stream!r} and {pattern!r}. "
+                "Pattern.begin('name') begins one."
+            )
         compile_pattern(pattern)  # what is contradictory is refused here, not in the job
         compare = None if comparator is None else callable_of(comparator, "compare", "CEP.pattern")
         return PatternStream(stream, pattern, Settings(comparator=compare))

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from funken.config.options import Option, all_names, declared, options
 from funken.config.values import boolean
 from funken.errors import InvalidConfiguration
+from funken.io.durations import DurationLike, duration_ms, in_ms, is_bare
 
 # ---- Options of Flink that are accepted and have no effect, each with the reason; and the nearest known key to any
 # other.
@@ -179,8 +180,19 @@ class Configuration:
         self._values[name] = value
         return self
 
+    def set_duration(self, key: str | Option[Any], duration: DurationLike) -> Configuration:
+        """Set an option to a duration, which is kept as a number of milliseconds.
+
+        >>> Configuration().set_duration("execution.checkpointing.interval", "10 s")
+        Configuration({"execution.checkpointing.interval": 10000})
+        """
+        name = key.key if isinstance(key, Option) else key
+        self._check(name, duration)
+        self._values[name] = duration_ms(duration)
+        return self
+
     def _check(self, name: str, value: Any) -> None:
-        """Raise ``InvalidConfiguration`` for an unknown key or an unfit value."""
+        """Raise ``InvalidConfiguration`` for an unknown key or an unfit value; warn of a few milliseconds without a unit."""
         option = declared(name)
         if option is None:
             if no_effect(name) is None:
@@ -190,6 +202,8 @@ class Configuration:
             option.parse(value)
         except (ValueError, TypeError) as error:
             raise InvalidConfiguration(f"option {name!r}: {error}. It means: {option.doc}") from None
+        if option.is_long and is_bare(value):
+            warn(in_ms(f"option {name!r} is", duration_ms(value)))
 
     def _unknown(self, name: str) -> None:
         """Raise for a key that neither Funken nor Flink has."""
@@ -262,7 +276,6 @@ class Configuration:
             if prefix:
                 self.set(prefix + key, value)
             else:  # a warning was given when it was set
-                self._check(key, value)
                 self._values[key] = value
         return self
 

@@ -31,6 +31,7 @@ from funken.dataclass import dataclass
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import OperatorContext, OperatorSpec, Output, OutputTag, RuntimeContext
 from funken.operators.coordinators import OperatorCoordinator, OperatorCoordinatorContext
+from funken.operators.mistakes import source_mistakes
 from funken.operators.operator_state import prepare
 from funken.state import handles
 from funken.timing.clock import Clock
@@ -321,7 +322,9 @@ def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, st
     kept = None if on_timer is None or hasattr(target, "snapshot_state") else _kept_in_self(call)
     if kept is not None:
         yield "attributes", kept
-    if _never_writes(target):
+    mistakes = dict(source_mistakes(target, call))
+    yield from mistakes.items()
+    if "source: change" not in mistakes and _never_writes(target):
         remedy = "a change within a value is lost. Write it with update()."
         yield "state", f"{type(target).__name__} reads a state with value() and never writes one: {remedy}"
     if on_timer is not None and not (on_timer.__module__ or "").startswith("funken."):
@@ -457,6 +460,9 @@ _MIXTURES = (
 
 
 def _hint_of(error: BaseException, record: Any) -> str:
+    of_list = isinstance(getattr(error, "obj", None), list) or (isinstance(error, TypeError) and "list" in str(error))
+    if of_list and any(_is_match(each) for each in _arguments(error)):
+        return "A match has a list of events for each name: write match[name][0] for the first."
     if isinstance(error, AttributeError) and error.name is not None:
         return _hint_of_attribute(error.obj, error.name, record)
     has = fields_of(record) or fields_of(next(iter(_arguments(error)), None))  # a match, say, is no record
@@ -489,8 +495,6 @@ def _hint_of(error: BaseException, record: Any) -> str:
         return "One of them is a text: convert it with int() or float(), or the number with str()."
     if _accumulator_first(error):
         return "add() is called with (value, accumulator), in this order: swap its parameters."
-    if "list indices must be" in text and any(_is_match(each) for each in _arguments(error)):
-        return "A match has a list of events for each name: write match[name][0] for the first."
     if isinstance(record, list) and "list" in text:
         return "The record is a list: from_collection([...]) makes a record of each of its items."
     if "'int' object is not subscriptable" in text and list(map(type, _arguments(error)))[1:] == [int]:
@@ -564,6 +568,10 @@ def _hint_of_attribute(owner: Any, name: str, record: Any) -> str:
     if isinstance(owner, handles.State) and not hasattr(owner, _ADDITIONS.get(name, name)):
         kind = next(each.__name__ for each in type(owner).__mro__ if each.__name__ in _STATES)
         return f"A {kind} has no {name}: {_STATES[kind]}."
+    if ours and name.endswith(("_timer", "_processing_time", "_watermark")) and hasattr(owner, "timer_service"):
+        return f"The timer service has it: ctx.timer_service().{name}()."
+    if ours and name == "get_current_key":
+        return "Only a function of a keyed stream has a key: call key_by() before this operator."
     if ours and name in _ADDITIONS and hasattr(owner, _ADDITIONS[name]):
         return f"Use {_ADDITIONS[name]}()."
     if isinstance(owner, MethodType | BuiltinMethodType | FunctionType):

@@ -20,7 +20,9 @@ from typing import Any
 from funken.lazy import home_of
 
 _OURS = str(Path(__file__).parents[1])
-_BOUND = re.compile(r"^((?:\w+\.)*\w+)\(\) (?:missing|takes|got an unexpected|got multiple|got some positional)")
+_BOUND = re.compile(
+    r"^((?:\w+\.)*\w+)\(\) (?:missing|takes (?:\d|from|no)|got an unexpected|got multiple|got some positional)"
+)
 _SHOWN = 12
 
 
@@ -41,6 +43,10 @@ def advise(error: BaseException) -> None:
         note = _of_arguments(error)
     elif isinstance(error, ImportError):
         note = _of_import(error)
+    elif isinstance(error, NameError) and (home := home_of(error.name or "")) is not None:
+        note = f"Write: from {home} import {error.name}"
+    if note in getattr(error, "__notes__", ()):
+        return
     note = note or _of_call(error)
     if note:
         error.add_note(note)
@@ -134,14 +140,44 @@ def _of_import(error: ImportError) -> str:
     return "\n".join(f"Write: from {home} import {', '.join(found)}" for home, found in homes.items())
 
 
+_OF_TYPES = (
+    (
+        "'Expression' object is not iterable",
+        "An expression stands for a column: write col('n').sum, .min or .max instead of sum(), min() or max().",
+    ),
+    (
+        "'Expression' object is not callable",
+        "An expression has no such method, or it is a property, without parentheses: col('n').upper_case, .desc, .sum. Any other "
+        "name is taken for a field.",
+    ),
+    (
+        "(not|of) '?Expression|type Expression",
+        "An expression stands for a column, and has no value here. Use its methods, as in col('n').sqrt, col('n').round(0) or "
+        "col('n').cast(DataTypes.INT()); a function with @udf gets values.",
+    ),
+    (
+        "'CloseableIterator' object is not subscriptable|'CloseableIterator' has no len",
+        "It gives each record once. Give execute_and_collect(limit=10) for a list, or take list(...) of it.",
+    ),
+    (
+        "'TableResult' object is not|'TableResult' has no len",
+        "collect() reads the rows of a TableResult: with result.collect() as rows: ... A Table has to_pandas().",
+    ),
+    (
+        "'DataSet' object is not|'DataSet' has no len",
+        "A DataSet is a plan: collect() runs it and returns the records, count() their number, print() shows them.",
+    ),
+)
+"""Uses of objects that Python refuses, with the remedy."""
+
+
 def _of_arguments(error: TypeError) -> str:
     bound, trace = _BOUND.match(str(error)), error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if str(error) == "'Expression' object is not iterable":
-        return "An expression stands for a column: write col('n').sum, .min or .max instead of sum(), min() or max()."
-    if str(error) == "'Expression' object is not callable":
-        return "An expression has no such method, so the name is taken for a field: col('n').upper_case, say, is a property."
+    for fact, remedy in _OF_TYPES:
+        if re.search(fact, str(error)) is not None:
+            return remedy
     if bound is None or trace is None:
         return ""
     function = _named(bound[1], trace.tb_frame)
@@ -152,6 +188,8 @@ def _of_arguments(error: TypeError) -> str:
     shown = signature.replace(parameters=parameters, return_annotation=signature.empty)
     first = (inspect.getdoc(function) or "").partition("\n")[0]
     name = bound[1].removesuffix(".__init__")
+    if name != bound[1] and first.startswith("Initialize self."):
+        first = (inspect.getdoc(trace.tb_frame.f_globals.get(name)) or "").partition("\n")[0]
     if name.startswith("_"):  # a base of public classes has it
         name = name.rpartition(".")[2]
     return f"{name}{shown}: {first}" if first else f"{name}{shown}"

@@ -57,6 +57,7 @@ _ARGUMENTS = {
     "get_key": "the record",
     "reduce": "the result so far, the record",
     "process_element": "the record, the context",
+    "partition": "the key, the number of partitions",
     "extract_timestamp": "the record, its timestamp so far",
     "apply_keyed": "the key, the window, the records",
     "apply_all": "the window, the records",

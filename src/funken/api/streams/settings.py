@@ -88,6 +88,10 @@ class OperatorSettings:
         Without one the id follows from the operator's place in the program, and is another when the program changes.
         Raises ``InvalidProgram`` (when the job starts) if two operators have the same.
         """
+        if uid == "":
+            raise InvalidProgram(
+                "uid() got an empty text. Give each operator with state a name of its own, such as 'totals'."
+            )
         return self._change("uid()", uid=uid)
 
     def set_description(self, description: str) -> Self:

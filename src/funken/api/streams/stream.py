@@ -13,8 +13,10 @@ from funken.api.functions import as_user_function, check_result, vectorized_call
 from funken.api.streams.family import StreamDisplay, family
 from funken.api.streams.settings import StreamPartitioning, StreamSettings, type_of, typed, typed_side
 from funken.api.streams.sinks import StreamEnds
+from funken.config.configuration import warn
 from funken.errors import InvalidProgram
 from funken.operators.base import OperatorCall, OperatorSpec, OutputTag
+from funken.operators.mistakes import random_key
 from funken.operators.process.one_input import Process
 from funken.operators.source import TimestampsAndWatermarks
 from funken.operators.stateless import Filter, FlatMap, Map, MapBlockLogic
@@ -255,7 +257,11 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         [('a', 1), ('a', 4), ('b', 2)]
         """
         KeyedStream = family("KeyedStream")
-        return KeyedStream(self, as_user_function(key_selector, "get_key", "key_by()"))
+        selector = as_user_function(key_selector, "get_key", "key_by()")
+        drawn = random_key(key_selector)
+        if drawn is not None:
+            warn(f"key_by(): {drawn}")
+        return KeyedStream(self, selector)
 
     def union(self, *streams: DataStream[S]) -> DataStream[T_co | S]:
         """Put streams of one environment together; records of the inputs interleave in no fixed order.

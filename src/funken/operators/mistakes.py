@@ -1,0 +1,257 @@
+"""Mistakes in the source of process functions: of state that changes in place, and of states and tags in the wrong place.
+
+State is isolated: a stored value is a copy, and so is one that was read. A function is read as source once, when it is opened;
+nothing is looked at per record. Without source there is no warning. A change in a loop counts as stored if the loop stores.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import random
+import textwrap
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import field
+from functools import lru_cache
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from funken.dataclass import dataclass
+from funken.operators.base import OutputTag
+from funken.state.handles import SHARED, State
+
+_READS = {"value", "get"}
+_WRITES = {"update", "put", "add", "add_all", "put_all", "remove", "clear"}
+_STORES = {"update", "put", "add"}
+_GROWS = {"append", "appendleft", "extend", "insert", "add", "update", "setdefault"}
+_REMEDIES = {
+    "change": (
+        "changes a value of self.{name} in place and does not store it: a state has copies, so the change is lost. Store the "
+        "value after the change, with update(), put() or add()."
+    ),
+    "object": "takes self.{name} for a value, but it is the state itself. Read it with value() or get().",
+    "tag": "yields a record and then {name}, a tag, so the tuple is a record of the main output. The tag comes first: (tag, record).",
+}
+
+
+def source_mistakes(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+    """Yield the warnings for the source of a method of ``target``, as category and text, one of each kind.
+
+    >>> from types import SimpleNamespace
+    >>> list(source_mistakes(SimpleNamespace(), len))
+    []
+    """
+    function = getattr(call, "__func__", None)
+    if not isinstance(function, FunctionType):
+        return
+    attributes = getattr(target, "__dict__", {})
+    states = {name for name, value in attributes.items() if isinstance(value, State) and value.plain is not SHARED}
+    tags = {name for name, value in function.__globals__.items() if isinstance(value, OutputTag)}
+    tags |= {f"self.{name}" for name, value in attributes.items() if isinstance(value, OutputTag)}
+    if not states and not tags and "OutputTag" not in function.__code__.co_names:
+        return
+    said = set()
+    for kind, name, line in _mistakes(function, frozenset(states), frozenset(tags)):
+        if kind not in said:
+            said.add(kind)
+            place = f"{os.path.basename(function.__code__.co_filename)}, line {line}"
+            yield f"source: {kind}", f"its function {function.__name__!r} ({place}) {_REMEDIES[kind].format(name=name)}"
+
+
+def random_key(call: Callable[..., Any]) -> str | None:
+    """Return the warning for a key selector that draws at random or reads a clock; else ``None``.
+
+    >>> random_key(lambda record: random.randint(0, 9))[:59]
+    'its function draws random.randint(): a record has another k'
+    >>> random_key(len)
+    """
+    function = getattr(call, "get_key", call)
+    function = getattr(function, "__func__", function)
+    code: CodeType | None = getattr(function, "__code__", None)
+    for name in () if code is None else code.co_names:
+        value = function.__globals__.get(name)
+        behind = (*code.co_names[code.co_names.index(name) + 1 :], name)
+        drawn = next((each for each in behind if each in _DRAWN.get(getattr(value, "__name__", ""), ())), None)
+        if isinstance(value, ModuleType) and drawn is not None:
+            drawn = f"{name}.{drawn}"
+        elif isinstance(getattr(value, "__self__", None), random.Random):
+            drawn = name
+        else:
+            continue
+        return (
+            f"its function draws {drawn}(): a record has another key each time, also after a restart, so its state is not found "
+            "again. Draw in a map() before, and take the key from the record."
+        )
+    return None
+
+
+_DRAWN = {
+    "random": ("random", "randint", "randrange", "choice", "uniform", "getrandbits"),
+    "uuid": ("uuid1", "uuid4"),
+    "secrets": ("token_hex", "randbelow", "choice", "token_bytes"),
+    "time": ("time", "time_ns"),
+}
+"""Functions of modules that give another result each time."""
+
+
+@lru_cache(maxsize=256)
+def _mistakes(function: FunctionType, states: frozenset[str], tags: frozenset[str]) -> tuple[tuple[str, str, int], ...]:
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return ()
+    ast.increment_lineno(tree, first - 1)
+    body = tree.body[0]
+    if not isinstance(body, ast.FunctionDef) or not body.args.args:
+        return ()
+    reader = _Reader(body.args.args[0].arg, states, tags)
+    for statement in body.body:
+        reader.visit(statement)
+    return (*(("change", *each) for each in reader.lost()), *reader.misplaced)
+
+
+@dataclass
+class _Change:
+    """A change in place: of a state's value, by the name that it has, within loops."""
+
+    state: str
+    line: int
+    stored: bool
+    loops: tuple[ast.AST, ...]
+
+
+@dataclass
+class _Reader(ast.NodeVisitor):
+    """Follows the values of states through a function, in the order of its lines."""
+
+    own: str
+    states: Collection[str]
+    tags: Collection[str]
+    #: states and tags where a value is expected: the kind, the name and the line
+    misplaced: list[tuple[str, str, int]] = field(default_factory=list)
+    #: by name: the state, and True if the value was stored under this name
+    held: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    changes: list[_Change] = field(default_factory=list)
+    #: the writes: the state, and the loops around
+    writes: list[tuple[str, tuple[ast.AST, ...]]] = field(default_factory=list)
+    loops: tuple[ast.AST, ...] = ()
+    #: methods of the object itself are called, which may store
+    helped: bool = False
+
+    def lost(self) -> Iterator[tuple[str, int]]:
+        """Yield the lost changes: the state and the line."""
+        written = {state for state, _ in self.writes}
+        for change in self.changes:
+            again = any(state == change.state and set(loops) & set(change.loops) for state, loops in self.writes)
+            if not again and not self.helped and (change.stored or change.state not in written):
+                yield change.state, change.line
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """Note reads, writes and changes."""
+        self.generic_visit(node)
+        if not isinstance(node.func, ast.Attribute):
+            return
+        holder, name = node.func.value, node.func.attr
+        if isinstance(holder, ast.Name) and holder.id == self.own:
+            self.helped = True
+        elif (state := self._state(holder)) is not None:
+            if name in _WRITES:
+                self.changes = [each for each in self.changes if each.state != state]
+                self.writes.append((state, self.loops))
+            if name in _STORES:
+                self.held.update((each.id, (state, True)) for each in node.args if isinstance(each, ast.Name))
+        elif name in _GROWS:
+            self._changed(holder, node.lineno)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        """Note names of values of states, and changes of items."""
+        self.visit(node.value)
+        state = self._read(node.value)
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self.held.pop(target.id, None)
+                if state is not None:
+                    self.held[target.id] = (state, False)
+            else:
+                self.visit(target)
+                self._item_changed(target)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        """Note changes of items."""
+        self.visit(node.value)
+        self._item_changed(node.target)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        """Note states that are compared."""
+        self._taken(node.left, *node.comparators)
+        self.generic_visit(node)
+
+    def visit_Yield(self, node: ast.Yield) -> None:
+        """Note states that are results, and tags behind their record."""
+        self._taken(node.value)
+        if isinstance(node.value, ast.Tuple) and len(node.value.elts) == 2:
+            first, second = map(self._tag, node.value.elts)
+            if second is not None and first is None:
+                self.misplaced.append(("tag", second, node.lineno))
+        self.generic_visit(node)
+
+    def visit_Return(self, node: ast.Return) -> None:
+        """Note states that are results."""
+        self._taken(node.value)
+        self.generic_visit(node)
+
+    def _taken(self, *values: ast.AST | None) -> None:
+        for value in values:
+            if value is not None and (state := self._state(value)) is not None:
+                self.misplaced.append(("object", state, value.lineno))  # type: ignore[attr-defined]
+
+    def _tag(self, node: ast.AST) -> str | None:
+        """Return the tag that an expression is, as it is written."""
+        made = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "OutputTag"
+        text = ast.unparse(node).replace(f"{self.own}.", "self.", 1)
+        return text if made or text in self.tags else None
+
+    def visit_Name(self, node: ast.Name) -> None:
+        """Forget a name that is bound anew."""
+        if isinstance(node.ctx, ast.Store):
+            self.held.pop(node.id, None)
+
+    def visit_For(self, node: ast.For) -> None:
+        """Read a loop."""
+        self._loop(node)
+
+    def visit_While(self, node: ast.While) -> None:
+        """Read a loop."""
+        self._loop(node)
+
+    def _loop(self, node: ast.AST) -> None:
+        before, self.loops = self.loops, (*self.loops, node)
+        self.generic_visit(node)
+        self.loops = before
+
+    def _item_changed(self, target: ast.AST) -> None:
+        if isinstance(target, ast.Subscript | ast.Attribute):
+            self._changed(target.value, target.lineno)
+
+    def _changed(self, holder: ast.AST, line: int) -> None:
+        if isinstance(holder, ast.Name) and holder.id in self.held:
+            state, stored = self.held[holder.id]
+            self.changes.append(_Change(state, line, stored, self.loops))
+        elif (read := self._read(holder)) is not None:
+            self.changes.append(_Change(read, line, False, self.loops))
+
+    def _read(self, node: ast.AST) -> str | None:
+        """Return the state that an expression reads a value of, also with a default behind ``or``."""
+        if isinstance(node, ast.BoolOp):
+            node = node.values[0]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _READS:
+            return self._state(node.func.value)
+        return None
+
+    def _state(self, node: ast.AST) -> str | None:
+        """Return the name of the state that an expression is, as in ``self.count``."""
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self.own:
+            return node.attr if node.attr in self.states else None
+        return None
