@@ -31,7 +31,7 @@ _REMEDIES = {
         "value after the change, with update(), put() or add()."
     ),
     "object": "takes self.{name} for a value, but it is the state itself. Read it with value() or get().",
-    "tag": "yields a record and then {name}, a tag, so the tuple is a record of the main output. The tag comes first: (tag, record).",
+    "tag": "yields a record before {name}, a tag, so the pair goes to the main output. The tag comes first: (tag, record).",
 }
 
 

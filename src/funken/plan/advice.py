@@ -98,6 +98,7 @@ _OF_TABLES = {
     "groupBy": "Use group_by()",
     "groupby": "Use group_by()",
     "head": "limit(5) and to_pandas() return the first rows",
+    "print": "execute().print() prints the rows",
     "show": "execute().print() prints the rows",
     "sort_values": "Use order_by()",
     "take": "limit(5) and to_pandas() return the first rows",
@@ -105,6 +106,24 @@ _OF_TABLES = {
     "withColumn": "add_columns() adds a column",
     "write": "execute_insert() writes to a table with a connector",
 }
+
+
+def printed_by(frame: FrameType) -> bool:
+    """Return True if the program calls ``print()`` with an object as an argument, and so asks for its text.
+
+    >>> class Text:
+    ...     def __str__(self):
+    ...         return str(printed_by(sys._getframe(1)))
+    >>> f"{Text()}"
+    'False'
+    """
+    positions = list(frame.f_code.co_positions())
+    line, _, column, _ = (
+        positions[frame.f_lasti // 2] if frame.f_lasti // 2 < len(positions) else (None, None, None, None)
+    )
+    if line is None or column is None:
+        return False
+    return linecache.getline(frame.f_code.co_filename, line).encode()[column:].startswith(b"print(")
 
 
 def _of_name(error: AttributeError) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from funken.config.configuration import warn
 from funken.errors import InvalidProgram
-from funken.plan.advice import missing_name
+from funken.plan.advice import missing_name, printed_by
 from funken.table.catalog import CatalogView, ResolvedTable, TableColumn
 from funken.table.expression import Expression, col, lit_or_expression
 from funken.table.logical import LogicalNode, LogicalSink, LogicalSort
@@ -105,6 +107,10 @@ class Table:
         return CatalogView("", columns, plan=self._plan, declared=self._declared)
 
     def __str__(self) -> str:
+        if printed_by(sys._getframe(1)):
+            warn(
+                "print() of a table shows the name of its query. execute().print() shows the rows, print_schema() the columns."
+            )
         return self._environment.inline_view(self)
 
     def __repr__(self) -> str:
@@ -206,6 +212,10 @@ class Table:
 
     def rename_columns(self, *fields: Expression) -> Table:
         """Rename columns, which keep their places: ``rename_columns(col("a").alias("b"))``."""
+        if any(isinstance(field, Mapping) for field in fields):
+            raise TypeError(
+                f"rename_columns() takes columns, but got {fields[0]!r}. Write col('old').alias('new') for each."
+            )
         renamed = {one._column or str(one): one for one in map(lit_or_expression, fields)}
         for name, one in renamed.items():
             self._known(name)
@@ -244,6 +254,14 @@ class Table:
     def order_by(self, *fields: Expression) -> Table:
         """Sort; a stream by a time attribute, or followed by ``fetch``."""
         keys = [lit_or_expression(field) for field in fields]
+        texts = [field for field in fields if isinstance(field, str)]
+        if texts:
+            name, _, order = texts[0].replace(".", " ").partition(" ")
+            ways = "desc" if order.strip().lower().startswith("desc") else "asc"
+            raise InvalidProgram(
+                f"order_by({texts[0]!r}): a text is a value, the same for each row, so it sorts nothing. Write "
+                f"col({name!r}).{ways}."
+            )
         return self._as_declared(
             self._query(lambda r, name: f"SELECT * FROM {name} ORDER BY {', '.join(key.sql(r) for key in keys)}")
         )
