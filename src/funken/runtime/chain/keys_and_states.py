@@ -46,8 +46,8 @@ def comparison_of_keys(context: OperatorContext, selector: UserFunction) -> Call
                 "other keys",
                 f"its restored state belongs to keys such as {shown_key(before)}, but its records have keys such as "
                 f"{shown_key(now)}: they begin without state. Return keys of the former type from "
-                f"{shown_function(selector.bind())}; or, if the former state is not needed, give the operator another uid, and leave "
-                "the state out with --allow-non-restored-state.",
+                f"{shown_function(selector.bind())}; or, if the former state is not needed, give the operator another uid, "
+                "and leave the state out with --allow-non-restored-state.",
             )
 
     return compare
