@@ -146,6 +146,8 @@ class Configuration:
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._values: dict[str, Any] = {}
+        if values is not None and not isinstance(values, Mapping):
+            raise TypeError(f"options are a dict, as in {{'parallelism.default': 2}}, but got {values!r:.100}.")
         for key, value in (values or {}).items():
             self.set(key, value)
 

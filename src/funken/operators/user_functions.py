@@ -471,6 +471,8 @@ def _hint_of(error: BaseException, record: Any) -> str:
         return result
     if isinstance(error, LookupError) and has and "no field" not in text:
         return f"The record {has}."
+    if isinstance(error, ValueError) and "to unpack (expected 2, got 1)" in text:
+        return "If a dict or a map state is gone through: that gives keys, items() gives pairs."
     if not isinstance(error, TypeError):
         return ""
     if (misuse := _STATE_CALL.match(text)) is not None:

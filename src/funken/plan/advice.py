@@ -138,6 +138,13 @@ def _of_name(error: AttributeError) -> str:
     return f"{article} {kind.__name__} has, for example: {near_names(kind, error.name)}."
 
 
+_ABSENT = dict.fromkeys(
+    ("Vectors", "DenseVector", "SparseVector", "Vector"),
+    "A vector needs no class: it is a NumPy array, or a tuple or list of numbers.",
+)
+"""Names that other libraries have, with the remedy."""
+
+
 def _of_import(error: ImportError) -> str:
     """Return the import that finds the names of a failed one, if it asked Funken for them."""
     frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(_OURS)]
@@ -155,7 +162,12 @@ def _of_import(error: ImportError) -> str:
     homes: dict[str, list[str]] = {}
     for name in names:
         homes.setdefault(home_of(name) or "", []).append(name)
-    homes.pop("", None)
+    lost = homes.pop("", [])
+    for name in lost if not homes else []:
+        known = [each for each in dir(sys.modules.get(error.name or "")) if not each.startswith("_")]
+        near = [each for each in known if each.lower() == name.lower()] or get_close_matches(name, known, 1, 0.8)
+        if name in _ABSENT or near:
+            return _ABSENT.get(name) or f"Did you mean {near[0]}?"
     return "\n".join(f"Write: from {home} import {', '.join(found)}" for home, found in homes.items())
 
 

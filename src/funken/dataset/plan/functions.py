@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import inspect
 import pickle
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from funken import Function
+from funken.config.configuration import warn
 from funken.errors import InvalidProgram
 from funken.io.shapes import dumps_by_value
 from funken.operators.user_functions import without_return
@@ -71,6 +71,13 @@ def _not_copied(error: Exception, function: DataSetFunction) -> InvalidProgram:
 _SEVERAL = ("flat_map", "map_partition", "reduce_group", "co_group", "join", "cross", "with_", "using")
 
 
+_LOST = {
+    "map": ("Return the result.",),
+    "filter": ("Return the condition.", "returns nothing, so no record is kept"),
+}
+"""The remedy, and the fact, for functions that return nothing, by operator."""
+
+
 def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
     """Turn an operator's argument into a function; raise ``InvalidProgram`` if it is none.
 
@@ -91,9 +98,10 @@ def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
             return DataSetFunction(function, method, rich)
     elif callable(function):
         check_function(function, method, f"{operator}()", operator in _SEVERAL or None)
-        silent = without_return(function) if operator == "map" else None
+        given = _LOST.get(operator)
+        silent = without_return(function, *given) if given is not None else None
         if silent is not None:
-            warnings.warn(f"{operator}(): {silent}", stacklevel=4)
+            warn(f"{operator}(): {silent}")
         return DataSetFunction(function)
     raise InvalidProgram(f"{operator}() needs a function, or an object with a method {method}(), but got {function!r}.")
 

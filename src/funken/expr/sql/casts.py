@@ -415,13 +415,14 @@ def _cast(call: Call, arguments: list[Any], evaluator: Any) -> Any:
 
 
 def _say_overflow(values: Iterable[Any], found: Sequence[Any], target: DecimalType) -> None:
+    shown, whole = f"DECIMAL({target.precision}, {target.scale})", target.precision - target.scale
     for value, result in zip(values, found, strict=True):
         if value is not None and result is None:
             say_once(
                 "CAST",
                 str(target),
-                f"CAST(... AS DECIMAL({target.precision}, {target.scale})) gives NULL for {value}: the type has {target.precision - target.scale} digits before the "
-                f"point and {target.scale} behind it. Take a type with more digits; TRY_CAST() says that NULL is meant.",
+                f"CAST(... AS {shown}) gives NULL for {value}: the type has {whole} digits before the point and {target.scale} "
+                "behind it. Take a type with more digits; TRY_CAST() says that NULL is meant.",
             )
             return
 
