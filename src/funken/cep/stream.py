@@ -80,7 +80,10 @@ class PatternStream(Generic[T_co]):
     def process(self, pattern_process_function: PatternProcessFunction[T_co, R]) -> DataStream[R]:
         """Handle matches, and with a ``TimedOutPartialMatchHandler`` also time-outs."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
-            raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
+            raise InvalidProgram(
+                f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}. select() takes a function "
+                "of the match."
+            )
         check_methods(pattern_process_function, PatternProcessFunction, "process()")
         keyed = isinstance(self._stream, KeyedStream)
         stream = self._stream if isinstance(self._stream, KeyedStream) else self._stream.key_by(one_key)
@@ -200,7 +203,10 @@ class DynamicPatternStream(PatternStream[T_co], Generic[T_co]):
     def process(self, pattern_process_function: PatternProcessFunction[T_co, R]) -> DataStream[R]:
         """Handle matches; ``ctx.rule_id()`` tells of which rule. As with one pattern, time-outs can be handled, too."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
-            raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
+            raise InvalidProgram(
+                f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}. select() takes a function "
+                "of the match."
+            )
         check_methods(pattern_process_function, PatternProcessFunction, "process()")
         keyed = isinstance(self._stream, KeyedStream)
         stream = self._stream if keyed else self._stream.key_by(one_key)

@@ -8,8 +8,8 @@ from typing import Any
 
 from funken.operators.codegen import expression_of
 
-_TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.Eq}
-_SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "=="}
+_TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.Eq, ast.NotEq: ast.NotEq}
+_SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
 
 def never_together(conditions: Iterable[Callable[..., Any]]) -> tuple[str, str] | None:
@@ -42,7 +42,7 @@ def _comparison(condition: Callable[..., Any]) -> tuple[str, type[ast.cmpop], An
         return None
     left, sign, right = node.left, type(node.ops[0]), node.comparators[0]
     if isinstance(left, ast.Constant):
-        left, right, sign = right, left, _TURNED.get(sign, ast.NotEq)
+        left, right, sign = right, left, _TURNED.get(sign, ast.Is)
     if sign not in _SIGNS or isinstance(left, ast.Constant) or not isinstance(right, ast.Constant):
         return None
     return ast.unparse(left), sign, right.value
@@ -52,8 +52,8 @@ def _excludes(one: type[ast.cmpop], low: Any, other: type[ast.cmpop], high: Any)
     """Return True if nothing is above the first bound, or equal to it, and below the second one, or equal to that."""
     if type(low) is not type(high) and not (isinstance(low, int | float) and isinstance(high, int | float)):
         return False
-    if one is ast.Eq and other is ast.Eq:
-        return bool(low != high)
+    if one is ast.Eq and other in (ast.Eq, ast.NotEq):
+        return bool(low != high) is (other is ast.Eq)
     if one not in (ast.Gt, ast.GtE, ast.Eq) or other not in (ast.Lt, ast.LtE, ast.Eq):
         return False
     try:

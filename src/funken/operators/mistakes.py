@@ -17,9 +17,12 @@ from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from funken.columnar.bytecode import instructions
+from funken.config.configuration import warn
 from funken.dataclass import dataclass
 from funken.operators.base import OutputTag
 from funken.state.handles import SHARED, State
+from funken.types.callables import written
 
 _READS = {"value", "get"}
 _WRITES = {"update", "put", "add", "add_all", "put_all", "remove", "clear"}
@@ -57,6 +60,38 @@ def source_mistakes(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str
             said.add(kind)
             place = f"{os.path.basename(function.__code__.co_filename)}, line {line}"
             yield f"source: {kind}", f"its function {function.__name__!r} ({place}) {_REMEDIES[kind].format(name=name)}"
+
+
+def changed_result(call: Callable[..., Any]) -> str | None:
+    """Return the warning for a function whose result is that of ``append()`` or its like, which is None; else ``None``.
+
+    >>> changed_result(lambda gathered, value: gathered.append(value)).partition(" returns ")[2].partition(",")[0]
+    'the result of append()'
+    """
+    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
+    steps = (
+        []
+        if code is None
+        else [each for each in instructions(code) if each.opname not in ("PRECALL", "CACHE", "PUSH_NULL")]
+    )
+    results = [steps[at - 1] for at, step in enumerate(steps) if step.opname == "RETURN_VALUE" and at]
+    names = [step.argval for step in steps if step.argval in _GIVE_NONE]
+    if code is None or len(results) != 1 or not results[0].opname.startswith("CALL") or len(names) != 1:
+        return None
+    return (
+        f"its function {written(code)} returns the result of {names[0]}(), which is None for a list or dict: change the object, "
+        "and then return it."
+    )
+
+
+def warn_of_changed(role: str, call: Callable[..., Any]) -> None:
+    """Warn of a function that returns the result of ``append()`` or its like."""
+    fact = changed_result(call)
+    if fact is not None:
+        warn(f"{role}: {fact}")
+
+
+_GIVE_NONE = ("append", "extend", "insert", "sort", "reverse", "appendleft")
 
 
 def random_key(call: Callable[..., Any]) -> str | None:

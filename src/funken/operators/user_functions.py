@@ -10,6 +10,7 @@ import enum
 import inspect
 import os
 import re
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
@@ -452,6 +453,10 @@ _MIXTURES = (
         "One of them is a Decimal, the other a float: convert one, as with Decimal(str(value)) or float(value).",
     ),
     (
+        "'tuple' object does not support item assignment",
+        "A tuple cannot change: make a new one, as in (total + value, count + 1).",
+    ),
+    (
         "^unhashable type",
         "A list, a dict or a set may change, so it is no key of a dict or set: make a tuple or a frozenset of it.",
     ),
@@ -473,6 +478,8 @@ def _hint_of(error: BaseException, record: Any) -> str:
         return f"The record {has}."
     if isinstance(error, ValueError) and "to unpack (expected 2, got 1)" in text:
         return "If a dict or a map state is gone through: that gives keys, items() gives pairs."
+    if isinstance(error, NotImplementedError):
+        return _hint_of_missing_method(error)
     if not isinstance(error, TypeError):
         return ""
     if (misuse := _STATE_CALL.match(text)) is not None:
@@ -508,6 +515,18 @@ def _hint_of(error: BaseException, record: Any) -> str:
             f"A field of a {type(record).__name__} is an attribute: write record.name. The record {has}." if has else ""
         )
     return f"The record {has}." if "indices must be" in text and has else ""
+
+
+def _hint_of_missing_method(error: BaseException) -> str:
+    """Return the remedy for a class of the program that leaves a method to a base class of Funken, which has none."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    owner, name = frame.f_locals.get("self"), frame.f_code.co_name
+    if owner is None or not frame.f_globals.get("__name__", "").startswith("funken."):
+        return ""
+    near = get_close_matches(
+        name.replace("_", ""), [each for each in vars(type(owner)) if not each.startswith("_")], 1, 0.7
+    )
+    return f"{type(owner).__name__} does not define {name}(){f'; it has {near[0]}()' if near else ''}. Define {name}()."
 
 
 def _is_match(value: Any) -> bool:

@@ -198,6 +198,7 @@ class StreamEnds(Generic[T_co]):
         to         2
         be         2
         """
+        check_kind(n, int, "show()", "Give a number of records.")
         if n < 1:
             raise ValueError(f"show() shows at least 1 record, but n is {n}")
         records: list[T_co] = []
