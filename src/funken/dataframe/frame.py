@@ -102,7 +102,10 @@ class DataFrame:
             return self.select(list(key))
         if isinstance(key, Expression):
             return self.filter(key)
-        raise TypeError(f"a frame is indexed by a name, a list of columns or a condition, but got {key!r}.")
+        raise TypeError(
+            f"a frame is indexed by a name, a list of columns or a condition, but got {key!r}. It has no rows here: "
+            "iter_rows() and collect() return them."
+        )
 
     def __getattr__(self, name: str) -> Expression:
         if not name.startswith("_") and not keyword.iskeyword(name) and name in self._table.names:

@@ -28,7 +28,9 @@ _READS = {"value", "get"}
 _WRITES = {"update", "put", "add", "add_all", "put_all", "remove", "clear"}
 _STORES = {"update", "put", "add"}
 _GROWS = {"append", "appendleft", "extend", "insert", "add", "update", "setdefault"}
+_METHODS = _READS | _WRITES | {"contains", "is_empty", "keys", "values", "items"}
 _REMEDIES = {
+    "method": "takes self.{name} for a value, but it is a method, which is always true. Call it: self.{name}().",
     "change": (
         "changes a value of self.{name} in place and does not store it: a state has copies, so the change is lost. Store the "
         "value after the change, with update(), put() or add()."
@@ -219,8 +221,29 @@ class _Reader(ast.NodeVisitor):
         self._item_changed(node.target)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        """Note states that are compared."""
-        self._taken(node.left, *node.comparators)
+        """Note states that are compared; a map state may be asked for a key with ``in``."""
+        if not any(isinstance(sign, ast.In | ast.NotIn) for sign in node.ops):
+            self._taken(node.left, *node.comparators)
+        self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> None:
+        """Note states as conditions."""
+        self._taken(node.test)
+        self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        """Note states as conditions."""
+        self._taken(node.test)
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        """Note states as conditions."""
+        self._taken(node.operand)
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        """Note states as conditions."""
+        self._taken(*node.values)
         self.generic_visit(node)
 
     def visit_Yield(self, node: ast.Yield) -> None:
@@ -239,8 +262,12 @@ class _Reader(ast.NodeVisitor):
 
     def _taken(self, *values: ast.AST | None) -> None:
         for value in values:
-            if value is not None and (state := self._state(value)) is not None:
+            if value is None:
+                continue
+            if (state := self._state(value)) is not None:
                 self.misplaced.append(("object", state, value.lineno))  # type: ignore[attr-defined]
+            elif isinstance(value, ast.Attribute) and (state := self._state(value.value)) and value.attr in _METHODS:
+                self.misplaced.append(("method", f"{state}.{value.attr}", value.lineno))
 
     def _tag(self, node: ast.AST) -> str | None:
         """Return the tag that an expression is, as it is written."""

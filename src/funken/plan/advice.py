@@ -187,6 +187,18 @@ _OF_TYPES = (
         "col('n').cast(DataTypes.INT()); a function with @udf gets values.",
     ),
     (
+        "'DataFrame' object does not support item assignment",
+        "A frame does not change: frame.with_column('c', frame['a'] + 1) returns another one.",
+    ),
+    (
+        "'DataFrame' has no len",
+        "A frame is a query: collect() returns its rows, take(5) the first ones, to_pandas() all as a frame of pandas.",
+    ),
+    (
+        "'Table' object does not support item assignment",
+        "A table does not change: add_or_replace_columns(...) of it returns another one.",
+    ),
+    (
         "'CloseableIterator' object is not subscriptable|'CloseableIterator' has no len",
         "It gives each record once. Give execute_and_collect(limit=10) for a list, or take list(...) of it.",
     ),

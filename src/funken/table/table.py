@@ -106,6 +106,15 @@ class Table:
         columns = tuple(TableColumn(column.name, column.type) for column in self._plan.row_type)
         return CatalogView("", columns, plan=self._plan, declared=self._declared)
 
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if not name.startswith("_"):
+                raise AttributeError(
+                    f"a table does not change, so {name} cannot be set. add_or_replace_columns(...) of it returns another one."
+                )
+            super().__setattr__(name, value)
+
     def __str__(self) -> str:
         if printed_by(sys._getframe(1)):
             warn(

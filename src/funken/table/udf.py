@@ -233,6 +233,11 @@ class FunctionDefinition:
         """Return the type of the result for the types of arguments; raises ``InvalidProgram`` if nothing says it."""
         given = self._result
         if callable(given) and not isinstance(given, LogicalType):
+            if (getattr(given, "__module__", None) or "").startswith("funken.table.types"):
+                shown = getattr(given, "__name__", str(given))
+                raise InvalidProgram(
+                    f"function {self.name!r}: result_type is DataTypes.{shown}, not called. Write DataTypes.{shown}()."
+                )
             given = given(types)
         if given is None:
             own = getattr(self.function, "get_result_type", None)

@@ -360,6 +360,12 @@ class TimerService:
                 f"its first timer is due after {timestamp - now} ms: times of timers are milliseconds. Add "
                 f"{timestamp - now}_000 for seconds.",
             )
+        elif MIN_TIMESTAMP < timestamp < MIN_TIMESTAMP // 2:
+            self._warn(
+                "times of timers",
+                "its first timer is set for a time before all times, so it is due at once: there is no watermark yet, and "
+                "current_watermark() is the least number. Add the length of time to ctx.timestamp().",
+            )
         elif now > OF_TODAY and 0 < timestamp < OF_TODAY and timestamp not in LIKE_SECONDS:
             self._warn(
                 "times of timers",
