@@ -360,7 +360,7 @@ class TimerService:
                 f"its first timer is due after {timestamp - now} ms: times of timers are milliseconds. Add "
                 f"{timestamp - now}_000 for seconds.",
             )
-        elif MIN_TIMESTAMP < timestamp < MIN_TIMESTAMP // 2:
+        elif MIN_TIMESTAMP + 1000 <= timestamp < MIN_TIMESTAMP // 2:  # + 1 waits for the next watermark
             self._warn(
                 "times of timers",
                 "its first timer is set for a time before all times, so it is due at once: there is no watermark yet, and "
