@@ -86,7 +86,7 @@ def changed_result(call: Callable[..., Any]) -> str | None:
     )
 
 
-def warn_of_changed(role: str, call: Callable[..., Any]) -> None:
+def warn_of_changed(role: str, call: Any) -> None:
     """Warn of a function that returns the result of ``append()`` or its like."""
     fact = changed_result(call)
     if fact is not None:
@@ -96,8 +96,8 @@ def warn_of_changed(role: str, call: Callable[..., Any]) -> None:
 _GIVE_NONE = ("append", "extend", "insert", "sort", "reverse", "appendleft")
 
 
-def random_key(call: Callable[..., Any]) -> str | None:
-    """Return the warning for a key selector that draws at random or reads a clock; else ``None``.
+def random_key(call: Any) -> str | None:
+    """Return the warning for a key selector that draws at random, or reads a clock; else ``None``.
 
     >>> random_key(lambda record: random.randint(0, 9))[:59]
     'its function draws random.randint(): a record has another k'
@@ -106,7 +106,9 @@ def random_key(call: Callable[..., Any]) -> str | None:
     function = getattr(call, "get_key", call)
     function = getattr(function, "__func__", function)
     code: CodeType | None = getattr(function, "__code__", None)
-    for name in () if code is None else code.co_names:
+    if code is None:
+        return None
+    for name in code.co_names:
         value = function.__globals__.get(name)
         behind = (*code.co_names[code.co_names.index(name) + 1 :], name)
         drawn = next((each for each in behind if each in _DRAWN.get(getattr(value, "__name__", ""), ())), None)

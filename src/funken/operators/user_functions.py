@@ -478,6 +478,13 @@ def _hint_of(error: BaseException, record: Any) -> str:
         return f"The record {has}."
     if isinstance(error, ValueError) and "to unpack (expected 2, got 1)" in text:
         return "If a dict or a map state is gone through: that gives keys, items() gives pairs."
+    if isinstance(error, UnboundLocalError):
+        return (
+            "A name that a function assigns is the function's own: read the outer one under another name. To remember a "
+            "value, use a state."
+        )
+    if isinstance(error, NameError):
+        return f"Import or define {error.name} at the top of the program, or in the function."
     if isinstance(error, NotImplementedError):
         return _hint_of_missing_method(error)
     if not isinstance(error, TypeError):

@@ -54,9 +54,12 @@ class JobExecutionResult:
         >>> JobExecutionResult("0" * 32, 5).get_accumulator_result("lines")
         Traceback (most recent call last):
         ...
-        KeyError: 'lines'
+        KeyError: "there is no accumulator 'lines': jobs have none. Count with a metric, as get_metrics_group().counter('lines')."
         """
-        return self.get_all_accumulator_results()[accumulator_name]
+        metric = f"get_metrics_group().counter({accumulator_name!r})"
+        raise KeyError(
+            f"there is no accumulator {accumulator_name!r}: jobs have none. Count with a metric, as {metric}."
+        )
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
         """Return all accumulators; there are none."""

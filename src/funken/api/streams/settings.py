@@ -335,6 +335,10 @@ class StreamPartitioning(Generic[T_co]):
         self, *map_state_descriptors: MapStateDescriptor[Any, Any]
     ) -> DataStream[T_co] | BroadcastStream[T_co]:
         """Send every record to every subtask of the next operator; with descriptors: fill broadcast state with them."""
+        from funken.state.descriptors import MapStateDescriptor
+
+        for descriptor in map_state_descriptors:
+            check_kind(descriptor, MapStateDescriptor, "broadcast()", "Give MapStateDescriptor('rules'), say.")
         BroadcastStream = family("BroadcastStream")
         spread = self._spread(Broadcast())
         return BroadcastStream(spread, map_state_descriptors) if map_state_descriptors else spread

@@ -224,7 +224,7 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
             check_function(getattr(function, name), name, "aggregate()")
             check_result(getattr(function, name), name, "aggregate()")
         check_beginning(function)
-        warn_of_changed("aggregate()", function.add)
+        warn_of_changed("aggregate()", getattr(function, "add", None))
         rich = hasattr(function, "open") and hasattr(function, "close")
         return self._add("window aggregate", Aggregated(UserFunction(function, None, rich)), window_function)
 
