@@ -262,8 +262,9 @@ class Table:
 
     def order_by(self, *fields: Expression) -> Table:
         """Sort; a stream by a time attribute, or followed by ``fetch``."""
-        keys = [lit_or_expression(field) for field in fields]
-        texts = [field for field in fields if isinstance(field, str)]
+        given: tuple[Any, ...] = fields
+        keys = [lit_or_expression(field) for field in given]
+        texts = [field for field in given if isinstance(field, str)]
         if texts:
             name, _, order = texts[0].replace(".", " ").partition(" ")
             ways = "desc" if order.strip().lower().startswith("desc") else "asc"
