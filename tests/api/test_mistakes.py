@@ -280,6 +280,47 @@ env.execute()""",
         .replace("        yield value", "        yield value\n    def on_timer(self, at, ctx): yield at"),
         ["changes self.n, which all keys of a subtask share"],
     ),
+    "a value of a state of connected streams that changes": (
+        """class C(KeyedCoProcessFunction):
+    def open(self, ctx):
+        self.s = ctx.get_map_state(MapStateDescriptor("s"))
+    def process_element1(self, v, ctx): yield v
+    def process_element2(self, v, ctx):
+        n = self.s.get("a") or {}
+        n["x"] = v
+one, two = (env.from_collection([1]).key_by(str) for _ in range(2))
+one.connect(two).process(C()).print()
+env.execute()""",
+        ["its function 'process_element2' (job.py, line 9) changes a value of self.s in place"],
+    ),
+    "a value of a state of a map that changes": (
+        """class M(MapFunction):
+    def open(self, ctx):
+        self.s = ctx.get_list_state(ListStateDescriptor("s"))
+    def map(self, v):
+        self.s.get().append(v)
+        return v
+env.from_collection([1]).key_by(str).map(M()).print()
+env.execute()""",
+        ["its function 'map' (job.py, line 7) changes a value of self.s in place"],
+    ),
+    "a value of a state of windows that changes": (
+        """class W(ProcessWindowFunction):
+    def process(self, key, ctx, elements):
+        seen = ctx.global_state().get_state(ValueStateDescriptor("s"))
+        all_of_them = seen.value() or []
+        all_of_them.append(key)
+        yield key
+env.from_collection([1]).key_by(str).count_window(1).process(W()).print()
+env.execute()""",
+        ["operator 'window process': its function 'process' (job.py, line 7) changes a value of seen in place"],
+    ),
+    "functions of two inputs that print": (
+        "class C(CoProcessFunction):\n    def process_element1(self, v, ctx): print(v)\n"
+        "    def process_element2(self, v, ctx): print(v)\n"
+        "env.from_collection([1]).connect(env.from_collection([2])).process(C()).print()\nenv.execute()",
+        ["operator 'co_process': its function 'process_element1' (job.py, line 4) yields nothing, as the other one"],
+    ),
     "a tag behind its record": (
         """tag = OutputTag("late")
 class P(ProcessFunction):
@@ -503,6 +544,21 @@ RIGHT = {
     "a working copy": keyed(
         "get_list_state(ListStateDescriptor('s'))",
         "self.s.add(value); items = self.s.get(); items.sort(); items.append(0)",
+    ),
+    "rules by the second input": """class C(KeyedCoProcessFunction):
+    def open(self, ctx):
+        self.s = ctx.get_state(ValueStateDescriptor("s"))
+    def process_element1(self, v, ctx): yield v, self.s.value()
+    def process_element2(self, v, ctx): self.s.update(v)
+one, two = (env.from_collection([1]).key_by(str) for _ in range(2))
+one.connect(two).process(C()).print()
+env.execute()""",
+    "a copy in a timer": keyed(
+        "get_list_state(ListStateDescriptor('s'))",
+        "self.s.add(value); ctx.timer_service().register_event_time_timer(9)",
+    ).replace(
+        "        yield value",
+        "        yield value\n    def on_timer(self, at, ctx):\n        n = self.s.get()\n        n.append(at)\n        yield n",
     ),
     "a key of a map state": keyed("get_map_state(MapStateDescriptor('s'))", "self.s.put(1, 1); value = 1 in self.s"),
     "a timer at the next watermark": (

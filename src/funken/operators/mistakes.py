@@ -28,20 +28,24 @@ _READS = {"value", "get"}
 _WRITES = {"update", "put", "add", "add_all", "put_all", "remove", "clear"}
 _STORES = {"update", "put", "add"}
 _GROWS = {"append", "appendleft", "extend", "insert", "add", "update", "setdefault"}
+_MAKERS = {"get_state", "get_list_state", "get_map_state", "get_reducing_state", "get_aggregating_state"}
+_OF_INTEREST = _MAKERS | {"OutputTag"}
 _METHODS = _READS | _WRITES | {"contains", "is_empty", "keys", "values", "items"}
 _REMEDIES = {
-    "method": "takes self.{name} for a value, but it is a method, which is always true. Call it: self.{name}().",
+    "method": "takes {name} for a value, but it is a method, which is always true. Call it: {name}().",
     "change": (
-        "changes a value of self.{name} in place and does not store it: a state has copies, so the change is lost. Store the "
+        "changes a value of {name} in place and does not store it: a state has copies, so the change is lost. Store the "
         "value after the change, with update(), put() or add()."
     ),
-    "object": "takes self.{name} for a value, but it is the state itself. Read it with value() or get().",
+    "object": "takes {name} for a value, but it is the state itself. Read it with value() or get().",
     "tag": "yields a record before {name}, a tag, so the pair goes to the main output. The tag comes first: (tag, record).",
 }
 
 
-def source_mistakes(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+def source_mistakes(target: Any, call: Callable[..., Any], reads: bool = True) -> Iterator[tuple[str, str]]:
     """Yield the warnings for the source of a method of ``target``, as category and text, one of each kind.
+
+    Without ``reads``, a value that was read may be changed: it is a copy to work with, as in ``on_timer``.
 
     >>> from types import SimpleNamespace
     >>> list(source_mistakes(SimpleNamespace(), len))
@@ -51,13 +55,15 @@ def source_mistakes(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str
     if not isinstance(function, FunctionType):
         return
     attributes = getattr(target, "__dict__", {})
-    states = {name for name, value in attributes.items() if isinstance(value, State) and value.plain is not SHARED}
+    states = {f"self.{name}" for name, value in attributes.items() if isinstance(value, State)}
+    if any(isinstance(value, State) and value.plain is SHARED for value in attributes.values()):
+        return
     tags = {name for name, value in function.__globals__.items() if isinstance(value, OutputTag)}
     tags |= {f"self.{name}" for name, value in attributes.items() if isinstance(value, OutputTag)}
-    if not states and not tags and "OutputTag" not in function.__code__.co_names:
+    if not states and not tags and not _OF_INTEREST.intersection(function.__code__.co_names):
         return
     said = set()
-    for kind, name, line in _mistakes(function, frozenset(states), frozenset(tags)):
+    for kind, name, line in _mistakes(function, frozenset(states), frozenset(tags), reads):
         if kind not in said:
             said.add(kind)
             place = f"{os.path.basename(function.__code__.co_filename)}, line {line}"
@@ -135,7 +141,9 @@ _DRAWN = {
 
 
 @lru_cache(maxsize=256)
-def _mistakes(function: FunctionType, states: frozenset[str], tags: frozenset[str]) -> tuple[tuple[str, str, int], ...]:
+def _mistakes(
+    function: FunctionType, states: frozenset[str], tags: frozenset[str], reads: bool
+) -> tuple[tuple[str, str, int], ...]:
     try:
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -148,7 +156,7 @@ def _mistakes(function: FunctionType, states: frozenset[str], tags: frozenset[st
     reader = _Reader(body.args.args[0].arg, states, tags)
     for statement in body.body:
         reader.visit(statement)
-    return (*(("change", *each) for each in reader.lost()), *reader.misplaced)
+    return (*(("change", *each) for each in reader.lost(reads)), *reader.misplaced)
 
 
 @dataclass
@@ -176,15 +184,17 @@ class _Reader(ast.NodeVisitor):
     #: the writes: the state, and the loops around
     writes: list[tuple[str, tuple[ast.AST, ...]]] = field(default_factory=list)
     loops: tuple[ast.AST, ...] = ()
+    #: variables that are states
+    named: set[str] = field(default_factory=set)
     #: methods of the object itself are called, which may store
     helped: bool = False
 
-    def lost(self) -> Iterator[tuple[str, int]]:
-        """Yield the lost changes: the state and the line."""
+    def lost(self, reads: bool) -> Iterator[tuple[str, int]]:
+        """Yield the lost changes: the state and the line; without ``reads`` those of stored values only."""
         written = {state for state, _ in self.writes}
         for change in self.changes:
             again = any(state == change.state and set(loops) & set(change.loops) for state, loops in self.writes)
-            if not again and not self.helped and (change.stored or change.state not in written):
+            if not again and not self.helped and (change.stored or (reads and change.state not in written)):
                 yield change.state, change.line
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -211,6 +221,9 @@ class _Reader(ast.NodeVisitor):
         for target in node.targets:
             if isinstance(target, ast.Name):
                 self.held.pop(target.id, None)
+                self.named.discard(target.id)
+                if isinstance(node.value, ast.Call) and getattr(node.value.func, "attr", "") in _MAKERS:
+                    self.named.add(target.id)
                 if state is not None:
                     self.held[target.id] = (state, False)
             else:
@@ -315,7 +328,7 @@ class _Reader(ast.NodeVisitor):
         return None
 
     def _state(self, node: ast.AST) -> str | None:
-        """Return the name of the state that an expression is, as in ``self.count``."""
+        """Return the state that an expression is, as it is written: ``self.count``, or a variable."""
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self.own:
-            return node.attr if node.attr in self.states else None
-        return None
+            return f"self.{node.attr}" if f"self.{node.attr}" in self.states else None
+        return node.id if isinstance(node, ast.Name) and node.id in self.named else None

@@ -324,6 +324,8 @@ def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, st
     if kept is not None:
         yield "attributes", kept
     mistakes = dict(source_mistakes(target, call))
+    if on_timer is not None and not hasattr(target, "snapshot_state"):
+        mistakes = dict(source_mistakes(target, target.on_timer, reads=False)) | mistakes
     yield from mistakes.items()
     if "source: change" not in mistakes and _never_writes(target):
         remedy = "a change within a value is lost. Write it with update()."

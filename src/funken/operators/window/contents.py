@@ -24,6 +24,7 @@ from funken.dataclass import dataclass
 from funken.errors import StateError
 from funken.operators.base import Operator, OperatorContext, OutputTag, Values
 from funken.operators.codegen import LoopStep, LoopText, by_field, names_of_fields, rows_of_fields
+from funken.operators.mistakes import source_mistakes
 from funken.operators.user_functions import KIND, LoopCall, Results, UserFunction, without_return
 from funken.state.delta_tables import DeltaTable
 from funken.state.descriptors import (
@@ -515,6 +516,8 @@ class WindowEmitter:
             silent = without_return(method, "Yield the results.", "yields nothing, so no record comes of it")
             if silent is not None:
                 self.operator.context.warn(KIND, silent)
+            for kind, text in source_mistakes(target, method):
+                self.operator.context.warn(kind, text)
 
     def close(self) -> None:
         """Close the window function."""
