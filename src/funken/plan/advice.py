@@ -134,6 +134,9 @@ def _of_name(error: AttributeError) -> str:
         return ""
     if error.name.startswith("set_") and hasattr(kind, "get_params"):
         return f"Parameters are arguments: {kind.__name__}{inspect.signature(kind)}."
+    algorithm = "".join(part.title() for part in error.name.split("_"))
+    if kind.__name__ == "Graph" and home_of(algorithm) == "funken.graph":
+        return f"An algorithm is an object that runs: graph.run({algorithm}(...)), with from funken.graph import {algorithm}."
     article = "An" if kind.__name__[0] in "AEIOU" else "A"
     return f"{article} {kind.__name__} has, for example: {near_names(kind, error.name)}."
 
