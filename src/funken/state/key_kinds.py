@@ -24,10 +24,16 @@ def alike(one: Any, other: Any) -> bool:
 
     >>> alike(kind_of_key("a"), kind_of_key(1)), alike(kind_of_key(None), kind_of_key(1))
     (False, True)
+    >>> import datetime
+    >>> import pandas
+    >>> alike(datetime.datetime, pandas.Timestamp)
+    True
     """
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(alike, one, other))
-    return one is None or other is None or one == other
+    if isinstance(one, type) and isinstance(other, type):
+        return issubclass(one, other) or issubclass(other, one)
+    return one is None or other is None
 
 
 def shown_key(key: Any) -> str:

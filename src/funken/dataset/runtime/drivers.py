@@ -220,8 +220,11 @@ def merged(first: Groups, second: Groups) -> Iterator[tuple[Any, Iterator[Any], 
     """
     one, other = next(first, None), next(second, None)
     difference = None if one is None or other is None else _difference(one[0], other[0])
-    if difference is not None:
-        raise InvalidProgram(f"join or co_group: {difference}")
+    if one is not None and other is not None and difference is not None:
+        try:
+            _ = one[0] < other[0]
+        except TypeError:
+            raise InvalidProgram(f"join or co_group: {difference}") from None
     while one is not None or other is not None:
         if other is None or (one is not None and one[0] < other[0]):
             assert one is not None
