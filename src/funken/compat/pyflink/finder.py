@@ -175,8 +175,8 @@ def public_names(name: str) -> dict[str, Any]:
 def refusal(name: str) -> str | None:
     """Return the reason for which a PyFlink module cannot be there, if it is one of those.
 
-    >>> refusal("pyflink.ml.core").split(";")[0]
-    'This is another package'
+    >>> refusal("pyflink.ml.core").split(",")[0]
+    'Flink ML is another package'
     """
     if name in MODULES:
         return None
