@@ -176,6 +176,7 @@ class Configuration:
         """
         name = key.key if isinstance(key, Option) else key
         self._check(name, value)
+        self._warn_of_unit(name, value)
         of_tables = name.startswith(("table.", "sql-client."))  # a table environment over this configuration reads them
         if declared(name) is None and not of_tables and (reason := no_effect(name)) is not None:
             warn(f"option {name!r} has no effect here because {reason}.")
@@ -190,11 +191,12 @@ class Configuration:
         """
         name = key.key if isinstance(key, Option) else key
         self._check(name, duration)
+        self._warn_of_unit(name, duration)
         self._values[name] = duration_ms(duration)
         return self
 
     def _check(self, name: str, value: Any) -> None:
-        """Raise ``InvalidConfiguration`` for an unknown key or an unfit value; warn of a few milliseconds without a unit."""
+        """Raise ``InvalidConfiguration`` for an unknown key or an unfit value."""
         option = declared(name)
         if option is None:
             if no_effect(name) is None:
@@ -204,7 +206,11 @@ class Configuration:
             option.parse(value)
         except (ValueError, TypeError) as error:
             raise InvalidConfiguration(f"option {name!r}: {error}. It means: {option.doc}") from None
-        if option.is_long and is_bare(value):
+
+    def _warn_of_unit(self, name: str, value: Any) -> None:
+        """Warn of a few milliseconds without a unit."""
+        option = declared(name)
+        if option is not None and option.is_long and is_bare(value):
             warn(in_ms(f"option {name!r} is", duration_ms(value)))
 
     def _unknown(self, name: str) -> None:
@@ -278,6 +284,7 @@ class Configuration:
             if prefix:
                 self.set(prefix + key, value)
             else:  # a warning was given when it was set
+                self._check(key, value)
                 self._values[key] = value
         return self
 
