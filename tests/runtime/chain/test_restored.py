@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from funken.state.key_kinds import kind_of_key
+from funken.state.key_kinds import alike, kind_of_key
 
 
 @pytest.mark.parametrize(
