@@ -426,6 +426,13 @@ env.execute()""",
         "env.from_collection([1]).key_by(str).count_window(1).process(W()).print()\nenv.execute()",
         ["operator 'window process': its function 'process' (job.py, line 4) yields nothing"],
     ),
+    "a tuple of the key as the result of a window": (
+        "env.from_collection([1]).key_by(str).count_window(1).apply(lambda k, w, e: (k, k)).print()\nenv.execute()",
+        [
+            "operator 'window apply'",
+            "'<lambda>' (job.py, line 3) returns a tuple that begins with k, and each part is a result",
+        ],
+    ),
     "an accumulator that is the result of append": (
         "class A(AggregateFunction):\n    def create_accumulator(self): return []\n"
         "    def add(self, v, acc): return acc.append(v)\n    def get_result(self, acc): return acc\n"

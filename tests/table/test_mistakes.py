@@ -125,6 +125,14 @@ MISTAKES = {
         "t.execute_sql(\"SELECT JSON_VALUE('{}', 'a')\").print()",
         ["the JSON path 'a' is wrong", "write '$.a'"],
     ),
+    "seconds as milliseconds": (
+        "t.execute_sql('SELECT TO_TIMESTAMP_LTZ(1700000000, 3)').print()",
+        ["TO_TIMESTAMP_LTZ(1700000000, 3) is a day in early 1970", "Write TO_TIMESTAMP_LTZ(number, 0)"],
+    ),
+    "milliseconds as seconds": (
+        "t.execute_sql('SELECT FROM_UNIXTIME(1700000000000)').print()",
+        ["FROM_UNIXTIME(1700000000000) is after the year 9999", "Divide milliseconds by 1000"],
+    ),
     "a wrong regular expression": (
         "t.execute_sql(\"SELECT REGEXP_EXTRACT('a1', '[0-9', 0)\").print()",
         ["the regular expression '[0-9' is wrong", "so the function gives NULL or FALSE"],

@@ -92,6 +92,36 @@ def changed_result(call: Callable[..., Any]) -> str | None:
     )
 
 
+def key_in_tuple(call: Callable[..., Any]) -> str | None:
+    """Return the warning for a window function that returns one tuple, which begins with its key: its parts are the results.
+
+    >>> key_in_tuple(lambda key, window, records: (key, len(records))).partition(" returns ")[2].partition(",")[0]
+    'a tuple that begins with key'
+    >>> key_in_tuple(lambda key, window, records: [(key, len(records))])
+    """
+    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
+    names = () if code is None else code.co_varnames[1 if hasattr(call, "__func__") else 0 : code.co_argcount]
+    if code is None or not names:
+        return None
+    steps = [
+        each for each in instructions(code) if each.opname not in ("RESUME", "PRECALL", "CACHE", "PUSH_NULL", "NOP")
+    ]
+    first = steps[0].argval[0] if isinstance(steps[0].argval, tuple) else steps[0].argval
+    if (
+        not steps[0].opname.startswith("LOAD_FAST")
+        or first != names[0]
+        or [s.opname for s in steps[-2:]] != _TUPLE_RETURNED
+    ):
+        return None
+    return (
+        f"its function {written(code)} returns a tuple that begins with {names[0]}, and each part is a result. Return it "
+        "in a list, [...], or yield it, if it is one record."
+    )
+
+
+_TUPLE_RETURNED = ["BUILD_TUPLE", "RETURN_VALUE"]
+
+
 def warn_of_changed(role: str, call: Any) -> None:
     """Warn of a function that returns the result of ``append()`` or its like."""
     fact = changed_result(call)
