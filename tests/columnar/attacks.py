@@ -9,6 +9,7 @@ differs; ``quick``: no jobs, just functions and kernels.
 import enum
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -531,9 +532,9 @@ class Program:
 
 
 def shown(record):
-    """Return a record as text; a field of it may have been deleted."""
+    """Return a record as text, without addresses; a field of it may have been deleted."""
     try:
-        return repr(record)
+        return re.sub(r" at 0x[0-9a-f]+", "", repr(record))
     except AttributeError as error:
         return str(error)
 

@@ -70,6 +70,19 @@ def test_a_method_is_read_with_its_object():
     assert loop([1]) == [2, 30, 2]
 
 
+class Alike(Scale):
+    """Equals any other."""
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = Scale.__hash__
+
+
+def test_objects_that_are_equal_are_two():
+    assert loop_of(Alike(2).times, Alike(3).times)([1, 5]) == [2, 3, 10, 15]
+
+
 def test_a_method_that_calls_its_own_is_called():
     assert not LoopText("loop", "values").step(None, Scale(2).own, "value").inlined
 

@@ -1,12 +1,16 @@
 """Windows that add records in a generated loop give what they give when the functions are called."""
 
+from decimal import Decimal
+
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from funken import (
     AggregateFunction,
     Configuration,
+    ProcessFunction,
     RuntimeExecutionMode,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
@@ -18,6 +22,7 @@ from funken.columnar.block import TupleBlock
 from funken.errors import OperatorFailed
 from funken.operators.window.contents import PaneLoops, _AggregatedLogic, _ElementsLogic, _ReducedLogic
 from funken.state.delta_tables import DeltaTable
+from funken.timing.instants import MIN_TIMESTAMP
 
 REDUCES = {
     "sum": lambda old, new: (old[0], old[1] + new[1]),
@@ -91,6 +96,7 @@ RECORDS = st.tuples(st.integers(0, 3), st.integers(0, 3))
 STEPS = st.lists(st.lists(RECORDS, max_size=8) | st.just("snapshot") | st.just("half a snapshot"), max_size=8)
 
 
+@example("branching", [[(0, 1)], "snapshot", [(0, 2)], [(0, 1)]], 1, ())  # ``None`` is newer than what was saved
 @given(
     st.sampled_from(sorted(LOGICS)), STEPS, st.sampled_from([1, 2, 4, 17]), st.sampled_from([(), (2,), (2, 0), (2, 1)])
 )
@@ -123,6 +129,19 @@ def test_panes_hold_the_same(name, steps, count, form):
 
     assert [pane.whole() for pane in found] == [pane.whole() for pane in plain]
     assert [[*pane.whole()] for pane in found] == [[*pane.whole()] for pane in plain]
+
+
+@pytest.mark.parametrize("name", sorted(LOGICS))
+@pytest.mark.parametrize("kind", [float, Decimal, np.float64, np.float32])
+def test_values_that_are_no_number_are_one_key(kind, name):
+    logic, pane = LOGICS[name](), DeltaTable()
+    loops = loops_of(logic, lambda pair: kind(pair[0]))
+
+    loops.add([pane], [("nan", 1), ("1", 3), ("nan", 1)])
+    list(pane.snapshot_entries(lambda key, entry: None))
+    loops.add([pane], [("nan", 1)])
+
+    assert len(pane.whole()) == 2
 
 
 def test_which_tuples_are_added_field_by_field():
@@ -258,6 +277,13 @@ def test_an_aggregate_that_fails_names_the_record_and_its_line(shares, by_field)
     assert "return accumulator + 1 // (self.whole - value[1])" in str(failed.value) + failed.value.traceback_text
 
 
+class Stamps(ProcessFunction):
+    """Gives the timestamps of records."""
+
+    def process_element(self, value, ctx):
+        yield ctx.timestamp()
+
+
 KEYS = {"read": lambda value: 6 // value, "called": called(lambda value: 6 // value)}
 
 
@@ -281,6 +307,20 @@ def test_an_assigner_that_fails_names_the_record(assigner):
     env.from_collection([1, 0]).assign_timestamps_and_watermarks(strategy).print()
     with pytest.raises(OperatorFailed, match="at the record 0: ZeroDivisionError"):
         env.execute()
+
+
+@pytest.mark.parametrize("later", [lambda value, old: old + value, called(lambda value, old: old + value)])
+@pytest.mark.parametrize("stamped", [True, False])
+def test_an_assigner_gets_the_timestamp_so_far(later, stamped):
+    """It is the least there is where a record has none."""
+    env = StreamExecutionEnvironment.create_local_environment(1)
+    strategy = WatermarkStrategy.no_watermarks()
+    stream = env.from_collection([1, 2, 3])
+    if stamped:
+        stream = stream.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(lambda value, _: value * 10))
+    stream = stream.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(later))
+    found = stream.process(Stamps()).execute_and_collect(limit=3)
+    assert found == ([11, 22, 33] if stamped else [MIN_TIMESTAMP + value for value in (1, 2, 3)])
 
 
 def test_windows_in_processing_time_count_every_record():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -37,6 +37,7 @@ from funken.expr.types import (
     Record,
     Type,
     atomic_fields,
+    optional,
 )
 from funken.lazy import LoadedLater
 from funken.types.convert import converter
@@ -336,9 +337,27 @@ def lists_or_none(there: Column, is_there: list[bool]) -> Column:
 
 def _records(schema: Type, leaves: Iterator[Column], length: int) -> list[Any]:
     if isinstance(schema, Atomic):
-        return next(leaves).to_list(length)
+        return _own(next(leaves), length)
     fields = [_records(inner, leaves, length) for inner in schema]
     return made_of_fields(schema, fields) if isinstance(schema, Record) else list(zip(*fields, strict=True))
+
+
+def _own(column: Column, length: int) -> list[Any]:
+    """Return values of a column; lists are in no other record or field then, although like expressions share a column.
+
+    Hot: 60 ns for each list that is an object; lists with their items as columns are new ones already.
+    """
+    values = column.to_list(length)
+    kind = column.kind.required
+    if not isinstance(kind, ListOf) or isinstance(column, Lists) or column.constant:
+        return values
+    if isinstance(kind.element, Atomic) and not isinstance(kind.element.required, ListOf):
+        return [each[:] if type(each) is list else each for each in values]
+    items = list(chain.from_iterable(each for each in values if type(each) is list))
+    kinds = [optional(kind) for _, kind in atomic_fields(kind.element)]  # objects: an int may have more than 64 bits
+    leaves = map(Column, kinds, map(_objects, values_of_leaves(items, kind.element)))
+    copies = iter(_records(kind.element, leaves, len(items)))
+    return [list(islice(copies, len(each))) if type(each) is list else each for each in values]
 
 
 def column_of(values: list[Any], kind: Atomic) -> Column:

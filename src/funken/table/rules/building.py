@@ -73,11 +73,6 @@ def deletes(mode: ChangelogMode) -> bool:
     return mode.contains(RowKind.DELETE)
 
 
-def with_deletes(mode: ChangelogMode) -> ChangelogMode:
-    """Return a mode with deletes."""
-    return ChangelogMode(mode.kinds | {RowKind.DELETE})
-
-
 def refs(row_type: RelationType) -> list[Node]:
     """Return a reference to each column."""
     return [InputRef(place, type=column.type) for place, column in enumerate(row_type)]

@@ -32,7 +32,7 @@ from funken.state.descriptors import (
 )
 from funken.state.handles import SHARED
 from funken.state.keyed import NO_KEY
-from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, BlockSchema, TableBlock, as_table
+from funken.table.runtime.block import INSERT, UPDATE_AFTER, BlockSchema, TableBlock, as_table
 from funken.table.runtime.exchange import hashable, key_tuples
 
 _FLUSH = 8192
@@ -100,13 +100,6 @@ class TableOperator(Operator):
         """Emit rows of one row kind."""
         for row in rows:
             self.collect(row, kind)
-
-    def collect_changes(self, rows: Sequence[Sequence[Any]], kinds: Sequence[int]) -> None:
-        """Emit rows of several row kinds."""
-        self.__rows.extend(rows)
-        self.__kinds.extend(kinds)
-        if len(self.__rows) >= _FLUSH:
-            self.flush()
 
     def collect_rows(self, rows: Sequence[Sequence[Any]]) -> None:
         """Emit many new rows."""
@@ -276,11 +269,6 @@ def rows_left(changes: Iterable[tuple[Any, int]]) -> list[Tuple]:
         entry = left.setdefault(hashable(row), [row, 0])
         entry[1] += 1 if is_accumulate(kind) else -1
     return [row for row, count in left.values() for _ in range(count)]
-
-
-def retraction_of(kind: int) -> int:
-    """Return the row kind that takes back a row of a kind."""
-    return UPDATE_BEFORE if kind == UPDATE_AFTER else DELETE
 
 
 # ---- time

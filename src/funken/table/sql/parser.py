@@ -7,7 +7,7 @@ place in the statement, so that positions in errors are those of the statement.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from funken.table.sql import statements as st
@@ -515,9 +515,3 @@ _STATEMENTS: dict[str, Callable[[StatementReader], st.Statement]] = {
     "SOURCE": StatementReader.client,
     "END": StatementReader.client,
 }
-
-
-def tables_in(tree: Any) -> Iterator[tuple[str, ...]]:
-    """The paths of all tables that a query names."""
-    for table in tree.find_all(exp.Table):
-        yield tuple(part.name for part in table.parts)
