@@ -107,7 +107,7 @@ def on_graph(name: str, arguments: argparse.Namespace, graph: Graph, folder: str
         check(found, graph.ranks(SUPERSTEPS) if "pagerank" in name else graph.components(), 1e-12)
         show(name, **size, seconds=round(seconds, 2))
         return
-    killing = {"execution.checkpointing.interval": 1, "restart-strategy.type": "fixed-delay"}
+    killing = {"execution.checkpointing.interval": "1 ms", "restart-strategy.type": "fixed-delay"}
     env = environment(arguments, **(killing if name == "kill" else {}))
     program = page_rank(env, graph, f"{folder}/killed") if name == "kill" else GRAPHS[name](env, graph)
     seconds, found = measured(env, program)

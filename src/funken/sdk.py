@@ -22,7 +22,8 @@ docs/guide/connectors.md explains both.
 A function of the program is a ``UserFunction`` in an operator: ``open(context)`` gives it its runtime context and its operator
 state. ``BlockPredicates`` evaluates simple predicates for a block. ``immutable`` marks classes whose objects need no copies,
 ``copied_block`` makes copies of records that can be changed. ``check_arguments``, ``check_function``, ``check_methods``,
-``check_result`` and ``check_several`` refuse functions and results that an operator cannot use; ``shown_function`` names one.
+``check_result`` and ``check_several`` refuse functions and results that an operator cannot use; ``shown_function`` names one,
+and ``never_together`` finds two conditions that exclude each other.
 ``stable_hash`` is the hash of keys, the same in every process.
 ``normal_key`` and ``normal_keys`` give keys as state looks them up: every NaN is one key. ``load_state`` unpickles a snapshot,
 also one of a version whose classes were in other modules.
@@ -40,6 +41,7 @@ from funken.operators.base import (
     Timestamps,
     Values,
 )
+from funken.operators.contradictions import never_together
 from funken.operators.coordinators import OperatorCoordinator, OperatorCoordinatorContext
 from funken.operators.masks import BlockPredicates
 from funken.operators.process.keyed_operator import KeyedOperator
@@ -70,6 +72,7 @@ __all__ = [
     "copied_block",
     "immutable",
     "load_state",
+    "never_together",
     "normal_key",
     "normal_keys",
     "shown_function",

@@ -117,6 +117,14 @@ class Counter(KeyedProcessFunction):
         yield self.count
 
 
+class Reads(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen"))
+
+    def process_element(self, value, ctx):
+        yield self.seen.value()
+
+
 class Seen(KeyedProcessFunction):
     def open(self, runtime_context):
         self.seen = runtime_context.get_state(ValueStateDescriptor("seen"))
@@ -994,7 +1002,11 @@ def test_a_map_gives_no_generator(env):
         (lambda stream: stream.process(Silent()), "'process_element' .* yields nothing, so no record comes of it"),
         (lambda stream: stream.key_by(str).process(Timers()), "registers timers, but there is no on_timer"),
         (lambda stream: stream.key_by(str).process(Counter()), "changes self.count, which all keys of a subtask share"),
-        (lambda stream: stream.key_by(str).process(Seen()), r"reads a state with value\(\) and never writes one"),
+        (
+            lambda stream: stream.key_by(str).process(Seen()),
+            r"changes a value of self.seen in place and does not store it",
+        ),
+        (lambda stream: stream.key_by(str).process(Reads()), r"reads a state with value\(\) and never writes one"),
         (lambda stream: stream.process(Late()), "writes to its side output 'late', which no stream reads"),
         (in_a_loop, "reads 'step', which was 1 when given and is 2 now"),
         (unread, "'filter': its results go nowhere"),

@@ -146,11 +146,14 @@ MISTAKES = {
     ),
     "seconds between checkpoints": (
         "env.enable_checkpointing(10)",
-        ["job.py, line 3: a checkpoint begins every 10 ms: a number is milliseconds", "such as '10 s'"],
+        [
+            "job.py, line 3: option 'execution.checkpointing.interval' is 10 ms: a number is milliseconds",
+            "such as '10 s'",
+        ],
     ),
     "seconds of a timeout of checkpoints": (
         "env.get_checkpoint_config().set_checkpoint_timeout(30)",
-        ["each checkpoint fails after 30 ms: a number is milliseconds"],
+        ["option 'execution.checkpointing.timeout' is 30 ms: a number is milliseconds"],
     ),
     "seconds of disorder": (
         "ws = WatermarkStrategy.for_bounded_out_of_orderness(5).with_timestamp_assigner(lambda v, _: 1700000000000)\n"
@@ -219,8 +222,370 @@ MISTAKES = {
         "records.__length_hint__()\nrecords.close()",
         ["job 'endless': all of its records are asked for at once (job.py, line 4), but its input has no end"],
     ),
+    "two states of one name": (
+        """class K(KeyedProcessFunction):
+    def open(self, ctx):
+        self.a = ctx.get_state(ValueStateDescriptor("s"))
+        self.b = ctx.get_state(ValueStateDescriptor("s"))
+    def process_element(self, value, ctx):
+        self.a.update(value)
+        self.b.update(value)
+        yield value
+env.from_collection([1]).key_by(str).process(K()).print()
+env.execute()""",
+        [
+            "operator 'process': its state 's' is described twice, and both are one state",
+            "a name of its own",
+            "line 11",
+        ],
+    ),
+    "two states of one name and other types": (
+        """class K(KeyedProcessFunction):
+    def open(self, ctx):
+        self.a = ctx.get_state(ValueStateDescriptor("s", Types.INT()))
+        self.b = ctx.get_state(ValueStateDescriptor("s", Types.STRING()))
+    def process_element(self, value, ctx):
+        yield value
+env.from_collection([1]).key_by(str).process(K()).print()
+env.execute()""",
+        ["operator 'process': its state 's' is described twice, with the types Integer and String", "line 6"],
+    ),
+    "a value that changes after its update": (
+        keyed("get_state(ValueStateDescriptor('s'))", "seen = []; self.s.update(seen); seen.append(value)"),
+        ["its function 'process_element' (job.py, line 7) changes a value of self.s in place", "Store the value after"],
+    ),
+    "a value of a map state that changes": (
+        keyed("get_map_state(MapStateDescriptor('s'))", "n = self.s.get('a') or {}; n[value] = 1"),
+        ["changes a value of self.s in place and does not store it"],
+    ),
+    "an element added to the list of a list state": (
+        keyed("get_list_state(ListStateDescriptor('s'))", "self.s.get().append(value)"),
+        ["changes a value of self.s in place and does not store it"],
+    ),
+    "a state that is compared": (
+        keyed("get_state(ValueStateDescriptor('s'))", "value = 0 if self.s is None else 1"),
+        ["(job.py, line 7) takes self.s for a value, but it is the state itself"],
+    ),
+    "a state as a condition": (
+        keyed("get_list_state(ListStateDescriptor('s'))", "value = 1 if not self.s else 2"),
+        ["takes self.s for a value, but it is the state itself"],
+    ),
+    "a method of a state that is not called": (
+        keyed("get_state(ValueStateDescriptor('s'))", "value = 1 if self.s.value else 2"),
+        ["takes self.s.value for a value, but it is a method, which is always true. Call it"],
+    ),
+    "a count in self": (
+        keyed("get_state(ValueStateDescriptor('s'))", "self.n = self.n + value")
+        .replace("self.s = ctx", "self.n, self.s = 0, ctx")
+        .replace("        yield value", "        yield value\n    def on_timer(self, at, ctx): yield at"),
+        ["changes self.n, which all keys of a subtask share"],
+    ),
+    "a value of a state of connected streams that changes": (
+        """class C(KeyedCoProcessFunction):
+    def open(self, ctx):
+        self.s = ctx.get_map_state(MapStateDescriptor("s"))
+    def process_element1(self, v, ctx): yield v
+    def process_element2(self, v, ctx):
+        n = self.s.get("a") or {}
+        n["x"] = v
+one, two = (env.from_collection([1]).key_by(str) for _ in range(2))
+one.connect(two).process(C()).print()
+env.execute()""",
+        ["its function 'process_element2' (job.py, line 9) changes a value of self.s in place"],
+    ),
+    "a value of a state of a map that changes": (
+        """class M(MapFunction):
+    def open(self, ctx):
+        self.s = ctx.get_list_state(ListStateDescriptor("s"))
+    def map(self, v):
+        self.s.get().append(v)
+        return v
+env.from_collection([1]).key_by(str).map(M()).print()
+env.execute()""",
+        ["its function 'map' (job.py, line 7) changes a value of self.s in place"],
+    ),
+    "a value of a state of windows that changes": (
+        """class W(ProcessWindowFunction):
+    def process(self, key, ctx, elements):
+        seen = ctx.global_state().get_state(ValueStateDescriptor("s"))
+        all_of_them = seen.value() or []
+        all_of_them.append(key)
+        yield key
+env.from_collection([1]).key_by(str).count_window(1).process(W()).print()
+env.execute()""",
+        ["operator 'window process': its function 'process' (job.py, line 7) changes a value of seen in place"],
+    ),
+    "functions of two inputs that print": (
+        "class C(CoProcessFunction):\n    def process_element1(self, v, ctx): print(v)\n"
+        "    def process_element2(self, v, ctx): print(v)\n"
+        "env.from_collection([1]).connect(env.from_collection([2])).process(C()).print()\nenv.execute()",
+        ["operator 'co_process': its function 'process_element1' (job.py, line 4) yields nothing, as the other one"],
+    ),
+    "a tag behind its record": (
+        """tag = OutputTag("late")
+class P(ProcessFunction):
+    def process_element(self, value, ctx):
+        yield value, tag
+split = env.from_collection([1]).process(P())
+split.get_side_output(tag).print()
+env.execute()""",
+        ["(job.py, line 6) yields a record before tag, a tag", "The tag comes first: (tag, record)"],
+    ),
+    "timers after seconds": (
+        STAMPED
+        + keyed(
+            "get_state(ValueStateDescriptor('s'))",
+            "ctx.timer_service().register_event_time_timer(ctx.timestamp() + 60)",
+        )
+        .replace("env.from_collection([1])", "env.from_collection([1]).assign_timestamps_and_watermarks(ws)")
+        .replace("        yield value", "        yield value\n    def on_timer(self, at, ctx): yield at"),
+        ["operator 'process': its first timer is due after 60 ms", "Add 60_000 for seconds", "line 11"],
+    ),
+    "a length of time as the time of a timer": (
+        keyed(
+            "get_state(ValueStateDescriptor('s'))", "ctx.timer_service().register_processing_time_timer(5000)"
+        ).replace("        yield value", "        yield value\n    def on_timer(self, at, ctx): yield at"),
+        ["its first timer is set for 5000", "a timer has a point in time, so it is due at once"],
+    ),
+    "a timer after no watermark": (
+        STAMPED
+        + keyed(
+            "get_state(ValueStateDescriptor('s'))",
+            "ctx.timer_service().register_event_time_timer(ctx.timer_service().current_watermark() + 5000)",
+        )
+        .replace("env.from_collection([1])", "env.from_collection([1]).assign_timestamps_and_watermarks(ws)")
+        .replace("        yield value", "        yield value\n    def on_timer(self, at, ctx): yield at"),
+        ["its first timer is set for a time before all times", "there is no watermark yet"],
+    ),
+    "seconds of idleness": (
+        "WatermarkStrategy.no_watermarks().with_idleness(30)",
+        ["job.py, line 3: with_idleness(): a split counts as idle after 30 ms: a number is milliseconds"],
+    ),
+    "seconds of a request": (
+        "class A(AsyncFunction):\n    async def async_invoke(self, value): return [value]\n"
+        "AsyncDataStream.unordered_wait(env.from_collection([1]), A(), 5)",
+        ["job.py, line 5: a request of AsyncDataStream fails after 5 ms: a number is milliseconds"],
+    ),
+    "seconds in the text of an option": (
+        "env.get_configuration().set('restart-strategy.fixed-delay.delay', '10')",
+        ["job.py, line 3: option 'restart-strategy.fixed-delay.delay' is 10 ms: a number is milliseconds"],
+    ),
+    "sessions without timestamps": (
+        "env.from_collection([1]).key_by(str).window(EventTimeSessionWindows.with_gap('5 s')).reduce(max).print()\nenv.execute()",
+        [
+            "operator 'window reduce'",
+            "got a record without a timestamp",
+            "Call assign_timestamps_and_watermarks(...)",
+            "line 3",
+        ],
+    ),
+    "sessions with a trigger and without timestamps": (
+        "windows = env.from_collection([1]).key_by(str).window(EventTimeSessionWindows.with_gap('5 s'))\n"
+        "windows.trigger(EventTimeTrigger.create()).reduce(max).print()\nenv.execute()",
+        ["got a record without a timestamp", "Call assign_timestamps_and_watermarks(...)"],
+    ),
+    "a text for the size of a window": (
+        "TumblingEventTimeWindows('5 s')",
+        ["the size is '5 s', not a whole number of ms. TumblingEventTimeWindows.of() takes any duration"],
+    ),
+    "conditions of a pattern that exclude each other": (
+        "from funken.cep import Pattern\nPattern.begin('a').where(lambda e: e > 5).where(lambda e: e < 3)",
+        ["job.py, line 4: pattern 'a': no event is both event > 5 and event < 3, so it never matches"],
+    ),
+    "filters that exclude each other": (
+        "env.from_collection([{'a': 1}]).filter(lambda e: e['a'] == 1).filter(lambda e: e['a'] == 2).print()\nenv.execute()",
+        ["line 3: filter(): no record passes both event['a'] == 1 and event['a'] == 2"],
+    ),
+    "a pattern before its stream": (
+        "from funken.cep import CEP, Pattern\nCEP.pattern(Pattern.begin('a'), env.from_collection([1]))",
+        ["CEP.pattern() needs a stream, then a Pattern"],
+    ),
+    "the name of a class of events": (
+        "from funken.cep import Pattern\nPattern.begin('a').subtype('A')",
+        ["pattern 'a': subtype() needs a class, but got 'A'"],
+    ),
+    "a list of events as one": (
+        "from funken.cep import CEP, Pattern\nCEP.pattern(env.from_collection([1]), Pattern.begin('a'))"
+        ".in_processing_time().select(lambda m: m['a'] + 1).print()\nenv.execute()",
+        ["operator 'pattern'", "write match[name][0] for the first", 'job.py", line 4'],
+    ),
+    "a random key": (
+        "import random\nenv.from_collection([1]).key_by(lambda x: random.randint(0, 9))",
+        ["job.py, line 4: key_by(): its function draws random.randint(): a record has another key each time"],
+    ),
+    "a partitioner without the number of partitions": (
+        "env.from_collection([1]).partition_custom(lambda k: k, lambda x: x)",
+        ["partition_custom() calls its function with 2 arguments (the key, the number of partitions)"],
+    ),
+    "streams that nobody reads": (
+        "env.from_collection([1]).key_by(str)\nenv.execute()",
+        ["operator 'collection': its results go nowhere: no operator reads them", "line 3"],
+    ),
+    "a window function that prints": (
+        "class W(ProcessWindowFunction):\n    def process(self, key, ctx, elements): print(key)\n"
+        "env.from_collection([1]).key_by(str).count_window(1).process(W()).print()\nenv.execute()",
+        ["operator 'window process': its function 'process' (job.py, line 4) yields nothing"],
+    ),
+    "a tuple of the key as the result of a window": (
+        "env.from_collection([1]).key_by(str).count_window(1).apply(lambda k, w, e: (k, k)).print()\nenv.execute()",
+        [
+            "operator 'window apply'",
+            "'<lambda>' (job.py, line 3) returns a tuple that begins with k, and each part is a result",
+        ],
+    ),
+    "an accumulator that is the result of append": (
+        "class A(AggregateFunction):\n    def create_accumulator(self): return []\n"
+        "    def add(self, v, acc): return acc.append(v)\n    def get_result(self, acc): return acc\n"
+        "    def merge(self, a, b): return a + b\nenv.from_collection([1]).key_by(str).count_window(1).aggregate(A())",
+        ["line 8: aggregate(): its function 'add' (job.py, line 5) returns the result of append(), which is None"],
+    ),
+    "a tuple that changes": (
+        "class A(AggregateFunction):\n    def create_accumulator(self): return (0,)\n    def add(self, v, acc):\n"
+        "        acc[0] += v\n        return acc\n    def get_result(self, acc): return acc\n"
+        "    def merge(self, a, b): return a\n"
+        "env.from_collection([1]).key_by(str).count_window(1).aggregate(A()).print()\nenv.execute()",
+        ["A tuple cannot change: make a new one", 'job.py", line 6'],
+    ),
+    "a method that is misspelt": (
+        "class T(TimestampAssigner):\n    def extractTimestamp(self, value, at): return value\n"
+        "ws = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(T())\n"
+        "env.from_collection([1]).assign_timestamps_and_watermarks(ws).print()\nenv.execute()",
+        ["operator 'timestamps'", "T does not define extract_timestamp(); it has extractTimestamp()", "line 6"],
+    ),
+    "a timer of the context": (
+        keyed("get_state(ValueStateDescriptor('s'))", "ctx.register_event_time_timer(5)"),
+        ["The timer service has it: ctx.timer_service().register_event_time_timer()", "line 7"],
+    ),
+    "the key of a stream without keys": (
+        "class P(ProcessFunction):\n    def process_element(self, v, ctx): yield ctx.get_current_key()\n"
+        "env.from_collection([1]).process(P()).print()\nenv.execute()",
+        ["Only a function of a keyed stream has a key: call key_by() before this operator"],
+    ),
+    "pairs of a map state": (
+        keyed("get_map_state(MapStateDescriptor('s'))", "self.s.put('a', 1); [k for k, v in self.s]"),
+        ["If a dict or a map state is gone through: that gives keys, items() gives pairs"],
+    ),
+    "the first item of an iterator": (
+        "records = env.from_collection([1, 2]).execute_and_collect()\nrecords[0]",
+        ["It gives each record once. Give execute_and_collect(limit=10) for a list"],
+    ),
+    "a text for a number of records": (
+        "env.from_collection([1]).execute_and_collect('job', 'x')",
+        ["limit of execute_and_collect() needs an int, but got 'x'"],
+    ),
+    "options in a text": ("env.configure('a=b')", ["options are a dict", "but got 'a=b'"]),
+    "a setter of PyFlink": (
+        "env.get_checkpoint_config().set_checkpoint_storage('file:///tmp/x')",
+        ["configure({'execution.checkpointing.dir': folder}) of the environment sets it"],
+    ),
+    "an empty uid": ("env.from_collection([1]).map(str).uid('')", ["uid() got an empty text"]),
+    "no format of a file source": (
+        "FileSource.for_record_stream_format('text', '.')",
+        ["a FileSource needs a FileFormat, but got 'text'"],
+    ),
+    "a generator without an index": (
+        "DataGeneratorSource(lambda: 5)",
+        ["DataGeneratorSource calls its function with 1 argument (the index), but '<lambda>' takes ()"],
+    ),
+    "numbers as names of columns": (
+        "import tempfile, os\npath = os.path.join(tempfile.mkdtemp(), 'a.csv')\nopen(path, 'w').write('1,2\\n3,4\\n')\n"
+        "env.read_csv(path).print()\nenv.execute()",
+        [
+            "its first line 1,2 is taken for the names of the columns, but has numbers. If it is a row, give header=False"
+        ],
+    ),
+    "brokers under another name": (
+        "from funken.connectors import SimpleStringSchema\nfrom funken.connectors.kafka import KafkaSource\n"
+        "KafkaSource.builder().set_topics('t').set_property('bootstrap.server', 'localhost:1')"
+        ".set_value_only_deserializer(SimpleStringSchema()).build()",
+        ["a Kafka source has no brokers", "There is 'bootstrap.server': correct its name"],
+    ),
+    "a misspelt property of Kafka": (
+        "from funken.connectors import SimpleStringSchema\nfrom funken.connectors.kafka import KafkaSource\n"
+        "source = KafkaSource.builder().set_bootstrap_servers('localhost:1').set_topics('t').set_property('groupid', 'x')"
+        ".set_value_only_deserializer(SimpleStringSchema()).build()\n"
+        "env.from_source(source, WatermarkStrategy.no_watermarks(), 'k').print()\nenv.execute()",
+        ["Kafka source: the client has no property 'groupid'. Did you mean 'group.id'?"],
+    ),
+    "keys of two types in a batch program": (
+        "from funken.dataset import ExecutionEnvironment\nbatch = ExecutionEnvironment.create_local_environment(1)\n"
+        "a, b = batch.from_elements(('1', 1)), batch.from_elements((1, 2))\na.join(b).where(0).equal_to(0).collect()",
+        ["job.py, line 6: join(): where(0) is str, but equal_to(0) is int, so records of the two never meet"],
+    ),
+    "keys of two types by functions": (
+        "from funken.dataset import ExecutionEnvironment\nbatch = ExecutionEnvironment.create_local_environment(1)\n"
+        "a, b = batch.from_elements(('1', 1)), batch.from_elements((1, 2))\nkey = lambda x: x[0]\n"
+        "a.join(b).where(key).equal_to(key).name('by key').collect()",
+        ["operator 'by key': its inputs have keys of different types", "'1' (str) of where(), 1 (int) of equal_to()"],
+    ),
+    "keys of two types in groups": (
+        "from funken.dataset import ExecutionEnvironment\nbatch = ExecutionEnvironment.create_local_environment(1)\n"
+        "a, b = batch.from_elements(('1', 1)), batch.from_elements((1, 2))\nkey = lambda x: x[0]\n"
+        "a.co_group(b).where(key).equal_to(key).using(lambda x, y: [1]).collect()",
+        ["its inputs have keys of different types", "Convert one of them, as with str() or int()"],
+    ),
+    "a filter of a batch program that prints": (
+        "from funken.dataset import ExecutionEnvironment\n"
+        "ExecutionEnvironment.create_local_environment(1).from_elements(1).filter(lambda x: print(x)).collect()",
+        ["job.py, line 4: filter(): its function '<lambda>' (job.py, line 4) returns nothing, so no record is kept"],
+    ),
+    "the length of a data set": (
+        "from funken.dataset import ExecutionEnvironment\n"
+        "len(ExecutionEnvironment.create_local_environment(1).from_elements(1))",
+        ["A DataSet is a plan: collect() runs it"],
+    ),
 }
 RIGHT = {
+    "a value stored after its change": keyed(
+        "get_state(ValueStateDescriptor('s'))", "seen = self.s.value() or []; seen.append(value); self.s.update(seen)"
+    ),
+    "a value stored under another name": keyed(
+        "get_state(ValueStateDescriptor('s'))",
+        "seen = self.s.value() or []; seen.append(value); self.s.update(list(seen))",
+    ),
+    "a value stored in a loop": keyed(
+        "get_map_state(MapStateDescriptor('s'))",
+        "\n        for i in range(2):\n            n = self.s.get(i) or []\n            self.s.put(i, n)"
+        "\n            n.append(i)",
+    ),
+    "a working copy": keyed(
+        "get_list_state(ListStateDescriptor('s'))",
+        "self.s.add(value); items = self.s.get(); items.sort(); items.append(0)",
+    ),
+    "rules by the second input": """class C(KeyedCoProcessFunction):
+    def open(self, ctx):
+        self.s = ctx.get_state(ValueStateDescriptor("s"))
+    def process_element1(self, v, ctx): yield v, self.s.value()
+    def process_element2(self, v, ctx): self.s.update(v)
+one, two = (env.from_collection([1]).key_by(str) for _ in range(2))
+one.connect(two).process(C()).print()
+env.execute()""",
+    "a copy in a timer": keyed(
+        "get_list_state(ListStateDescriptor('s'))",
+        "self.s.add(value); ctx.timer_service().register_event_time_timer(9)",
+    ).replace(
+        "        yield value",
+        "        yield value\n    def on_timer(self, at, ctx):\n        n = self.s.get()\n        n.append(at)\n        yield n",
+    ),
+    "a key of a map state": keyed("get_map_state(MapStateDescriptor('s'))", "self.s.put(1, 1); value = 1 in self.s"),
+    "a timer at the next watermark": (
+        STAMPED
+        + keyed(
+            "get_state(ValueStateDescriptor('s'))",
+            "ctx.timer_service().register_event_time_timer(ctx.timer_service().current_watermark() + 1); self.s.update(1)",
+        )
+        .replace("env.from_collection([1])", "env.from_collection([1]).assign_timestamps_and_watermarks(ws)")
+        .replace("        yield value", "        yield value\n    def on_timer(self, at, ctx): yield at")
+    ),
+    "conditions that go together": (
+        "from funken.cep import Pattern\nPattern.begin('a').where(lambda e: e > 3).where(lambda e: e < 5)\n"
+        "Pattern.begin('a').where(lambda e: e > 5).or_(lambda e: e < 3)"
+    ),
+    "short options": "env.set_buffer_timeout(5)\nenv.get_config().set_auto_watermark_interval(50)",
+    "keys by calculation": (
+        "import random\nbase = random.Random(1).random()\nenv.from_collection([1]).key_by(lambda x: x + base).print()\n"
+        "env.execute()"
+    ),
     "milliseconds by name": "env.enable_checkpointing('10 ms')",
     "small numbers of an example": (
         "ws = WatermarkStrategy.for_bounded_out_of_orderness(5).with_timestamp_assigner(lambda v, _: v)\n"

@@ -17,7 +17,7 @@ from funken import (
     WatermarkStrategy,
 )
 from funken.errors import FunkenError, OperatorFailed
-from funken.expr.sql import formats
+from funken.expr.sql import formats, saying
 from funken.io.hadoop import open_hadoop
 from funken.table import EnvironmentSettings, TableEnvironment
 from tests.support import blocking
@@ -363,7 +363,7 @@ def test_a_format_with_the_wrong_letter_is_said(pattern, message, recwarn):
     ],
 )
 def test_a_date_in_another_format_is_said_once(call, message, caplog, monkeypatch):
-    monkeypatch.setattr(formats, "_said", set())
+    monkeypatch.setattr(saying, "_said", set())
     list(tables().execute_sql(f"SELECT {call}, {call} FROM (VALUES (1), (2)) AS v(x)").collect())
 
     assert len(caplog.records) == (message is not None)
@@ -371,11 +371,11 @@ def test_a_date_in_another_format_is_said_once(call, message, caplog, monkeypatc
 
 
 def test_formats_that_are_a_column_are_not_all_said(caplog, monkeypatch):
-    monkeypatch.setattr(formats, "_said", set())
+    monkeypatch.setattr(saying, "_said", set())
     for number in range(100):
         assert formats.misfit("TO_DATE", "x", f"pattern {number}") is None
 
-    assert len(caplog.records) == len(formats._said) == 16
+    assert len(caplog.records) == len(saying._said) == 16
 
 
 @pytest.mark.parametrize("unit", ["MINUTESS", "SECONDSS", "FORTNIGHT"])

@@ -357,13 +357,18 @@ def test_a_script_for_pyflink_is_told_the_option(run):
             ("run", "package"),
             "can't find '__main__' module in 'package': it is a folder. Name the script in it, or a module with -m",
         ),
+        (("run", "job.jar"), "'job.jar' is a program of Java. Funken runs programs of Python"),
+        (("run", "job.sql"), "'job.sql' is a script of SQL. Run it with: funken sql -f FILE."),
+        (("run", "-py", "job.py"), "Flink's -py is not needed: funken run job.py"),
+        (("sql", "SELECT 1 AS n"), "'SELECT 1 AS n' is a statement, and no file. Give it with -e"),
         (("rnu", "job.py"), "No such command 'rnu'. Did you mean 'run'?"),
         (("job.py",), "No such command 'job.py'. A script runs with: funken run job.py"),
     ],
 )
 def test_a_mistyped_command_is_answered(tmp_path, monkeypatch, arguments, told):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "book.ipynb").write_text("{}")
+    for name in ("book.ipynb", "job.jar", "job.sql"):
+        (tmp_path / name).write_text("{}")
     (tmp_path / "package").mkdir()
     found = CliRunner().invoke(main, arguments)
 

@@ -26,7 +26,7 @@ def workers_are_threads(monkeypatch):
 
 def cluster(**options):
     chosen = {"parallelism.default": 2, "restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": 0}
-    chosen |= {"execution.checkpointing.interval": 1} | {
+    chosen |= {"execution.checkpointing.interval": "1 ms"} | {
         name.replace("_", "."): value for name, value in options.items()
     }
     return ExecutionEnvironment.get_execution_environment(Configuration(chosen))

@@ -85,7 +85,7 @@ def test_an_iteration_survives_a_killed_worker(tmp_path):
     configuration = Configuration(
         {
             "parallelism.default": 2,
-            "execution.checkpointing.interval": 1,
+            "execution.checkpointing.interval": "1 ms",
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.delay": 0,
         }

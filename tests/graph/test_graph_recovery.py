@@ -36,7 +36,7 @@ def checkpointed():
     """Return an environment whose iterations have a checkpoint after each superstep, and go on after a failure."""
     options = {
         "parallelism.default": 2,
-        "execution.checkpointing.interval": 1,
+        "execution.checkpointing.interval": "1 ms",
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.delay": 0,
     }

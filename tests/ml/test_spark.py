@@ -152,7 +152,7 @@ def test_a_fit_survives_a_worker_that_is_killed_in_a_pass(tmp_path):
             return super().local(state, block, place)
 
     options = {
-        "execution.checkpointing.interval": 1,
+        "execution.checkpointing.interval": "1 ms",
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.delay": 0,
     }

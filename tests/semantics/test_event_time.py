@@ -150,8 +150,8 @@ def test_s10_strategies_are_values_and_the_order_of_their_settings_does_not_matt
     def assign(value, _):
         return value
 
-    one = base.with_timestamp_assigner(assign).with_idleness(10)
-    other = base.with_idleness(10).with_timestamp_assigner(assign)
+    one = base.with_timestamp_assigner(assign).with_idleness("10 ms")
+    other = base.with_idleness("10 ms").with_timestamp_assigner(assign)
 
     assert one == other
     assert base.assigner is None

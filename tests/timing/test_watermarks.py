@@ -5,7 +5,7 @@ from funken.timing.watermarks import WatermarkProgress
 
 
 def test_the_slowest_split_that_does_not_idle_holds_the_watermark_back():
-    progress = WatermarkProgress(WatermarkStrategy.for_monotonous_timestamps().with_idleness(50))
+    progress = WatermarkProgress(WatermarkStrategy.for_monotonous_timestamps().with_idleness("50 ms"))
     for split in ("slow", "fast"):
         progress.add(split, 0)
     progress.on_block("slow", [10], 0)

@@ -323,7 +323,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
 
     def set_buffer_timeout(self, timeout_millis: DurationLike) -> StreamExecutionEnvironment:
         """Set the longest wait of a record for its block to fill (a duration, or ms; 0: none; -1: until it is full)."""
-        self._configuration.set(config.BUFFER_TIMEOUT, duration_ms(timeout_millis))
+        self._configuration.set_duration(config.BUFFER_TIMEOUT, timeout_millis)
         return self
 
     def get_buffer_timeout(self) -> int:

@@ -8,8 +8,7 @@ from typing import Any
 from funken import config
 from funken.api.streams.family import Suggesting
 from funken.config import Configuration
-from funken.config.configuration import warn
-from funken.io.durations import DurationLike, duration_ms, in_ms, is_bare
+from funken.io.durations import DurationLike, duration_ms
 from funken.types.callables import check_kind
 
 
@@ -97,7 +96,7 @@ class ExecutionConfig(Suggesting):
 
     def set_auto_watermark_interval(self, interval: DurationLike) -> ExecutionConfig:
         """Set the interval of periodic watermarks (ms; 0: never)."""
-        self._configuration.set(config.AUTO_WATERMARK_INTERVAL, duration_ms(interval))
+        self._configuration.set_duration(config.AUTO_WATERMARK_INTERVAL, interval)
         return self
 
     def get_auto_watermark_interval(self) -> int:
@@ -180,11 +179,13 @@ class CheckpointConfig(Suggesting):
         self._configuration.set(f"execution.checkpointing.{name}", value)
         return self
 
+    def _set_duration(self, name: str, duration: DurationLike) -> CheckpointConfig:
+        self._configuration.set_duration(f"execution.checkpointing.{name}", duration)
+        return self
+
     def set_checkpoint_interval(self, checkpoint_interval: DurationLike) -> CheckpointConfig:
         """Set the time between checkpoints (``timedelta``, ``"5 s"`` or ms)."""
-        if is_bare(checkpoint_interval):
-            warn(in_ms("a checkpoint begins every", duration_ms(checkpoint_interval)))
-        return self._set("interval", duration_ms(checkpoint_interval))
+        return self._set_duration("interval", checkpoint_interval)
 
     def get_checkpoint_interval(self) -> int:
         """Return the time between checkpoints (ms), -1 if there are none."""
@@ -210,9 +211,7 @@ class CheckpointConfig(Suggesting):
 
     def set_checkpoint_timeout(self, checkpoint_timeout: DurationLike) -> CheckpointConfig:
         """Set the time limit of a checkpoint (``timedelta``, ``"5 s"`` or ms)."""
-        if is_bare(checkpoint_timeout):
-            warn(in_ms("each checkpoint fails after", duration_ms(checkpoint_timeout)))
-        return self._set("timeout", duration_ms(checkpoint_timeout))
+        return self._set_duration("timeout", checkpoint_timeout)
 
     def get_checkpoint_timeout(self) -> int:
         """Return the time limit of a checkpoint (ms)."""
@@ -220,7 +219,7 @@ class CheckpointConfig(Suggesting):
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: DurationLike) -> CheckpointConfig:
         """Set the shortest time between two checkpoints (``timedelta``, ``"5 s"`` or ms)."""
-        return self._set("min-pause", duration_ms(min_pause_between_checkpoints))
+        return self._set_duration("min-pause", min_pause_between_checkpoints)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
         """Let barriers overtake records, which then become part of the checkpoint."""
@@ -236,7 +235,7 @@ class CheckpointConfig(Suggesting):
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: DurationLike) -> CheckpointConfig:
         """Set a task's longest wait for all barriers before they overtake (``timedelta``, ``"5 s"`` or ms)."""
-        return self._set("aligned-checkpoint-timeout", duration_ms(alignment_timeout))
+        return self._set_duration("aligned-checkpoint-timeout", alignment_timeout)
 
     def get_min_pause_between_checkpoints(self) -> int:
         """Return the shortest time between two checkpoints (ms)."""

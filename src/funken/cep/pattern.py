@@ -15,9 +15,10 @@ from enum import Enum
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
+from funken.config.configuration import warn
 from funken.errors import InvalidProgram, MalformedPattern
 from funken.io.durations import DurationLike, duration_ms
-from funken.sdk import check_result, shown_function
+from funken.sdk import check_result, never_together, shown_function
 from funken.types.callables import F_contra, Generic, S, T, T_co, T_contra
 
 if TYPE_CHECKING:
@@ -361,6 +362,15 @@ class Not(Condition):
 ALWAYS = Always()
 
 
+def _conjuncts(condition: Condition) -> Iterator[Test]:
+    """Yield the functions of the program that all have to hold."""
+    if isinstance(condition, And):
+        yield from _conjuncts(condition.left)
+        yield from _conjuncts(condition.right)
+    elif isinstance(condition, Test):
+        yield condition
+
+
 def both(left: Condition, right: Condition) -> Condition:
     """Return left AND right, without an operand that always holds."""
     return right if left == ALWAYS else left if right == ALWAYS else And(left, right)
@@ -671,6 +681,8 @@ class Pattern(Generic[T_contra, F_contra]):
 
     def subtype(self, cls: type[S]) -> Pattern[T_contra, S]:
         """Take only events of this class, as well as the conditions before."""
+        if not isinstance(cls, type):
+            raise InvalidProgram(f"pattern {self.parts[-1].name!r}: subtype() needs a class, but got {cls!r}.")
         return self._and(Test(_InstanceOf(cls), iterative=False))
 
     @overload
@@ -823,7 +835,13 @@ class Pattern(Generic[T_contra, F_contra]):
     def _and(self, condition: Any) -> Pattern[Any, Any]:
         part = self._no_group("where()")
         added = as_condition(condition, part.name)
-        return self._last(condition=both(part.condition, added) if part.condition else added)
+        combined = both(part.condition, added) if part.condition else added
+        never = never_together(each.function for each in _conjuncts(combined) if not each.iterative)
+        if never is not None:
+            warn(
+                f"pattern {part.name!r}: no event is both {never[0]} and {never[1]}, so it never matches. or_() takes either."
+            )
+        return self._last(condition=combined)
 
     def _last(self, **changes: Any) -> Pattern[Any, Any]:
         return Pattern((*self.parts[:-1], replace(self.parts[-1], **changes)), self.skip)

@@ -80,7 +80,10 @@ class PatternStream(Generic[T_co]):
     def process(self, pattern_process_function: PatternProcessFunction[T_co, R]) -> DataStream[R]:
         """Handle matches, and with a ``TimedOutPartialMatchHandler`` also time-outs."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
-            raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
+            raise InvalidProgram(
+                f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}. select() takes a function "
+                "of the match."
+            )
         check_methods(pattern_process_function, PatternProcessFunction, "process()")
         keyed = isinstance(self._stream, KeyedStream)
         stream = self._stream if isinstance(self._stream, KeyedStream) else self._stream.key_by(one_key)
@@ -200,7 +203,10 @@ class DynamicPatternStream(PatternStream[T_co], Generic[T_co]):
     def process(self, pattern_process_function: PatternProcessFunction[T_co, R]) -> DataStream[R]:
         """Handle matches; ``ctx.rule_id()`` tells of which rule. As with one pattern, time-outs can be handled, too."""
         if not isinstance(pattern_process_function, PatternProcessFunction):
-            raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}.")
+            raise InvalidProgram(
+                f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}. select() takes a function "
+                "of the match."
+            )
         check_methods(pattern_process_function, PatternProcessFunction, "process()")
         keyed = isinstance(self._stream, KeyedStream)
         stream = self._stream if keyed else self._stream.key_by(one_key)
@@ -411,7 +417,10 @@ class CEP:
         ``compare``; without one they are handled as they came.
         """
         if not isinstance(pattern, Pattern):
-            raise InvalidProgram(f"CEP.pattern needs a Pattern, but got {pattern!r}.")
+            raise InvalidProgram(
+                f"CEP.pattern() needs a stream, then a Pattern, but got {stream!r} and {pattern!r}. "
+                "Pattern.begin('name') begins one."
+            )
         compile_pattern(pattern)  # what is contradictory is refused here, not in the job
         compare = None if comparator is None else callable_of(comparator, "compare", "CEP.pattern")
         return PatternStream(stream, pattern, Settings(comparator=compare))

@@ -122,6 +122,16 @@ conf_option = click.option(
 )
 
 
+class _Parallelism(click.IntRange):
+    """A number of subtasks; Flink's ``-py job.py`` in its place is answered."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; fail for anything else."""
+        if value == "y":
+            self.fail("it is read as -p y. Flink's -py is not needed: funken run job.py", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def job_options(default_target: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the options of every job to a command: ``--target``, ``--parallelism``, ``--conf``."""
     options = (
@@ -132,7 +142,7 @@ def job_options(default_target: str) -> Callable[[Callable[..., Any]], Callable[
             show_default=True,
             help="Where to run: in this process, as a Spark batch job, or in Spark's real-time mode.",
         ),
-        click.option("--parallelism", "-p", type=click.IntRange(min=1), help="Subtasks per operator."),
+        click.option("--parallelism", "-p", type=_Parallelism(min=1), help="Subtasks per operator."),
         conf_option,
     )
 

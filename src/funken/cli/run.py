@@ -170,9 +170,18 @@ _pyflink = click.option(
 )
 
 
+_NO_PROGRAMS = {
+    ".jar": "a program of Java. Funken runs programs of Python: see the guide for users of Flink.",
+    ".sql": "a script of SQL. Run it with: funken sql -f FILE.",
+}
+
+
 def _check_script(context: click.Context, parameter: click.Parameter, script: str) -> str:
     if not context.params["as_module"]:
         click.Path(exists=True).convert(script, parameter, context)
+        other = next((text for ending, text in _NO_PROGRAMS.items() if script.endswith(ending)), None)
+        if other is not None:
+            raise click.BadParameter(f"{script!r} is {other}")
         if script.endswith(".ipynb"):
             raise click.BadParameter(
                 f"{script!r} is a notebook, and no script. Run its cells in Jupyter, or make a script of it: "

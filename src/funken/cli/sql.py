@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -267,8 +268,18 @@ def _typed(session: SqlClient) -> None:
             click.echo(f"[ERROR] {error}", err=True)
 
 
+class _Script(click.Path):
+    """The path of a script; a statement in its place is answered."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; fail if there is no such file."""
+        if len(str(value).split()) > 1 and not os.path.exists(value):
+            self.fail(f'{value!r} is a statement, and no file. Give it with -e: funken sql -e "..."', param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command()
-@click.argument("script", required=False, type=click.Path(exists=True, dir_okay=False))
+@click.argument("script", required=False, type=_Script(exists=True, dir_okay=False))
 @click.option("--file", "-f", type=click.Path(exists=True, dir_okay=False), help="Run the statements of a file.")
 @click.option("--execute", "-e", "text", help="Run these statements.")
 @click.option("--init", "-i", type=click.Path(exists=True, dir_okay=False), help="Run these statements first.")

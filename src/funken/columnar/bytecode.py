@@ -293,17 +293,32 @@ def counted_in_self(code: CodeType) -> Iterator[tuple[str, int]]:
     >>> def count(self, value):
     ...     self.total += value
     ...     self.last = value
+    ...     self.count = self.count + 1
     >>> [name for name, _ in counted_in_self(count.__code__)]
-    ['total']
+    ['total', 'count']
     """
     found = instructions(code)
     for number, step in enumerate(found):
+        again = step.opname == "STORE_ATTR" and number > 4 and found[number - 2].opname == "BINARY_OP"
+        if again and _reads_own(found[max(0, number - 8) : number - 2], step.argval, code.co_varnames[0]):
+            yield step.argval, (step.positions.lineno if step.positions else None) or code.co_firstlineno
         in_place = step.opname == "STORE_ATTR" and found[number - 1].opname == "SWAP"
         if in_place and found[number - 2].opname == "BINARY_OP" and found[number - 2].argrepr.endswith("="):
             copies = (at for at in range(number - 3, 0, -1) if found[at].opname == "COPY")
             held = found[next(copies, 0) - 1]
             if held.opname.startswith("LOAD_FAST") and held.argval == code.co_varnames[0]:
                 yield step.argval, (step.positions.lineno if step.positions else None) or code.co_firstlineno
+
+
+def _reads_own(steps: Sequence[dis.Instruction], name: str, own: str) -> bool:
+    """Return True if an attribute of the first argument is read."""
+    return any(
+        read.opname == "LOAD_ATTR"
+        and read.argval == name
+        and holder.opname.startswith("LOAD_FAST")
+        and holder.argval == own
+        for holder, read in pairwise(steps)
+    )
 
 
 def gives_conditions(code: CodeType) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from funken.config.options import Option, all_names, declared, options
 from funken.config.values import boolean
 from funken.errors import InvalidConfiguration
+from funken.io.durations import DurationLike, duration_ms, in_ms, is_bare
 
 # ---- Options of Flink that are accepted and have no effect, each with the reason; and the nearest known key to any
 # other.
@@ -145,6 +146,8 @@ class Configuration:
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._values: dict[str, Any] = {}
+        if values is not None and not isinstance(values, Mapping):
+            raise TypeError(f"options are a dict, as in {{'parallelism.default': 2}}, but got {values!r:.100}.")
         for key, value in (values or {}).items():
             self.set(key, value)
 
@@ -173,10 +176,23 @@ class Configuration:
         """
         name = key.key if isinstance(key, Option) else key
         self._check(name, value)
+        self._warn_of_unit(name, value)
         of_tables = name.startswith(("table.", "sql-client."))  # a table environment over this configuration reads them
         if declared(name) is None and not of_tables and (reason := no_effect(name)) is not None:
             warn(f"option {name!r} has no effect here because {reason}.")
         self._values[name] = value
+        return self
+
+    def set_duration(self, key: str | Option[Any], duration: DurationLike) -> Configuration:
+        """Set an option to a duration, which is kept as a number of milliseconds.
+
+        >>> Configuration().set_duration("execution.checkpointing.interval", "10 s")
+        Configuration({"execution.checkpointing.interval": 10000})
+        """
+        name = key.key if isinstance(key, Option) else key
+        self._check(name, duration)
+        self._warn_of_unit(name, duration)
+        self._values[name] = duration_ms(duration)
         return self
 
     def _check(self, name: str, value: Any) -> None:
@@ -190,6 +206,12 @@ class Configuration:
             option.parse(value)
         except (ValueError, TypeError) as error:
             raise InvalidConfiguration(f"option {name!r}: {error}. It means: {option.doc}") from None
+
+    def _warn_of_unit(self, name: str, value: Any) -> None:
+        """Warn of a few milliseconds without a unit."""
+        option = declared(name)
+        if option is not None and option.is_long and is_bare(value):
+            warn(in_ms(f"option {name!r} is", duration_ms(value)))
 
     def _unknown(self, name: str) -> None:
         """Raise for a key that neither Funken nor Flink has."""

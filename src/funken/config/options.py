@@ -37,7 +37,18 @@ class Option(Generic[T]):
     doc: str
     older: tuple[str, ...] = ()
 
+    @property
+    def is_long(self) -> bool:
+        """True for a duration of which a few milliseconds are hardly meant: by default it is longer, or none.
 
+        >>> CANCEL_GRACE.is_long, BUFFER_TIMEOUT.is_long, PARALLELISM.is_long
+        (True, False, False)
+        """
+        default: Any = self.default
+        return getattr(self.parse, "__wrapped__", self.parse) is duration_ms and not 0 < default <= _SHORT
+
+
+_SHORT = 200
 _OPTIONS: dict[str, Option[Any]] = {}
 _OLDER: dict[str, Option[Any]] = {}
 

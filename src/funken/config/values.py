@@ -123,6 +123,7 @@ def at_least(least: int, parse: Callable[[Any], int] = integer, or_else: int | N
             raise ValueError(f"{value!r} is not allowed; it must be {least} or more{other}")
         return number
 
+    check.__wrapped__ = parse  # type: ignore[attr-defined]
     return check
 
 

@@ -32,7 +32,7 @@ from funken.connectors.rate_limit import Pace
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.io.durations import DurationLike, duration_ms
-from funken.types.callables import T_co
+from funken.types.callables import T_co, check_arguments
 
 ENDLESS = 2**63 - 1
 """The end of an unbounded generator's indices, as in Flink."""
@@ -162,6 +162,7 @@ class DataGeneratorSource(Source[T_co]):
         """Check the numbers."""
         if not callable(self.generator_function) and not hasattr(self.generator_function, "map"):
             raise InvalidProgram(f"{self.generator_function!r} generates nothing; pass a function of an index.")
+        check_arguments(self.generator_function, "map", "DataGeneratorSource", "the index")
         if self.count is not None and self.count < 0:
             raise InvalidProgram(f"a generator cannot make {self.count} records; pass count >= 0, or None for no end.")
         if self.rate_per_second is not None and not 0 < self.rate_per_second < math.inf:

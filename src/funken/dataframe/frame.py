@@ -111,7 +111,8 @@ class DataFrame:
         if isinstance(key, Expression):
             return self.filter(key)
         raise TypeError(
-            f"key must be a string, list, tuple, or Expression: a column, some columns, or a condition, but got {key!r}."
+            f"key must be a string, list, tuple, or Expression: a column, some columns, or a condition, but got {key!r}. "
+            "A frame has no rows here: iter_rows() and collect() return them."
         )
 
     def __getattr__(self, name: str) -> Expression:

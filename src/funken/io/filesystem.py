@@ -208,6 +208,9 @@ class ArrowFiles(Files):
         return bool(self._fs.get_file_info(path).type != self._arrow.FileType.NotFound)
 
 
+_BROKEN_SCHEME = re.compile(r"(s3[an]?|gs|hdfs|abfss?|wasbs?|oss|viewfs)//", re.IGNORECASE)
+
+
 def absolute(root: str | os.PathLike[str]) -> str:
     """Return a root that means the same in every process: URIs as they are, local paths from ``/`` on.
 
@@ -217,6 +220,12 @@ def absolute(root: str | os.PathLike[str]) -> str:
     name = os.fspath(root)
     scheme = _SCHEME.match(name)
     if scheme is None:
+        broken = _BROKEN_SCHEME.match(name)
+        if broken is not None:
+            written = f"{broken[1]}://{name[broken.end() :]}"
+            raise ValueError(
+                f"{name!r} begins like a URI, but :// ends its scheme. Write {written!r}, or './{name}' for a local file."
+            )
         return os.path.abspath(name)
     uri = urlsplit(name)
     if scheme[1].lower() != "file":

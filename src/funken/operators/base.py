@@ -24,7 +24,7 @@ from typing import Any, Protocol, Self, TypeAlias
 from funken.columnar.block import Block
 from funken.connectors.base import ConnectorContext
 from funken.dataclass import dataclass
-from funken.errors import StateNotKeyed
+from funken.errors import StateError, StateNotKeyed
 from funken.ids import MIN_TIMESTAMP
 from funken.io.durations import in_ms, is_bare
 from funken.metrics.registry import MetricGroup
@@ -38,7 +38,7 @@ from funken.state.descriptors import (
     ValueStateDescriptor,
 )
 from funken.state.handles import AggregatingState, ListState, MapState, ReducingState, ValueState
-from funken.state.keyed import KeyedStateStore
+from funken.state.keyed import NO_KEY, KeyedStateStore
 from funken.timing.clock import SystemClock
 from funken.timing.timers import InternalTimerService
 from funken.types.callables import A, Generic, K, R, S, T, V, check_kind
@@ -346,6 +346,7 @@ class RuntimeContext:
 
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
+        self._described: dict[str, StateDescriptor[Any]] = {}
 
     def get_task_name(self) -> str:
         """Return the operator's name."""
@@ -394,7 +395,26 @@ class RuntimeContext:
         life = descriptor.ttl
         if life is not None and is_bare(life.get_ttl()):
             self._context.warn("units", in_ms(f"its state {descriptor.name!r} lives for", life.ttl_millis))
-        return self._context.keyed.state(descriptor)
+        handle = self._context.keyed.state(descriptor)
+        if self._context.keyed.current_key is NO_KEY:
+            self._check_name(descriptor)
+        return handle
+
+    def _check_name(self, descriptor: StateDescriptor[Any]) -> None:
+        """Warn of a second descriptor of a name in ``open()``; raise ``StateError`` if it has another type."""
+        first = self._described.setdefault(descriptor.name, descriptor)
+        if first is descriptor:
+            return
+        fact = f"its state {descriptor.name!r} is described twice"
+        remedy = "Give each state of an operator a name of its own."
+        if first.type_info != descriptor.type_info:
+            raise StateError(
+                f"operator {self._context.operator!r}: {fact}, with the types {first.type_info} and "
+                f"{descriptor.type_info}. {remedy}"
+            )
+        self._context.warn(
+            "names of states", f"{fact}, and both are one state: a write to one changes the other. {remedy}"
+        )
 
     def get_state(self, state_descriptor: ValueStateDescriptor[S]) -> ValueState[S]:
         """Return the ``ValueState`` of the current key; like all of these raises ``StateNotKeyed`` without ``key_by``.

@@ -10,6 +10,7 @@ import enum
 import inspect
 import os
 import re
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
@@ -31,6 +32,7 @@ from funken.dataclass import dataclass
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import OperatorContext, OperatorSpec, Output, OutputTag, RuntimeContext
 from funken.operators.coordinators import OperatorCoordinator, OperatorCoordinatorContext
+from funken.operators.mistakes import source_mistakes
 from funken.operators.operator_state import prepare
 from funken.state import handles
 from funken.timing.clock import Clock
@@ -321,7 +323,11 @@ def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, st
     kept = None if on_timer is None or hasattr(target, "snapshot_state") else _kept_in_self(call)
     if kept is not None:
         yield "attributes", kept
-    if _never_writes(target):
+    mistakes = dict(source_mistakes(target, call))
+    if on_timer is not None and not hasattr(target, "snapshot_state"):
+        mistakes = dict(source_mistakes(target, target.on_timer, reads=False)) | mistakes
+    yield from mistakes.items()
+    if "source: change" not in mistakes and _never_writes(target):
         remedy = "a change within a value is lost. Write it with update()."
         yield "state", f"{type(target).__name__} reads a state with value() and never writes one: {remedy}"
     if on_timer is not None and not (on_timer.__module__ or "").startswith("funken."):
@@ -449,6 +455,10 @@ _MIXTURES = (
         "One of them is a Decimal, the other a float: convert one, as with Decimal(str(value)) or float(value).",
     ),
     (
+        "'tuple' object does not support item assignment",
+        "A tuple cannot change: make a new one, as in (total + value, count + 1).",
+    ),
+    (
         "^unhashable type",
         "A list, a dict or a set may change, so it is no key of a dict or set: make a tuple or a frozenset of it.",
     ),
@@ -457,6 +467,9 @@ _MIXTURES = (
 
 
 def _hint_of(error: BaseException, record: Any) -> str:
+    of_list = isinstance(getattr(error, "obj", None), list) or (isinstance(error, TypeError) and "list" in str(error))
+    if of_list and any(_is_match(each) for each in _arguments(error)):
+        return "A match has a list of events for each name: write match[name][0] for the first."
     if isinstance(error, AttributeError) and error.name is not None:
         return _hint_of_attribute(error.obj, error.name, record)
     has = fields_of(record) or fields_of(next(iter(_arguments(error)), None))  # a match, say, is no record
@@ -465,6 +478,17 @@ def _hint_of(error: BaseException, record: Any) -> str:
         return result
     if isinstance(error, LookupError) and has and "no field" not in text:
         return f"The record {has}."
+    if isinstance(error, ValueError) and "to unpack (expected 2, got 1)" in text:
+        return "If a dict or a map state is gone through: that gives keys, items() gives pairs."
+    if isinstance(error, UnboundLocalError):
+        return (
+            "A name that a function assigns is the function's own: read the outer one under another name. To remember a "
+            "value, use a state."
+        )
+    if isinstance(error, NameError):
+        return f"Import or define {error.name} at the top of the program, or in the function."
+    if isinstance(error, NotImplementedError):
+        return _hint_of_missing_method(error)
     if not isinstance(error, TypeError):
         return ""
     if (misuse := _STATE_CALL.match(text)) is not None:
@@ -489,8 +513,6 @@ def _hint_of(error: BaseException, record: Any) -> str:
         return "One of them is a text: convert it with int() or float(), or the number with str()."
     if _accumulator_first(error):
         return "add() is called with (value, accumulator), in this order: swap its parameters."
-    if "list indices must be" in text and any(_is_match(each) for each in _arguments(error)):
-        return "A match has a list of events for each name: write match[name][0] for the first."
     if isinstance(record, list) and "list" in text:
         return "The record is a list: from_collection([...]) makes a record of each of its items."
     if "'int' object is not subscriptable" in text and list(map(type, _arguments(error)))[1:] == [int]:
@@ -502,6 +524,18 @@ def _hint_of(error: BaseException, record: Any) -> str:
             f"A field of a {type(record).__name__} is an attribute: write record.name. The record {has}." if has else ""
         )
     return f"The record {has}." if "indices must be" in text and has else ""
+
+
+def _hint_of_missing_method(error: BaseException) -> str:
+    """Return the remedy for a class of the program that leaves a method to a base class of Funken, which has none."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    owner, name = frame.f_locals.get("self"), frame.f_code.co_name
+    if owner is None or not frame.f_globals.get("__name__", "").startswith("funken."):
+        return ""
+    near = get_close_matches(
+        name.replace("_", ""), [each for each in vars(type(owner)) if not each.startswith("_")], 1, 0.7
+    )
+    return f"{type(owner).__name__} does not define {name}(){f'; it has {near[0]}()' if near else ''}. Define {name}()."
 
 
 def _is_match(value: Any) -> bool:
@@ -564,6 +598,10 @@ def _hint_of_attribute(owner: Any, name: str, record: Any) -> str:
     if isinstance(owner, handles.State) and not hasattr(owner, _ADDITIONS.get(name, name)):
         kind = next(each.__name__ for each in type(owner).__mro__ if each.__name__ in _STATES)
         return f"A {kind} has no {name}: {_STATES[kind]}."
+    if ours and name.endswith(("_timer", "_processing_time", "_watermark")) and hasattr(owner, "timer_service"):
+        return f"The timer service has it: ctx.timer_service().{name}()."
+    if ours and name == "get_current_key":
+        return "Only a function of a keyed stream has a key: call key_by() before this operator."
     if ours and name in _ADDITIONS and hasattr(owner, _ADDITIONS[name]):
         return f"Use {_ADDITIONS[name]}()."
     if isinstance(owner, MethodType | BuiltinMethodType | FunctionType):

@@ -20,7 +20,9 @@ from typing import Any
 from funken.lazy import home_of
 
 _OURS = str(Path(__file__).parents[1])
-_BOUND = re.compile(r"^((?:\w+\.)*\w+)\(\) (?:missing|takes|got an unexpected|got multiple|got some positional)")
+_BOUND = re.compile(
+    r"^((?:\w+\.)*\w+)\(\) (?:missing|takes (?:\d|from|no)|got an unexpected|got multiple|got some positional)"
+)
 _SHOWN = 12
 
 
@@ -41,6 +43,10 @@ def advise(error: BaseException) -> None:
         note = _of_arguments(error)
     elif isinstance(error, ImportError):
         note = _of_import(error)
+    elif isinstance(error, NameError) and (home := home_of(error.name or "")) is not None:
+        note = f"Write: from {home} import {error.name}"
+    if note in getattr(error, "__notes__", ()):
+        return
     note = note or _of_call(error)
     if note:
         error.add_note(note)
@@ -137,6 +143,7 @@ _OF_TABLES = {
     "groupBy": "Use group_by()",
     "groupby": "Use group_by()",
     "head": "limit(5) and to_pandas() return the first rows",
+    "print": "execute().print() prints the rows",
     "show": "execute().print() prints the rows",
     "sort_values": "Use order_by()",
     "take": "limit(5) and to_pandas() return the first rows",
@@ -144,6 +151,24 @@ _OF_TABLES = {
     "withColumn": "add_columns() adds a column",
     "write": "execute_insert() writes to a table with a connector",
 }
+
+
+def printed_by(frame: FrameType) -> bool:
+    """Return True if the program calls ``print()`` with an object as an argument, and so asks for its text.
+
+    >>> class Text:
+    ...     def __str__(self):
+    ...         return str(printed_by(sys._getframe(1)))
+    >>> f"{Text()}"
+    'False'
+    """
+    positions = list(frame.f_code.co_positions())
+    line, _, column, _ = (
+        positions[frame.f_lasti // 2] if frame.f_lasti // 2 < len(positions) else (None, None, None, None)
+    )
+    if line is None or column is None:
+        return False
+    return linecache.getline(frame.f_code.co_filename, line).encode()[column:].startswith(b"print(")
 
 
 def _of_name(error: AttributeError) -> str:
@@ -154,8 +179,18 @@ def _of_name(error: AttributeError) -> str:
         return ""
     if error.name.startswith("set_") and hasattr(kind, "get_params"):
         return f"Parameters are arguments: {kind.__name__}{inspect.signature(kind)}."
+    algorithm = "".join(part.title() for part in error.name.split("_"))
+    if kind.__name__ == "Graph" and home_of(algorithm) == "funken.graph":
+        return f"An algorithm is an object that runs: graph.run({algorithm}(...)), with from funken.graph import {algorithm}."
     article = "An" if kind.__name__[0] in "AEIOU" else "A"
     return f"{article} {kind.__name__} has, for example: {near_names(kind, error.name)}."
+
+
+_ABSENT = dict.fromkeys(
+    ("Vectors", "DenseVector", "SparseVector", "Vector"),
+    "A vector needs no class: it is a NumPy array, or a tuple or list of numbers.",
+)
+"""Names that other libraries have, with the remedy."""
 
 
 def _of_import(error: ImportError) -> str:
@@ -175,18 +210,65 @@ def _of_import(error: ImportError) -> str:
     homes: dict[str, list[str]] = {}
     for name in names:
         homes.setdefault(home_of(name) or "", []).append(name)
-    homes.pop("", None)
+    lost = homes.pop("", [])
+    for name in lost if not homes else []:
+        known = [each for each in dir(sys.modules.get(error.name or "")) if not each.startswith("_")]
+        near = [each for each in known if each.lower() == name.lower()] or get_close_matches(name, known, 1, 0.8)
+        if name in _ABSENT or near:
+            return _ABSENT.get(name) or f"Did you mean {near[0]}?"
     return "\n".join(f"Write: from {home} import {', '.join(found)}" for home, found in homes.items())
+
+
+_OF_TYPES = (
+    (
+        "'Expression' object is not iterable",
+        "An expression stands for a column: write col('n').sum, .min or .max instead of sum(), min() or max().",
+    ),
+    (
+        "'Expression' object is not callable",
+        "An expression has no such method, or it is a property, without parentheses: col('n').upper_case, .desc, .sum. Any other "
+        "name is taken for a field.",
+    ),
+    (
+        "(not|of) '?Expression|type Expression",
+        "An expression stands for a column, and has no value here. Use its methods, as in col('n').sqrt, col('n').round(0) or "
+        "col('n').cast(DataTypes.INT()); a function with @udf gets values.",
+    ),
+    (
+        "'DataFrame' object does not support item assignment",
+        "A frame does not change: frame.with_column('c', frame['a'] + 1) returns another one.",
+    ),
+    (
+        "'DataFrame' has no len",
+        "A frame is a query: collect() returns its rows, take(5) the first ones, to_pandas() all as a frame of pandas.",
+    ),
+    (
+        "'Table' object does not support item assignment",
+        "A table does not change: add_or_replace_columns(...) of it returns another one.",
+    ),
+    (
+        "'CloseableIterator' object is not subscriptable|'CloseableIterator' has no len",
+        "It gives each record once. Give execute_and_collect(limit=10) for a list, or take list(...) of it.",
+    ),
+    (
+        "'TableResult' object is not|'TableResult' has no len",
+        "collect() reads the rows of a TableResult: with result.collect() as rows: ... A Table has to_pandas().",
+    ),
+    (
+        "'DataSet' object is not|'DataSet' has no len",
+        "A DataSet is a plan: collect() runs it and returns the records, count() their number, print() shows them.",
+    ),
+)
+"""Uses of objects that Python refuses, with the remedy."""
 
 
 def _of_arguments(error: TypeError) -> str:
     bound, trace = _BOUND.match(str(error)), error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if str(error) == "'Expression' object is not iterable":
-        return "An expression stands for a column: write col('n').sum, .min or .max instead of sum(), min() or max()."
-    if str(error) == "'Expression' object is not callable":
-        return "An expression has no such method, so the name is taken for a field: col('n').upper_case, say, is a property."
+    for fact, remedy in _OF_TYPES:
+        if re.search(fact, str(error)) is not None:
+            return remedy
     if bound is None or trace is None:
         return ""
     function = _named(bound[1], trace.tb_frame)
@@ -197,6 +279,8 @@ def _of_arguments(error: TypeError) -> str:
     shown = signature.replace(parameters=parameters, return_annotation=signature.empty)
     first = (inspect.getdoc(function) or "").partition("\n")[0]
     name = bound[1].removesuffix(".__init__")
+    if name != bound[1] and first.startswith("Initialize self."):
+        first = (inspect.getdoc(trace.tb_frame.f_globals.get(name)) or "").partition("\n")[0]
     if name.startswith("_"):  # a base of public classes has it
         name = name.rpartition(".")[2]
     return f"{name}{shown}: {first}" if first else f"{name}{shown}"

@@ -16,10 +16,10 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from funken.config import Configuration
-from funken.config.configuration import is_option, nearest
+from funken.config.configuration import is_option, nearest, warn
 from funken.config.values import boolean, integer
 from funken.errors import InvalidConfiguration
-from funken.io.durations import duration_ms, written_ms
+from funken.io.durations import duration_ms, in_ms, is_bare, written_ms
 from funken.types.callables import check_kind
 
 _TEXT: Callable[[Any], Any] = str
@@ -95,6 +95,8 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "table.plan.force-recompile": (boolean, False),
     "table.sql-dialect": (_TEXT, "default"),
 }
+_SHORT = 200
+"""An option with a default of so many milliseconds may be set to a few of them."""
 _RENAMED = {"table.optimizer.nonDeterministic-update.strategy": "table.optimizer.non-deterministic-update.strategy"}
 _OWN = ("table.", "sql-client.", "__table.")
 
@@ -270,11 +272,14 @@ class TableConfig:
 
 
 def _parsed(key: str, value: Any) -> Any:
-    parse, _ = _OPTIONS[key]
+    parse, default = _OPTIONS[key]
     try:
-        return parse(value)
+        parsed = parse(value)
     except (ValueError, TypeError) as wrong:
         raise InvalidConfiguration(f"option {key!r}: {wrong}") from None
+    if parse is duration_ms and is_bare(value) and not 0 < (default or 0) <= _SHORT:
+        warn(in_ms(f"option {key!r} is", parsed))
+    return parsed
 
 
 def _zone(name: str) -> None:

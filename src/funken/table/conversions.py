@@ -11,6 +11,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from funken.config.configuration import warn
 from funken.errors import InvalidProgram, ValueDoesNotFit
 from funken.table.catalog import CatalogTable, TableColumn, TableWatermark
 from funken.table.changelog import ChangelogMode
@@ -197,11 +198,23 @@ def _named_types(elements: Sequence[Any], schema: Any) -> list[tuple[str, Logica
         names = list(first) if isinstance(first, Mapping) else getattr(first, "_fields", None)
     columns = [_values_of(element, names) for element in elements]
     width = max(map(len, columns))
+    if schema is not None and names and not isinstance(first, Mapping) and len(names) != width:
+        _say_names(names, width, first)
     names = [*(names or ()), *(f"_{place + 1}" for place in range(len(names or ()), width))]
     return [
         (name, _common([column[place] for column in columns if place < len(column)], f"column {name!r}"))
         for place, name in enumerate(names)
     ]
+
+
+def _say_names(names: Sequence[str], width: int, first: Any) -> None:
+    """Warn of rows with more values than names; raise ``InvalidProgram`` for fewer."""
+    shown = ", ".join(map(str, names))
+    fact = f"from_elements() got {len(names)} names ({shown}) for rows of {width} values, such as {first!r:.100}"
+    if len(names) > width:
+        raise InvalidProgram(f"{fact}. Give as many names as a row has values.")
+    added = ", ".join(f"_{place + 1}" for place in range(len(names), width))
+    warn(f"{fact}: the others are named {added}. Give a name for each value.")
 
 
 def _values_of(element: Any, names: Sequence[str] | None) -> list[Any]:
@@ -748,6 +761,10 @@ def _column_name(one: Any) -> str:
     time = _NAMED_TIME.fullmatch(str(one))
     if time is not None:
         return f"{time[1]}({time[2]})"
+    if not hasattr(one, "_names"):
+        raise TypeError(
+            f"from_data_stream() takes the columns one by one, or a Schema, but got {one!r:.60}. Give col('a'), col('b')."
+        )
     return (one._names or (one._column or str(one),))[0]
 
 

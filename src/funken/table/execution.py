@@ -61,8 +61,9 @@ def parsed(text: str) -> st.Statement:
     check_kind(text, str, "a statement")
     found = parser.parse_script(text)
     if len(found) != 1:
+        remedy = "Call it for each" if found else "Give one, such as SELECT 1"
         raise InvalidProgram(
-            f"unsupported SQL query: execute_sql() takes a single statement, but the text has {len(found)}. Call it for each."
+            f"unsupported SQL query: execute_sql() takes a single statement, but the text has {len(found) or 'none'}. {remedy}."
         )
     return found[0]
 

@@ -911,7 +911,12 @@ def _composite_literal(v: Any) -> str:
         return f"ROW({', '.join(map(sql_literal, v))})"
     if hasattr(v, "item"):
         return sql_literal(v.item())
-    raise InvalidProgram(f"{v!r} is no constant of SQL; pass a number, text, time, list, dict or Row.")
+    remedy = "pass a number, text, time, list, dict or Row"
+    if callable(v):
+        remedy = (
+            "an expression of columns is a condition or a result, as in col('n') > 1; a function of values gets @udf"
+        )
+    raise InvalidProgram(f"{v!r} is no constant of SQL; {remedy}.")
 
 
 __all__ = [

@@ -308,7 +308,7 @@ def _scan(self: Translation, node: nodes.ExecScan) -> Built:
         scan.assign_watermarks(_strategy(self, node))
     stream = scan.stream(self.env)
     self.adopt(uid, before)
-    return _from_stream(self, node, stream, uid, doubt=scan.doubt)
+    return _from_stream(self, node, stream, uid, doubt=scan.doubt, delimiters=scan.delimiters)
 
 
 def _stream(self: Translation, node: nodes.ExecStream) -> Built:

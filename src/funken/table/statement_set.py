@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from funken.errors import InvalidProgram
+from funken.plan import unexecuted
 from funken.table.logical import LogicalSink
 from funken.table.result import TableResult
 
@@ -30,12 +31,14 @@ class StatementSet:
     def __init__(self, environment: TableEnvironment) -> None:
         self._environment = environment
         self._sinks: list[LogicalSink] = []
+        self.unused = False
 
     def add_insert_sql(self, stmt: str) -> StatementSet:
         """Add an INSERT."""
         from funken.table.execution import sinks_of  # noqa: PLC0415 - loads the parser
 
         self._sinks += sinks_of(self._environment, stmt)
+        self._begin()
         return self
 
     def add_insert(
@@ -43,23 +46,38 @@ class StatementSet:
     ) -> StatementSet:
         """Add an INSERT of a table into another, by path or descriptor."""
         self._sinks.append(table.insert_into(target_path_or_descriptor, overwrite).taken())
+        self._begin()
         return self
 
     def add(self, table_pipeline: TablePipeline) -> StatementSet:
         """Add the result of ``Table.insert_into``."""
         self._sinks.append(table_pipeline.taken())
+        self._begin()
         return self
+
+    def _begin(self) -> None:
+        self.unused = True
+        unexecuted.begun.add(self)
+
+    def _complaint(self) -> str:
+        """Return that the INSERTs never ran, for the end of the script."""
+        return "built a statement set that never ran. execute() of the set submits its INSERTs as one job; wait() waits for it."
+
+    def __del__(self) -> None:
+        if getattr(self, "unused", False):
+            unexecuted.lost.append(self._complaint())
 
     def _taken(self) -> list[LogicalSink]:
         if not self._sinks:
             raise InvalidProgram("the statement set is empty; add an INSERT with add_insert_sql() or add_insert().")
-        sinks, self._sinks = self._sinks, []
+        sinks, self._sinks, self.unused = self._sinks, [], False
         return sinks
 
     def explain(self, *extra_details: ExplainDetail | str) -> str:
         """Return the plans of the INSERTs as text."""
         from funken.table.execution import explained  # noqa: PLC0415 - loads the parser
 
+        self.unused = False
         return explained(self._environment, list(self._sinks), extra_details)
 
     def print_explain(self, *extra_details: ExplainDetail | str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from funken.config.configuration import warn
 from funken.errors import InvalidProgram
 from funken.expr.ir import InputRef
-from funken.plan.advice import missing_name
+from funken.plan.advice import missing_name, printed_by
 from funken.table.catalog import CatalogView, ResolvedTable, TableColumn
 from funken.table.expression import Expression, col, lit_or_expression
 from funken.table.logical import LogicalNode, LogicalProject, LogicalSink, LogicalSort
@@ -118,7 +120,20 @@ class Table:
         columns = tuple(TableColumn(column.name, column.type) for column in self._plan.row_type)
         return CatalogView("", columns, plan=self._plan, declared=self._declared)
 
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if not name.startswith("_"):
+                raise AttributeError(
+                    f"a table does not change, so {name} cannot be set. add_or_replace_columns(...) of it returns another one."
+                )
+            super().__setattr__(name, value)
+
     def __str__(self) -> str:
+        if printed_by(sys._getframe(1)):
+            warn(
+                "print() of a table shows the name of its query. execute().print() shows the rows, print_schema() the columns."
+            )
         return self._environment.inline_view(self)
 
     def __repr__(self) -> str:
@@ -220,6 +235,10 @@ class Table:
 
     def rename_columns(self, *fields: Expression) -> Table:
         """Rename columns, which keep their places: ``rename_columns(col("a").alias("b"))``."""
+        if any(isinstance(field, Mapping) for field in fields):
+            raise TypeError(
+                f"rename_columns() takes columns, but got {fields[0]!r}. Write col('old').alias('new') for each."
+            )
         renamed = {one._column or str(one): one for one in map(lit_or_expression, fields)}
         for name, one in renamed.items():
             self._known(name)
@@ -257,7 +276,16 @@ class Table:
 
     def order_by(self, *fields: Expression) -> Table:
         """Sort; a stream by a time attribute, or followed by ``fetch``."""
-        keys = [lit_or_expression(field) for field in fields]
+        given: tuple[Any, ...] = fields
+        keys = [lit_or_expression(field) for field in given]
+        texts = [field for field in given if isinstance(field, str)]
+        if texts:
+            name, _, order = texts[0].replace(".", " ").partition(" ")
+            ways = "desc" if order.strip().lower().startswith("desc") else "asc"
+            raise InvalidProgram(
+                f"order_by({texts[0]!r}): a text is a value, the same for each row, so it sorts nothing. Write "
+                f"col({name!r}).{ways}."
+            )
         return self._as_declared(
             self._query(lambda r, name: f"SELECT * FROM {name} ORDER BY {', '.join(key.sql(r) for key in keys)}")
         )

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast, overload
 
+from funken.config.configuration import warn
 from funken.errors import InvalidProgram, ValueDoesNotFit
 from funken.expr.ir import Literal, Node
 from funken.lazy import LoadedLater
@@ -235,6 +236,11 @@ class FunctionDefinition:
         """Return the type of the result for the types of arguments; raises ``InvalidProgram`` if nothing says it."""
         given = self._result
         if callable(given) and not isinstance(given, LogicalType):
+            if (getattr(given, "__module__", None) or "").startswith("funken.table.types"):
+                shown = getattr(given, "__name__", str(given))
+                raise InvalidProgram(
+                    f"function {self.name!r}: result_type is DataTypes.{shown}, not called. Write DataTypes.{shown}()."
+                )
             given = given(types)
         if given is None:
             own = getattr(self.function, "get_result_type", None)
@@ -342,8 +348,16 @@ class FunctionDefinition:
 
     def __call__(self, *args: object) -> Expression:
         """Return the call as an expression of the Table API."""
+        from funken.table.expression import Expression  # noqa: PLC0415 - they refer to one another
         from funken.table.expressions import call  # noqa: PLC0415 - they refer to one another
 
+        if args and not any(isinstance(arg, Expression) for arg in args):
+            given = ", ".join(map(repr, args))
+            warn(
+                f"{self.name}({given}) computes nothing here: it is an expression, and a text or number in it is a value. Give "
+                "columns, as in col('a'); lit(1) says that a value is meant. To compute in Python, keep the function apart: "
+                "f = udf(function, ...)."
+            )
         called = call(self, *args)
         return called.alias(*self.alias_names) if self.alias_names else called
 
@@ -812,7 +826,20 @@ def _made(kind: type[FunctionDefinition], f: Any, **options: Any) -> Any:
                 "AggregateFunction or TableAggregateFunction of pyflink.table.udf, or of funken.table."
             )
         raise InvalidFunction(f"{f!r} is no function; pass a callable, or an object of one of the function classes.")
+    if isinstance(f, ImperativeAggregateFunction):
+        result = "emit_value" if isinstance(f, TableAggregateFunction) else "get_value"
+        _check_defined(f, ("create_accumulator", "accumulate", result))
     return kind(f, options.pop("result_type", None), **options)
+
+
+def _check_defined(function: Any, methods: Sequence[str]) -> None:
+    """Raise ``InvalidFunction`` for an aggregate that lacks a method."""
+    for name in methods:
+        if (getattr(type(function), name).__module__ or "").startswith("funken.table.udf"):
+            raise InvalidFunction(
+                f"{type(function).__name__} does not define {name}(), which an aggregate function needs. It has "
+                f"create_accumulator(), accumulate(accumulator, ...) and {methods[-1]}(accumulator). Define {name}()."
+            )
 
 
 @overload

@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, NamedTuple, overload
 
+from funken.config.configuration import warn
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
@@ -262,6 +263,8 @@ class WatermarkStrategy(Generic[T_contra]):
         timeout = duration_ms(idle_timeout)
         if timeout <= 0:
             raise ValueError(f"idle timeout must be more than 0, but is {timeout} ms")
+        if is_bare(idle_timeout):
+            warn(in_ms("with_idleness(): a split counts as idle after", timeout))
         return replace(self, idleness=timeout)
 
     def with_watermark_alignment(
@@ -281,6 +284,8 @@ class WatermarkStrategy(Generic[T_contra]):
         (('shop', 20000, 1000), ('shop', 20000, 500))
         """
         drift, update = duration_ms(max_allowed_watermark_drift), duration_ms(update_interval)
+        if is_bare(max_allowed_watermark_drift):
+            warn(in_ms("with_watermark_alignment(): a source may be ahead of the others by", drift))
         return replace(self, alignment=(watermark_group, drift, update))
 
     def with_wait_for_all_splits(self) -> WatermarkStrategy[T_contra]:

@@ -57,6 +57,7 @@ _ARGUMENTS = {
     "get_key": "the record",
     "reduce": "the result so far, the record",
     "process_element": "the record, the context",
+    "partition": "the key, the number of partitions",
     "extract_timestamp": "the record, its timestamp so far",
     "apply_keyed": "the key, the window, the records",
     "apply_all": "the window, the records",
@@ -161,8 +162,8 @@ def outer_values(function: FunctionType, codes: Sequence[CodeType] = ()) -> Iter
             yield name, cell.cell_contents
 
 
-def check_arguments(function: Any, method: str, role: str) -> None:
-    """Raise ``InvalidProgram`` for a function that cannot be called with its operator's arguments.
+def check_arguments(function: Any, method: str, role: str, arguments: str | None = None) -> None:
+    """Raise ``InvalidProgram`` for a function that cannot be called with its operator's arguments, or with those in a text.
 
     >>> check_arguments(lambda key, value: value, "map", "map()")
     Traceback (most recent call last):
@@ -170,7 +171,8 @@ def check_arguments(function: Any, method: str, role: str) -> None:
     funken.errors.InvalidProgram: map() calls its function with 1 argument (the record), but '<lambda>' takes (key, value).
     Take one parameter, and unpack the record in the function.
     """
-    if method not in _ARGUMENTS:
+    arguments = arguments or _ARGUMENTS.get(method)
+    if arguments is None:
         return
     found = function
     if not callable(found) or (not isinstance(found, FunctionType | partial) and hasattr(type(found), method)):
@@ -179,7 +181,7 @@ def check_arguments(function: Any, method: str, role: str) -> None:
         signature = inspect.signature(found, follow_wrapped=False)
     except (TypeError, ValueError):
         return  # a function in C does not say
-    given, (_, name) = _ARGUMENTS[method].split(", "), _called(function, method)
+    given, (_, name) = arguments.split(", "), _called(function, method)
     try:
         signature.bind(*given)
     except TypeError:
@@ -196,7 +198,7 @@ def check_arguments(function: Any, method: str, role: str) -> None:
         elif wanted > len(given):
             remedy = f"Take {'one parameter' if len(given) == 1 else 'these'}, and unpack the record in the function"
         raise InvalidProgram(
-            f"{role} calls its function with {count} ({_ARGUMENTS[method]}), but {shown!r} takes {signature}. {remedy}."
+            f"{role} calls its function with {count} ({arguments}), but {shown!r} takes {signature}. {remedy}."
         ) from None
 
 

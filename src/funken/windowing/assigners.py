@@ -124,6 +124,17 @@ def no_timestamp(assigner: WindowAssigner) -> InvalidProgram:
     )
 
 
+def _check_whole(assigner: WindowAssigner, method: str, **lengths: Any) -> None:
+    """Raise ``InvalidProgram`` for lengths that are no whole numbers of milliseconds."""
+    for name, length in lengths.items():
+        if not isinstance(length, int):
+            kind = type(assigner).__name__
+            raise InvalidProgram(
+                f"{kind}: the {name} is {length!r}, not a whole number of ms. {kind}.{method}() takes any "
+                "duration, such as '5 s'."
+            )
+
+
 def _window(start: int, size: int) -> TimeWindow:
     """Make a window that ends with time at the latest, so that ``MAX_WATERMARK`` fires it."""
     end = start + size
@@ -138,6 +149,7 @@ class _Tumbling(WindowAssigner[object, TimeWindow]):
     offset: int = 0
 
     def __post_init__(self) -> None:
+        _check_whole(self, "of", size=self.size, offset=self.offset)
         if abs(self.offset) >= self.size:
             raise InvalidProgram(
                 f"{type(self).__name__} parameters must satisfy abs(offset) < size, and a size is 1 ms or more (a number "
@@ -211,6 +223,7 @@ class _Sliding(WindowAssigner[object, TimeWindow]):
     offset: int = 0
 
     def __post_init__(self) -> None:
+        _check_whole(self, "of", size=self.size, slide=self.slide, offset=self.offset)
         if abs(self.offset) >= self.slide or self.size <= 0:
             raise InvalidProgram(
                 f"{type(self).__name__} parameters must satisfy abs(offset) < slide and size > 0: "
@@ -451,11 +464,13 @@ class _Sessions(MergingWindowAssigner[T_contra, TimeWindow]):
         raise NotImplementedError
 
     def assign_windows(self, element: object, timestamp: int, context: _WindowAssignerContext) -> list[TimeWindow]:
-        """Return the session that this record alone would make.
+        """Return the session that this record alone would make; raises ``InvalidProgram`` without a timestamp in event time.
 
         >>> EventTimeSessionWindows.with_gap(5).assign_windows("record", 8, context=None)
         [TimeWindow(start=8, end=13)]
         """
+        if self.is_event_time() and timestamp <= MIN_TIMESTAMP:
+            raise no_timestamp(self)
         start = timestamp if self.is_event_time() else context.get_current_processing_time()
         end = start + self.gap_of(element)
         return [TimeWindow(start, end if end < MAX_WATERMARK else MAX_WATERMARK)]
@@ -466,6 +481,7 @@ class _FixedGap(_Sessions[object]):
     gap: int
 
     def __post_init__(self) -> None:
+        _check_whole(self, "with_gap", gap=self.gap)
         if self.gap <= 0:
             raise InvalidProgram(f"{type(self).__name__} parameters must satisfy 0 < gap: the gap is {self.gap} ms.")
 

@@ -305,7 +305,7 @@ def test_s86_a_timeout_gives_the_result():
         async def async_invoke(self, value):
             await asyncio.sleep(60)
 
-    assert collected(AsyncDataStream.unordered_wait(local(PAIRS), Slow(), 5, 2)) == [0] * 5
+    assert collected(AsyncDataStream.unordered_wait(local(PAIRS), Slow(), "5 ms", 2)) == [0] * 5
 
 
 def test_s86_by_default_a_timeout_fails_the_job_and_names_the_record():
@@ -313,7 +313,7 @@ def test_s86_by_default_a_timeout_fails_the_job_and_names_the_record():
         async def async_invoke(self, value):
             await asyncio.sleep(60)
 
-    stream = AsyncDataStream.unordered_wait(local(["slow"]), Slow(), 5)
+    stream = AsyncDataStream.unordered_wait(local(["slow"]), Slow(), "5 ms")
     with pytest.raises(JobExecutionError, match=r"'async wait'.*'slow'.*timed out for input: slow"):
         collected(stream)
 
@@ -451,7 +451,7 @@ def test_blocking_functions_without_a_timeout_of_their_own_fail_the_job():
         return [value]
 
     with pytest.raises(JobExecutionError, match="timed out for input: 1"):
-        collected(AsyncDataStream.ordered_wait(local([1]), blocking(slow), 5))
+        collected(AsyncDataStream.ordered_wait(local([1]), blocking(slow), "5 ms"))
 
 
 def test_blocking_refuses_coroutines_and_no_threads():

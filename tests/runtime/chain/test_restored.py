@@ -4,11 +4,11 @@ from decimal import Decimal
 
 import pytest
 
-from funken.runtime.chain.keys_and_states import _alike, _kind
+from funken.state.key_kinds import alike, kind_of_key
 
 
 @pytest.mark.parametrize(
-    ("restored", "now", "alike"),
+    ("restored", "now", "expected"),
     [
         (1, 2, True),
         (1, 2.5, True),
@@ -24,6 +24,6 @@ from funken.runtime.chain.keys_and_states import _alike, _kind
         ((1, (2, "x")), (1, 3), False),
     ],
 )
-def test_keys_are_alike_if_one_program_may_give_both(restored, now, alike):
-    assert _alike(_kind(restored), _kind(now)) is alike
-    assert _alike(_kind(now), _kind(restored)) is alike
+def test_keys_are_alike_if_one_program_may_give_both(restored, now, expected):
+    assert alike(kind_of_key(restored), kind_of_key(now)) is expected
+    assert alike(kind_of_key(now), kind_of_key(restored)) is expected

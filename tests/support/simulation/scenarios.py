@@ -150,7 +150,9 @@ def requests(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[
 
 def idle(env: StreamExecutionEnvironment, records: int, wide: Wide) -> list[DataStream]:
     """Count what comes in bursts, from sources that idle in between, and beside one that does not."""
-    idling = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n * 7).with_idleness(25)
+    idling = (
+        WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: n * 7).with_idleness("25 ms")
+    )
     bursts = env.from_source(BurstSource(records, 4, 40), idling, "bursts").set_parallelism(wide()).uid("bursts")
     both = bursts.union(_numbers(env, records // 2 + 1, wide))
     joined = bursts.connect(_numbers(env, records // 4 + 1, wide, "few")).key_by(lambda n: n % 3, lambda n: n % 3)

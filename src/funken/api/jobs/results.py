@@ -49,14 +49,20 @@ class JobExecutionResult:
         return self._net_runtime
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """Raise ``KeyError``: functions have metrics (``get_metrics_group()``) rather than accumulators.
+        """Return an accumulator, or raise ``KeyError``: functions of streams have metrics (``get_metrics_group()``) instead.
 
         >>> JobExecutionResult("0" * 32, 5).get_accumulator_result("lines")
         Traceback (most recent call last):
         ...
-        KeyError: 'lines'
+        KeyError: "there is no accumulator 'lines'; a function of a stream counts with get_metrics_group().counter('lines')"
         """
-        return self.get_all_accumulator_results()[accumulator_name]
+        found = self.get_all_accumulator_results()
+        if accumulator_name not in found:
+            counter = f"get_metrics_group().counter({accumulator_name!r})"
+            raise KeyError(
+                f"there is no accumulator {accumulator_name!r}; a function of a stream counts with {counter}"
+            )
+        return found[accumulator_name]
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
         """Return all accumulators; there are none."""

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from funken.api.streams.settings import typed
+from funken.config.configuration import warn
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
-from funken.io.durations import duration_ms
+from funken.io.durations import duration_ms, in_ms, is_bare
 from funken.operators.async_io.operator import REMEDY_TIMEOUT, AsyncWait
 from funken.operators.async_io.retry import NO_RETRY_STRATEGY, AsyncRetryStrategy, CacheSpec
 from funken.operators.base import RuntimeContext
@@ -330,6 +331,8 @@ def _add(
         cache = function.cache
         function = function.function
     timeout_ms = duration_ms(timeout)
+    if is_bare(timeout):
+        warn(in_ms("a request of AsyncDataStream fails after", timeout_ms))
     if retry is None:
         raise InvalidProgram("Async retry strategy should not be None; give AsyncRetryStrategy.no_restart() for none.")
     if retry is not NO_RETRY_STRATEGY and timeout_ms <= 0:

@@ -80,6 +80,8 @@ def family(name: str) -> Any:
 
 
 _INSTEAD = {
+    "add_jars": "connectors of Funken need no jars: packages of Python do, as in pip install 'funken[kafka]'",
+    "add_source": "use from_source() with a source, from_collection() with a list",
     "agg": "aggregate with key_by() and reduce(), or with window() and aggregate()",
     "alias": "name an operator with name()",
     "apply": "map() calls a function with each record, a window has apply()",
@@ -107,6 +109,8 @@ _INSTEAD = {
     "foreachBatch": "use map_block() or map_batches() for many records at once, sink_to() to write",
     "foreachPartition": "use map_batches() for many records at once",
     "from_elements": "from_collection() reads a list",
+    "from_sequence": "use from_collection(range(...)), or from_source() with a NumberSequenceSource",
+    "generate_sequence": "use from_collection(range(...)), or from_source() with a NumberSequenceSource",
     "group_by": "use key_by()",
     "group_by_key": "use key_by()",
     "groupBy": "use key_by()",
@@ -135,8 +139,20 @@ _INSTEAD = {
     "sample": "use filter() with a random number",
     "saveAsTextFile": "use sink_to() with a FileSink",
     "select": "map() makes new records of fields; StreamTableEnvironment.from_data_stream() gives a table that has select()",
+    "set_checkpoint_storage": "configure({'execution.checkpointing.dir': folder}) of the environment sets it",
     "set_checkpoint_storage_dir": "configure({'execution.checkpointing.dir': folder}) of the environment sets it",
+    "set_externalized_checkpoint_retention": (
+        "configure({'execution.checkpointing.externalized-checkpoint-retention': 'RETAIN_ON_CANCELLATION'}) of the environment "
+        "sets it"
+    ),
+    "set_max_concurrent_checkpoints": (
+        "configure({'execution.checkpointing.max-concurrent-checkpoints': 1}) of the environment sets it"
+    ),
     "set_restart_strategy": "configure({'restart-strategy.type': 'fixed-delay'}) sets it",
+    "set_tolerable_checkpoint_failure_number": (
+        "configure({'execution.checkpointing.tolerable-failed-checkpoints': 3}) of the environment sets it"
+    ),
+    "set_stream_time_characteristic": "windows and strategies say which time they go by, so there is nothing to set",
     "set_state_backend": "configure({'state.backend.type': 'rocksdb'}) sets it",
     "socket_text_stream": "use from_source() with a SocketSource",
     "sort": "a stream has no order; collect it with to_pandas() and sort that",

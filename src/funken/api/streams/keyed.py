@@ -21,6 +21,7 @@ from funken.api.streams.settings import type_of, typed
 from funken.api.streams.stream import DataStream
 from funken.api.streams.windowed import WindowedStream, count_windows
 from funken.operators.base import OperatorSpec
+from funken.operators.mistakes import warn_of_changed
 from funken.operators.process.keyed_operator import KeyedTransform
 from funken.operators.process.one_input import KeyedProcess
 from funken.operators.rolling import RollingReduce
@@ -171,6 +172,7 @@ class KeyedStream(DataStream[T_co], Generic[T_co, K_co]):
         """
         if isinstance(func, Mapping):
             func = ReduceFields.of(func)
+        warn_of_changed("reduce()", getattr(func, "reduce", func))
         function = converted_reduce(as_user_function(func, "reduce", "reduce()"), type_of(self))
         return self._keyed("reduce", RollingReduce(self.key, function))
 

@@ -88,6 +88,10 @@ class OperatorSettings:
         Without one the id follows from the operator's place in the program, and is another when the program changes.
         Raises ``InvalidProgram`` (when the job starts) if two operators have the same.
         """
+        if uid == "":
+            raise InvalidProgram(
+                "uid() got an empty text. Give each operator with state a name of its own, such as 'totals'."
+            )
         return self._change("uid()", uid=uid)
 
     def set_description(self, description: str) -> Self:
@@ -331,6 +335,10 @@ class StreamPartitioning(Generic[T_co]):
         self, *map_state_descriptors: MapStateDescriptor[Any, Any]
     ) -> DataStream[T_co] | BroadcastStream[T_co]:
         """Send every record to every subtask of the next operator; with descriptors: fill broadcast state with them."""
+        from funken.state.descriptors import MapStateDescriptor
+
+        for descriptor in map_state_descriptors:
+            check_kind(descriptor, MapStateDescriptor, "broadcast()", "Give MapStateDescriptor('rules'), say.")
         BroadcastStream = family("BroadcastStream")
         spread = self._spread(Broadcast())
         return BroadcastStream(spread, map_state_descriptors) if map_state_descriptors else spread

@@ -161,6 +161,8 @@ class StreamEnds(Generic[T_co]):
         >>> local([("to", 2), ("be", 1)]).execute_and_collect(as_arrow=True).to_pydict()
         {'f0': ['to', 'be'], 'f1': [2, 1]}
         """
+        if limit is not None:
+            check_kind(limit, int, "limit of execute_and_collect()", "Give a number of records.")
         if limit is not None and limit <= 0:
             raise ValueError(f"limit must be more than 0, but is {limit}")
         if as_arrow and as_pandas:
@@ -196,6 +198,7 @@ class StreamEnds(Generic[T_co]):
         to         2
         be         2
         """
+        check_kind(n, int, "show()", "Give a number of records.")
         if n < 1:
             raise ValueError(f"show() shows at least 1 record, but n is {n}")
         records: list[T_co] = []

@@ -6,6 +6,7 @@ settings of the operator before it and the partitionings are in ``settings.py``,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -13,8 +14,11 @@ from funken.api.functions import as_user_function, check_result, vectorized_call
 from funken.api.streams.family import StreamDisplay, family
 from funken.api.streams.settings import StreamPartitioning, StreamSettings, type_of, typed, typed_side
 from funken.api.streams.sinks import StreamEnds
+from funken.config.configuration import warn
 from funken.errors import InvalidProgram
 from funken.operators.base import OperatorCall, OperatorSpec, OutputTag
+from funken.operators.contradictions import never_together
+from funken.operators.mistakes import random_key
 from funken.operators.process.one_input import Process
 from funken.operators.source import TimestampsAndWatermarks
 from funken.operators.stateless import Filter, FlatMap, Map, MapBlockLogic
@@ -149,7 +153,23 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
             from funken.api.batches import over_batches
 
             return self._then("filter", over_batches(*batches, None, mask=True))
-        return self._then("filter", Filter(as_user_function(func, "filter", "filter()")))
+        function = as_user_function(func, "filter", "filter()")
+        never = never_together([function.bind(), *self._filters()])
+        if never is not None:
+            warn(
+                f"filter(): no record passes both {never[1]} and {never[0]}, so none is left. Use one condition with or."
+            )
+        return self._then("filter", Filter(function))
+
+    def _filters(self) -> Iterator[Callable[..., Any]]:
+        """Yield the functions of the filters right before."""
+        inputs = self._inputs
+        while len(inputs) == 1 and inputs[0].side is None:
+            node = self._environment.graph[inputs[0].upstream]
+            if not isinstance(node.spec, Filter):
+                return
+            yield node.spec.function.bind()
+            inputs = node.inputs
 
     def map_block(self, func: Callable[[list[T_co]], list[R]]) -> DataStream[R]:
         """Turn a list of records into a list of records: for code that works on many at once (NumPy, a model).
@@ -255,7 +275,11 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         [('a', 1), ('a', 4), ('b', 2)]
         """
         KeyedStream = family("KeyedStream")
-        return KeyedStream(self, as_user_function(key_selector, "get_key", "key_by()"))
+        selector = as_user_function(key_selector, "get_key", "key_by()")
+        drawn = random_key(key_selector)
+        if drawn is not None:
+            warn(f"key_by(): {drawn}")
+        return KeyedStream(self, selector)
 
     def union(self, *streams: DataStream[S]) -> DataStream[T_co | S]:
         """Put streams of one environment together; records of the inputs interleave in no fixed order.

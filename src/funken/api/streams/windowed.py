@@ -27,6 +27,7 @@ from funken.api.streams.settings import type_of, typed
 from funken.errors import InvalidProgram
 from funken.io.durations import duration_ms
 from funken.operators.base import OutputTag
+from funken.operators.mistakes import warn_of_changed
 from funken.operators.user_functions import UserFunction, converted_reduce
 from funken.operators.window.contents import Aggregated, CallStyle, Contents, Elements, Reduced, WindowCall
 from funken.operators.window.spec import ONE_KEY, WindowSpec
@@ -223,6 +224,7 @@ class WindowSettings(OfStreams, Generic[T_co, W]):
             check_function(getattr(function, name), name, "aggregate()")
             check_result(getattr(function, name), name, "aggregate()")
         check_beginning(function)
+        warn_of_changed("aggregate()", getattr(function, "add", None))
         rich = hasattr(function, "open") and hasattr(function, "close")
         return self._add("window aggregate", Aggregated(UserFunction(function, None, rich)), window_function)
 

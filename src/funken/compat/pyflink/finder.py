@@ -137,7 +137,10 @@ REFUSED = {
     "pyflink.fn_execution": "These are the insides of PyFlink's workers. Use the names of pyflink.datastream.",
     "pyflink.table.functions": "These are the insides of PyFlink's planner. Use functions of pyflink.table.udf.",
     "pyflink.table.serializers": "These are the insides of PyFlink's workers. Use from_pandas() and to_pandas().",
-    "pyflink.ml": "This is another package; it needs Flink. Use Spark ML.",
+    "pyflink.ml": "Flink ML is another package, on Flink. funken.ml has KMeans, StandardScaler, Pipeline and their like: "
+    "from funken.ml import KMeans. A vector is a NumPy array or a tuple.",
+    "pyflink.cep": "PyFlink has no patterns of events. Use those of Funken: from funken.cep import CEP, Pattern.",
+    "pyflink.gelly": "PyFlink has no graphs. Use those of Funken: from funken.graph import Graph.",
 }
 
 
@@ -172,8 +175,8 @@ def public_names(name: str) -> dict[str, Any]:
 def refusal(name: str) -> str | None:
     """Return the reason for which a PyFlink module cannot be there, if it is one of those.
 
-    >>> refusal("pyflink.ml.core").split(";")[0]
-    'This is another package'
+    >>> refusal("pyflink.ml.core").split(",")[0]
+    'Flink ML is another package'
     """
     if name in MODULES:
         return None

@@ -280,7 +280,7 @@ class ExecutionConfig(native.ExecutionConfig):
 
     def set_task_cancellation_timeout(self, timeout: Any) -> ExecutionConfig:
         """Set the time that a cancelled worker may run on (ms)."""
-        self._configuration.set(options.CANCEL_GRACE, duration_ms(timeout))
+        self._configuration.set_duration(options.CANCEL_GRACE, timeout)
         return self
 
     def get_task_cancellation_timeout(self) -> int:
@@ -400,12 +400,12 @@ class CheckpointConfig(native.CheckpointConfig):
 
     def set_checkpoint_interval(self, checkpoint_interval: DurationLike) -> CheckpointConfig:
         """Set the time between checkpoints; raises ``InvalidConfiguration`` below 10 ms, as in Flink."""
-        self._set("interval", _long_enough("interval", checkpoint_interval))
+        self._set_duration("interval", _long_enough("interval", checkpoint_interval))
         return self
 
     def set_checkpoint_timeout(self, checkpoint_timeout: DurationLike) -> CheckpointConfig:
         """Set the time limit of a checkpoint; raises ``InvalidConfiguration`` below 10 ms, as in Flink."""
-        self._set("timeout", _long_enough("timeout", checkpoint_timeout))
+        self._set_duration("timeout", _long_enough("timeout", checkpoint_timeout))
         return self
 
     def enable_externalized_checkpoints(self, cleanup_mode: ExternalizedCheckpointRetention) -> CheckpointConfig:
@@ -457,14 +457,14 @@ class CheckpointConfig(native.CheckpointConfig):
     get_alignment_timeout = get_aligned_checkpoint_timeout
 
 
-def _long_enough(what: str, given: DurationLike) -> int:
+def _long_enough(what: str, given: DurationLike) -> DurationLike:
     millis = duration_ms(given)
     if millis < _SHORTEST_CHECKPOINT:
         raise InvalidConfiguration(
             f"Checkpoint {what} must be larger than or equal to {_SHORTEST_CHECKPOINT} ms, but is {millis} ms. Give a duration "
             'such as "10 s", or a number of ms.'
         )
-    return millis
+    return given
 
 
 ExternalizedCheckpointCleanup = ExternalizedCheckpointRetention

@@ -462,6 +462,11 @@ def infer_csv(
             "%s: each line is one field with a %r in it. If that is the delimiter, give delimiter=%r.",
             os.fspath(path), other[0], other[0],
         )  # fmt: skip
+    if header and len(rows) > 1 and all(map(_NUMBER.fullmatch, rows[0])):
+        logger.warning(
+            "%s: its first line %s is taken for the names of the columns, but has numbers. If it is a row, give header=False.",
+            os.fspath(path), ",".join(rows[0]),
+        )  # fmt: skip
     names = list(rows[0]) if header else [f"f{i}" for i in range(len(rows[0]))]
     whole = [row for row in rows[header:] if len(row) == len(names)]  # others are malformed
     columns = [[row[index] for row in whole] for index in range(len(names))]

@@ -57,7 +57,7 @@ from funken.expr.types import Type
 from funken.ids import Millis
 from funken.io.durations import DurationLike, duration_ms
 from funken.io.filesystem import FileStatus, absolute, locate
-from funken.types.callables import Generic, S, T_co
+from funken.types.callables import Generic, S, T_co, check_kind
 
 _NOT_THE_FILE = (FunkenError, NotVectorizable)
 """Errors that name their cause themselves."""
@@ -141,6 +141,7 @@ class FileSource(Source[T_co], Generic[T_co]):
         >>> FileSource.for_format(ParquetFormat(fields=("item",)), "/data/dt=*").build().paths
         ('/data/dt=*',)
         """
+        check_kind(format, FileFormat, "a FileSource", "Give StreamFormat.text_line_format(), say, before the paths.")
         return FileSourceBuilder(FileSource(tuple(os.fspath(path) for path in paths), format))
 
     @staticmethod

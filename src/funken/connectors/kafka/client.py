@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from funken import extras
@@ -74,11 +75,76 @@ def client_properties(properties: Mapping[str, str], who: str) -> dict[str, str]
     return found
 
 
+_UNKNOWN_PROPERTY = re.compile('No such configuration property: "(.+)"')
+_PROPERTIES = (
+    *(
+        "acks",
+        "auto.offset.reset",
+        "batch.size",
+        "bootstrap.servers",
+        "client.id",
+        "compression.type",
+        "delivery.timeout.ms",
+    ),
+    *(
+        "enable.auto.commit",
+        "enable.idempotence",
+        "fetch.max.bytes",
+        "fetch.min.bytes",
+        "fetch.wait.max.ms",
+        "group.id",
+    ),
+    *(
+        "group.instance.id",
+        "heartbeat.interval.ms",
+        "isolation.level",
+        "linger.ms",
+        "max.in.flight",
+        "max.poll.interval.ms",
+    ),
+    *(
+        "message.max.bytes",
+        "partition.assignment.strategy",
+        "queue.buffering.max.messages",
+        "receive.message.max.bytes",
+    ),
+    *("request.timeout.ms", "retries", "retry.backoff.ms", "sasl.mechanism", "sasl.password", "sasl.username"),
+    *("security.protocol", "session.timeout.ms", "socket.timeout.ms", "ssl.ca.location", "ssl.certificate.location"),
+    *("ssl.key.location", "ssl.key.password", "statistics.interval.ms", "transaction.timeout.ms", "transactional.id"),
+)
+"""The properties that programs set most, to name the one that a misspelt one means."""
+
+
+def near_property(name: str) -> str | None:
+    """Return the property that a misspelt name means; ``None`` if none is like it.
+
+    >>> near_property("bootstrap.server"), near_property("groupid"), near_property("auto.offset.rest"), near_property("x")
+    ('bootstrap.servers', 'group.id', 'auto.offset.reset', None)
+    """
+    return next(iter(get_close_matches(name.lower(), _PROPERTIES, 1, 0.8)), None)
+
+
+def misspelt(name: str, given: Iterable[str]) -> str:
+    """Return the end of a message on a missing property, if one that was set seems to mean it; else ``""``.
+
+    >>> misspelt("group.id", ["groupid"])
+    " There is 'groupid': correct its name."
+    """
+    found = next((key for key in given if key != name and near_property(key) == name), None)
+    return "" if found is None else f" There is {found!r}: correct its name."
+
+
 def made(make: Callable[[dict[str, Any]], Any], properties: Mapping[str, Any], who: str) -> Any:
     """Make a client whose lines go to Python's logging; an unknown property is an ``InvalidConfiguration``."""
     try:
         return make({**properties, "logger": ClientLog(who)})
     except (confluent().KafkaException, ValueError, TypeError) as error:
+        wrong = _UNKNOWN_PROPERTY.search(message_of(error))
+        near = None if wrong is None else near_property(wrong[1])
+        if wrong is not None and near is not None:
+            raise InvalidConfiguration(
+                f"{who}: the client has no property {wrong[1]!r}. Did you mean {near!r}? Correct its name."
+            ) from error
         shown = {key: "***" if is_secret(key) else value for key, value in properties.items() if not callable(value)}
         raise InvalidConfiguration(f"{who}: {message_of(error)}; its properties are {shown}. Correct them.") from error
 
@@ -137,7 +203,7 @@ class ClientLog:
 _PROTOCOLS = {"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"}
 
 
-def checked_servers(servers: Any, who: str) -> str:
+def checked_servers(servers: Any, who: str, properties: Iterable[str] = ()) -> str:
     """Return the addresses of brokers; raise ``InvalidConfiguration`` for none, and for such as no client can use.
 
     >>> checked_servers("http://localhost:9092", "a Kafka source")
@@ -147,7 +213,8 @@ def checked_servers(servers: Any, who: str) -> str:
     'host:port,host:port' in set_bootstrap_servers().
     """
     if not servers:
-        raise InvalidConfiguration(f"{who} has no brokers; call set_bootstrap_servers('host:port').")
+        near = misspelt("bootstrap.servers", properties)
+        raise InvalidConfiguration(f"{who} has no brokers; call set_bootstrap_servers('host:port').{near}")
     remedy = "brokers are named by 'host:port,host:port' in set_bootstrap_servers()."
     if not isinstance(servers, str):
         raise InvalidConfiguration(f"{who}: {servers!r} is no text; {remedy}")

@@ -789,7 +789,9 @@ class KafkaSinkBuilder(Generic[T_contra]):
     def build(self) -> KafkaSink[T_contra]:
         """Return the sink; raises ``InvalidConfiguration`` if something is missing."""
         sink = self.sink
-        servers = checked_servers(sink.servers or sink.properties.get("bootstrap.servers", ""), "a Kafka sink")
+        servers = checked_servers(
+            sink.servers or sink.properties.get("bootstrap.servers", ""), "a Kafka sink", sink.properties
+        )
         if sink.serializer is None:
             raise InvalidConfiguration("a Kafka sink has no serializer; call set_record_serializer().")
         check_schema(sink.serializer, KafkaRecordSerializationSchema, "Kafka sink")

@@ -282,7 +282,9 @@ class KafkaSourceBuilder(Generic[T_co]):
     def build(self) -> KafkaSource[T_co]:
         """Return the source; raises ``InvalidConfiguration`` if something is missing."""
         source = self.source
-        servers = checked_servers(source.servers or source.properties.get("bootstrap.servers", ""), "a Kafka source")
+        servers = checked_servers(
+            source.servers or source.properties.get("bootstrap.servers", ""), "a Kafka source", source.properties
+        )
         if source.subscription == NOTHING:
             raise InvalidConfiguration(
                 "a Kafka source has nothing to read; call set_topics(), set_topic_pattern() or set_partitions()."

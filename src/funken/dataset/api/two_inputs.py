@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from funken import FlatJoinFunction
+from funken.config.configuration import warn
 from funken.dataset.api.aggregations import PairProjection
 from funken.dataset.api.dataset import DataSet
 from funken.dataset.plan import nodes
@@ -56,7 +57,25 @@ class _TwoKeys(Generic[T1_co, T2_co]):
                 f"{self._name}(): where({first}) has {len(first.paths)} key fields, but equal_to({second}) has "
                 f"{len(second.paths)}. Give both the same number, in the same order."
             )
+        self._compare(first, second)
         return first, second
+
+    def _compare(self, first: Key, second: Key) -> None:
+        """Warn of key fields whose types are known, and never equal."""
+        for one, other in (
+            zip(first.paths, second.paths, strict=False) if first.transparent and second.transparent else ()
+        ):
+            names = self._first._current.type.at(one).name, self._second._current.type.at(other).name
+            kinds = [next((kind for kind in _KINDS if name in kind), None) for name in names]
+            if None not in kinds and kinds[0] is not kinds[1]:
+                warn(
+                    f"{self._name}(): where({first}) is {names[0]}, but equal_to({second}) is {names[1]}, so records of the two "
+                    "never meet. Convert one of them in a map() before."
+                )
+
+
+_KINDS = ({"int", "float", "bool", "Decimal"}, {"str"}, {"bytes"})
+"""Types of keys that may be equal."""
 
 
 class _Join(_TwoKeys[T1_co, T2_co], Generic[T1_co, T2_co]):

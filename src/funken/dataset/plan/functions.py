@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import inspect
 import pickle
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from funken import Function
+from funken.config.configuration import warn
 from funken.errors import InvalidProgram
 from funken.io.shapes import dumps_by_value
 from funken.operators.user_functions import without_return
-from funken.types.callables import Generic, IN1_contra, IN2_contra, IN_contra, OUT_co, check_function, check_methods
+from funken.types.callables import (
+    Generic,
+    IN1_contra,
+    IN2_contra,
+    IN_contra,
+    OUT_co,
+    check_arguments,
+    check_function,
+    check_methods,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +80,20 @@ def _not_copied(error: Exception, function: DataSetFunction) -> InvalidProgram:
 _SEVERAL = ("flat_map", "map_partition", "reduce_group", "co_group", "join", "cross", "with_", "using")
 
 
+_ARGUMENTS = {
+    **dict.fromkeys(("map", "filter", "flat_map"), "the record"),
+    **dict.fromkeys(("map_partition", "reduce_group"), "the records"),
+    "cross": "the record, the other one",
+    "reduce": "the result so far, the record",
+}
+"""The arguments of functions, by operator."""
+_LOST = {
+    "map": ("Return the result.",),
+    "filter": ("Return the condition.", "returns nothing, so no record is kept"),
+}
+"""The remedy, and the fact, for functions that return nothing, by operator."""
+
+
 def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
     """Turn an operator's argument into a function; raise ``InvalidProgram`` if it is none.
 
@@ -91,9 +114,12 @@ def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
             return DataSetFunction(function, method, rich)
     elif callable(function):
         check_function(function, method, f"{operator}()", operator in _SEVERAL or None)
-        silent = without_return(function) if operator == "map" else None
+        if operator in _ARGUMENTS:
+            check_arguments(function, method, f"{operator}()", _ARGUMENTS[operator])
+        given = _LOST.get(operator)
+        silent = without_return(function, *given) if given is not None else None
         if silent is not None:
-            warnings.warn(f"{operator}(): {silent}", stacklevel=4)
+            warn(f"{operator}(): {silent}")
         return DataSetFunction(function)
     raise InvalidProgram(f"{operator}() needs a function, or an object with a method {method}(), but got {function!r}.")
 

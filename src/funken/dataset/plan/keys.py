@@ -433,6 +433,8 @@ class KeyColumn:
         self._selector = key.selector.bind() if key.selector else None
         self._fields = None if key.selector else FieldColumn(key.paths, operator)
         self._several = len(key.paths) > 1
+        #: the first key, of which joins compare the types
+        self.first: Any = None
 
     def __call__(self, block: Block) -> list[Any]:
         """Return the keys of a block, to look up and to sort by."""
@@ -441,6 +443,8 @@ class KeyColumn:
         except KeyNotHashable as error:
             raise KeyNotHashable(f"operator {self._operator!r}: {error}") from None
         self._check(keys, block)
+        if self.first is None and keys:
+            self.first = keys[0]
         return keys
 
     def given(self, block: Block) -> list[Any]:

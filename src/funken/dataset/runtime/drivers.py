@@ -5,6 +5,7 @@ A driver is a generator over blocks: it gets the task and an iterator per input,
 
 from __future__ import annotations
 
+import logging
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -32,9 +33,12 @@ from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Column, Key, KeyColumn
 from funken.dataset.plan.nodes import JoinKind
 from funken.dataset.runtime.context import DataSetRuntimeContext, TaskContext
-from funken.errors import FUNCTION_ERRORS, FunkenError, OperatorFailed
+from funken.errors import FUNCTION_ERRORS, FunkenError, InvalidProgram, OperatorFailed
 from funken.operators.user_functions import hint_of
+from funken.state.key_kinds import alike, kind_of_key, shown_key
 from funken.types.callables import check_several
+
+logger = logging.getLogger(__name__)
 
 # ---- A task: one subtask of one physical operator, with its functions, its keys and what it keeps over supersteps.
 #
@@ -215,6 +219,12 @@ def merged(first: Groups, second: Groups) -> Iterator[tuple[Any, Iterator[Any], 
     [(1, ['a'], []), (2, ['b'], ['x'])]
     """
     one, other = next(first, None), next(second, None)
+    difference = None if one is None or other is None else _difference(one[0], other[0])
+    if one is not None and other is not None and difference is not None:
+        try:
+            _ = one[0] < other[0]
+        except TypeError:
+            raise InvalidProgram(f"join or co_group: {difference}") from None
     while one is not None or other is not None:
         if other is None or (one is not None and one[0] < other[0]):
             assert one is not None
@@ -300,9 +310,28 @@ def hashed(side: int, task: DriverTask, first: Blocks | None, second: Blocks | N
     try:
         for found in table.probe(probe):
             yield from pairs.made(found)
+        read = all(key.transparent for key in node.keys)  # the API has said it if the types of fields are known
+        difference = None if read else _difference(*(task.column(key).first for key in node.keys))
+        if difference is not None and task.name not in _said:
+            _said.add(task.name)
+            logger.warning("operator %r: %s", task.name, difference)
     finally:
         if not reusable:
             table.close()
+
+
+def _difference(first: Any, second: Any) -> str | None:
+    """Return the warning for keys of two inputs that are of different types; ``None`` for others."""
+    if first is None or second is None or alike(kind_of_key(first), kind_of_key(second)):
+        return None
+    return (
+        f"its inputs have keys of different types, so records of the two never meet: {shown_key(first)} of where(), "
+        f"{shown_key(second)} of equal_to(). Convert one of them, as with str() or int()."
+    )
+
+
+_said: set[str] = set()
+"""The operators of which this process has said so."""
 
 
 _PIECE = 1 << 14

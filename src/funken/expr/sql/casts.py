@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
@@ -10,6 +10,7 @@ from funken.expr.ir import Call, Literal, Node
 from funken.expr.rules import EvaluationError, FunctionRule, InvalidCall, Nulls
 from funken.expr.sql.calls import bound, function
 from funken.expr.sql.misc import to_bytes
+from funken.expr.sql.saying import say_once
 from funken.expr.sql.texts import (
     DAY_NS,
     instant_nanos,
@@ -407,8 +408,23 @@ def _cast(call: Call, arguments: list[Any], evaluator: Any) -> Any:
     convert = converter(source, target, zone_of(evaluator.context.time_zone))
     assert convert is not None, (source, target)
     found = [None if value is None else _guarded(convert, value, trying) for value in to_internal(column, source)]
+    if not trying and isinstance(target, DecimalType) and None in found:
+        _say_overflow(to_internal(column, source), found, target)
     made = from_internal(found, target)
     return made[0] if is_scalar(column) else made
+
+
+def _say_overflow(values: Iterable[Any], found: Sequence[Any], target: DecimalType) -> None:
+    shown, whole = f"DECIMAL({target.precision}, {target.scale})", target.precision - target.scale
+    for value, result in zip(values, found, strict=True):
+        if value is not None and result is None:
+            say_once(
+                "CAST",
+                str(target),
+                f"CAST(... AS {shown}) gives NULL for {value}: the type has {whole} digits before the point and {target.scale} "
+                "behind it. Take a type with more digits; TRY_CAST() says that NULL is meant.",
+            )
+            return
 
 
 def _guarded(convert: Convert, value: Any, trying: bool) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import calendar
 import datetime
-import logging
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 
 from funken.config.configuration import warn
 from funken.expr.rules import EvaluationError
+from funken.expr.sql.saying import say_once
 from funken.expr.sql.texts import DAY_NS, timestamp_text
 from funken.expr.sql.types import (
     DecimalType,
@@ -316,21 +316,14 @@ def parse_time(text: str, pattern: str, zone: Any = None) -> tuple[int, datetime
         return None
 
 
-_log = logging.getLogger(__name__)
-_said: set[tuple[str, str]] = set()
-_MOST_SAID = 16
-"""A format may be a column, so not all of them are said."""
-
-
 def misfit(function: str, text: str, pattern: str) -> int | None:
     """Return NULL for a text that does not fit; say so once per function and format, of the first ones."""
-    if len(_said) < _MOST_SAID and (function, pattern) not in _said:
-        _said.add((function, pattern))
-        _log.warning(
-            "%s() gives NULL for %.50r, which is not in the format '%s'. Give the format of the text as the second argument: "
-            "%s(day, 'dd.MM.yyyy').",
-            function, text, pattern, function,
-        )  # fmt: skip
+    say_once(
+        function,
+        pattern,
+        f"{function}() gives NULL for {text!r:.50}, which is not in the format '{pattern}'. Give the format of the text as the "
+        f"second argument: {function}(day, 'dd.MM.yyyy').",
+    )
     return None
 
 

@@ -17,6 +17,7 @@ from funken.expr.rules import JSON_PLACE, AggregateRule, EvaluationError, Functi
 from funken.expr.sql.aggregates import OrderedValues
 from funken.expr.sql.calls import bound, function, infer, per_value, refuse
 from funken.expr.sql.casts import converter
+from funken.expr.sql.saying import say_once
 from funken.expr.sql.texts import date_text, double_text, time_text, timestamp_text, variant_json, zone_of
 from funken.expr.sql.types import (
     STRING,
@@ -268,6 +269,8 @@ def json_path(text: str) -> JsonPath:
     """
     match = re.fullmatch(r"\s*(?:(strict|lax)\s+)?\$(.*)", text, re.DOTALL | re.IGNORECASE)
     if match is None:
+        remedy = f"Paths begin with $: write '$.{text.strip()}'."
+        say_once("path", text, f"the JSON path {text!r} is wrong, so JSON_VALUE() and its like give NULL. {remedy}")
         raise EvaluationError(f"Illegal jsonpath spec '{text}', format of the spec should be: '<lax|strict> ${{expr}}'")
     reader = _Reader(match.group(2).strip())
     steps = tuple(reader.steps())

@@ -16,6 +16,7 @@ from typing import Any
 from funken.expr.ir import Call, Literal
 from funken.expr.rules import EvaluationError
 from funken.expr.sql.calls import bound
+from funken.expr.sql.saying import say_once
 from funken.expr.sql.values import is_scalar
 
 _CLASSES = {
@@ -124,7 +125,8 @@ def valid_expression(pattern: str) -> re.Pattern[str] | None:
     """Return a compiled pattern, ``None`` if it is wrong."""
     try:
         return regular_expression(pattern)
-    except EvaluationError:
+    except EvaluationError as error:
+        say_once("pattern", pattern, f"{error}, so the function gives NULL or FALSE. Correct it.")
         return None
 
 

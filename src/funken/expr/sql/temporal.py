@@ -24,6 +24,7 @@ from funken.expr.sql.moments import (
     plus_interval,
 )
 from funken.expr.sql.numbers import ROUND_TO_WHOLE, WHOLE_TYPE
+from funken.expr.sql.saying import say_once
 from funken.expr.sql.texts import (
     DAY_MS,
     DAY_NS,
@@ -396,6 +397,8 @@ def _to_timestamp_ltz(call: Call, evaluator: Any) -> Callable[..., Any]:
             )
         if isinstance(value, float) and (value != value or abs(value) == float("inf")):
             return None
+        if precision == 3:
+            _say_seconds(value)
         number = Decimal(repr(value)) if isinstance(value, float) else Decimal(int(value))
         nanos = int(number.scaleb(9 - precision))
         if abs(nanos) >= 2**63 * 1000 or not _MIN_NS <= nanos <= _MAX_NS:
@@ -403,6 +406,20 @@ def _to_timestamp_ltz(call: Call, evaluator: Any) -> Callable[..., Any]:
         return truncated(nanos, call.type.precision)
 
     return scaled
+
+
+_LIKE_SECONDS = range(1_000_000_000, 10_000_000_000)
+
+
+def _say_seconds(value: Any) -> None:
+    """Say that a number is taken for milliseconds that looks like seconds."""
+    if isinstance(value, int) and value in _LIKE_SECONDS:
+        say_once(
+            "TO_TIMESTAMP_LTZ",
+            "seconds",
+            f"TO_TIMESTAMP_LTZ({value}, 3) is a day in early 1970: with 3 the number is milliseconds, and this one looks like "
+            "seconds. Write TO_TIMESTAMP_LTZ(number, 0).",
+        )
 
 
 _TIMES_PER_SECOND: dict[Any, int] = {0: 1, 3: 1000}
@@ -418,6 +435,8 @@ def _to_timestamp_ltz_columns(call: Call, arguments: list[Any], evaluator: Any) 
     import pyarrow.compute as pc
 
     numbers = arguments[0].cast(pa.int64())
+    if precision == 3 and len(numbers):
+        _say_seconds(numbers[0].as_py())
     size = 10**9 // per_second
     fits = pc.and_(pc.greater_equal(numbers, -(-_MIN_NS // size)), pc.less_equal(numbers, _MAX_NS // size))
     numbers = pc.if_else(fits, numbers, None)
@@ -467,9 +486,20 @@ def _step(call: Call, arguments: Sequence[Any]) -> int:
     return 1 if pattern is None or any(letter in pattern for letter in "Sn") else 10**9
 
 
+_AFTER_9999 = 253_402_300_800
+
+
 def _from_unixtime(call: Call, evaluator: Any) -> Callable[..., Any]:
     zone = zone_of(evaluator.context.time_zone)
-    return lambda seconds, pattern=DEFAULT_FORMAT: format_simply(local_nanos(seconds * 10**9, zone), pattern, zone)
+
+    def shown(seconds: int, pattern: str = DEFAULT_FORMAT) -> str:
+        if seconds >= _AFTER_9999:
+            raise EvaluationError(
+                f"FROM_UNIXTIME({seconds}) is after the year 9999: it takes seconds since 1970. Divide milliseconds by 1000."
+            )
+        return format_simply(local_nanos(seconds * 10**9, zone), pattern, zone)
+
+    return shown
 
 
 def _unix_timestamp(call: Call, evaluator: Any) -> Callable[..., Any]:

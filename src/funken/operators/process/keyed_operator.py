@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from funken.dataclass import dataclass
 from funken.errors import StateNotKeyed
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
+from funken.io.durations import OF_TODAY
 from funken.operators.base import Operator, OperatorContext, Output, OutputTag, Timestamps, Values
 from funken.operators.user_functions import OperatorTraits, Results, SpecWrapper, UserFunction
 from funken.state.backend import FileSnapshotBackend
@@ -24,6 +25,8 @@ from funken.state.keygroups import PLAIN, normal_key
 from funken.timing.instants import LIKE_SECONDS, checked_time, moment, timer_ms
 from funken.types.callables import Generic, K_co, S
 
+_SECONDS = (5, 10, 15, 20, 30, 45, 60)
+"""Lengths of time that a timer waits for if its author thought of seconds."""
 _FLUSH = 4096
 """Maximal number of results of timers that are held back."""
 
@@ -313,7 +316,7 @@ class TimerService:
     True
     """
 
-    __slots__ = ("_new", "_store", "_timers", "_warn")
+    __slots__ = ("_new", "_store", "_timers", "_warn", "at")
 
     def __init__(self, operator: Operator) -> None:
         assert operator.context.keyed is not None
@@ -321,6 +324,8 @@ class TimerService:
         self._new, self._warn = True, operator.context.warn
         self._store = operator.context.keyed
         self._timers = operator.context.timers
+        #: returns the time of the record that a function handles (ms)
+        self.at: Callable[[], int] = lambda: MIN_TIMESTAMP
 
     def current_processing_time(self) -> int:
         """Return the processing time (ms since the epoch)."""
@@ -335,7 +340,7 @@ class TimerService:
         if type(timestamp) is not int or not MIN_TIMESTAMP <= timestamp <= MAX_WATERMARK:
             timestamp = timer_ms(timestamp)
         if self._new:
-            self._look_at_first(timestamp)
+            self._look_at_first(timestamp, self.at())
         self._timers.register_event_time_timer(self._store.current_key, None, timestamp)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
@@ -343,13 +348,31 @@ class TimerService:
         if type(timestamp) is not int or not MIN_TIMESTAMP <= timestamp <= MAX_WATERMARK:
             timestamp = timer_ms(timestamp)
         if self._new:
-            self._look_at_first(timestamp)
+            self._look_at_first(timestamp, self._timers.current_processing_time())
         self._timers.register_processing_time_timer(self._store.current_key, None, timestamp)
 
-    def _look_at_first(self, timestamp: int) -> None:
-        """Warn of a first timer whose time looks like seconds: it is due at once."""
+    def _look_at_first(self, timestamp: int, now: int) -> None:
+        """Warn of a first timer whose time looks like seconds, or like a length of time: it is due at once."""
         self._new = False
-        if timestamp in LIKE_SECONDS:
+        if now > OF_TODAY and timestamp - now in _SECONDS:
+            self._warn(
+                "units",
+                f"its first timer is due after {timestamp - now} ms: times of timers are milliseconds. Add "
+                f"{timestamp - now}_000 for seconds.",
+            )
+        elif MIN_TIMESTAMP + 1000 <= timestamp < MIN_TIMESTAMP // 2:  # + 1 waits for the next watermark
+            self._warn(
+                "times of timers",
+                "its first timer is set for a time before all times, so it is due at once: there is no watermark yet, and "
+                "current_watermark() is the least number. Add the length of time to ctx.timestamp().",
+            )
+        elif now > OF_TODAY and 0 < timestamp < OF_TODAY and timestamp not in LIKE_SECONDS:
+            self._warn(
+                "times of timers",
+                f"its first timer is set for {timestamp}, which is {moment(timestamp)}: a timer has a point in time, so it is "
+                "due at once. Add the length of time to ctx.timestamp(), or to ctx.timer_service().current_processing_time().",
+            )
+        elif timestamp in LIKE_SECONDS:
             self._warn(
                 "seconds in timers",
                 f"the time of its first timer looks like seconds ({timestamp}), but times are in milliseconds: it is due at "
@@ -427,6 +450,8 @@ class ProcessContext:
         self._results = results
         keyed = operator.context.keyed is not None
         self._timer_service = TimerService(operator) if keyed else UnkeyedTimerService(operator)
+        if isinstance(self._timer_service, TimerService):
+            self._timer_service.at = lambda: self.at
 
     def timestamp(self) -> int | None:
         """Return the timestamp of the record, or of the timer in ``on_timer``; ``None`` if it has none."""

@@ -19,6 +19,7 @@ from funken.dataclass import dataclass
 from funken.errors import FunkenError, InvalidProgram
 from funken.ids import MAX_WATERMARK, MIN_TIMESTAMP
 from funken.operators.base import Operator, OperatorContext, Output, OutputTag, Timestamps, Values
+from funken.operators.mistakes import source_mistakes
 from funken.operators.process.keyed_operator import KeyedContext, OnTimerContext, ProcessContext, TimeDomain
 from funken.operators.stateless import KeyedMap, ResultKind
 from funken.operators.user_functions import (
@@ -421,7 +422,8 @@ class KeyedMapLogic(ProcessOperator):
     def _warnings(self) -> Iterable[tuple[str, str]]:
         call = self._function.bind()
         changed, silent = changes_globals(call), without_return(call) if self._kind is ResultKind.MAP else None
-        return [(kind, text) for kind, text in ((GLOBALS, changed), (KIND, silent)) if text is not None]
+        said = [(kind, text) for kind, text in ((GLOBALS, changed), (KIND, silent)) if text is not None]
+        return [*said, *source_mistakes(self._function.target, call)]
 
     def _warn(self, kind: str, text: str) -> None:
         self.context.warn(kind, text)

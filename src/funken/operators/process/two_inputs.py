@@ -13,6 +13,7 @@ from funken.dataclass import dataclass
 from funken.errors import StateError
 from funken.ids import MAX_WATERMARK
 from funken.operators.base import Operator, OperatorContext, Output, Timestamps, Values
+from funken.operators.mistakes import source_mistakes
 from funken.operators.process.keyed_operator import (
     KeyedContext,
     OnTimerContext,
@@ -21,12 +22,21 @@ from funken.operators.process.keyed_operator import (
     UnkeyedTimerService,
 )
 from funken.operators.process.one_input import ProcessOperator, TimerOperator
-from funken.operators.user_functions import OperatorTraits, UserFunction
+from funken.operators.user_functions import (
+    GLOBALS,
+    KIND,
+    OperatorTraits,
+    UserFunction,
+    changes_globals,
+    without_return,
+)
 from funken.state.backend import Table
 from funken.state.descriptors import MapStateDescriptor
 from funken.state.handles import SHARED, MapState
 from funken.types.callables import Generic, K, K_co, V, check_kind
 
+_METHODS = ("process_element1", "process_element2", "map1", "map2", "flat_map1", "flat_map2")
+"""The methods of functions of two inputs."""
 ElementFunction = Callable[[Any, ProcessContext], Iterable[Any] | None]
 
 
@@ -43,6 +53,20 @@ class CoMapLogic(ProcessOperator):
         """Remember the surroundings."""
         super().setup(context, output)
         self._context = ProcessContext(self, self._results)
+
+    def _warnings(self) -> Iterator[tuple[str, str]]:
+        yield from super()._warnings()
+        target = self._function.target
+        calls = [getattr(target, name) for name in _METHODS if hasattr(target, name)]
+        for call in calls:
+            yield from source_mistakes(target, call)
+            changed = changes_globals(call)
+            if changed is not None:
+                yield GLOBALS, changed
+        silent = [without_return(call, "Yield the results.", "yields nothing, as the other one") for call in calls]
+        on_timer = getattr(type(target), "on_timer", None)
+        if silent and None not in silent and (on_timer is None or (on_timer.__module__ or "").startswith("funken.")):
+            yield KIND, str(silent[0])
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Process a block of the first input."""

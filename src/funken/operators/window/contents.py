@@ -24,7 +24,8 @@ from funken.dataclass import dataclass
 from funken.errors import StateError
 from funken.operators.base import Operator, OperatorContext, OutputTag, Values
 from funken.operators.codegen import LoopStep, LoopText, by_field, names_of_fields, rows_of_fields
-from funken.operators.user_functions import LoopCall, Results, UserFunction
+from funken.operators.mistakes import key_in_tuple, source_mistakes
+from funken.operators.user_functions import KIND, LoopCall, Results, UserFunction, without_return
 from funken.state.delta_tables import DeltaTable
 from funken.state.descriptors import (
     AggregatingStateDescriptor,
@@ -510,6 +511,16 @@ class WindowEmitter:
         """Open the window function."""
         if self._function is not None:
             self._function.call.open(self.operator.context)
+            target = self._function.call.target
+            method = getattr(target, "process", None) or getattr(target, "apply", target)
+            silent = without_return(method, "Yield the results.", "yields nothing, so no record comes of it")
+            if silent is not None:
+                self.operator.context.warn(KIND, silent)
+            for kind, text in source_mistakes(target, method):
+                self.operator.context.warn(kind, text)
+            pair = key_in_tuple(method)
+            if pair is not None:
+                self.operator.context.warn("tuples", pair)
 
     def close(self) -> None:
         """Close the window function."""

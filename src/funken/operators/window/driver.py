@@ -618,11 +618,12 @@ class SessionWindows(Windows):
     def add(self, values: Values, timestamps: Timestamps) -> None:
         """Handle a block."""
         late: tuple[Values, list[int]] = ([], [])
-        stamps = [MIN_TIMESTAMP] * len(values) if timestamps is None else timestamps
+        if timestamps is None:
+            raise no_timestamp(self.driver.spec.assigner)
         new, old, fold = self.table.delta, self.table.base, self.contents.fold
         get, gap, gap_of = new.get, self.gap, self._gap_of
         # Hot: a lookup, two comparisons, the user's function.
-        for key, value, at in zip(self.driver.keys(values), values, stamps, strict=True):
+        for key, value, at in zip(self.driver.keys(values), values, timestamps, strict=True):
             end = at + (gap_of(value) if gap is None else gap)
             sessions = get(key)
             if sessions is None and key in old:
@@ -641,6 +642,8 @@ class SessionWindows(Windows):
 
     def _add(self, key: Any, value: Any, start: int, end: int) -> bool:
         """Add a record that opens, joins or bridges sessions; return whether it was in time."""
+        if start == MIN_TIMESTAMP:
+            raise no_timestamp(self.driver.spec.assigner)
         sessions: list[OpenSession] = self.table.get(key) or []
         touched = [session for session in sessions if session.start <= end and start <= session.end]
         if not touched:

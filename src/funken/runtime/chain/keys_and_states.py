@@ -7,12 +7,12 @@ and when the first block arrives, so records cost nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Number
 from typing import Any
 
 from funken.columnar.block import Block
 from funken.operators.base import OperatorContext
 from funken.operators.user_functions import UserFunction
+from funken.state.key_kinds import alike, kind_of_key, shown_key
 from funken.types.callables import shown_function
 
 _SAMPLE = 100
@@ -36,18 +36,18 @@ def comparison_of_keys(context: OperatorContext, selector: UserFunction) -> Call
     keys = [] if context.keyed is None or not context.restored else context.keyed.some_keys()
     if not keys:
         return None
-    restored = {_kind(key): key for key in keys}
+    restored = {kind_of_key(key): key for key in keys}
 
     def compare(block: Block) -> None:
         current = _kinds_in(block, selector)
-        if current and not any(_alike(one, other) for one in current for other in restored):
+        if current and not any(alike(one, other) for one in current for other in restored):
             before, now = next(iter(restored.values())), next(iter(current.values()))
             context.warn(
                 "other keys",
-                f"its restored state belongs to keys such as {_shown(before)}, but its records have keys such as {_shown(now)}: "
-                f"they begin without state. Return keys of the former type from {shown_function(selector.bind())}; or, if the "
-                "former state is not needed, give the operator another uid, and leave the state out with "
-                "--allow-non-restored-state.",
+                f"its restored state belongs to keys such as {shown_key(before)}, but its records have keys such as "
+                f"{shown_key(now)}: they begin without state. Return keys of the former type from "
+                f"{shown_function(selector.bind())}; or, if the former state is not needed, give the operator another uid, "
+                "and leave the state out with --allow-non-restored-state.",
             )
 
     return compare
@@ -62,8 +62,8 @@ def comparison_of_inputs(context: OperatorContext, selectors: Sequence[UserFunct
             seen[index] = _kinds_in(block, selectors[index])
         if len(seen) < len(selectors):
             return False
-        if all(seen.values()) and not any(_alike(one, other) for one in seen[0] for other in seen[1]):
-            first, second = (_shown(next(iter(seen[each].values()))) for each in (0, 1))
+        if all(seen.values()) and not any(alike(one, other) for one in seen[0] for other in seen[1]):
+            first, second = (shown_key(next(iter(seen[each].values()))) for each in (0, 1))
             one, other = (shown_function(each.bind()) for each in selectors)
             context.warn(
                 "keys of the inputs",
@@ -79,30 +79,10 @@ def _kinds_in(block: Block, selector: UserFunction) -> dict[Any, Any]:
     """Return a key for each kind among the first records of a block; none if they are not at hand."""
     try:
         records = block[:_SAMPLE].rows()[0] if len(block) == block.records else []
-        return {_kind(key): key for key in map(selector.bind(), records)}
+        return {kind_of_key(key): key for key in map(selector.bind(), records)}
     except Exception:  # noqa: BLE001 - the operator fails at that record too, with all that is to be said
         return {}
 
 
 def _states(names: list[str]) -> str:
     return f"state {', '.join(map(repr, sorted(names)))}"
-
-
-def _shown(key: Any) -> str:
-    return f"{key!r:.80} ({type(key).__name__})"
-
-
-def _kind(key: Any) -> Any:
-    """Return an equal object for keys that may be equal: all numbers are of one kind, tuples by their parts."""
-    if key is None or isinstance(key, Number):
-        return None if key is None else Number
-    if isinstance(key, tuple):
-        return tuple(map(_kind, key))
-    return next((base for base in (str, bytes) if isinstance(key, base)), type(key))
-
-
-def _alike(one: Any, other: Any) -> bool:
-    """Return True if keys of two kinds may belong to one program: ``None`` stands for a key of any type."""
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    return one is None or other is None or one == other

@@ -298,7 +298,7 @@ def _at(mark: int) -> str:
 
 
 def _unread(plan: PhysicalPlan) -> list[str]:
-    """Return the names of the operators with functions of the program whose results nobody reads."""
+    """Return the names of the sources and of the operators with functions of the program whose results nobody reads."""
     nodes = [node for vertex in plan.vertices for node in vertex.nodes]
     read = {given.upstream for node in nodes for given in (*node.inputs, *node.feedback)}
     found = []
@@ -307,7 +307,7 @@ def _unread(plan: PhysicalPlan) -> list[str]:
         results = traits.fusable or any(
             without_return(_per_record(each)) is None for each in traits.side_functions or ()
         )
-        if results and not traits.sink and node.id not in read:
+        if (results or traits.source is not None) and not traits.sink and node.id not in read:
             found.append(node.name)
     return found
 

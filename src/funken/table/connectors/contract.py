@@ -235,6 +235,13 @@ def doubt_of(options: Mapping[str, str], path: str) -> str:
     return ""
 
 
+def delimiters_of(context: TableContext) -> str:
+    """Return the other usual delimiters of CSV for a table of one column in that format; nothing for any other table."""
+    if context.options.get("format") != "csv" or len(context.columns) != 1:
+        return ""
+    return ",;\t|".replace(context.options.get("csv.field-delimiter", ","), "")
+
+
 class ScanTable:
     """A table that is read from its beginning to its end, if it has one."""
 
@@ -248,6 +255,8 @@ class ScanTable:
     """True if rows that are deleted may have only their key."""
     doubt = ""
     """The remedy if a column has no value at all, where that is suspicious."""
+    delimiters = ""
+    """Characters that separate fields if each row has one, though the table has one column."""
 
     def assign_watermarks(self, strategy: WatermarkStrategy[Any]) -> None:
         """Let the source assign watermarks; the generator of the strategy reads rows with all columns of the scan."""

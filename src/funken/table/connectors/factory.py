@@ -24,6 +24,7 @@ from funken.table.connectors.contract import (
     SourceCondition,
     TableContext,
     TableNotReadable,
+    delimiters_of,
     doubt_of,
 )
 from funken.table.connectors.options import WATERMARK_OPTIONS, OptionValues, todays_options
@@ -263,7 +264,7 @@ def scan_of(
     delivered = [*context.names, *(column.name for column in metadata)]
     if delivered != list(names):
         scan = scan.selected(names) or Selected(scan, tuple(delivered.index(name) for name in names))
-    scan.doubt = doubt_of(context.options, context.path)
+    scan.doubt, scan.delimiters = doubt_of(context.options, context.path), delimiters_of(context)
     return scan
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from funken.columnar.expressions import NotVectorizable
+from funken.config.configuration import warn
 from funken.connectors.base import ConnectorContext
 from funken.connectors.files.arrow_files import OrcFormat, ParquetFormat
 from funken.connectors.files.avro_files import AvroFormat
@@ -506,7 +507,7 @@ class FilesScan(ScanTable):
     def _like(self, names: Sequence[str]) -> FilesScan:
         found = FilesScan(self._context, self._options, self._format, names)
         found._conditions, found._comparisons, found._limit = self._conditions, self._comparisons, self._limit
-        found.doubt = self.doubt
+        found.doubt, found.delimiters = self.doubt, self.delimiters
         return found
 
     def limited(self, count: int) -> ScanTable | None:
@@ -602,6 +603,11 @@ class FilesScan(ScanTable):
         """Return the rows."""
         path = self._options["path"]
         if self.bounded and (is_empty(path) or (self._context.partition_keys and not files_below(path))):
+            if absolute(path) not in _written:
+                warn(
+                    f"table {self._context.path!r}: {path!r} holds no files, so the table is empty. Names that begin with '.' or "
+                    "'_' do not count; correct 'path', or read the files to come with 'source.monitor-interval'."
+                )
             return env.from_collection([]).name(self._context.path)
         paths = [path]
         if self._conditions and self._context.batch and self.bounded:  # a stream lists what it always listed
@@ -615,6 +621,10 @@ class FilesScan(ScanTable):
         return env.from_source(source, None, self._context.path)
 
 
+_written: set[str] = set()
+"""The paths of tables that this process writes: an empty one is no mistake."""
+
+
 class FilesSink(SinkTable):
     """Writes files, which become visible with checkpoints."""
 
@@ -623,6 +633,7 @@ class FilesSink(SinkTable):
         self._options = options
         self._format = format_
         self._replaced: tuple[str, ...] | None = None
+        _written.add(absolute(options["path"]))
         self.changelog_mode = ChangelogMode.insert_only() if format_ is None else format_.changelog_mode
 
     supports_overwrite = True

@@ -299,6 +299,12 @@ def _rule(path: str, name: str, type_: Any, options: OptionValues) -> tuple[Fiel
                 f"'fields.{name}.end' to {start} at least."
             )
         return FieldRule(type_, start=start), end - start + 1
+    least, greatest = option("min"), option("max")
+    if least is not None and greatest is not None and float(least) > float(greatest):
+        raise InvalidProgram(
+            f"column {name!r} of table {path!r} has no values from {least} to {greatest}: set "
+            f"'fields.{name}.max' to {least} at least."
+        )
     rule = FieldRule(
         type_, option("min"), option("max"), option("length"), bool(option("var-len")), None, option("max-past") or 0,
         option("null-rate") or 0.0, tuple(_rule(path, *part, options)[0] for part in _parts(name, type_)),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
+from funken.connectors.kafka.client import misspelt
 from funken.connectors.kafka.enumerator import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
 from funken.connectors.kafka.reader import (
     ConsumerRecord,
@@ -253,7 +254,8 @@ class TopicTable(ScanTable, SinkTable):
     def _check(self, value_name: str | None, key_name: str | None) -> None:
         options, context = self._options, self._context
         if "bootstrap.servers" not in self._properties:
-            raise self._wrong("option 'properties.bootstrap.servers' is missing; write 'host:port'.")
+            near = misspelt("bootstrap.servers", self._properties)
+            raise self._wrong(f"option 'properties.bootstrap.servers' is missing; write 'host:port'.{near}")
         if value_name is None:
             either = "'value.format'" if self._upsert else "'format' or 'value.format'"
             raise self._wrong(f"a format is missing; set {either}, to 'json' for example.")
@@ -357,6 +359,7 @@ class TopicTable(ScanTable, SinkTable):
             raise self._wrong(
                 f"'scan.{which}.mode' is 'group-offsets'{' by default' if which == 'startup' else ''}, which needs "
                 "'properties.group.id'. Set it, or 'scan.startup.mode' = 'earliest-offset'."
+                f"{misspelt('group.id', self._properties)}"
             )
         reset = self._properties.get("auto.offset.reset", "none")
         strategies = {"earliest": KafkaOffsetResetStrategy.EARLIEST, "latest": KafkaOffsetResetStrategy.LATEST}

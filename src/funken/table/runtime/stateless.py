@@ -200,13 +200,14 @@ class RowsToTable(TableOperator):
     """Makes blocks of tables of records: ``Row``s with row kinds, tuples, or batches of Arrow.
 
     ``doubt`` is the remedy if a column has no value, of a source whose format gives NULL for names that it does not find.
+    One of the ``delimiters`` in each first row means that rows were not taken apart.
     """
 
     _unseen: UnseenColumns | None = None
     _is_first = True
 
-    def __init__(self, doubt: str = "") -> None:
-        self._doubt = doubt
+    def __init__(self, doubt: str = "", delimiters: str = "") -> None:
+        self._doubt, self._delimiters = doubt, delimiters
 
     def open(self) -> None:
         """Begin to watch the columns."""
@@ -219,6 +220,7 @@ class RowsToTable(TableOperator):
         if self._is_first and block.batch.num_rows:
             self._is_first = False
             names = self.schema.names
+            self._look_for_delimiters(block.batch.column(0))
             if len(names) > 1 and [column[0].as_py() for column in block.batch.columns] == list(names):
                 self.context.warn(
                     "header",
@@ -228,6 +230,17 @@ class RowsToTable(TableOperator):
         if self._unseen is not None and not self._unseen.goes_on(block.batch):
             self._unseen = None
         super().emit(block)
+
+    def _look_for_delimiters(self, column: pa.Array) -> None:
+        rows = column[:_FIRST].to_pylist() if self._delimiters else []
+        for each in self._delimiters if len(rows) >= _FEW else "":
+            if all(isinstance(row, str) and each in row for row in rows):
+                self.context.warn(
+                    "delimiter",
+                    f"each of its first {len(rows)} rows has a {each!r} in its only column {self.schema.names[0]!r}. If that is "
+                    f"the delimiter of the file, set 'csv.field-delimiter' = '{each}' and declare a column for each field.",
+                )
+                return
 
     def finish(self) -> None:
         """Judge the columns of a short input."""

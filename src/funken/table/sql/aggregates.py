@@ -336,7 +336,7 @@ class Aggregation:
     def property(self, reference: PropertyRef, place: int) -> tuple[WindowProperty, OutputColumn]:
         """Return a property of the window, and its column."""
         if self.window is None or (reference.window, reference.args) != (self.window_kind, self.window_args):
-            refuse_property(reference, self.select.tree)
+            refuse_property(reference, self.select.tree, self.window_kind)
         time = {WindowProperty.ROWTIME: TimeAttribute.ROWTIME, WindowProperty.PROCTIME: TimeAttribute.PROCTIME}
         column = OutputColumn(f"w${reference.property.value}", reference.type, time.get(reference.property))
         return reference.property, column
@@ -350,11 +350,19 @@ def properties(node: Node) -> list[PropertyRef]:
     return found
 
 
-def refuse_property(reference: PropertyRef, tree: Any) -> NoReturn:
+def refuse_property(reference: PropertyRef, tree: Any, grouped: str | None = None) -> NoReturn:
     """Refuse a property of a window that GROUP BY does not have."""
     name = f"{reference.window}_{reference.property.name}"
     needed = f"matching call to group function '{reference.window}' in GROUP BY clause"
-    fail(tree, f"Call to auxiliary group function '{name}' must have {needed}")
+    remedy = f"add {reference.window}(...) to GROUP BY"
+    if grouped is not None:
+        same = grouped == reference.window
+        remedy = (
+            "give both the same arguments"
+            if same
+            else f"it groups by {grouped}: write {grouped}_{reference.property.name}(...)"
+        )
+    fail(tree, f"Call to auxiliary group function '{name}' must have {needed}; {remedy}")
 
 
 def _collect(node: Node, calls: list[AggregateRef], properties: list[PropertyRef]) -> None:

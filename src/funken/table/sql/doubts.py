@@ -96,10 +96,18 @@ def _tables(node: exp.Select) -> str | None:
     )
 
 
+def _ordered(node: exp.Ordered) -> str | None:
+    key = node.this
+    if not isinstance(key, exp.Literal) or not key.is_string:
+        return None
+    return f"ORDER BY '{key.name}' is a text, the same for each row, so it sorts nothing. Write ORDER BY {key.name}"
+
+
 _CHECKS: dict[type, Callable[[Any], str | None]] = {
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), _comparison),
     exp.Not: _not,
     exp.Like: _like,
     exp.Between: _between,
     exp.Select: _tables,
+    exp.Ordered: _ordered,
 }
