@@ -12,12 +12,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import cloudpickle
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from funken import Configuration, StreamExecutionEnvironment
+from funken.config import set_default_configuration
 from funken.state.rocksdb.backend import TaskDatabases
 from tests.support.java import BRIEF
 from tests.support.streams import collected
@@ -75,11 +77,38 @@ def pytest_collection_finish():
 
 
 def pytest_sessionfinish():
-    if "pyspark" in sys.modules:
-        from pyspark import SparkContext
+    if _has_spark():
+        sys.modules["pyspark"].SparkContext._active_spark_context.stop()
 
-        if SparkContext._active_spark_context is not None:
-            SparkContext._active_spark_context.stop()
+
+@contextmanager
+def target_of_tier(node):
+    """What is not marked ``spark`` or ``services`` runs in this process, also where a program names no target."""
+    local = not any(map(node.get_closest_marker, ("spark", "services")))
+    before = set_default_configuration(Configuration({"execution.target": "local"} if local else {}))
+    yield local
+    set_default_configuration(before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def target_of_fixtures(request):
+    """Module by module, for fixtures that a module shares."""
+    with target_of_tier(request.node):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def target_of_test(request):
+    """Test by test; one that starts Spark fails if it is not marked."""
+    with target_of_tier(request.node) as local:
+        had = _has_spark()
+        yield
+        if local and _has_spark() and not had:
+            pytest.fail("The test has started Spark: mark it with @pytest.mark.spark, or let its program run locally.")
+
+
+def _has_spark():
+    return "pyspark" in sys.modules and sys.modules["pyspark"].SparkContext._active_spark_context is not None
 
 
 @pytest.fixture(autouse=True, scope="session")
