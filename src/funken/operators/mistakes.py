@@ -63,7 +63,7 @@ def source_mistakes(target: Any, call: Callable[..., Any], reads: bool = True) -
     if not states and not tags and not _OF_INTEREST.intersection(function.__code__.co_names):
         return
     said = set()
-    for kind, name, line in _mistakes(function, frozenset(states), frozenset(tags), reads):
+    for kind, name, line in _mistakes(function.__code__, frozenset(states), frozenset(tags), reads):
         if kind not in said:
             said.add(kind)
             place = f"{os.path.basename(function.__code__.co_filename)}, line {line}"
@@ -172,10 +172,10 @@ _DRAWN = {
 
 @lru_cache(maxsize=256)
 def _mistakes(
-    function: FunctionType, states: frozenset[str], tags: frozenset[str], reads: bool
+    code: CodeType, states: frozenset[str], tags: frozenset[str], reads: bool
 ) -> tuple[tuple[str, str, int], ...]:
     try:
-        lines, first = inspect.getsourcelines(function)
+        lines, first = inspect.getsourcelines(code)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError):
         return ()

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain, groupby, islice, repeat
 from operator import itemgetter, length_hint
 from typing import Any
+from weakref import WeakSet
 
 from funken.dataset.columns.aggregation import ColumnReduce, HashAggregation, ReduceFailed, column_aggregation, combined
 from funken.dataset.columns.block import ColumnFlatMap, ColumnFunction, columns_in, paired
@@ -312,8 +313,8 @@ def hashed(side: int, task: DriverTask, first: Blocks | None, second: Blocks | N
             yield from pairs.made(found)
         read = all(key.transparent for key in node.keys)  # the API has said it if the types of fields are known
         difference = None if read else _difference(*(task.column(key).first for key in node.keys))
-        if difference is not None and task.name not in _said:
-            _said.add(task.name)
+        if difference is not None and node not in _said:
+            _said.add(node)
             logger.warning("operator %r: %s", task.name, difference)
     finally:
         if not reusable:
@@ -330,8 +331,8 @@ def _difference(first: Any, second: Any) -> str | None:
     )
 
 
-_said: set[str] = set()
-"""The operators of which this process has said so."""
+_said: WeakSet[nodes.Join] = WeakSet()
+"""The joins of which this process has said so, once for all subtasks and supersteps."""
 
 
 _PIECE = 1 << 14
