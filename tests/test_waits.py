@@ -44,7 +44,7 @@ WITHOUT_A_BOUND = {
     "table.execute_insert(table_path).get_job_client().get_job_execution_result().result()": PROGRAM,
     "connectors/kafka/sink.py: TransactionalKafkaWriter.close: unused.result()": OWN,
     "connectors/sql/database.py: Background.take: future.result()": DONE,
-    "dataframe/frame.py: DataFrame._insert: self._table.execute_insert(target, overwrite).wait()": PROGRAM,
+    "dataframe/frame.py: DataFrame._insert: self._table.execute_insert(target, overwrite=overwrite).wait()": PROGRAM,
     "io/filesystem.py: _in_time: result.result()": DONE,
     "io/filesystem.py: _in_time: why.result()": DONE,
     "io/threads.py: DaemonThreadPool._run: self._calls.get()": OWN,

@@ -125,7 +125,7 @@ def test_execution_settings_without_effect_are_remembered(env):
     assert config.enable_object_reuse().is_object_reuse_enabled()
     assert not config.disable_closure_cleaner().is_closure_cleaner_enabled()
     assert config.set_latency_tracking_interval(5).get_latency_tracking_interval() == 5
-    assert config.set_task_cancellation_timeout(7).get_task_cancellation_timeout() == 7
+    assert config.set_task_cancellation_timeout(7000).get_task_cancellation_timeout() == 7000
     assert env.set_default_savepoint_directory("/s").get_default_savepoint_directory() == "/s"
     assert env.is_changelog_state_backend_enabled() is None
 

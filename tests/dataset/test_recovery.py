@@ -25,7 +25,12 @@ def workers_are_threads(monkeypatch):
 
 
 def cluster(**options):
-    chosen = {"parallelism.default": 2, "restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": 0}
+    chosen = {
+        "execution.target": "batch",
+        "parallelism.default": 2,
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.delay": 0,
+    }
     chosen |= {"execution.checkpointing.interval": "1 ms"} | {
         name.replace("_", "."): value for name, value in options.items()
     }

@@ -601,7 +601,7 @@ def streams_and_tables() -> None:
 def frames_in_steps() -> None:
     frame = frames.from_dict({"item": ["tea", "jam", "tea"], "n": [3, 5, 2]})
     other = frames.from_records([("tea", "Tea")], schema=["item", "name"])
-    joined = frame.join(other, on="item", how="left").with_columns(twice=frame["n"] * 2).fill_null(0, "n")
+    joined = frame.join(other, on="item", how="left").with_columns(twice=frame["n"] * 2).fill_null(0, ["n"])
     assert_type(joined, frames.DataFrame)
     assert_type(joined.columns, list[str])
     best = frame.top_n(1, partition_by="item", order_by=["n"], descending=True).rename_columns({"n": "most"})

@@ -24,7 +24,7 @@ ROOT = HERE.parents[1]
 PUBLIC_ANY = {
     "api": 88,
     "cep": 14,
-    "dataframe": 22,
+    "dataframe": 14,
     "dataset": 50,
     "graph": 79,
     "ml": 128,

@@ -183,7 +183,7 @@ class Configuration:
         self._values[name] = value
         return self
 
-    def set_duration(self, key: str | Option[Any], duration: DurationLike) -> Configuration:
+    def set_duration(self, key: str | Option[int], duration: DurationLike) -> Configuration:
         """Set an option to a duration, which is kept as a number of milliseconds.
 
         >>> Configuration().set_duration("execution.checkpointing.interval", "10 s")
@@ -337,8 +337,9 @@ def set_default_configuration(configuration: Configuration) -> Configuration:
 def default_configuration() -> Configuration:
     """Return a copy of the configuration of ``set_default_configuration``; empty if it was not called.
 
-    >>> default_configuration()
-    Configuration({})
+    >>> before = set_default_configuration(Configuration())
+    >>> default_configuration(), set_default_configuration(before)
+    (Configuration({}), Configuration({}))
     """
     return _defaults.copy()
 

@@ -211,9 +211,8 @@ class FunctionDefinition:
     def __repr__(self) -> str:
         return f"<{self.kind} function {self.name}>"
 
-    # Names of PyFlink; its guide tests a function by ``_func``
-    _name, _deterministic = property(lambda self: self.name), property(lambda self: self.deterministic)
-    _func = property(lambda self: self.function)
+    _name, _deterministic = property(lambda self: self.name), property(lambda self: self.deterministic)  # as in PyFlink
+    _func = property(lambda self: self.function)  # by which its guide tests a function
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "__wrapped__"}
@@ -237,10 +236,8 @@ class FunctionDefinition:
         given = self._result
         if callable(given) and not isinstance(given, LogicalType):
             if (getattr(given, "__module__", None) or "").startswith("funken.table.types"):
-                shown = getattr(given, "__name__", str(given))
-                raise InvalidProgram(
-                    f"function {self.name!r}: result_type is DataTypes.{shown}, not called. Write DataTypes.{shown}()."
-                )
+                shown = f"DataTypes.{getattr(given, '__name__', given)}"
+                raise InvalidProgram(f"function {self.name!r}: result_type is {shown}, not called. Write {shown}().")
             given = given(types)
         if given is None:
             own = getattr(self.function, "get_result_type", None)
@@ -348,8 +345,7 @@ class FunctionDefinition:
 
     def __call__(self, *args: object) -> Expression:
         """Return the call as an expression of the Table API."""
-        from funken.table.expression import Expression  # noqa: PLC0415 - they refer to one another
-        from funken.table.expressions import call  # noqa: PLC0415 - they refer to one another
+        from funken.table.expressions import Expression, call  # noqa: PLC0415 - they refer to one another
 
         if args and not any(isinstance(arg, Expression) for arg in args):
             given = ", ".join(map(repr, args))
