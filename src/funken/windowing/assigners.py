@@ -464,13 +464,11 @@ class _Sessions(MergingWindowAssigner[T_contra, TimeWindow]):
         raise NotImplementedError
 
     def assign_windows(self, element: object, timestamp: int, context: _WindowAssignerContext) -> list[TimeWindow]:
-        """Return the session that this record alone would make; raises ``InvalidProgram`` without a timestamp in event time.
+        """Return the session that this record alone would make.
 
         >>> EventTimeSessionWindows.with_gap(5).assign_windows("record", 8, context=None)
         [TimeWindow(start=8, end=13)]
         """
-        if self.is_event_time() and timestamp <= MIN_TIMESTAMP:
-            raise no_timestamp(self)
         start = timestamp if self.is_event_time() else context.get_current_processing_time()
         end = start + self.gap_of(element)
         return [TimeWindow(start, end if end < MAX_WATERMARK else MAX_WATERMARK)]

@@ -104,6 +104,16 @@ class WindowDriver(Operator):
         self.columnar = arrays is not None
         self.takes_fields = type(self.windows).add_fields is not Windows.add_fields
 
+    def without_timestamps(self, values: Values) -> list[int]:
+        """Return the timestamps of records for sessions that have none, which Flink takes too, with a warning."""
+        self.context.warn(
+            "timestamps",
+            f"its {self.spec.assigner!r} gets records without timestamps: all count as of one moment before all times, so each "
+            "key has one session. Call assign_timestamps_and_watermarks(...) with a timestamp assigner before the window, or use "
+            "processing-time sessions.",
+        )
+        return [MIN_TIMESTAMP] * len(values)
+
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Remember the surroundings."""
         super().setup(context, output)
@@ -619,7 +629,7 @@ class SessionWindows(Windows):
         """Handle a block."""
         late: tuple[Values, list[int]] = ([], [])
         if timestamps is None:
-            raise no_timestamp(self.driver.spec.assigner)
+            timestamps = self.driver.without_timestamps(values)
         new, old, fold = self.table.delta, self.table.base, self.contents.fold
         get, gap, gap_of = new.get, self.gap, self._gap_of
         # Hot: a lookup, two comparisons, the user's function.
@@ -643,7 +653,7 @@ class SessionWindows(Windows):
     def _add(self, key: Any, value: Any, start: int, end: int) -> bool:
         """Add a record that opens, joins or bridges sessions; return whether it was in time."""
         if start == MIN_TIMESTAMP:
-            raise no_timestamp(self.driver.spec.assigner)
+            self.driver.without_timestamps([value])
         sessions: list[OpenSession] = self.table.get(key) or []
         touched = [session for session in sessions if session.start <= end and start <= session.end]
         if not touched:

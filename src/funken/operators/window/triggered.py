@@ -179,6 +179,8 @@ class TriggeredWindows(Windows):
         )
         add = self._add if self._merging is None else self._add_merging
         horizon = self.driver.current_watermark - self._lateness if self._event_time else None
+        if timestamps is None and self._merging is not None and self._event_time:
+            timestamps = self.driver.without_timestamps(values)
         stamps = repeat(MIN_TIMESTAMP, len(values)) if timestamps is None else timestamps
         for value, at in zip(values, stamps, strict=True):
             key = key_of(value)
