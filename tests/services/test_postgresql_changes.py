@@ -181,14 +181,33 @@ def test_the_next_run_of_a_bounded_source_begins_where_the_last_one_ended(postgr
     for word in ("a", "b", "c"):
         postgres.execute(f"INSERT INTO {table} VALUES ({ord(word)}, '{word}')")
         seen.append(run_to_the_end(source, lambda: postgres.execute(f"INSERT INTO {table} VALUES (1, 'late')"), word))
-        while postgres.execute("SELECT active FROM pg_replication_slots WHERE slot_name = %s", (source.slot,)) != [
-            (False,)
-        ]:
-            pass  # until the server has taken the last message of the connection
+        wait_until_unused(postgres, source)
         postgres.execute(f"DELETE FROM {table} WHERE id = 1")
 
     words = [[change.after["word"] for change in run if change.after is not None] for run in seen]
     assert words == [["a"], ["late", "b"], ["late", "c"]]
+
+
+def test_the_last_acknowledgement_arrives_though_more_is_on_its_way(postgres, source_of):
+    for _ in range(8):  # by luck it arrived in three of five cases
+        table = postgres.table("id int, word text")
+        source = source_of(table, snapshot=False, boundedness=Boundedness.BOUNDED)
+        source.enumerator(1).start()
+        postgres.execute(f"INSERT INTO {table} VALUES (0, 'first')")
+        flood = f"INSERT INTO {table} SELECT n, repeat('x', 2000) FROM generate_series(1, 3000) AS n"
+        assert len(run_to_the_end(source, lambda flood=flood: postgres.execute(flood), "first")) == 1
+        wait_until_unused(postgres, source)
+
+        again = run_to_the_end(source, lambda: None, None)
+        assert {change.after["word"][0] for change in again} == {"x"}
+
+
+def wait_until_unused(postgres, source):
+    """Wait until the server has taken the last message of the connection."""
+    while postgres.execute("SELECT active FROM pg_replication_slots WHERE slot_name = %s", (source.slot,)) != [
+        (False,)
+    ]:
+        pass
 
 
 def run_to_the_end(source, meanwhile, until):

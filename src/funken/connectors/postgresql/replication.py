@@ -11,6 +11,7 @@ import enum
 import select
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field
 from typing import Any, NamedTuple
 
@@ -237,7 +238,7 @@ class TransactionSnapshot(NamedTuple):
         return full < self.least or (full < self.next and full not in self.running)
 
 
-_POLL_MS, _REPORT_S, _ASK_S = 100, 5.0, 0.3
+_POLL_MS, _REPORT_S, _ASK_S, _LEAVE_S = 100, 5.0, 0.3, 2.0
 _IN_USE, _ADMINISTRATOR = "55006", "57P01"
 _OPTIONS = "-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c timezone=UTC -c extra_float_digits=1"
 
@@ -346,7 +347,21 @@ class ReplicationStream(LogStream):
                     connection.consume_input()
             else:
                 raise self._ended(connection)
-        self._report(connection)
+        self._leave(connection, readable)
+
+    def _leave(self, connection: Any, readable: select.poll) -> None:
+        """Report for the last time, and wait for the server to end the stream, within a bound.
+
+        What it still sends has to be read: a connection that is closed with unread input is reset, and the report may be lost.
+        """
+        with suppress(*self.broken):
+            self._report(connection)
+            connection.put_copy_end()
+            connection.flush()
+            until = self._now() + _LEAVE_S
+            while (size := connection.get_copy_data(1)[0]) >= 0 and self._now() < until:
+                if size == 0 and readable.poll(_POLL_MS):
+                    connection.consume_input()
 
     @property
     def _pause(self) -> float:
