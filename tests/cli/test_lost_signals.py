@@ -47,11 +47,12 @@ NO_JOB = JOB + "while True:\n    greedy(1)\n"
 IN_A_POOL = (
     JOB
     + """\
+import sys
 from datetime import timedelta
 from funken import AsyncDataStream, blocking
 
 def ask(number):
-    print("here", flush=True)
+    sys.stdout.write("here\\n")  # at once: there are two threads
     time.sleep(3600)
     return [number]
 
