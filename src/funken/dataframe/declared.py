@@ -7,9 +7,9 @@ import functools
 import inspect
 import types
 import typing
-from dataclasses import dataclass
 from typing import Any
 
+from funken.dataclass import dataclass
 from funken.dataframe.types import DataType, type_of_hint
 from funken.errors import FunkenError
 from funken.table.types import DataTypes, LogicalType, RowType

@@ -156,18 +156,17 @@ def _topics(topic: Any) -> str | None:
 def _position(kind: str, mode: str, offsets: Any, millis: Any) -> dict[str, str | None]:
     """Return where a scan starts or ends: ``startup`` or ``bounded``."""
     places = specific_offsets(offsets, f"{kind}_specific_offsets")
-    moment = millis
-    if moment is not None and (isinstance(moment, bool) or not isinstance(moment, int)):
+    if millis is not None and (isinstance(millis, bool) or not isinstance(millis, int)):
         raise TypeError(f"{kind}_timestamp_millis must be an int, but got {millis!r}.")
     if mode == "specific-offsets" and places is None:
         raise ValueError(f"{kind}_mode 'specific-offsets' needs {kind}_specific_offsets.")
-    if mode == "timestamp" and moment is None:
+    if mode == "timestamp" and millis is None:
         raise ValueError(f"{kind}_mode 'timestamp' needs {kind}_timestamp_millis.")
     start = f"scan.{kind}."
     return {
         f"{start}mode": mode,
         f"{start}specific-offsets": places if mode == "specific-offsets" else None,
-        f"{start}timestamp-millis": str(moment) if mode == "timestamp" else None,
+        f"{start}timestamp-millis": str(millis) if mode == "timestamp" else None,
     }
 
 
