@@ -125,8 +125,8 @@ __all__ = [
 
 
 def _type(given: Any, factory: str) -> Any:
-    """Return a type, or one of the program's own; raises ``TypeError`` for anything else."""
-    if not isinstance(given, LogicalType) and not hasattr(given, "sql_type"):
+    """Return a type; raises ``TypeError`` for anything else."""
+    if not isinstance(given, LogicalType):
         raise TypeError(f"DataTypes.{factory}() takes types such as DataTypes.INT(), but got {given!r}.")
     return given
 
