@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.catalog import CatalogTable, TableColumn, TableWatermark
 from funken.table.logical import LogicalNode, OutputColumn, TimeAttribute
 from funken.table.types import LogicalType, RowField, RowType, logical_type, parse_type, quoted
+
+
+class DeclaredType(Protocol):
+    """A type of another API, such as those of DataFrames and of PyFlink: it has the engine's type."""
+
+    @property
+    def logical_type(self) -> LogicalType:
+        """The engine's type."""
+
+
+AnyType = LogicalType | DeclaredType | str
+"""A type of a column, as a program writes one."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +46,7 @@ class Column:
     """The expression as it is shown, if not as ``expression``."""
 
     @staticmethod
-    def physical(name: str, data_type: LogicalType) -> Column:
+    def physical(name: str, data_type: AnyType) -> Column:
         """Return a physical column."""
         return Column(name, as_type(data_type))
 
@@ -44,7 +56,7 @@ class Column:
         return Column(name, data_type, "computed", resolved_expression)
 
     @staticmethod
-    def metadata(name: str, data_type: LogicalType, metadata_key: str | None, is_virtual: bool) -> Column:
+    def metadata(name: str, data_type: AnyType, metadata_key: str | None, is_virtual: bool) -> Column:
         """Return a column of the connector's metadata."""
         return Column(name, as_type(data_type), "metadata", None, metadata_key, is_virtual)
 
@@ -207,7 +219,7 @@ class ResolvedSchema:
         return ResolvedSchema(columns)
 
     @staticmethod
-    def physical(column_names: Iterable[str], column_data_types: Iterable[LogicalType]) -> ResolvedSchema:
+    def physical(column_names: Iterable[str], column_data_types: Iterable[AnyType]) -> ResolvedSchema:
         """Return the schema of physical columns."""
         pairs = zip(column_names, column_data_types, strict=True)
         return ResolvedSchema(tuple(Column.physical(name, type_) for name, type_ in pairs))
@@ -352,12 +364,12 @@ class Schema:
             self._key_name = ""
             self._texts: dict[str, str] = {}
 
-        def column(self, column_name: str, data_type: LogicalType | str) -> Schema.Builder:
+        def column(self, column_name: str, data_type: AnyType) -> Schema.Builder:
             """Add a physical column."""
             self._columns.append(TableColumn(column_name, self._type(column_name, data_type)))
             return self
 
-        def _type(self, column_name: str, data_type: LogicalType | str) -> LogicalType:
+        def _type(self, column_name: str, data_type: AnyType) -> LogicalType:
             if not isinstance(column_name, str):
                 raise InvalidProgram(f"a column has a name and a type, but got {column_name!r} and {data_type}.")
             if isinstance(data_type, str):
@@ -372,7 +384,7 @@ class Schema:
         def column_by_metadata(
             self,
             column_name: str,
-            data_type: LogicalType | str,
+            data_type: AnyType,
             metadata_key: str | None = None,
             is_virtual: bool = False,
         ) -> Schema.Builder:
@@ -424,14 +436,14 @@ class Schema:
                 self._key, self._key_name = resolved_schema.primary_key.columns, resolved_schema.primary_key.name
             return self
 
-        def from_row_data_type(self, data_type: LogicalType) -> Schema.Builder:
+        def from_row_data_type(self, data_type: AnyType) -> Schema.Builder:
             """Add the fields of a ROW type as columns."""
             row = engine_type(data_type)
             if not isinstance(row, RowType):
                 raise InvalidProgram(f"a schema is made of a ROW type, but got {data_type}.")
             return self.from_fields(row.names, row.types)
 
-        def from_fields(self, field_names: Sequence[str], field_data_types: Sequence[object]) -> Schema.Builder:
+        def from_fields(self, field_names: Sequence[str], field_data_types: Sequence[AnyType]) -> Schema.Builder:
             """Add columns of names and types."""
             for name, type_ in zip(field_names, field_data_types, strict=True):
                 self.column(name, type_)

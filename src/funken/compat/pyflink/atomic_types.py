@@ -6,9 +6,7 @@ data type. A value of PyFlink's runtime is plain: the days of a date, the micros
 
 from __future__ import annotations
 
-import calendar
 import datetime
-import time
 from copy import copy
 from enum import Enum
 from typing import Any, ClassVar, Self
@@ -18,7 +16,9 @@ from funken.table.types import InvalidType, LogicalType
 
 _DAY = datetime.date(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
-_EPOCH_HERE = calendar.timegm(time.localtime(0)) * 10**6
+_EPOCH_HERE = (
+    datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC).astimezone().utcoffset() or datetime.timedelta()
+) // _MICROSECOND
 """The microseconds by which this machine's zone was ahead of UTC in 1970."""
 
 

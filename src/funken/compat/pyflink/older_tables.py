@@ -17,7 +17,7 @@ from funken.compat.pyflink.members import gets, ignores, puts, sets
 from funken.errors import InvalidProgram
 from funken.table.connectors.options import KEYS_BEFORE, OLD_CSV
 from funken.table.descriptors import TableDescriptor
-from funken.table.schema import ResolvedSchema, as_type
+from funken.table.schema import AnyType, ResolvedSchema, as_type
 from funken.table.schema import Schema as TableColumns
 
 # ---- descriptors
@@ -451,12 +451,12 @@ class ConnectTableDescriptor:
 class TableSchema:
     """Names and types of columns (the older class; ``ResolvedSchema`` has taken its place).
 
-    >>> schema = TableSchema(["a"], [DataTypes.INT()])
-    >>> schema.get_field_names(), str(schema.get_field_data_type("a"))
-    (['a'], 'INT')
+    >>> schema = TableSchema(["a"], ["INT"])
+    >>> schema.get_field_names(), schema.get_field_data_type("a")
+    (['a'], IntType(true))
     """
 
-    def __init__(self, field_names: Sequence[str] = (), data_types: Sequence[Any] = ()) -> None:
+    def __init__(self, field_names: Sequence[str] = (), data_types: Sequence[AnyType] = ()) -> None:
         self._names = list(field_names)
         self._types = [as_type(each) for each in data_types]
         for name in self._names:
@@ -573,7 +573,7 @@ def _csv(path: str, names: Sequence[str], types: Sequence[Any], options: Mapping
 class CsvTableSource(TableSource):
     """A file of CSV.
 
-    >>> CsvTableSource("/in.csv", ["a"], [DataTypes.INT()]).descriptor().get_options()["path"]
+    >>> CsvTableSource("/in.csv", ["a"], ["INT"]).descriptor().get_options()["path"]
     '/in.csv'
     """
 

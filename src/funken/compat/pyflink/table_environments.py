@@ -198,7 +198,7 @@ class TableEnvironment(native.TableEnvironment):
             planner = JavaObject(f"{place}.getPlanner()", {"getExecEnv": lambda: exec_env}, instead)
             return JavaObject(place, {"getPlanner": lambda: planner}, instead)
 
-    def from_elements(self, elements: Iterable[Any], schema: Any = None, verify_schema: bool = True) -> Table:
+    def from_elements(self, elements: Iterable[object], schema: object = None, verify_schema: bool = True) -> Table:
         """Return rows of the program as a table; objects of a ``UserDefinedType`` are stored as its ``sql_type()``."""
         return _table(super().from_elements(stored_elements(elements, schema), schema, verify_schema))
 
