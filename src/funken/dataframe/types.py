@@ -184,7 +184,7 @@ class DataType:
 
     def nullable(self) -> DataType:
         """Return the type with NULL."""
-        return DataType(self.logical_type.as_nullable())
+        return DataType(self.logical_type.nullable())
 
 
 _OF_LITERALS: dict[type[LogicalType], tuple[type, ...]] = {

@@ -252,7 +252,7 @@ def _checked(element: Any, columns: Sequence[tuple[str, LogicalType]], verify: b
 def _check(value: Any, type_: LogicalType, place: str, element: Any) -> None:
     """Raise for a value, or one within it, that is none of a type."""
     if value is None:
-        if not type_.nullable:
+        if not type_.is_nullable:
             raise InvalidProgram(f"{place} is {type_}, but a row has None there: {element!r}.")
         return
     taken = _TAKEN.get(type_.root)
@@ -571,7 +571,7 @@ def _item_type(info: Any) -> LogicalType:
 
 
 def _nullable(columns: Iterable[tuple[str, LogicalType]]) -> list[tuple[str, LogicalType]]:
-    return [(name, type_.as_nullable(True)) for name, type_ in columns]
+    return [(name, type_.nullable(True)) for name, type_ in columns]
 
 
 _PRIMITIVE = {

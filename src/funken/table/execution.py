@@ -668,7 +668,7 @@ def _model(env: TableEnvironment, path: tuple[str, ...]) -> CatalogModel:
 def _describe_model(model: CatalogModel) -> TableResult:
     names, types = ["name", "type", "null", "is input"], [STRING, STRING, BooleanType(), BooleanType()]
     rows = [
-        [column.name, str(column.type.as_nullable()), column.type.nullable, columns is model.inputs, column.comment]
+        [column.name, str(column.type.nullable()), column.type.is_nullable, columns is model.inputs, column.comment]
         for columns in (model.inputs, model.outputs)
         for column in columns
     ]

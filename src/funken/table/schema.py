@@ -301,7 +301,7 @@ class ResolvedSchema:
         return [] if self.primary_key is None else [names.index(name) for name in self.primary_key.columns]
 
     def _row(self, columns: Iterable[Column]) -> RowType:
-        return RowType(tuple(RowField(column.name, column.type) for column in columns), nullable=False)
+        return RowType(tuple(RowField(column.name, column.type) for column in columns), is_nullable=False)
 
     def to_source_row_data_type(self) -> RowType:
         """Return the row type of rows that are read."""
@@ -438,7 +438,7 @@ class Schema:
 
         def from_row_data_type(self, data_type: AnyType) -> Schema.Builder:
             """Add the fields of a ROW type as columns."""
-            row = engine_type(data_type)
+            row = as_type(data_type)
             if not isinstance(row, RowType):
                 raise InvalidProgram(f"a schema is made of a ROW type, but got {data_type}.")
             return self.from_fields(row.names, row.types)

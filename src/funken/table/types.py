@@ -163,109 +163,109 @@ class DataTypes:
     @staticmethod
     def CHAR(length: int, nullable: bool = True) -> LogicalType:
         """Return the type CHAR."""
-        return CharType(_length(length, "CHAR"), nullable=nullable)
+        return CharType(_length(length, "CHAR"), is_nullable=nullable)
 
     @staticmethod
     def VARCHAR(length: int, nullable: bool = True) -> LogicalType:
         """Return the type VARCHAR."""
-        return VarCharType(_length(length, "VARCHAR"), nullable=nullable)
+        return VarCharType(_length(length, "VARCHAR"), is_nullable=nullable)
 
     @staticmethod
     def STRING(nullable: bool = True) -> LogicalType:
         """Return the type STRING."""
-        return VarCharType(MAX_LENGTH, nullable=nullable)
+        return VarCharType(MAX_LENGTH, is_nullable=nullable)
 
     @staticmethod
     def BOOLEAN(nullable: bool = True) -> LogicalType:
         """Return the type BOOLEAN."""
-        return BooleanType(nullable=nullable)
+        return BooleanType(is_nullable=nullable)
 
     @staticmethod
     def BINARY(length: int, nullable: bool = True) -> LogicalType:
         """Return the type BINARY."""
-        return BinaryType(_length(length, "BINARY"), nullable=nullable)
+        return BinaryType(_length(length, "BINARY"), is_nullable=nullable)
 
     @staticmethod
     def VARBINARY(length: int, nullable: bool = True) -> LogicalType:
         """Return the type VARBINARY."""
-        return VarBinaryType(_length(length, "VARBINARY"), nullable=nullable)
+        return VarBinaryType(_length(length, "VARBINARY"), is_nullable=nullable)
 
     @staticmethod
     def BYTES(nullable: bool = True) -> LogicalType:
         """Return the type BYTES."""
-        return VarBinaryType(MAX_LENGTH, nullable=nullable)
+        return VarBinaryType(MAX_LENGTH, is_nullable=nullable)
 
     @staticmethod
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> LogicalType:
         """Return the type DECIMAL."""
-        return DecimalType(precision, scale, nullable=nullable)
+        return DecimalType(precision, scale, is_nullable=nullable)
 
     @staticmethod
     def TINYINT(nullable: bool = True) -> LogicalType:
         """Return the type TINYINT."""
-        return TinyIntType(nullable=nullable)
+        return TinyIntType(is_nullable=nullable)
 
     @staticmethod
     def SMALLINT(nullable: bool = True) -> LogicalType:
         """Return the type SMALLINT."""
-        return SmallIntType(nullable=nullable)
+        return SmallIntType(is_nullable=nullable)
 
     @staticmethod
     def INT(nullable: bool = True) -> LogicalType:
         """Return the type INT."""
-        return IntType(nullable=nullable)
+        return IntType(is_nullable=nullable)
 
     @staticmethod
     def BIGINT(nullable: bool = True) -> LogicalType:
         """Return the type BIGINT."""
-        return BigIntType(nullable=nullable)
+        return BigIntType(is_nullable=nullable)
 
     @staticmethod
     def FLOAT(nullable: bool = True) -> LogicalType:
         """Return the type FLOAT."""
-        return FloatType(nullable=nullable)
+        return FloatType(is_nullable=nullable)
 
     @staticmethod
     def DOUBLE(nullable: bool = True) -> LogicalType:
         """Return the type DOUBLE."""
-        return DoubleType(nullable=nullable)
+        return DoubleType(is_nullable=nullable)
 
     @staticmethod
     def DATE(nullable: bool = True) -> LogicalType:
         """Return the type DATE."""
-        return DateType(nullable=nullable)
+        return DateType(is_nullable=nullable)
 
     @staticmethod
     def TIME(precision: int = 0, nullable: bool = True) -> LogicalType:
         """Return the type TIME."""
-        return TimeOfDayType(precision, nullable=nullable)
+        return TimeOfDayType(precision, is_nullable=nullable)
 
     @staticmethod
     def TIMESTAMP(precision: int = 6, nullable: bool = True) -> LogicalType:
         """Return the type TIMESTAMP."""
-        return TimestampType(precision, nullable=nullable)
+        return TimestampType(precision, is_nullable=nullable)
 
     @staticmethod
     def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> LogicalType:
         """Return the type TIMESTAMP_LTZ."""
-        return LocalZonedTimestampType(precision, nullable=nullable)
+        return LocalZonedTimestampType(precision, is_nullable=nullable)
 
     TIMESTAMP_WITH_LOCAL_TIME_ZONE = TIMESTAMP_LTZ
 
     @staticmethod
     def VARIANT(nullable: bool = True) -> LogicalType:
         """Return the type VARIANT."""
-        return VariantType(nullable=nullable)
+        return VariantType(is_nullable=nullable)
 
     @staticmethod
     def BITMAP(nullable: bool = True) -> LogicalType:
         """Return the type BITMAP."""
-        return BitmapType(nullable=nullable)
+        return BitmapType(is_nullable=nullable)
 
     @staticmethod
     def ARRAY(element_type: LogicalType, nullable: bool = True) -> LogicalType:
         """Return the type ARRAY."""
-        return ArrayType(_type(element_type, "ARRAY"), nullable=nullable)
+        return ArrayType(_type(element_type, "ARRAY"), is_nullable=nullable)
 
     @staticmethod
     def LIST_VIEW(element_type: LogicalType) -> LogicalType:
@@ -275,7 +275,7 @@ class DataTypes:
     @staticmethod
     def MAP(key_type: LogicalType, value_type: LogicalType, nullable: bool = True) -> LogicalType:
         """Return the type MAP."""
-        return MapType(_type(key_type, "MAP"), _type(value_type, "MAP"), nullable=nullable)
+        return MapType(_type(key_type, "MAP"), _type(value_type, "MAP"), is_nullable=nullable)
 
     @staticmethod
     def MAP_VIEW(key_type: LogicalType, value_type: LogicalType) -> LogicalType:
@@ -285,7 +285,7 @@ class DataTypes:
     @staticmethod
     def MULTISET(element_type: LogicalType, nullable: bool = True) -> LogicalType:
         """Return the type MULTISET."""
-        return MultisetType(_type(element_type, "MULTISET"), nullable=nullable)
+        return MultisetType(_type(element_type, "MULTISET"), is_nullable=nullable)
 
     @staticmethod
     def FIELD(name: str, data_type: LogicalType, description: str | None = None) -> RowField:
@@ -303,7 +303,7 @@ class DataTypes:
             each if isinstance(each, RowField) else RowField(f"f{position}", _type(each, "ROW"))
             for position, each in enumerate(row_fields)
         )
-        return RowType(tuple(fields), nullable=nullable)
+        return RowType(tuple(fields), is_nullable=nullable)
 
     @staticmethod
     def SECOND(precision: int = 6) -> IntervalField:

@@ -53,7 +53,7 @@ class DataType:
     @property
     def logical_type(self) -> LogicalType:
         """The engine's type; raises ``InvalidType`` if there is none."""
-        return self._engine_type().as_nullable(self._nullable)
+        return self._engine_type().nullable(self._nullable)
 
     def _engine_type(self) -> LogicalType:
         if self._native is None:

@@ -524,7 +524,7 @@ def data_type_of(logical_type: Any) -> Any:
     if not isinstance(logical_type, LogicalType):
         return logical_type
     found = _data_type(logical_type)
-    found._nullable = logical_type.nullable
+    found._nullable = logical_type.is_nullable
     return found
 
 

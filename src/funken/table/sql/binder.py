@@ -199,7 +199,7 @@ class Binder:
     def property_type(kind: WindowProperty, time: Node) -> LogicalType:
         """Return the type of a property of a window."""
         if kind in {WindowProperty.START, WindowProperty.END}:
-            return TimestampType(3, nullable=False)
+            return TimestampType(3, is_nullable=False)
         if kind is WindowProperty.PROCTIME:
             time = FUNCTIONS.call("PROCTIME", [])
         found: LogicalType = time.type
