@@ -676,7 +676,7 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
     if schema is not None:
         _check_fields(stream, schema)
         plan = stream_table(env, stream, schema, mode)
-        return Table(env, plan, _declared(env, plan, schema))
+        return Table(env, plan, None if _projects(stream, schema) else _declared(env, plan, schema))
     names = list(map(_column_name, given))
     fields = [_field_name(one) for one in given]
     info = declared_type(stream)
@@ -685,6 +685,15 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
     if any(_TIME.fullmatch(name) for name in names):
         schema, names = _schema_with_times(stream, names), []
     return Table(env, stream_table(env, stream, schema, mode, names))
+
+
+def _projects(stream: DataStream[Any], schema: Schema) -> bool:
+    """Return True if a schema picks or reorders fields of records; the columns are then results, without definitions."""
+    info = declared_type(stream)
+    fields = [name for name, _ in columns_of_info(info)] if info is not None else []
+    added = [column.name for column in schema.columns if not column.is_physical]
+    physical = any(column.is_physical for column in schema.columns)
+    return bool(fields) and physical and [*fields, *added] != [column.name for column in schema.columns]
 
 
 def _check_fields(stream: DataStream[Any], schema: Schema) -> None:

@@ -225,15 +225,20 @@ class ResolvedSchema:
         return ResolvedSchema(tuple(Column.physical(name, type_) for name, type_ in pairs))
 
     @staticmethod
-    def of_plan(plan: LogicalNode, batch: bool = False) -> ResolvedSchema:
-        """Return the schema of a plan: a batch has no event time."""
+    def of_plan(plan: LogicalNode, batch: bool = False, event_time: LogicalType | None = None) -> ResolvedSchema:
+        """Return the schema of a plan: a batch has no event time, which shows with the digits of ``event_time``."""
 
         def time(column: OutputColumn) -> str:
             if not isinstance(column.time, TimeAttribute) or (batch and column.time is TimeAttribute.ROWTIME):
                 return ""
             return str(column.time.value)
 
-        return ResolvedSchema(tuple(Column(each.name, each.type, time=time(each)) for each in plan.row_type))
+        def type_of(column: OutputColumn) -> LogicalType:
+            if event_time is None or time(column) != "ROWTIME" or type(event_time) is not type(column.type):
+                return column.type
+            return event_time.nullable(column.type.is_nullable)
+
+        return ResolvedSchema(tuple(Column(each.name, type_of(each), time=time(each)) for each in plan.row_type))
 
     @staticmethod
     def of_table(table: CatalogTable, batch: bool = False) -> ResolvedSchema:
@@ -263,6 +268,10 @@ class ResolvedSchema:
         return ResolvedSchema(
             tuple(columns), marks, UniqueConstraint(name, table.primary_key) if table.primary_key else None
         )
+
+    def event_time(self) -> LogicalType | None:
+        """Return the type of the column with event time; ``None`` if there is none."""
+        return next((each.type for each in self.columns if each.time == "ROWTIME"), None)
 
     def get_column_count(self) -> int:
         """Return the number of columns."""
