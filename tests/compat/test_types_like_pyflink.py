@@ -1,6 +1,9 @@
 """Types and schemas answer as PyFlink's do; ``type_cases.py`` has recorded its answers."""
 
+import time
+
 import pytest
+from pyflink.table import types as T
 
 from tests.compat.type_cases import answer, cases, names, with_subject
 
@@ -11,9 +14,16 @@ ON_PURPOSE = {
 }
 
 
-@pytest.fixture(scope="module")
-def known():
-    return names()
+@pytest.fixture
+def known(monkeypatch):
+    """Return the names of the expressions, in the zone of the recorded answers."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    for kind in (T.TimeType, T.LocalZonedTimestampType):
+        monkeypatch.setattr(kind, "EPOCH_ORDINAL", 0)
+    yield names()
+    monkeypatch.undo()
+    time.tzset()
 
 
 def agrees(recorded, found, error):

@@ -82,7 +82,7 @@ def _of_typecodes() -> dict[str, DataType]:
     """Return the types of an array's elements; an unsigned integer needs a bit more, one of 64 bits has no type."""
     found = {code: _integer_of(8 * array.array(code).itemsize + code.isupper()) for code in "bhilBHIL"}
     known: dict[str, DataType] = {code: each for code, each in found.items() if each is not None}
-    return known | {"f": DataTypes.FLOAT(), "d": DataTypes.DOUBLE()}
+    return known | {"f": DataTypes.FLOAT(), "d": DataTypes.DOUBLE(), "u": DataTypes.CHAR(array.array("u").itemsize)}
 
 
 _array_type_mappings = _of_typecodes()
@@ -260,18 +260,17 @@ def _verify(type_: DataType, value: Any, where: str) -> None:
 
 
 def _row_values(type_: RowType, row: Any, where: str) -> Sequence[Any]:
-    if isinstance(row, Row) and not row._fields:
-        values: Sequence[Any] = [*row][: len(type_)]
+    if isinstance(row, Row):
+        missing = [name for name in type_.names if name not in row._fields] if row._fields else []
+        if missing:
+            raise InvalidProgram(
+                f"{where}{row!r} has no field {missing[0]!r}. Add the field, None where it has no value."
+            )
+        values: Sequence[Any] = [row[name] for name in type_.names] if row._fields else [*row][: len(type_)]
     elif isinstance(row, tuple | list):
         values = row
     else:
-        by_name = (
-            row.as_dict()
-            if isinstance(row, Row)
-            else row
-            if isinstance(row, Mapping)
-            else getattr(row, "__dict__", None)
-        )
+        by_name = row if isinstance(row, Mapping) else getattr(row, "__dict__", None)
         if by_name is None:
             raise WrongClass(f"{where}a row is a tuple, a dict, a Row or an object, but got {row!r}.")
         values = [by_name.get(name) for name in type_.names]
