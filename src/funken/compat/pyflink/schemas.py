@@ -72,8 +72,12 @@ class MetadataColumn(Column):
 
 
 @dataclass(frozen=True, repr=False)
-class Constraint(native.UniqueConstraint):
-    """A rule that rows keep."""
+class UniqueConstraint(native.UniqueConstraint):
+    """A primary key: the only kind of constraint.
+
+    >>> UniqueConstraint.primary_key("pk", ["a"]).get_type()
+    <ConstraintType.PRIMARY_KEY: 0>
+    """
 
     class ConstraintType(Enum):
         """The kinds of constraints."""
@@ -81,23 +85,17 @@ class Constraint(native.UniqueConstraint):
         PRIMARY_KEY = 0
         UNIQUE_KEY = 1
 
-    def get_type(self) -> Constraint.ConstraintType:
-        """Return ``PRIMARY_KEY``: there is no other kind."""
-        return self.ConstraintType.PRIMARY_KEY
-
-
-@dataclass(frozen=True, repr=False)
-class UniqueConstraint(Constraint):
-    """A primary key.
-
-    >>> UniqueConstraint.primary_key("pk", ["a"]).get_type()
-    <ConstraintType.PRIMARY_KEY: 0>
-    """
-
     @staticmethod
     def primary_key(name: str, columns: Sequence[str]) -> UniqueConstraint:
         """Return a primary key."""
         return UniqueConstraint(name, tuple(columns))
+
+    def get_type(self) -> UniqueConstraint.ConstraintType:
+        """Return ``PRIMARY_KEY``."""
+        return self.ConstraintType.PRIMARY_KEY
+
+
+Constraint = UniqueConstraint
 
 
 class ResolvedSchema(native.ResolvedSchema):

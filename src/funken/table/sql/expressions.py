@@ -314,10 +314,8 @@ class ExpressionBinder:
         )
 
     def _near_table(self, name: str) -> str:
-        for relation in self.scope.relations:
-            if relation.alias is not None and relation.alias.lower() == name.lower():
-                return f"; did you mean '{relation.alias}'?"
-        return ""
+        near = (each.alias for each in self.scope.relations if each.alias and each.alias.lower() == name.lower())
+        return next((f"; did you mean '{alias}'?" for alias in near), "")
 
     def resolve(self, scope: Scope, parts: list[exp.Identifier], names: list[str], depth: int) -> Node | None:
         """A name in one scope: an alias and a column, or a column, then nested fields."""
@@ -334,6 +332,7 @@ class ExpressionBinder:
                 if len(found) > 1:
                     fail(parts[length], f"Column '{names[length]}' is ambiguous. Rename one of them with AS")
                 if found:
+                    self.binder.note_column(parts, relation, length)
                     return self.reference(scope, found[0][0], depth, parts[length + 1 :])
         return None
 
@@ -347,6 +346,7 @@ class ExpressionBinder:
             tables = f", as {owners[0]}.{names[0]}" if owners else ""
             fail(parts[0], f"Column '{names[0]}' is ambiguous. Write it with its table{tables}")
         if found:
+            self.binder.note_column(parts, next(each for each in scope.relations if each.find(names[0])))
             return self.reference(scope, found[0][0], depth, parts[1:])
         return self.peeked(scope, parts, names, depth)
 

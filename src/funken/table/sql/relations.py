@@ -180,7 +180,7 @@ class FromBinder:
                 f"View '{identifier.quoted()}' cannot be enriched with new options. Hints can only be applied to tables: "
                 "write the hint in the view",
             )
-        self.binder.note(tree.parts[0], tree.parts[-1], identifier.quoted())
+        self.binder.note(tree.parts[0], tree.parts[-1], identifier.quoted(), "table")
         return node, (identifier.catalog, identifier.database, identifier.name)
 
     # -- joins
