@@ -53,6 +53,11 @@ class LogicalType:
 
     __repr__ = __str__
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a type; in savepoints of before, the nullability has the name ``nullable``."""
+        self.__dict__.update(state if "nullable" not in state else {"is_nullable": state["nullable"], **state})
+        self.__dict__.pop("nullable", None)
+
     def not_null(self: T) -> T:
         """Return the type without NULL."""
         return self if not self.is_nullable else replace(self, is_nullable=False)
