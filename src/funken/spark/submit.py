@@ -33,6 +33,7 @@ from funken.config import Configuration
 from funken.connectors.dataframe import RowsSource
 from funken.errors import JobCancelled, JobExecutionError, TaskLost, TooFewTaskSlots
 from funken.io.temporary import temporary_folder
+from funken.io.threads import in_daemon
 from funken.operators.user_functions import traits_of
 from funken.plan.nodes import program_bytes
 from funken.plan.physical import PhysicalPlan
@@ -121,17 +122,7 @@ class SparkRunner:
 
         In a thread of its own, for the same reason as ``run``.
         """
-        over: Future[None] = Future()
-
-        def prepare() -> None:
-            try:
-                self._prepare(job)
-                over.set_result(None)
-            except BaseException as error:  # noqa: BLE001 - raised where the job waits
-                over.set_exception(error)
-
-        threading.Thread(target=prepare, name="funken-standby", daemon=True).start()
-        result_of(over)
+        result_of(in_daemon("funken-standby", lambda: self._prepare(job)))
 
     def _prepare(self, job: Job) -> None:
         slots = job.plan.slots if self.continuous else 0
