@@ -290,13 +290,11 @@ class KinesisReader(PolledReader):
     def batch(self, split: KinesisShard, records: Sequence[Any]) -> Batch:
         """Make records of messages, with the times of their arrival."""
         times = [int(each["ApproximateArrivalTimestamp"].timestamp() * 1000) for each in records]
-        values, positions = self._decoder.decode(
-            [self.payload(split, each) for each in records],
-            lambda index: (
-                f"operator {self.context.operator!r}: shard {split.id} number {records[index]['SequenceNumber']}"
-            ),
-        )
-        return Batch(values, times if positions is None else [times[index] for index in positions], split.id)
+        operator = self.context.operator
+        return self._decoder.batch(
+            [self.payload(split, each) for each in records], times, split.id,
+            lambda index: f"operator {operator!r}: shard {split.id} number {records[index]['SequenceNumber']}",
+        )  # fmt: skip
 
     def payload(self, split: KinesisShard, record: Any) -> Any:
         """Return the part of a record that the schema reads."""
@@ -461,17 +459,3 @@ class KinesisWriter(SinkWriter):
     def close(self) -> None:
         """Close the client."""
         self._client.close()
-
-
-__all__ = [
-    "FirehoseSink",
-    "KinesisConnection",
-    "KinesisReader",
-    "KinesisShard",
-    "KinesisShards",
-    "KinesisSink",
-    "KinesisSource",
-    "MalformedRecordPolicy",
-    "code_of",
-    "random_key",
-]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import enum
-import importlib
 import math
 import re
 import time
@@ -19,13 +18,14 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+from funken import extras
 from funken.connectors.base import Batch, ConnectorContext, Service, Source
 from funken.connectors.formats.record_types import as_document
 from funken.connectors.reading import PolledReader, SplitRecords
 from funken.connectors.schemas import Document
 from funken.connectors.sink import DeliveryGuarantee, Sink, SinkWriter
 from funken.dataclass import dataclass
-from funken.errors import EnvironmentNotReady, InvalidConfiguration, SinkNotWritable, SourceNotReadable
+from funken.errors import InvalidConfiguration, SinkNotWritable, SourceNotReadable
 from funken.types.callables import Generic, RECORD_contra
 
 _SHOWN = 300
@@ -42,12 +42,7 @@ _REMEDIES = {
 
 def pymongo(module: str = "pymongo") -> Any:
     """Return a module of the client; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the MongoDB connectors need pymongo ({error}); install it with: pip install 'funken[mongodb]'."
-        ) from error
+    return extras.required(module, "mongodb", "the MongoDB connectors need pymongo")
 
 
 @dataclass(frozen=True)
@@ -579,17 +574,3 @@ class MongoWriter(SinkWriter):
         """Close the client."""
         if self._client is not None:
             self._client.close()
-
-
-__all__ = [
-    "MongoReader",
-    "MongoServer",
-    "MongoSink",
-    "MongoSource",
-    "MongoSplit",
-    "MongoUpsert",
-    "PartitionStrategy",
-    "codec_options",
-    "insert",
-    "pymongo",
-]

@@ -182,7 +182,10 @@ class RedisStreamReader(PolledReader):
     def batch(self, split: RedisStreamSplit, records: Sequence[Entry]) -> Batch:
         """Make records of entries, with the times in their ids."""
         self._count.inc(len(records))
-        values = [self._record_of(split, entry) for entry in records]
+        try:
+            values = [self._record_of(split, entry) for entry in records]
+        except SourceNotReadable as error:
+            raise self.failure(str(error)) from error.__cause__
         return Batch(values, [in_order(entry[0].decode())[0] for entry in records], split.id)
 
     def advance(self, split: RedisStreamSplit, records: Sequence[Entry]) -> RedisStreamSplit:
@@ -376,16 +379,7 @@ class RedisStreamSource(Source[RedisMessage]):
 
     def reader(self, context: ConnectorContext) -> RedisStreamReader:
         """Make a reader."""
-
-        def record_of(split: RedisStreamSplit, entry: tuple[bytes, dict[bytes, bytes]]) -> RedisMessage:
-            try:
-                return message_of(split.id, entry, self.encoding)
-            except SourceNotReadable as error:
-                raise SourceNotReadable(
-                    f"operator {context.operator!r}: {error}", context.operator, context.subtask
-                ) from error.__cause__
-
-        return RedisStreamReader(self.server, context, record_of)
+        return RedisStreamReader(self.server, context, lambda split, entry: message_of(split.id, entry, self.encoding))
 
 
 def message_of(stream: str, entry: tuple[bytes, dict[bytes, bytes]], encoding: str | None) -> RedisMessage:
@@ -626,19 +620,3 @@ class RedisCommitter(MarkingCommitter):
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-
-__all__ = [
-    "NOTES",
-    "TRIES",
-    "DeliveryGuarantee",
-    "RedisMessage",
-    "RedisServer",
-    "RedisSink",
-    "RedisStreamReader",
-    "RedisStreamSource",
-    "RedisStreamSplit",
-    "RedisWriter",
-    "in_order",
-    "redis",
-]
