@@ -434,12 +434,8 @@ class KinesisWriter(SinkWriter):
     def _send(self, entries: list[dict[str, Any]]) -> None:
         pause = _FIRST_PAUSE_S
         for _ in range(_SEND_RETRIES):
-            try:
+            with self._sink.connection.explained(f"the stream {self._sink.stream!r} cannot be written", self.failure):
                 results = self._sink.send(self._client, entries)
-            except self._sink.connection.errors as error:
-                raise self.failure(
-                    f"the stream {self._sink.stream!r} cannot be written: {self._sink.connection.problem(error)}"
-                ) from error
             refused = [result for result in results if result.get("ErrorCode") not in (None, *_AGAIN)]
             if refused:
                 self.count_errors(len(refused))

@@ -20,7 +20,7 @@ from typing import Any
 
 from funken import extras
 from funken.connectors.base import Batch, ConnectorContext, Service, Source
-from funken.connectors.formats.record_types import as_document
+from funken.connectors.formats.record_types import as_document, named_document
 from funken.connectors.reading import PolledReader, SplitRecords
 from funken.connectors.schemas import Document
 from funken.connectors.sink import DeliveryGuarantee, Sink, SinkWriter
@@ -375,7 +375,7 @@ def insert(record: object) -> Any:
     >>> insert({"item": "tea"})
     InsertOne({'item': 'tea'})
     """
-    return pymongo().InsertOne(dict(_document_of(record)))
+    return pymongo().InsertOne(dict(named_document(record)))
 
 
 class MongoUpsert:
@@ -401,16 +401,9 @@ class MongoUpsert:
 
     def __call__(self, record: Any) -> Any:
         """Return the write of a record."""
-        document = _document_of(record)
+        document = named_document(record)
         key = self.key(document)
         return pymongo().ReplaceOne({"_id": key}, {"_id": key, **document}, upsert=True)
-
-
-def _document_of(record: Any) -> Mapping[str, Any]:
-    document = as_document(record)
-    if not isinstance(document, Mapping):
-        raise TypeError(f"a {type(record).__name__} has no named fields; make a dict of it in a map() before")
-    return document
 
 
 @dataclass(frozen=True)

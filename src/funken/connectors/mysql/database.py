@@ -112,9 +112,7 @@ class MySqlDatabase(SqlDatabase):
         >>> MySqlDatabase("db", "ada").upsert("totals", ["item", "total"], ["item"])
         'INSERT INTO `totals` (`item`, `total`) VALUES (%s, %s) ON DUPLICATE KEY UPDATE `total` = VALUES(`total`)'
         """
-        names = [self.quote(column) for column in columns if column not in keys] or [self.quote(keys[0])]
-        changes = ", ".join(f"{name} = VALUES({name})" for name in names)
-        return f"{self.insert(table, columns)} ON DUPLICATE KEY UPDATE {changes}"
+        return self.upsert_on_duplicate(table, columns, keys)
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
