@@ -107,6 +107,12 @@ def _columns_read(job: Job) -> list[str] | None:
     return None
 
 
+def default_parallelism(given: Any) -> int:
+    """Return the number of cores of the given session, or else of this machine."""
+    session = living(given)
+    return int(session.sparkContext.defaultParallelism) if session is not None else os.cpu_count() or 1
+
+
 class SparkRunner:
     """The base of both ways to run: the control server, the deployment, the watch over the job."""
 
@@ -114,8 +120,7 @@ class SparkRunner:
 
     def default_parallelism(self, configuration: Configuration, session: Any) -> int:
         """One subtask per core of this machine, or of the given session."""
-        given = living(session)
-        return int(given.sparkContext.defaultParallelism) if given is not None else os.cpu_count() or 1
+        return default_parallelism(session)
 
     def prepare(self, job: Job) -> None:
         """Start the session, and run a job of two stages in it, so that the classes of a job are loaded.
