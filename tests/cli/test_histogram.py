@@ -5,6 +5,7 @@ import pytest
 
 from funken import CollectionSource
 from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, Wait
+from funken.connectors.rate_limit import RateLimitedSource
 from funken.demo import command as histogram
 from funken.timing.watermarks import WatermarkOutput
 
@@ -30,7 +31,8 @@ def test_the_counts_are_those_of_the_oracle(env, collect, parallelism):
 
 
 def reader(lines, per_second=None):
-    source = histogram.TimedLines(CollectionSource(lines), per_second)
+    source = CollectionSource(lines)
+    source = histogram.TimedLines(source if per_second is None else RateLimitedSource(source, per_second))
     made = source.reader(ConnectorContext("lines", 0, 1))
     made.open()
     return made, source.enumerator(1)

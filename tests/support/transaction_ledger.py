@@ -113,7 +113,7 @@ class TaggedSchema(SerializationSchema):
         return repr((self.tag, value)).encode()
 
 
-def at_once(work):
+def at_once(name, work):
     """Stand for a thread, without which a run is the same each time."""
     result = Future()
     try:
@@ -131,7 +131,7 @@ def without_waiting():
         around.enter_context(
             patch("funken.connectors.kafka.sink.secrets.token_hex", lambda bytes: f"{next(numbers):0{2 * bytes}x}")
         )
-        around.enter_context(patch("funken.connectors.kafka.sink._in_background", at_once))
+        around.enter_context(patch("funken.connectors.kafka.sink.in_daemon", at_once))
         around.enter_context(patch("funken.operators.coordinators._FIRST_PAUSE", 0))
         around.enter_context(patch.object(CommitSettings, "of", lambda configuration: CommitSettings(retries=100)))
         yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -198,23 +198,15 @@ def list_jobs(
     if not shown:
         click.echo("No job runs." if not with_ended else "There are no jobs.")
         return
-    table = new_table("job", "name", "state", "duration", "tasks running", "dashboard")
-    for job in shown:
-        tasks = job.entry["tasks"]
-        table.add_row(
-            *map(
-                Text,
-                (
-                    job.id,
-                    job.entry["name"],
-                    job.entry["state"],
-                    duration(job.entry["duration"]),
-                    f"{tasks['running']} of {tasks['total']}",
-                    f"{job.client.url}/#/jobs/{job.id}",
-                ),
-            )
-        )
-    print_table(table)
+    print_rows(("job", "name", "state", "duration", "tasks running", "dashboard"), map(_listed, shown))
+
+
+def _listed(job: FoundJob) -> tuple[str, ...]:
+    tasks = job.entry["tasks"]
+    return (
+        job.id, job.entry["name"], job.entry["state"], duration(job.entry["duration"]),
+        f"{tasks['running']} of {tasks['total']}", f"{job.client.url}/#/jobs/{job.id}",
+    )  # fmt: skip
 
 
 @job_command("info", optional=True)
@@ -230,19 +222,25 @@ def info(job: FoundJob, as_json: bool) -> None:
         return
     click.echo(f"{found['name']}  ({found['jid']})  {found['state']} for {duration(found['duration'])}")
     click.echo(f"started {moment(found['start-time'])}, {job.client.url}/#/jobs/{job.id}")
-    table = new_table("vertex", "state", "subtasks", "records in", "records out", "busy", "back-pressured")
-    for vertex in found["vertices"]:
-        load = job.get("vertices", vertex["id"], "backpressure")["subtasks"]
-        busy, pressed = (max((each[name] for each in load), default=0) for name in ("busyRatio", "ratio"))
-        moved = vertex["metrics"]
-        cells = (
-            vertex["name"], vertex["status"], str(vertex["parallelism"]), f"{moved['read-records']:,}",
-            f"{moved['write-records']:,}", f"{busy:.0%}", f"{pressed:.0%}",
-        )  # fmt: skip
-        table.add_row(*map(Text, cells))
-    print_table(table)
+    print_rows((*VERTEX_COLUMNS, "busy", "back-pressured"), (_loaded(job, vertex) for vertex in found["vertices"]))
     for failure in failures["exceptionHistory"]["entries"]:
         click.echo(f"\nnewest failure, {moment(failure['timestamp'])}: {failure['stacktrace']}")
+
+
+VERTEX_COLUMNS = ("vertex", "state", "subtasks", "records in", "records out")
+
+
+def vertex_cells(vertex: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a vertex as the REST API has it, one per column of ``VERTEX_COLUMNS``."""
+    moved = vertex["metrics"]
+    counts = f"{moved['read-records']:,}", f"{moved['write-records']:,}"
+    return vertex["name"], vertex["status"], str(vertex["parallelism"]), *counts
+
+
+def _loaded(job: FoundJob, vertex: dict[str, Any]) -> tuple[str, ...]:
+    load = job.get("vertices", vertex["id"], "backpressure")["subtasks"]
+    busy, pressed = (max((each[name] for each in load), default=0) for name in ("busyRatio", "ratio"))
+    return *vertex_cells(vertex), f"{busy:.0%}", f"{pressed:.0%}"
 
 
 @job_command("cancel")
@@ -253,10 +251,7 @@ def cancel(job: FoundJob, as_json: bool, no_wait: bool, timeout: float) -> None:
     """
     job.client.patch("jobs", job.id, mode="cancel")
     state = "CANCELLING" if no_wait else wait_for_end(job, timeout)
-    if as_json:
-        print_json({"jid": job.id, "state": state})
-    else:
-        click.echo(f"{job.entry['name']} ({job.id}) is {state}.")
+    print_result(as_json, {"jid": job.id, "state": state}, f"{job.entry['name']} ({job.id}) is {state}.")
 
 
 @click.command("savepoint")
@@ -277,7 +272,7 @@ def savepoint(
     with errors_as_text():
         if disposed is not None:
             dispose_savepoint(disposed)
-            click.echo(json.dumps({"disposed": disposed}, indent=2) if as_json else f"{disposed} is deleted.")
+            print_result(as_json, {"disposed": disposed}, f"{disposed} is deleted.")
             return
         job = find_job(clients(url, token_file, certificate), wanted, url is not None)
         _save(job, as_json, directory, timeout)
@@ -298,10 +293,8 @@ def checkpoint(job: FoundJob, as_json: bool, timeout: float) -> None:
     begun = job.client.post("jobs", job.id, "checkpoints", body={"checkpointType": "CONFIGURED"})
     done = operation_of(job, "checkpoints", begun["request-id"], "the checkpoint", timeout)
     found = job.get("checkpoints", "details", str(done["checkpointId"]))
-    if as_json:
-        print_json({"jid": job.id, "checkpointId": done["checkpointId"], "location": found["external_path"]})
-    else:
-        click.echo(found["external_path"])
+    made = {"jid": job.id, "checkpointId": done["checkpointId"], "location": found["external_path"]}
+    print_result(as_json, made, found["external_path"])
 
 
 @job_command("stop")
@@ -322,10 +315,8 @@ def rescale(job: FoundJob, as_json: bool, parallelism: int, timeout: float) -> N
     """
     begun = job.client.patch("jobs", job.id, "rescaling", parallelism=str(parallelism))
     found = operation_of(job, "rescaling", begun["request-id"], "the rescaling", timeout)
-    if as_json:
-        print_json({"jid": job.id} | found)
-    else:
-        click.echo(f"{job.entry['name']} ({job.id}) runs with parallelism {found['parallelism']}.")
+    text = f"{job.entry['name']} ({job.id}) runs with parallelism {found['parallelism']}."
+    print_result(as_json, {"jid": job.id} | found, text)
 
 
 _timeout = click.option(
@@ -364,17 +355,18 @@ def checkpoints(job: FoundJob, as_json: bool, limit: int) -> None:
         return
     counts = found["counts"]
     click.echo(", ".join(f"{counts[name]} {name.replace('_', ' ')}" for name in ("completed", "failed", "in_progress")))
-    table = new_table("id", "kind", "status", "triggered", "duration", "bytes", "acknowledged", "where, or why not")
-    for each in found["history"][:limit]:
-        cells = (
-            str(each["id"]), each["checkpoint_type"].lower(), each["status"], moment(each["trigger_timestamp"]),
-            duration(each["end_to_end_duration"]), f"{each['state_size']:,}",
-            f"{each['num_acknowledged_subtasks']} of {each['num_subtasks']}",
-            each.get("failure_message") or ("(deleted)" if each.get("discarded") else each.get("external_path")) or "",
-        )  # fmt: skip
-        table.add_row(*map(Text, cells))
     if found["history"]:
-        print_table(table)
+        columns = ("id", "kind", "status", "triggered", "duration", "bytes", "acknowledged", "where, or why not")
+        print_rows(columns, map(_checkpointed, found["history"][:limit]))
+
+
+def _checkpointed(each: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        str(each["id"]), each["checkpoint_type"].lower(), each["status"], moment(each["trigger_timestamp"]),
+        duration(each["end_to_end_duration"]), f"{each['state_size']:,}",
+        f"{each['num_acknowledged_subtasks']} of {each['num_subtasks']}",
+        each.get("failure_message") or ("(deleted)" if each.get("discarded") else each.get("external_path")) or "",
+    )  # fmt: skip
 
 
 click.option("--limit", "-n", type=click.IntRange(1), default=10, show_default=True, help="How many of them.")(
@@ -440,11 +432,8 @@ def operation_of(job: FoundJob, path: str, trigger: str, what: str, timeout: flo
 
 def finish_savepoint(job: FoundJob, trigger: str, as_json: bool, timeout: float) -> None:
     """Wait for a savepoint and print its path; raises ``ClickException`` if it fails or takes too long."""
-    operation = operation_of(job, "savepoints", trigger, "the savepoint", timeout)
-    if as_json:
-        print_json({"jid": job.id, "location": operation["location"]})
-    else:
-        click.echo(operation["location"])
+    location = operation_of(job, "savepoints", trigger, "the savepoint", timeout)["location"]
+    print_result(as_json, {"jid": job.id, "location": location}, location)
 
 
 def wait_for_end(job: FoundJob, timeout: float) -> str:
@@ -482,6 +471,14 @@ def moment(ms: int | None) -> str:
     return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def print_result(as_json: bool, data: Any, text: str) -> None:
+    """Print data as JSON, or a text."""
+    if as_json:
+        print_json(data)
+    else:
+        click.echo(text)
+
+
 def print_json(data: Any) -> None:
     """Print data as JSON."""
     click.echo(json.dumps(data, indent=2))
@@ -495,12 +492,20 @@ def new_table(*columns: str) -> Table:
     return table
 
 
-def print_table(table: Table) -> None:
-    """Print a table; a pipe gets whole lines."""
+def wide_console() -> Console:
+    """Return the console of standard output; a pipe gets whole lines."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 10_000
-    console.print(table)
+    return console
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> None:
+    """Print rows of texts as a table."""
+    table = new_table(*columns)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    wide_console().print(table)
 
 
 # ---- ``funken logs``: what the tasks of a job have logged, once or as it comes.

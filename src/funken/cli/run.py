@@ -261,14 +261,13 @@ def run(
         run_detached(_without_detach(click.get_current_context()), _DETACH_SECONDS)
         return
     with_options(configuration, target, parallelism)
-    if name is not None:
-        configuration.set(config.NAME, name)
-    if from_savepoint is not None:
-        configuration.set(config.RESTORE_PATH, from_savepoint)
-    if allow_non_restored_state:
-        configuration.set(config.RESTORE_IGNORING, True)
-    if allow_fresh_start:
-        configuration.set(config.ALLOW_FRESH_START, True)
+    given = (
+        (config.NAME, name), (config.RESTORE_PATH, from_savepoint),
+        (config.RESTORE_IGNORING, allow_non_restored_state or None), (config.ALLOW_FRESH_START, allow_fresh_start or None),
+    )  # fmt: skip
+    for option, value in given:
+        if value is not None:
+            configuration.set(option, value)
     with ExitStack() as stack:
         signals = stack.enter_context(ending_well(script))
         set_default_configuration(configuration)

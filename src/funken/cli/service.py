@@ -7,11 +7,19 @@ import threading
 from pathlib import Path
 
 import click
-from rich.text import Text
 
 from funken import config
 from funken.cli.failures import conf_option
-from funken.cli.jobs import as_json_option, duration, errors_as_text, moment, new_table, print_json, print_table
+from funken.cli.jobs import (
+    VERTEX_COLUMNS,
+    as_json_option,
+    duration,
+    errors_as_text,
+    moment,
+    print_json,
+    print_rows,
+    vertex_cells,
+)
 from funken.config import Configuration
 from funken.errors import RequestRejected, RestServerFailed
 from funken.rest.archive import Archive, archive_folder
@@ -98,11 +106,11 @@ def history(wanted: str | None, folder: str | None, lines: int, as_json: bool) -
     elif not entries:
         click.echo(f"No job is archived{'' if found is None else f' in {found}'}.")
     else:
-        table = new_table("job", "name", "state", "ended", "duration")
-        for each in entries:
-            cells = (each["jid"], each["name"], each["state"], moment(each["end-time"]), duration(each["duration"]))
-            table.add_row(*map(Text, cells))
-        print_table(table)
+        cells = (
+            (*(each[name] for name in ("jid", "name", "state")), moment(each["end-time"]), duration(each["duration"]))
+            for each in entries
+        )
+        print_rows(("job", "name", "state", "ended", "duration"), cells)
 
 
 def _chosen(entries: list[dict[str, object]], wanted: str) -> str:
@@ -133,15 +141,7 @@ def _show(archive: Archive, job_id: str, lines: int, as_json: bool) -> None:
         return
     click.echo(f"{job['name']}  ({job_id})  {job['state']} after {duration(job['duration'])}")
     click.echo(f"started {moment(job['start-time'])}, ended {moment(job['end-time'])}")
-    table = new_table("vertex", "state", "subtasks", "records in", "records out")
-    for vertex in job["vertices"]:
-        moved = vertex["metrics"]
-        cells = (
-            vertex["name"], vertex["status"], str(vertex["parallelism"]), f"{moved['read-records']:,}",
-            f"{moved['write-records']:,}",
-        )  # fmt: skip
-        table.add_row(*map(Text, cells))
-    print_table(table)
+    print_rows(VERTEX_COLUMNS, map(vertex_cells, job["vertices"]))
     if checkpoints:
         click.echo(f"{checkpoints['completed']} checkpoints completed, {checkpoints['failed']} failed")
     if failures.get("root-exception"):

@@ -9,17 +9,14 @@ import sys
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from funken.checkpoint.store.completed import RestorePoint, open_checkpoint
 from funken.checkpoint.store.databases import StateEntry, entries_of, operator_of, states_of
 from funken.cli.failures import ending_well
+from funken.cli.jobs import as_json_option, print_json, print_rows
 from funken.io.shapes import record_repr
 
 _path = click.argument("savepoint", metavar="SAVEPOINT")
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -34,13 +31,13 @@ def state() -> None:
 
 @state.command("ls")
 @_path
-@_json
+@as_json_option
 def list_states(savepoint: str, as_json: bool) -> None:
     """List the operators of SAVEPOINT and their state."""
     with ending_well():
         found = open_checkpoint(savepoint)
         if as_json:
-            click.echo(json.dumps(_summary(found), indent=2))
+            print_json(_summary(found))
         else:
             _print_summary(found)
 
@@ -53,7 +50,7 @@ def list_states(savepoint: str, as_json: bool) -> None:
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Print at most so many entries."
 )
-@_json
+@as_json_option
 def show_entries(
     savepoint: str, operator: str | None, name: str | None, key: str | None, limit: int, as_json: bool
 ) -> None:
@@ -117,13 +114,12 @@ def _print_summary(found: RestorePoint) -> None:
     click.echo(
         f"{about['kind']} {about['checkpoint']} of {about['job_name']!r} (job {about['job_id']}), {about['time']}"
     )
-    table = _table("id", "operator", "parallelism", "bytes", "states")
+    rows = []
     for entry in about["operators"]:
         states = ", ".join(f"{name} ({kind})" for name, kind in entry["states"].items())
         label = entry["id"] if entry["uid"] else f"{entry['id']} (no uid)"
-        cells = (label, entry["name"], str(entry["parallelism"]), str(entry["bytes"]), states)
-        table.add_row(*map(Text, cells))
-    _print(table)
+        rows.append((label, entry["name"], str(entry["parallelism"]), str(entry["bytes"]), states))
+    print_rows(("id", "operator", "parallelism", "bytes", "states"), rows)
 
 
 def _plain(entry: StateEntry) -> dict[str, Any]:
@@ -139,24 +135,10 @@ def _json_of(value: Any) -> Any:
 
 
 def _print_entries(entries: list[StateEntry]) -> None:
-    table = _table("operator", "state", "kind", "key", "value")
+    rows = []
     for entry in entries:
         key = "" if entry.key is None else record_repr(entry.key)
         if entry.namespace is not None:
             key = f"{key} in {record_repr(entry.namespace)}"
-        table.add_row(*map(Text, (entry.operator, entry.state, entry.kind, key, record_repr(entry.value))))
-    _print(table)
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def _print(table: Table) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 10_000  # whoever reads a pipe cuts lines as they like
-    console.print(table)
+        rows.append((entry.operator, entry.state, entry.kind, key, record_repr(entry.value)))
+    print_rows(("operator", "state", "kind", "key", "value"), rows)

@@ -6,12 +6,12 @@ import time
 from typing import Any
 
 import click
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from funken.cli.jobs import OVER, FoundJob, duration, job_command, new_table, print_json
+from funken.cli.jobs import OVER, FoundJob, duration, job_command, new_table, print_json, wide_console
 from funken.runtime.job.states import Bottleneck
 from funken.timing.instants import moment
 
@@ -30,9 +30,7 @@ def top(job: FoundJob, as_json: bool, interval: float, once: bool) -> None:
             [row(info, vertex) for info, vertex in zip(found["graph"]["vertices"], found["vertices"], strict=True)]
         )
         return
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 10_000  # whoever reads a pipe gets whole lines
+    console = wide_console()
     if once or not console.is_terminal:
         console.print(picture(found))
         return

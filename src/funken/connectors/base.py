@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import field
 from typing import Any, ClassVar
 from zlib import crc32
@@ -116,16 +116,19 @@ class Service:
         raise NotImplementedError
 
     @contextmanager
+    def explained(self, what: str, fail: Callable[[str], Exception]) -> Iterator[None]:
+        """Raise the exceptions of a client as ``fail`` makes them of a sentence: ``what``, the problem, and the remedy."""
+        try:
+            yield
+        except self.errors as error:
+            raise fail(f"{what}: {self.problem(error)}") from error
+
+    @contextmanager
     def reached(self, place: str, kind: type[SourceNotReadable | SinkNotWritable], **options: Any) -> Iterator[Any]:
         """Yield a client, and close it; raise its exceptions as a ``kind`` of error that names the place."""
-        client = self.connect(**options)
-        try:
+        verb = "written" if issubclass(kind, SinkNotWritable) else "read"
+        with closing(self.connect(**options)) as client, self.explained(f"{place} cannot be {verb}", kind):
             yield client
-        except self.errors as error:
-            verb = "written" if issubclass(kind, SinkNotWritable) else "read"
-            raise kind(f"{place} cannot be {verb}: {self.problem(error)}") from error
-        finally:
-            client.close()
 
 
 def declares(connector: object, capability: str, method: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -19,20 +19,15 @@ from pyarrow import compute, fs, types
 from funken import extras
 from funken.columnar.expressions import NotVectorizable
 from funken.connectors.base import (
-    NEED_SPLITS,
-    Batch,
     Boundedness,
     CommitterContext,
     ConnectorContext,
-    NeedSplits,
-    QueuedReader,
     Source,
     SourceReader,
     SplitEnumerator,
-    Wait,
 )
 from funken.connectors.formats.arrow_columns import schema_of_file
-from funken.connectors.lake import DataFile, ParquetFiles, ParquetRows, TableCommitter, TableWriter
+from funken.connectors.lake import DataFile, DataFileReader, ParquetFiles, ParquetRows, TableCommitter, TableWriter
 from funken.connectors.schemas import Document
 from funken.connectors.sink import Committer, Sink, SinkWriter
 from funken.dataclass import dataclass
@@ -321,53 +316,34 @@ class DeltaEnumerator(SplitEnumerator):
         self._next, self._files = snapshot[0], list(snapshot[1])
 
 
-class DeltaReader(QueuedReader):
+class DeltaReader(DataFileReader):
     """Reads files, a row group at a time."""
 
     def __init__(self, place: DeltaPlace, context: ConnectorContext) -> None:
         super().__init__(context)
         self._place = place
         self._rows: ParquetRows | None = None
-        #: of the columns that are read, if they are: the schema, and which of its leaves
-        self._columns: tuple[Type | None, Sequence[int] | None] = None, None
-        self._count = context.metrics.counter("numRecordsRead")
 
-    def read_record_columns(self, schema: Type, wanted: Sequence[int] | None) -> None:
-        """Make blocks of columns."""
-        self._columns = schema, wanted
-        self.close()  # what it has read may lack fields; it goes on at the next row
-
-    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return the next rows of the file at the front."""
-        while self.queue:
-            split = self.queue[0]
-            try:
-                file = self._rows or self._open(split)
-                before = file.size
-                rows = file.take(limit)
-            except (OSError, pa.ArrowException, ValueError) as error:
-                raise self._failure(split, error) from error
-            self.bytes_in.inc(file.size - before)
-            if len(rows):
-                self.queue[0] = replace(split, row=split.row + len(rows))
-                self._count.inc(len(rows))
-                return Batch(rows, split=split.id)
-            self.close()
-            self.end_split()
-        return NEED_SPLITS
+    def rows(self, split: DeltaSplit, limit: int) -> Any:
+        """Read on in the file of a split."""
+        try:
+            file = self._rows or self._open(split)
+            before = file.size
+            rows = file.take(limit)
+        except (OSError, pa.ArrowException, ValueError) as error:
+            raise self.failure(
+                f"data file {split.id!r} of Delta table {self._place.uri!r} cannot be read "
+                f"after row {split.row} ({error}); was it removed (vacuum) or damaged meanwhile? Start without the checkpoint, "
+                "or restore the file."
+            ) from error
+        self.bytes_in.inc(file.size - before)
+        return rows
 
     def _open(self, split: DeltaSplit) -> ParquetRows:
         files, folder = self._place.files()
         path = split.id if "://" in split.id else f"{folder}/{split.id}"
-        self._rows = ParquetRows(files, path, split.row, dict(split.partition), *self._columns)
+        self._rows = ParquetRows(files, path, split.row, dict(split.partition), self.schema, self.wanted)
         return self._rows
-
-    def _failure(self, split: DeltaSplit, error: Exception) -> SourceNotReadable:
-        return self.failure(
-            f"data file {split.id!r} of Delta table {self._place.uri!r} cannot be read "
-            f"after row {split.row} ({error}); was it removed (vacuum) or damaged meanwhile? Start without the checkpoint, or "
-            "restore the file."
-        )
 
     def close(self) -> None:
         """Close the file."""
@@ -516,6 +492,3 @@ class DeltaCommitter(TableCommitter):
         """Delete below the table; ``vacuum`` removes the rest."""
         files, folder = self._place.files()
         return lambda path: files.delete_file(f"{folder}/{path}")
-
-
-__all__ = ["DeltaPlace", "DeltaSink", "DeltaSource", "converter_of", "deltalake", "file_of", "text_of"]

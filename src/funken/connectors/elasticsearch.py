@@ -22,7 +22,7 @@ import msgspec
 
 from funken import extras
 from funken.connectors.base import ConnectorContext
-from funken.connectors.formats.record_types import as_document
+from funken.connectors.formats.record_types import as_document, named_document
 from funken.connectors.sink import DeliveryGuarantee, Sink, SinkWriter, parts
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
@@ -303,9 +303,7 @@ class ElasticsearchEmitter:
 
     def __call__(self, record: Any) -> BulkAction:
         """Return the action of a record."""
-        document = as_document(record)
-        if not isinstance(document, Mapping):
-            raise TypeError(f"a {type(record).__name__} has no named fields; make a dict of it in a map() before")
+        document = named_document(record)
         index = str(self._field(document, self.name)) if self.is_field else self.name
         if self.key_field is None:
             return BulkAction.index(index, document)
@@ -476,15 +474,3 @@ def _is_done(action: BulkAction, status: int) -> bool:
     return (action.operation is ActionKind.DELETE and status == _NOT_FOUND) or (
         action.operation is ActionKind.CREATE and action.id is not None and status == conflict
     )
-
-
-__all__ = [
-    "ActionKind",
-    "BulkAction",
-    "BulkClient",
-    "DeliveryGuarantee",
-    "ElasticsearchEmitter",
-    "ElasticsearchServer",
-    "ElasticsearchSink",
-    "RequestRefused",
-]

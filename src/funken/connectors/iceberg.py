@@ -16,23 +16,18 @@ from funken import extras
 from funken.columnar.expressions import NotVectorizable
 from funken.columnar.records import NOT_READ
 from funken.connectors.base import (
-    NEED_SPLITS,
-    Batch,
     CommitterContext,
     ConnectorContext,
-    NeedSplits,
-    QueuedReader,
     Source,
     SourceReader,
-    Wait,
 )
 from funken.connectors.formats.arrow_columns import schema_of_file
-from funken.connectors.lake import DataFile, ParquetFiles, TableCommitter, TableWriter, block_of_table
+from funken.connectors.lake import DataFile, DataFileReader, ParquetFiles, TableCommitter, TableWriter, block_of_table
 from funken.connectors.schemas import Document
 from funken.connectors.sink import Committer, Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, JobExecutionError, SinkNotWritable, SourceNotReadable
-from funken.expr.types import Record, Type, outer_fields
+from funken.expr.types import Type, outer_fields
 from funken.types.convert import parquet_file, python_rows
 
 
@@ -153,7 +148,7 @@ class IcebergSource(Source[Document]):
         return IcebergReader(self, context)
 
 
-class IcebergReader(QueuedReader):
+class IcebergReader(DataFileReader):
     """Reads files, a batch of Arrow at a time."""
 
     def __init__(self, source: IcebergSource, context: ConnectorContext) -> None:
@@ -163,30 +158,23 @@ class IcebergReader(QueuedReader):
         self._batches: Iterator[Any] | None = None
         self._rows: Any = []
         self._given = 0
-        #: of the columns that are read, if they are: the schema, and which of its leaves
-        self._schema: Record | None = None
-        self._wanted: Sequence[int] | None = None
-        self._count = context.metrics.counter("numRecordsRead")
 
     def read_record_columns(self, schema: Type, wanted: Sequence[int] | None) -> None:
-        """Make blocks of columns; those that are not wanted are not read."""
-        assert isinstance(schema, Record)
-        self._schema, self._wanted = schema, wanted
-        self._planned, self._batches = {}, None  # it goes on at the next row
+        """Make blocks of columns; the scan is planned anew, for those that are not wanted are not read."""
+        super().read_record_columns(schema, wanted)
+        self._planned = {}
 
-    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return the next rows of the file at the front."""
-        while self.queue:
-            split = self.queue[0]
-            if self._filled(split):
-                taken = self._rows[self._given : self._given + max(1, limit)]
-                self._given += len(taken)
-                self.queue[0] = replace(split, row=split.row + len(taken))
-                self._count.inc(len(taken))
-                return Batch(taken, split=split.id)
-            self._batches = None
-            self.end_split()
-        return NEED_SPLITS
+    def rows(self, split: IcebergSplit, limit: int) -> Any:
+        """Read on in the file of a split."""
+        if not self._filled(split):
+            return ()
+        taken = self._rows[self._given : self._given + max(1, limit)]
+        self._given += len(taken)
+        return taken
+
+    def close(self) -> None:
+        """Leave the file."""
+        self._batches = None
 
     def _filled(self, split: IcebergSplit) -> bool:
         """Read on if no rows wait; false at the end of the file."""
@@ -219,20 +207,20 @@ class IcebergReader(QueuedReader):
 
     def _made(self, batch: Any) -> Any:
         """Return the rows of a batch, as columns if those are read, and it has their form."""
-        if self._schema is None:
+        if self.schema is None:
             return python_rows(batch)
-        names = self._schema.names
-        block = block_of_table(self._schema, names, batch, self._wanted)
+        names = self.schema.names
+        block = block_of_table(self.schema, names, batch, self.wanted)
         if block is not None:
             return block
         return [{name: row.get(name, NOT_READ) for name in names} for row in python_rows(batch)]
 
     def _read(self) -> tuple[str, ...]:
         """Return the columns that are read; none: all."""
-        if self._schema is None or self._wanted is None:
+        if self.schema is None or self.wanted is None:
             return ()
-        names = self._schema.names
-        return tuple(names[number] for number in outer_fields(self._schema, self._wanted)) or names[:1]
+        names = self.schema.names
+        return tuple(names[number] for number in outer_fields(self.schema, self.wanted)) or names[:1]
 
     def _open(self, split: IcebergSplit) -> Iterator[Any]:
         which = split.snapshot, split.row_filter
@@ -459,6 +447,3 @@ class IcebergCommitter(TableCommitter):
         """Delete by the table's own ``FileIO``."""
         delete: Callable[[str], Any] = self._sink.open_table().io.delete
         return delete
-
-
-__all__ = ["IcebergCatalog", "IcebergSink", "IcebergSource", "pyiceberg"]

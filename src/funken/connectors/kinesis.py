@@ -290,13 +290,11 @@ class KinesisReader(PolledReader):
     def batch(self, split: KinesisShard, records: Sequence[Any]) -> Batch:
         """Make records of messages, with the times of their arrival."""
         times = [int(each["ApproximateArrivalTimestamp"].timestamp() * 1000) for each in records]
-        values, positions = self._decoder.decode(
-            [self.payload(split, each) for each in records],
-            lambda index: (
-                f"operator {self.context.operator!r}: shard {split.id} number {records[index]['SequenceNumber']}"
-            ),
-        )
-        return Batch(values, times if positions is None else [times[index] for index in positions], split.id)
+        operator = self.context.operator
+        return self._decoder.batch(
+            [self.payload(split, each) for each in records], times, split.id,
+            lambda index: f"operator {operator!r}: shard {split.id} number {records[index]['SequenceNumber']}",
+        )  # fmt: skip
 
     def payload(self, split: KinesisShard, record: Any) -> Any:
         """Return the part of a record that the schema reads."""
@@ -436,12 +434,8 @@ class KinesisWriter(SinkWriter):
     def _send(self, entries: list[dict[str, Any]]) -> None:
         pause = _FIRST_PAUSE_S
         for _ in range(_SEND_RETRIES):
-            try:
+            with self._sink.connection.explained(f"the stream {self._sink.stream!r} cannot be written", self.failure):
                 results = self._sink.send(self._client, entries)
-            except self._sink.connection.errors as error:
-                raise self.failure(
-                    f"the stream {self._sink.stream!r} cannot be written: {self._sink.connection.problem(error)}"
-                ) from error
             refused = [result for result in results if result.get("ErrorCode") not in (None, *_AGAIN)]
             if refused:
                 self.count_errors(len(refused))
@@ -461,17 +455,3 @@ class KinesisWriter(SinkWriter):
     def close(self) -> None:
         """Close the client."""
         self._client.close()
-
-
-__all__ = [
-    "FirehoseSink",
-    "KinesisConnection",
-    "KinesisReader",
-    "KinesisShard",
-    "KinesisShards",
-    "KinesisSink",
-    "KinesisSource",
-    "MalformedRecordPolicy",
-    "code_of",
-    "random_key",
-]

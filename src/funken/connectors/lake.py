@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,12 +17,13 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 
 from funken.columnar.block import Block
+from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, NeedSplits, QueuedReader, Wait
 from funken.connectors.formats.arrow import array_of, batch_of_columns
 from funken.connectors.formats.arrow_columns import columns_of_batch, whole_array
 from funken.connectors.schemas import RowMaker
 from funken.connectors.sink import CommitRequest, MarkingCommitter, SinkWriter
 from funken.errors import ValueDoesNotFit
-from funken.expr.types import Atomic, atomic_fields, outer_fields
+from funken.expr.types import Atomic, Type, atomic_fields, outer_fields
 from funken.types.convert import parquet_file, python_rows
 from funken.types.info import TupleTypeInfo
 
@@ -222,6 +224,39 @@ class ParquetRows:
     def close(self) -> None:
         """Close the file."""
         self._source.close()
+
+
+class DataFileReader(QueuedReader):
+    """Reads the data files of a table; a split has the number of the next ``row``. Define ``rows`` and ``close``."""
+
+    def __init__(self, context: ConnectorContext) -> None:
+        super().__init__(context)
+        #: of the columns that are read, if they are: the schema, and which of its leaves
+        self.schema: Any = None
+        self.wanted: Sequence[int] | None = None
+        self._count = context.metrics.counter("numRecordsRead")
+
+    def rows(self, split: Any, limit: int) -> Any:
+        """Return the next rows of a file, none at its end."""
+        raise NotImplementedError
+
+    def read_record_columns(self, schema: Type, wanted: Sequence[int] | None) -> None:
+        """Make blocks of columns; those that are not wanted are not read."""
+        self.schema, self.wanted = schema, wanted
+        self.close()  # what it has read may lack fields; it goes on at the next row
+
+    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
+        """Return the next rows of the file at the front."""
+        while self.queue:
+            split = self.queue[0]
+            rows = self.rows(split, limit)
+            if len(rows):
+                self.queue[0] = replace(split, row=split.row + len(rows))
+                self._count.inc(len(rows))
+                return Batch(rows, split=split.id)
+            self.close()
+            self.end_split()
+        return NEED_SPLITS
 
 
 class TableWriter(SinkWriter):

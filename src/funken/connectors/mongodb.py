@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import enum
-import importlib
 import math
 import re
 import time
@@ -19,13 +18,14 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+from funken import extras
 from funken.connectors.base import Batch, ConnectorContext, Service, Source
-from funken.connectors.formats.record_types import as_document
+from funken.connectors.formats.record_types import as_document, named_document
 from funken.connectors.reading import PolledReader, SplitRecords
 from funken.connectors.schemas import Document
 from funken.connectors.sink import DeliveryGuarantee, Sink, SinkWriter
 from funken.dataclass import dataclass
-from funken.errors import EnvironmentNotReady, InvalidConfiguration, SinkNotWritable, SourceNotReadable
+from funken.errors import InvalidConfiguration, SinkNotWritable, SourceNotReadable
 from funken.types.callables import Generic, RECORD_contra
 
 _SHOWN = 300
@@ -42,12 +42,7 @@ _REMEDIES = {
 
 def pymongo(module: str = "pymongo") -> Any:
     """Return a module of the client; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the MongoDB connectors need pymongo ({error}); install it with: pip install 'funken[mongodb]'."
-        ) from error
+    return extras.required(module, "mongodb", "the MongoDB connectors need pymongo")
 
 
 @dataclass(frozen=True)
@@ -380,7 +375,7 @@ def insert(record: object) -> Any:
     >>> insert({"item": "tea"})
     InsertOne({'item': 'tea'})
     """
-    return pymongo().InsertOne(dict(_document_of(record)))
+    return pymongo().InsertOne(dict(named_document(record)))
 
 
 class MongoUpsert:
@@ -406,16 +401,9 @@ class MongoUpsert:
 
     def __call__(self, record: Any) -> Any:
         """Return the write of a record."""
-        document = _document_of(record)
+        document = named_document(record)
         key = self.key(document)
         return pymongo().ReplaceOne({"_id": key}, {"_id": key, **document}, upsert=True)
-
-
-def _document_of(record: Any) -> Mapping[str, Any]:
-    document = as_document(record)
-    if not isinstance(document, Mapping):
-        raise TypeError(f"a {type(record).__name__} has no named fields; make a dict of it in a map() before")
-    return document
 
 
 @dataclass(frozen=True)
@@ -579,17 +567,3 @@ class MongoWriter(SinkWriter):
         """Close the client."""
         if self._client is not None:
             self._client.close()
-
-
-__all__ = [
-    "MongoReader",
-    "MongoServer",
-    "MongoSink",
-    "MongoSource",
-    "MongoSplit",
-    "MongoUpsert",
-    "PartitionStrategy",
-    "codec_options",
-    "insert",
-    "pymongo",
-]

@@ -89,6 +89,11 @@ class MessageDecoder:
                 return list(records), None
         return self._one_by_one(messages, where)
 
+    def batch(self, messages: Sequence[Any], times: list[int], split: str, where: Callable[[int], str]) -> Batch:
+        """Return the records of messages, each with the time (ms) of its message."""
+        values, positions = self.decode(messages, where)
+        return Batch(values, times if positions is None else [times[index] for index in positions], split)
+
     def _one_by_one(self, messages: Sequence[Any], where: Callable[[int], str]) -> tuple[list[Any], list[int] | None]:
         records: list[Any] = []
         positions: list[int] = []
@@ -160,15 +165,110 @@ class Attempts:
 
 B = TypeVar("B")
 
-_LOOK_S, _JOIN_S, _IDLE_S = 1.0, 15.0, 0.2
+_JOIN_S, _IDLE_S = 15.0, 0.2
 
 
-class BackgroundFetcher(Generic[B]):
-    """Calls ``fetch`` in a thread for as long as there is room, and keeps the blocks that it returns until ``take``.
+class Feed(Generic[B]):
+    """Items that a thread receives, kept until ``take``; define ``receive``, which puts items until the feed is stopped.
+
+    Nothing more is to be received while ``most`` of what ``size_of`` counts is kept. What ``receive`` raises is raised by
+    ``take`` after the items before it. ``wake`` is called when there is something to take.
+    """
+
+    look_s = 1.0
+    """The longest wait (s) for room."""
+
+    def __init__(self, name: str, wake: Callable[[], None], most: int) -> None:
+        self._wake, self._most = wake, most
+        self._items: deque[B] = deque()
+        self._queued = 0
+        self._changed = threading.Condition()
+        self._stopped = threading.Event()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name=f"funken-{name}", daemon=True)
+
+    # ---- what a feed defines
+
+    def receive(self) -> None:
+        """Put items while there is room, until the feed is stopped."""
+        raise NotImplementedError
+
+    def size_of(self, item: B) -> int:
+        """Return the size of an item, in the unit of ``most``."""
+        return 1
+
+    def leave(self) -> None:
+        """Leave the service, at the end of the thread."""
+
+    # ---- in the task
+
+    def start(self) -> None:
+        """Start to receive, unless it has started."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def take(self) -> B | None:
+        """Return the next item, ``None`` if there is none; raises the error that has ended the thread."""
+        with self._changed:
+            if self._items:
+                item = self._items.popleft()
+                self._queued -= self.size_of(item)
+                self._changed.notify()
+                return item
+            if self._error is not None:
+                raise self._error
+            return None
+
+    def stop(self, wait_s: float = _JOIN_S) -> bool:
+        """End the thread, within the time that the service is silent; return whether it ended within ``wait_s``."""
+        self._stopped.set()
+        with self._changed:
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join(wait_s)
+        return not self._thread.is_alive()
+
+    # ---- in the thread
+
+    @property
+    def stopped(self) -> bool:
+        """True if the thread is to end."""
+        return self._stopped.is_set()
+
+    def pause(self, seconds: float) -> bool:
+        """Wait; returns at once, and true, if the thread is to end."""
+        return self._stopped.wait(seconds)
+
+    def has_room(self) -> bool:
+        """Return True if more may be received; wait a moment before returning False."""
+        with self._changed:
+            if self._queued >= self._most and not self.stopped:
+                self._changed.wait(self.look_s)
+            return self._queued < self._most
+
+    def put(self, items: Sequence[B], wakes: bool = True) -> None:
+        """Keep items."""
+        with self._changed:
+            self._items.extend(items)
+            self._queued += sum(map(self.size_of, items))
+        if wakes:
+            self._wake()
+
+    def _run(self) -> None:
+        try:
+            self.receive()
+        except Exception as error:  # noqa: BLE001 - raised in the reader
+            self._error = error
+            self._wake()
+        finally:
+            self.leave()
+
+
+class BackgroundFetcher(Feed[B]):
+    """Calls ``fetch`` in a thread for as long as there is room for the blocks that it returns.
 
     ``fetch`` may wait for its service, by ``pause`` or for a bounded time; it returns no block if none has come, and ``None``
-    if there will never be more. What it raises is raised by ``take`` after the blocks before it. ``wake`` is called when
-    there is something to take, and ``close`` in the thread at its end.
+    if there will never be more. ``close`` is called in the thread at its end.
 
     >>> blocks = iter([["a", "b"], ["c"]])
     >>> woken = threading.Semaphore(0)
@@ -176,6 +276,7 @@ class BackgroundFetcher(Generic[B]):
     >>> fetcher.start()
     >>> found = [fetcher.take() for _ in range(2) if woken.acquire(timeout=10)]
     >>> fetcher.stop()
+    True
     >>> found
     [['a', 'b'], ['c']]
     """
@@ -188,62 +289,22 @@ class BackgroundFetcher(Generic[B]):
         close: Callable[[], None] = lambda: None,
         queued: int = 4,
     ) -> None:
-        self._fetch, self._wake, self._close, self._queued = fetch, wake, close, queued
-        self._blocks: deque[B] = deque()
-        self._changed = threading.Condition()
-        self._stopped = threading.Event()
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name=f"funken-fetch-{name}", daemon=True)
+        super().__init__(f"fetch-{name}", wake, queued)
+        self._fetch, self._close = fetch, close
 
-    def start(self) -> None:
-        """Start to fetch, unless it has started."""
-        if self._thread.ident is None:
-            self._thread.start()
-
-    def take(self) -> B | None:
-        """Return the next block, ``None`` if there is none; raises the error that has ended the thread."""
-        with self._changed:
-            if self._blocks:
-                block = self._blocks.popleft()
-                self._changed.notify()
-                return block
-            if self._error is not None:
-                raise self._error
-            return None
-
-    def pause(self, seconds: float) -> bool:
-        """Wait, in ``fetch``; returns at once, and true, if the thread is to end."""
-        return self._stopped.wait(seconds)
-
-    def stop(self, wait_s: float = _JOIN_S) -> None:
-        """End the thread, within the time that a call of ``fetch`` takes; wait for it no longer than ``wait_s``."""
-        self._stopped.set()
-        with self._changed:
-            self._changed.notify()
-        if self._thread.ident is not None:
-            self._thread.join(wait_s)
-
-    def _run(self) -> None:
-        try:
-            while self._has_room():
+    def receive(self) -> None:
+        """Fetch while there is room."""
+        while not self.stopped:
+            if self.has_room():
                 blocks = self._fetch()
                 if blocks is None:
                     return
                 if blocks:
-                    with self._changed:
-                        self._blocks.extend(blocks)
-                    self._wake()
-        except Exception as error:  # noqa: BLE001 - raised in the reader
-            self._error = error
-            self._wake()
-        finally:
-            self._close()
+                    self.put(blocks)
 
-    def _has_room(self) -> bool:
-        with self._changed:
-            while len(self._blocks) >= self._queued and not self._stopped.is_set():
-                self._changed.wait(_LOOK_S)
-            return not self._stopped.is_set()
+    def leave(self) -> None:
+        """Call ``close``."""
+        self._close()
 
 
 class SplitRecords(NamedTuple):

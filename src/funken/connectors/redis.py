@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import field, replace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -182,7 +183,10 @@ class RedisStreamReader(PolledReader):
     def batch(self, split: RedisStreamSplit, records: Sequence[Entry]) -> Batch:
         """Make records of entries, with the times in their ids."""
         self._count.inc(len(records))
-        values = [self._record_of(split, entry) for entry in records]
+        try:
+            values = [self._record_of(split, entry) for entry in records]
+        except SourceNotReadable as error:
+            raise self.failure(str(error)) from error.__cause__
         return Batch(values, [in_order(entry[0].decode())[0] for entry in records], split.id)
 
     def advance(self, split: RedisStreamSplit, records: Sequence[Entry]) -> RedisStreamSplit:
@@ -345,17 +349,14 @@ class RedisStreamSource(Source[RedisMessage]):
 
     def list_splits(self) -> Sequence[RedisStreamSplit]:
         """Look at each stream."""
-        connection = self.server.connect("funken check")
-        try:
+        with closing(self.server.connect("funken check")) as connection:
             return [self._found(connection, stream) for stream in self.streams]
-        finally:
-            connection.close()
 
     def _found(self, connection: Any, stream: str) -> RedisStreamSplit:
-        try:
-            last = _BEGINNING
-            read: int | None = 0
-            added: int | None = 0
+        last = _BEGINNING
+        read: int | None = 0
+        added: int | None = 0
+        with self.server.explained(f"the stream {stream!r} at {self.server.shown} cannot be read", SourceNotReadable):
             if connection.exists(stream):
                 info = connection.xinfo_stream(stream)
                 last, added = info["last-generated-id"].decode(), info.get("entries-added")
@@ -365,10 +366,6 @@ class RedisStreamSource(Source[RedisMessage]):
                     f"the stream {stream!r} is not there at {self.server.shown}; correct its name, add an entry, or pass "
                     "may_be_missing=True."
                 )
-        except self.server.errors as error:
-            raise SourceNotReadable(
-                f"the stream {stream!r} at {self.server.shown} cannot be read: {self.server.problem(error)}"
-            ) from error
         begins = {"earliest": (_BEGINNING, read), "latest": (last, added)}
         begin, before = begins.get(self.start, (self.start, None))
         split = RedisStreamSplit(stream, begin, read=before)
@@ -376,16 +373,7 @@ class RedisStreamSource(Source[RedisMessage]):
 
     def reader(self, context: ConnectorContext) -> RedisStreamReader:
         """Make a reader."""
-
-        def record_of(split: RedisStreamSplit, entry: tuple[bytes, dict[bytes, bytes]]) -> RedisMessage:
-            try:
-                return message_of(split.id, entry, self.encoding)
-            except SourceNotReadable as error:
-                raise SourceNotReadable(
-                    f"operator {context.operator!r}: {error}", context.operator, context.subtask
-                ) from error.__cause__
-
-        return RedisStreamReader(self.server, context, record_of)
+        return RedisStreamReader(self.server, context, lambda split, entry: message_of(split.id, entry, self.encoding))
 
 
 def message_of(stream: str, entry: tuple[bytes, dict[bytes, bytes]], encoding: str | None) -> RedisMessage:
@@ -547,10 +535,8 @@ class RedisWriter(SinkWriter):
             for command in self._sink.commands(value, self.context.operator):
                 pipeline.execute_command(*command)
                 size += _bytes_of_command(command)
-        try:
+        with server.explained(f"{server.shown} cannot be written", self.failure):
             pipeline.execute()
-        except server.errors as error:
-            raise self.failure(f"{server.shown} cannot be written: {server.problem(error)}") from error
         self.count_sent(len(values), size)
 
     def close(self) -> None:
@@ -573,7 +559,7 @@ class RedisCommitter(MarkingCommitter):
     def forget_marks(self, since: int | None) -> bool:
         """Forget later notes; raise ``SinkNotWritable`` if an earlier one says that the server refused a command."""
         key, has_later = self._notes(self.context.job_id, ""), False
-        try:
+        with self._explained():
             for subtask, note in self._connection.hgetall(key).items():
                 failed = note.startswith(b"failed ")
                 later = int(note.split()[1 if failed else 0]) > (-1 if since is None else since)
@@ -582,21 +568,19 @@ class RedisCommitter(MarkingCommitter):
                 if later:
                     self._connection.hdel(key, subtask)
                     has_later = True
-        except self._sink.server.errors as error:
-            raise self._failed(error) from error
         return has_later
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
         """Run the commands of each request that are not noted."""
         for request in requests:
-            try:
-                self._run(request)
-            except redis("redis.exceptions").ResponseError as error:
-                key = self._notes(request.job_id, request.operator_uid)
-                failed = self._refused(str(error), key, str(request.subtask)) if "FUNKEN" in str(error) else None
-                raise failed or self._failed(error) from error
-            except self._sink.server.errors as error:
-                raise self._failed(error) from error
+            with self._explained():
+                try:
+                    self._run(request)
+                except redis("redis.exceptions").ResponseError as error:
+                    if "FUNKEN" not in str(error):
+                        raise
+                    key = self._notes(request.job_id, request.operator_uid)
+                    raise self._refused(str(error), key, str(request.subtask)) from error
 
     def _run(self, request: CommitRequest) -> None:
         key = self._notes(request.job_id, request.operator_uid)
@@ -610,9 +594,9 @@ class RedisCommitter(MarkingCommitter):
         if not done:
             request.already_committed()
 
-    def _failed(self, error: Exception) -> SinkNotWritable:
+    def _explained(self) -> AbstractContextManager[None]:
         server = self._sink.server
-        return self.failure(f"{server.shown} cannot be written: {server.problem(error)}")
+        return server.explained(f"{server.shown} cannot be written", self.failure)
 
     def _refused(self, note: str, key: str, subtask: str) -> SinkNotWritable:
         _, checkpoint, number, why = note.removeprefix("FUNKEN ").split(" ", 3)
@@ -626,19 +610,3 @@ class RedisCommitter(MarkingCommitter):
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-
-__all__ = [
-    "NOTES",
-    "TRIES",
-    "DeliveryGuarantee",
-    "RedisMessage",
-    "RedisServer",
-    "RedisSink",
-    "RedisStreamReader",
-    "RedisStreamSource",
-    "RedisStreamSplit",
-    "RedisWriter",
-    "in_order",
-    "redis",
-]

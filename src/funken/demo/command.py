@@ -51,7 +51,7 @@ from funken.cli.failures import Announcer, ending_well, job_options, with_dashbo
 from funken.cli.progress import Progress
 from funken.cli.warm import HandOver
 from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, NeedSplits, QueuedReader, Wait
-from funken.connectors.rate_limit import Pace
+from funken.connectors.rate_limit import RateLimitedSource
 from funken.dataclass import dataclass
 from funken.demo import fraud
 from funken.demo.chaos import Chaos, frame, moving
@@ -132,10 +132,10 @@ class TimedSplit:
 
 @dataclass(frozen=True)
 class TimedLines(Source):
-    """A bounded source with event time by line number, read by one subtask, optionally at ``per_second`` lines.
+    """A bounded source with event time by line number, read by one subtask.
 
     >>> from funken import CollectionSource
-    >>> source = TimedLines(CollectionSource(["a", "b", "c"]), per_second=100)
+    >>> source = TimedLines(RateLimitedSource(CollectionSource(["a", "b", "c"]), per_second=100))
     >>> reader = source.reader(ConnectorContext("lines", 0, 1))
     >>> reader.open()
     >>> reader.add_splits(source.enumerator(1).next_splits(0))
@@ -145,7 +145,6 @@ class TimedLines(Source):
     """
 
     lines: Source
-    per_second: float | None = None
     max_parallelism = 1
 
     def enumerator(self, parallelism: int) -> SplitEnumerator:
@@ -154,7 +153,7 @@ class TimedLines(Source):
 
     def reader(self, context: ConnectorContext) -> SourceReader:
         """Make a reader."""
-        return TimedReader(self.lines.reader(context), self.per_second)
+        return TimedReader(self.lines.reader(context))
 
 
 class TimedEnumerator(SplitEnumerator):
@@ -191,11 +190,9 @@ class TimedEnumerator(SplitEnumerator):
 class TimedReader(QueuedReader):
     """Numbers the lines of another reader."""
 
-    def __init__(self, lines: SourceReader, per_second: float | None) -> None:
+    def __init__(self, lines: SourceReader) -> None:
         super().__init__()
         self._lines = lines
-        self._rate = per_second
-        self._pace: Pace | None = None
 
     def open(self) -> None:
         """Open the reader of the lines."""
@@ -211,11 +208,6 @@ class TimedReader(QueuedReader):
         """Return the lines that are due, with their times."""
         if not self.queue:
             return NEED_SPLITS
-        if self._rate is not None:
-            self._pace = self._pace or Pace(self._rate, now)
-            limit = min(limit, self._pace.due(now))
-            if limit <= 0:
-                return Wait(self._pace.wait(now))
         found = self._lines.poll(limit, now)
         if isinstance(found, NeedSplits):
             self.end_split()
@@ -224,8 +216,6 @@ class TimedReader(QueuedReader):
         split: TimedSplit = self.queue[0]
         end = split.number + len(found.values)
         self.queue[0] = replace(split, number=end)
-        if self._pace is not None:
-            self._pace.spend(len(found.values))
         times = range(split.number * MILLIS_PER_LINE, end * MILLIS_PER_LINE, MILLIS_PER_LINE)
         return Batch(found.values, list(times), split.id)
 
@@ -343,7 +333,8 @@ def read_lines(
 
 def timed_lines(environment: StreamExecutionEnvironment, where: str | None, speed: float | None) -> DataStream:
     """Return the lines of a text, so many a second; ``None``: as fast as possible."""
-    timed = TimedLines(text_source(where), speed)
+    source = text_source(where)
+    timed = TimedLines(source if speed is None else RateLimitedSource(source, speed))
     return environment.from_source(timed, BY_LINE_NUMBER, "lines").uid("lines")
 
 

@@ -15,9 +15,8 @@ import re
 import socket
 import stat
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import IO, Any, TypeVar
@@ -26,6 +25,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from funken import extras
 from funken.io import azure
 from funken.io.hadoop import SCHEMES, open_hadoop
+from funken.io.threads import in_daemon
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # two letters at least: C:/ is a drive
 
@@ -263,28 +263,15 @@ def _opened(root: str, scheme: str) -> tuple[Any, str]:
 
 def _in_time(work: Callable[[], T], root: str) -> T:
     """Call something that may hang for a store, and wait for it with a bound."""
-    result = _in_thread(work, _ANSWER_SECONDS)
+    result = in_daemon("funken-storage", work)
+    wait([result], _ANSWER_SECONDS)
     if not result.done():
         host = _host(root)
-        why = _in_thread(partial(_reached, host), 2 * _CONNECT_SECONDS)
+        why = in_daemon("funken-storage", partial(_reached, host))
+        wait([why], 2 * _CONNECT_SECONDS)
         fact = f" ({why.result()})" if why.done() and why.result() else ""
         raise TimeoutError(errno.ETIMEDOUT, f"{host} has not answered within {_ANSWER_SECONDS:g} s{fact}", root)
     return result.result()
-
-
-def _in_thread(work: Callable[[], T], seconds: float) -> Future[T]:
-    """Call something in a thread of its own, and wait so long for it."""
-    result: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
-            result.set_exception(error)
-
-    threading.Thread(target=run, name="funken-storage", daemon=True).start()
-    wait([result], seconds)
-    return result
 
 
 def _reached(host: str) -> str:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from funken import extras
 from funken.errors import EnvironmentNotReady
 from funken.timing.clock import SystemClock
 
@@ -33,12 +34,7 @@ class ZooKeeperElection:
     """
 
     def __init__(self, quorum: str, path: str, session: float, connect: float = 15.0) -> None:
-        try:
-            client = importlib.import_module("kazoo.client")
-        except ImportError as error:
-            raise EnvironmentNotReady(
-                "high-availability.type 'zookeeper' needs kazoo: pip install 'funken[zookeeper]'."
-            ) from error
+        client = extras.required("kazoo.client", "zookeeper", "high-availability.type 'zookeeper' needs kazoo")
         self.name = f"zookeeper {path}"
         self.granted = threading.Event()
         self.term = 0

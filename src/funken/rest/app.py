@@ -9,10 +9,11 @@ from __future__ import annotations
 import hmac
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import resources
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -279,7 +280,7 @@ class Guard:
 logger = logging.getLogger(__name__)
 
 _MAX_BODY = 64 * 1024
-_PREFIXES = ("", "/v1")
+PREFIXES = ("", "/v1")
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -292,16 +293,30 @@ def application(jobs: Jobs, settings: RestSettings) -> ASGIApp:
     for endpoint in ENDPOINTS:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     routes = []
-    for prefix in _PREFIXES:
+    for prefix in PREFIXES:
         routes.append(Route(f"{prefix}/openapi.json", _document, methods=["GET"]))
         for path, methods in by_path.items():
             answer = partial(_answer, methods, jobs, operations)
             routes.append(Route(prefix + path, answer, methods=list(methods)))
         for method, path, reason in REFUSED:
             routes.append(Route(prefix + path, partial(_refuse, reason), methods=[method]))
+    return guarded(routes, settings, {Exception: _internal_error}, " GET /openapi.json lists all paths.")
+
+
+def guarded(
+    routes: Sequence[Route], settings: RestSettings, handlers: Mapping[Any, Any] = MappingProxyType({}), hint: str = ""
+) -> ASGIApp:
+    """Return an application of routes and the dashboard's files; ``hint`` ends the answer for a path that there is not."""
+
+    async def http_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if error.status_code == 404:
+            return error_response(f"There is no {request.url.path}.{hint}", 404)
+        return error_response(str(error.detail), error.status_code, error.headers)
+
     files = dashboard_files()
-    routes += [Route(path, partial(_file, path), methods=["GET"]) for path in files]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _http_error, Exception: _internal_error})
+    shown = [Route(path, partial(_file, path), methods=["GET"]) for path in files]
+    app = Starlette(routes=[*routes, *shown], exception_handlers={HTTPException: http_error, **handlers})
     app.router.redirect_slashes = False
     return Guard(app, settings, frozenset(files))
 
@@ -365,17 +380,23 @@ def _read(declared: list[Parameter] | tuple[Parameter, ...], given: Mapping[str,
     return found
 
 
-async def _content(request: Request) -> bytes:
+async def body_of(request: Request) -> bytes:
+    """Return the body of a request; raises ``RequestRejected`` (413) for a large one."""
     found = bytearray()
     async for chunk in request.stream():
         found += chunk
         if len(found) > _MAX_BODY:
             raise RequestRejected(f"The body has more than {_MAX_BODY} bytes.", 413)
+    return bytes(found)
+
+
+async def _content(request: Request) -> bytes:
+    found = await body_of(request)
     if found:
         kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise RequestRejected(f"The body has to be application/json, not {kind!r}.", 415)
-    return bytes(found)
+    return found
 
 
 def _body(endpoint: Endpoint, content: bytes) -> dict[str, Any]:
@@ -425,13 +446,6 @@ def dashboard_files() -> dict[str, tuple[bytes, str]]:
 async def _file(path: str, request: Request) -> Response:
     body, kind = dashboard_files()[path]
     return Response(body, 200, {"cache-control": "no-cache"}, media_type=kind)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    if error.status_code == 404:
-        return error_response(f"There is no {request.url.path}. GET /openapi.json lists all paths.", 404)
-    return error_response(str(error.detail), error.status_code, error.headers)
 
 
 async def _internal_error(request: Request, error: Exception) -> Response:

@@ -7,7 +7,7 @@ import ssl
 import urllib.error
 import urllib.request
 from copy import copy
-from http.client import HTTPException
+from http.client import HTTPException, responses
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -46,7 +46,7 @@ class RestClient:
 
     def get(self, *path: str, **query: str) -> Any:
         """Return the answer at a path, of which each part is quoted."""
-        return self._request("GET", path, query, None)
+        return self._request("GET", path, query, b"")
 
     def post(self, *path: str, body: dict[str, Any]) -> Any:
         """Send a body to a path, and return the answer."""
@@ -54,45 +54,39 @@ class RestClient:
 
     def patch(self, *path: str, **query: str) -> Any:
         """Change the resource at a path."""
-        return self._request("PATCH", path, query, None)
+        return self._request("PATCH", path, query, b"")
 
     def forward(self, method: str, target: str, body: bytes, kind: str) -> tuple[int, str, bytes]:
         """Pass a request on as it is; return the status, the content type and the body of the answer, an error's too."""
         headers = {"accept": "application/json"} | ({"content-type": kind} if body else {})
+        if self._token:
+            headers["authorization"] = f"Bearer {self._token}"
+        request = urllib.request.Request(f"{self.url}{target}", body or None, headers, method=method)
         try:
-            with self._opened(method, f"{self.url}{target}", body or None, headers) as response:
+            with self._opener.open(request, timeout=self._seconds) as response:
                 return response.status, response.headers.get("content-type", ""), response.read()
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.headers.get("content-type", ""), error.read()
         except (OSError, ValueError, HTTPException) as error:
-            raise ServerNotReached(f"no REST server answers at {self.url}: {error}.") from error
+            raise self._not_reached(error) from error
 
-    def _opened(self, method: str, url: str, body: bytes | None, headers: dict[str, str]) -> Any:
-        if self._token:
-            headers["authorization"] = f"Bearer {self._token}"
-        request = urllib.request.Request(url, body, headers, method=method)
-        return self._opener.open(request, timeout=self._seconds)
+    def _not_reached(self, error: Exception) -> ServerNotReached:
+        return ServerNotReached(f"no REST server answers at {self.url}: {error}.")
 
-    def _request(self, method: str, path: tuple[str, ...], query: dict[str, str], body: bytes | None) -> Any:
-        url = f"{self.url}/{'/'.join(quote(part, safe='') for part in path)}"
-        if query:
-            url += f"?{urlencode(query)}"
-        headers = {"accept": "application/json"}
-        if body is not None:
-            headers["content-type"] = "application/json"
+    def _request(self, method: str, path: tuple[str, ...], query: dict[str, str], body: bytes) -> Any:
+        target = "".join(f"/{quote(part, safe='')}" for part in path) + (f"?{urlencode(query)}" if query else "")
+        status, _, content = self.forward(method, target, body, "application/json")
+        if not 200 <= status < 300:
+            raise RequestRejected(_reason(status, content), status)
         try:
-            with self._opened(method, url, body, headers) as response:
-                return json.loads(response.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                raise RequestRejected(_reason(error), error.code) from None
-        except (OSError, ValueError, HTTPException) as error:
-            raise ServerNotReached(f"no REST server answers at {self.url}: {error}.") from error
+            return json.loads(content)
+        except ValueError as error:
+            raise self._not_reached(error) from error
 
 
-def _reason(error: urllib.error.HTTPError) -> str:
+def _reason(status: int, content: bytes) -> str:
     try:
-        return "\n".join(json.loads(error.read())["errors"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return f"{error.code} {error.reason}"
+        return "\n".join(json.loads(content)["errors"])
+    except (ValueError, KeyError, TypeError):
+        return f"{status} {responses.get(status, '')}"

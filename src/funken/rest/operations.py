@@ -9,12 +9,12 @@ import threading
 import traceback
 import uuid
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from typing import Any
 
 from funken.checkpoint.store.completed import dispose_savepoint
 from funken.dataclass import dataclass
 from funken.errors import FunkenError, JobExecutionError, RequestRejected
+from funken.io.threads import in_daemon
 from funken.rest.jobs import JobEntry, ServedJob, Unread
 from funken.rest.throwable import serialized_throwable
 from funken.rest.views.jobs import Json
@@ -107,19 +107,9 @@ class Operations:
     def dispose(self, path: str) -> str:
         """Begin to delete a savepoint; return the trigger id."""
         number = uuid.uuid4().hex
-        future: Future[None] = Future()
-
-        def run() -> None:
-            try:
-                dispose_savepoint(path)
-            except BaseException as error:  # noqa: BLE001 - told to whoever asks for the end of it
-                future.set_exception(error)
-            else:
-                future.set_result(None)
-
+        future = in_daemon("funken-disposal", lambda: dispose_savepoint(path))
         with self._lock:
             self._keep(TriggeredOperation(number, _DISPOSAL, future, lambda _: {}))
-        threading.Thread(target=run, name="funken-disposal", daemon=True).start()
         return number
 
     def disposal(self, trigger: str) -> Json:

@@ -36,36 +36,21 @@ def _identifier(value: str) -> str:
     return value
 
 
-def _number(value: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,10}", value) or int(value) > _MAX_NUMBER:
-        raise ValueError(f"a whole number from 0 to {_MAX_NUMBER} is needed")
-    return int(value)
+def _whole(least: int, most: int, needed: str) -> Callable[[str], int]:
+    def read(value: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,18}", value) or not least <= int(value) <= most:
+            raise ValueError(f"{needed} is needed")
+        return int(value)
+
+    return read
 
 
-def _checkpoint(value: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,18}", value):
-        raise ValueError("the number of a checkpoint is needed")
-    return int(value)
-
-
-def _time(value: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,15}", value):
-        raise ValueError("a time in ms since 1970 is needed")
-    return int(value)
-
-
-def _count(value: str) -> int:
-    number = _number(value)
-    if number < 1:
-        raise ValueError(f"a whole number from 1 to {_MAX_NUMBER} is needed")
-    return number
-
-
-def _parallelism(value: str) -> int:
-    number = _count(value)
-    if number > _MAX_PARALLELISM:
-        raise ValueError(f"a number up to {_MAX_PARALLELISM} is needed")
-    return number
+_number = _whole(0, _MAX_NUMBER, f"a whole number from 0 to {_MAX_NUMBER}")
+_count = _whole(1, _MAX_NUMBER, f"a whole number from 1 to {_MAX_NUMBER}")
+_checkpoint = _whole(0, 10**18 - 1, "the number of a checkpoint")
+_time = _whole(0, 10**15 - 1, "a time in ms since 1970")
+_parallelism = _whole(1, _MAX_PARALLELISM, f"a whole number from 1 to {_MAX_PARALLELISM}")
+_limit = _whole(1, _MAX_RECORDS, f"a whole number from 1 to {_MAX_RECORDS}")
 
 
 def _names(value: str) -> list[str]:
@@ -91,13 +76,6 @@ def _subtasks(value: str) -> list[int]:
     return sorted(found)
 
 
-def _limit(value: str) -> int:
-    number = _count(value)
-    if number > _MAX_RECORDS:
-        raise ValueError(f"a number up to {_MAX_RECORDS} is needed")
-    return number
-
-
 def _one_of(*allowed: str) -> Callable[[str], str]:
     def read(value: str) -> str:
         if value not in allowed:
@@ -107,17 +85,22 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
     return read
 
 
+def _first_of(*allowed: str) -> Callable[[Any], str]:
+    """Return a reader of Flink's choices, of which the first one is all that there is here."""
+
+    def read(value: Any) -> str:
+        if value is not None:
+            _one_of(*allowed)(value)
+        return allowed[0]
+
+    return read
+
+
 def _needed_path(value: Any) -> str:
     found = _path_text(value)
     if found is None:
         raise ValueError("a path or URI is needed")
     return found
-
-
-def _checkpoint_type(value: Any) -> str:
-    if value not in (None, "CONFIGURED", "FULL", "INCREMENTAL"):
-        raise ValueError("CONFIGURED, FULL or INCREMENTAL is needed")
-    return "CONFIGURED"
 
 
 def _bounds(value: Any) -> int:
@@ -159,12 +142,6 @@ def _trigger(value: Any) -> str | None:
     if not isinstance(value, str):
         raise ValueError("32 hexadecimal digits are needed")
     return _identifier(value)
-
-
-def _format(value: Any) -> str:
-    if value not in (None, "CANONICAL", "NATIVE"):
-        raise ValueError("CANONICAL or NATIVE is needed")
-    return "CANONICAL"
 
 
 _TEXT = {"type": "string"}
@@ -249,11 +226,13 @@ TRIGGER = Parameter(
     {"type": ["string", "null"], "pattern": _HEX},
     _trigger,
 )
-FORMAT = Parameter("formatType", "Flink's; all savepoints are of one format here.", _FORMAT, _format)
+FORMAT = Parameter(
+    "formatType", "Flink's; all savepoints are of one format here.", _FORMAT, _first_of("CANONICAL", "NATIVE")
+)
 SAVEPOINT_PATH = Parameter("savepoint-path", "The savepoint to delete.", _PATH, _needed_path, required=True)
 CHECKPOINT_TYPE = Parameter(
     "checkpointType", "Flink's; what a checkpoint has is the job's choice here.",
-    {"enum": ["CONFIGURED", "FULL", "INCREMENTAL", None]}, _checkpoint_type,
+    {"enum": ["CONFIGURED", "FULL", "INCREMENTAL", None]}, _first_of("CONFIGURED", "FULL", "INCREMENTAL"),
 )  # fmt: skip
 REQUIREMENT = Parameter("", "By the id of a vertex: its parallelism.", {"type": "object"}, _bounds)
 """A field of a body whose names are ids of vertices."""

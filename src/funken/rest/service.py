@@ -15,9 +15,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -27,7 +25,7 @@ from funken import config
 from funken.config import Configuration
 from funken.errors import CheckpointError, FunkenError, InvalidConfiguration, RequestRejected, ServerNotReached
 from funken.leaderelection.election import LeaderAddress, published
-from funken.rest.app import Guard, dashboard_files, encoded, error_response, json_response
+from funken.rest.app import PREFIXES, body_of, encoded, error_response, guarded, json_response
 from funken.rest.archive import Archive
 from funken.rest.client import RestClient
 from funken.rest.endpoints import VERSION, dashboard_configuration
@@ -196,9 +194,7 @@ def _rank(entry: dict[str, Any]) -> tuple[bool, int]:
     return entry["state"] == "RUNNING", int(entry["start-time"])
 
 
-_MAX_BODY = 64 * 1024
 _METHODS = ["GET", "POST", "PATCH", "PUT"]
-_PREFIXES = ("", "/v1")
 
 
 def service_application(drivers: Drivers, archive: Archive, settings: RestSettings) -> ASGIApp:
@@ -214,7 +210,7 @@ def service_application(drivers: Drivers, archive: Archive, settings: RestSettin
         "/jobmanager/config": lambda: [],
     }
     routes = []
-    for prefix in _PREFIXES:
+    for prefix in PREFIXES:
         for path, answer in overviews.items():
             routes.append(Route(prefix + path, partial(_answer, answer), methods=["GET"]))
         of_job = partial(_of_job, drivers, archive, prefix)
@@ -224,47 +220,23 @@ def service_application(drivers: Drivers, archive: Archive, settings: RestSettin
         of_machine = partial(_of_machine, drivers)
         machine = "/taskmanagers/{taskmanagerid}"
         routes += [Route(prefix + path, of_machine, methods=["GET"]) for path in (machine, machine + "/{rest:path}")]
-    files = dashboard_files()
-    routes += [Route(path, partial(_file, path), methods=["GET"]) for path in files]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
-    app.router.redirect_slashes = False
-    return Guard(app, settings, frozenset(files))
+    return guarded(routes, settings)
 
 
 async def _answer(answer: Callable[[], Any], request: Request) -> Response:
     return json_response(encoded(await run_in_threadpool(answer)))
 
 
-async def _file(path: str, request: Request) -> Response:
-    body, kind = dashboard_files()[path]
-    return Response(body, 200, {"cache-control": "no-cache"}, media_type=kind)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    text = f"There is no {request.url.path}." if error.status_code == 404 else str(error.detail)
-    return error_response(text, error.status_code, error.headers)
-
-
 async def _of_job(drivers: Drivers, archive: Archive, prefix: str, request: Request) -> Response:
     """Answer a request about one job."""
     job_id = request.path_params["jobid"]
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MAX_BODY:
-            return error_response(f"The body has more than {_MAX_BODY} bytes.", 413)
     try:
+        body = await body_of(request)
         found = (await run_in_threadpool(drivers.jobs)).get(job_id)
         if found is None:
             return await run_in_threadpool(_archived, archive, job_id, prefix, request)
-        # As it came, still quoted: what is in a path must not become another one.
-        target = request.scope["raw_path"].decode("latin-1")
-        query = request.scope["query_string"].decode("latin-1")
         kind = request.headers.get("content-type", "application/json")
-        forward = partial(found[0].forward, request.method, f"{target}?{query}" if query else target, bytes(body), kind)
-        status, kind, content = await run_in_threadpool(forward)
-        return Response(content, status, {"cache-control": "no-store"}, media_type=kind or None)
+        return _passed_on(*await run_in_threadpool(found[0].forward, request.method, _target(request), body, kind))
     except RequestRejected as error:
         return error_response(str(error), error.status)
     except ServerNotReached as error:
@@ -273,13 +245,20 @@ async def _of_job(drivers: Drivers, archive: Archive, prefix: str, request: Requ
 
 async def _of_machine(drivers: Drivers, request: Request) -> Response:
     """Answer a request about a machine: the first driver with tasks there does."""
-    target = request.scope["raw_path"].decode("latin-1")
-    query = request.scope["query_string"].decode("latin-1")
-    found = await run_in_threadpool(drivers.first, f"{target}?{query}" if query else target)
+    found = await run_in_threadpool(drivers.first, _target(request))
     if found is None:
         machine = request.path_params["taskmanagerid"]
         return error_response(f"No task runs on a machine {machine}. GET /taskmanagers lists the machines.", 404)
-    status, kind, content = found
+    return _passed_on(*found)
+
+
+def _target(request: Request) -> str:
+    """Return path and query as they came, still quoted: what is in a path must not become another one."""
+    path, query = (request.scope[name].decode("latin-1") for name in ("raw_path", "query_string"))
+    return f"{path}?{query}" if query else path
+
+
+def _passed_on(status: int, kind: str, content: bytes) -> Response:
     return Response(content, status, {"cache-control": "no-store"}, media_type=kind or None)
 
 

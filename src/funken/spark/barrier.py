@@ -249,12 +249,6 @@ class StageMaster(Master, Protocol):
     """The workers that have started."""
 
 
-def default_parallelism(given: Any) -> int:
-    """Return the number of cores of the given session, or else of this machine."""
-    session = living(given)
-    return int(session.sparkContext.defaultParallelism) if session is not None else os.cpu_count() or 1
-
-
 def run_stage(
     configuration: Configuration, given: Any, name: str, width: int, program: tuple[Any, Any], master: StageMaster
 ) -> None:

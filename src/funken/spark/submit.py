@@ -33,6 +33,7 @@ from funken.config import Configuration
 from funken.connectors.dataframe import RowsSource
 from funken.errors import JobCancelled, JobExecutionError, TaskLost, TooFewTaskSlots
 from funken.io.temporary import temporary_folder
+from funken.io.threads import in_daemon
 from funken.operators.user_functions import traits_of
 from funken.plan.nodes import program_bytes
 from funken.plan.physical import PhysicalPlan
@@ -106,6 +107,12 @@ def _columns_read(job: Job) -> list[str] | None:
     return None
 
 
+def default_parallelism(given: Any) -> int:
+    """Return the number of cores of the given session, or else of this machine."""
+    session = living(given)
+    return int(session.sparkContext.defaultParallelism) if session is not None else os.cpu_count() or 1
+
+
 class SparkRunner:
     """The base of both ways to run: the control server, the deployment, the watch over the job."""
 
@@ -113,25 +120,14 @@ class SparkRunner:
 
     def default_parallelism(self, configuration: Configuration, session: Any) -> int:
         """One subtask per core of this machine, or of the given session."""
-        given = living(session)
-        return int(given.sparkContext.defaultParallelism) if given is not None else os.cpu_count() or 1
+        return default_parallelism(session)
 
     def prepare(self, job: Job) -> None:
         """Start the session, and run a job of two stages in it, so that the classes of a job are loaded.
 
         In a thread of its own, for the same reason as ``run``.
         """
-        over: Future[None] = Future()
-
-        def prepare() -> None:
-            try:
-                self._prepare(job)
-                over.set_result(None)
-            except BaseException as error:  # noqa: BLE001 - raised where the job waits
-                over.set_exception(error)
-
-        threading.Thread(target=prepare, name="funken-standby", daemon=True).start()
-        result_of(over)
+        result_of(in_daemon("funken-standby", lambda: self._prepare(job)))
 
     def _prepare(self, job: Job) -> None:
         slots = job.plan.slots if self.continuous else 0

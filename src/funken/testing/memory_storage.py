@@ -90,8 +90,6 @@ class MemoryStorage:
         whole = data if isinstance(data, bytes) else b"".join(data)
         fault = self._begin("write", name)
         path = self.folder + name
-        if fault is Fault.ERROR:
-            raise self._refusal("write", name, fault)
         if new and path in self.files:
             raise StorageFailed(
                 f"checkpoint storage: cannot write {self.uri}/{name}: another job wrote it."
@@ -103,9 +101,7 @@ class MemoryStorage:
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """Return a file, or a part of it."""
-        fault = self._begin("read", name)
-        if fault is not None:
-            raise self._refusal("read", name, fault)
+        self._begin("read", name)
         data = self.files.get(self.folder + name)
         if data is None:
             raise CheckpointNotFound(f"{self.uri}/{name} is not there.")
@@ -113,9 +109,7 @@ class MemoryStorage:
 
     def delete(self, name: str) -> None:
         """Delete a file or a folder."""
-        fault = self._begin("delete", name)
-        if fault is not None:
-            raise self._refusal("delete", name, fault)
+        self._begin("delete", name)
         path = (self.folder + name).rstrip("/")
         for file in [file for file in self.files if file == path or file.startswith(f"{path}/")]:
             del self.files[file]
@@ -127,15 +121,17 @@ class MemoryStorage:
 
     def sizes(self, folder: str = "", unfinished: bool = False) -> dict[str, int]:
         """Return the files below a folder."""
-        fault = self._begin("list", folder)
-        if fault is not None:
-            raise self._refusal("list", folder, fault)
+        self._begin("list", folder)
         base = f"{self.folder}{folder}/" if folder else self.folder
         return {name[len(self.folder) :]: len(data) for name, data in self.files.items() if name.startswith(base)}
 
     def _begin(self, operation: str, name: str) -> Fault | None:
+        """Take the time of an operation; raise if it is refused, return the fault of a write."""
         self.wait(self.delay(operation))
-        return self.faults(operation, self.folder + name)
+        fault = self.faults(operation, self.folder + name)
+        if fault is not None and (operation != "write" or fault is Fault.ERROR):
+            raise self._refusal(operation, name, fault)
+        return fault
 
     def _refusal(self, operation: str, name: str, fault: Fault) -> StorageFailed:
         return StorageFailed(f"checkpoint storage: cannot {operation} {self.uri}/{name}: {fault.value}, as planned.")

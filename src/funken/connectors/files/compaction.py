@@ -13,12 +13,13 @@ together; files that waited only in checkpoints that never came to be stay behin
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import IO, Any, NamedTuple
 
-from funken.connectors.files.file_format import BulkFormat, CannotMerge
-from funken.connectors.files.part_files import Encoder, explained
+from funken.connectors.files.file_format import CannotMerge
+from funken.connectors.files.part_files import explained
 from funken.connectors.sink import CommitRequest, Committer
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration
@@ -152,30 +153,13 @@ class _Concatenation(FileCompactor):
         for number, source in enumerate(sources):
             if number:
                 target.write(self.delimiter)
-            copy(source, target)
+            shutil.copyfileobj(source, target, 1 << 20)
 
 
 class _Identity(FileCompactor):
     def compact(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
         """Refuse: these files do not become one."""
         raise CannotMerge
-
-
-def copy(source: IO[bytes], target: IO[bytes]) -> None:
-    """Copy the rest of a file."""
-    while chunk := source.read(1 << 20):
-        target.write(chunk)
-
-
-class FormatCompactor(FileCompactor):
-    """Lets the format of the files put them together."""
-
-    def __init__(self, encoder: Encoder | BulkFormat) -> None:
-        self._encoder = encoder
-
-    def compact(self, sources: Sequence[IO[bytes]], target: IO[bytes]) -> None:
-        """Write one file."""
-        self._encoder.merge(sources, target)
 
 
 class Waiting(NamedTuple):
@@ -195,11 +179,12 @@ class WaitingFiles:
     """The files of one writer that wait. Without a ``strategy`` none does."""
 
     def __init__(
-        self, files: Files, strategy: FileCompactStrategy | None, compactor: FileCompactor, attempt: Any
-    ) -> None:
+        self, files: Files, strategy: FileCompactStrategy | None, compact: Callable[[Sequence[IO[bytes]], IO[bytes]], None],
+        attempt: Any,
+    ) -> None:  # fmt: skip
         self._files = files
         self._strategy = strategy
-        self._compactor = compactor
+        self._compact = compact
         self._attempt = attempt
         self._waiting: list[Waiting] = []
 
@@ -263,7 +248,7 @@ class WaitingFiles:
             with contextlib.ExitStack() as opened:
                 target = self._files.create(hidden)
                 opened.callback(target.close)
-                self._compactor.compact([opened.enter_context(self._files.open(source)) for source in sources], target)
+                self._compact([opened.enter_context(self._files.open(source)) for source in sources], target)
                 self._files.seal(target)
         except BaseException as error:
             with contextlib.suppress(OSError):

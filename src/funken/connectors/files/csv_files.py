@@ -21,7 +21,14 @@ from typing import IO, Any
 
 from funken.columnar.block import Block
 from funken.connectors.base import ConnectorContext
-from funken.connectors.files.file_format import FileFormat, FileSplit, RecordReader, compression_of, decompressed
+from funken.connectors.files.file_format import (
+    FileFormat,
+    FileSplit,
+    RawFile,
+    RecordReader,
+    compression_of,
+    decompressed,
+)
 from funken.connectors.files.line_files import COLUMN_CHUNK, MARK, LineEncoder, is_utf_8
 from funken.connectors.formats.csv_schema import CsvSchema, Delimiters, HeaderNames
 from funken.connectors.reading import Attempts, MalformedRecordPolicy, MessageDecoder
@@ -138,7 +145,7 @@ class CsvRecords:
 
     def _rows_of(self, file: IO[bytes] | Joined) -> Iterator[list[str]]:
         charset = self._format.schema.charset
-        text = io.TextIOWrapper(io.BufferedReader(Raw(file)), charset, "surrogateescape", newline="")
+        text = io.TextIOWrapper(io.BufferedReader(RawFile(file)), charset, "surrogateescape", newline="")
         return rows_of_lines(self._format.schema, text)
 
     def _columns_of(self, header: list[str] | None) -> list[str] | None:
@@ -403,23 +410,6 @@ class Joined:
         return data
 
 
-class Raw(io.RawIOBase):
-    """Any file, as Python's buffers want it: those of Arrow and of decompressors know less."""
-
-    def __init__(self, file: IO[bytes] | Joined) -> None:
-        self._file = file
-
-    def readable(self) -> bool:
-        """Say that it can be read."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill a buffer."""
-        data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-
 # ---- what the columns might be
 
 
@@ -448,7 +438,7 @@ def infer_csv(
             if ending:
                 file = opened.enter_context(decompressed(file, ending))
             data = without_mark(file, charset)
-            text = io.TextIOWrapper(io.BufferedReader(Raw(data)), encoding=charset, newline="")
+            text = io.TextIOWrapper(io.BufferedReader(RawFile(data)), encoding=charset, newline="")
             rows = list(itertools.islice((row for row in text_only.rows(text) if row), records + header))
     except (OSError, EOFError, ValueError, csv.Error) as error:
         raise SourceNotReadable(f"the columns of {os.fspath(path)!r} cannot be determined: {error}.") from error

@@ -96,20 +96,26 @@ def _damage() -> Iterator[None]:
         raise OSError(str(error)) from error
 
 
-class _Checked(io.RawIOBase):
-    """A stream that raises ``OSError`` or ``EOFError``."""
+class RawFile(io.RawIOBase):
+    """Any file, as Python's buffers want it: those of Arrow and of decompressors know less."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def readable(self) -> bool:
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Fill a buffer; raise ``OSError`` or ``EOFError`` for damage."""
         with _damage():
             data = self._stream.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
+
+
+class _Checked(RawFile):
+    """A stream that is closed with its buffer."""
 
     def close(self) -> None:
         self._stream.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import IO, Any, Self
@@ -61,8 +62,7 @@ class Encoder(Generic[T_contra]):
         target.write(self.header())
         for source in sources:
             source.read(len(self.header()))
-            while chunk := source.read(1 << 20):
-                target.write(chunk)
+            shutil.copyfileobj(source, target, 1 << 20)
 
     def of_type(self, type_info: TypeInformation | None) -> Encoder[T_contra]:
         r"""Return the encoder for records of a declared type (``None``: any).

@@ -29,7 +29,6 @@ from funken.connectors.files.compaction import (
     FileCommitter,
     FileCompactor,
     FileCompactStrategy,
-    FormatCompactor,
     PendingFile,
     WaitingFiles,
 )
@@ -480,7 +479,7 @@ class FileWriter(SinkWriter):
         self._waiting = WaitingFiles(
             locate(sink.base_path)[0],
             sink.compact_strategy,
-            sink.compactor or FormatCompactor(sink.encoder),
+            sink.encoder.merge if sink.compactor is None else sink.compactor.compact,
             self._attempt,
         )
         self._next_check: int | None = None

@@ -15,7 +15,7 @@ import contextlib
 import os
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import IO, Any
 
@@ -204,23 +204,26 @@ class FileSource(Source[T_co], Generic[T_co]):
         ...     FileSource.for_record_stream_format(StreamFormat(), folder).build().first_path().endswith("b.txt")
         True
         """
-        for root in self.paths:
-            for found in FileEnumerator(self, 1).find(root):
-                if found.size:
-                    return found.path
+        for _, path in self._with_data():
+            return path
         raise SourceNotReadable(
             f"there is no file with data in {', '.join(map(repr, self.paths))} whose columns could be determined. Declare the "
             "record type, or name other files."
         )
 
+    def _with_data(self) -> Iterator[tuple[str, str]]:
+        """Yield the files that are not empty, each behind the path that it was found below."""
+        for root in self.paths:
+            for found in FileEnumerator(self, 1).find(root):
+                if found.size:
+                    yield root, found.path
+
     def _open_first(self, opened: contextlib.ExitStack) -> IO[bytes]:
         try:
-            for root in self.paths:
-                for found in FileEnumerator(self, 1).find(root):
-                    if found.size:
-                        file: IO[bytes] = opened.enter_context(locate(split_pattern(root)[0])[0].open(found.path))
-                        ending = None if self.format.container else compression_of(found.path)
-                        return opened.enter_context(decompressed(file, ending)) if ending else file
+            for root, path in self._with_data():
+                file: IO[bytes] = opened.enter_context(locate(split_pattern(root)[0])[0].open(path))
+                ending = None if self.format.container else compression_of(path)
+                return opened.enter_context(decompressed(file, ending)) if ending else file
         except (OSError, ImportError, ValueError, SourceNotReadable) as error:
             raise NotVectorizable(f"no file can be inspected ({type(error).__name__})") from error
         raise NotVectorizable("there is no file yet whose columns it could know; declare the record type")

@@ -13,7 +13,7 @@ import decimal
 import operator
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
 
@@ -251,6 +251,20 @@ def shape_of_dicts(shape: RecordShape) -> Callable[[dict[str, Any]], dict[str, A
         return found
 
     return convert
+
+
+def named_document(record: Any) -> Mapping[Any, Any]:
+    """Return a record as a mapping of its fields; raise ``TypeError`` for one without names.
+
+    >>> named_document(("tea", 3))
+    Traceback (most recent call last):
+    ...
+    TypeError: a tuple has no named fields; make a dict of it in a map() before
+    """
+    document = as_document(record)
+    if not isinstance(document, Mapping):
+        raise TypeError(f"a {type(record).__name__} has no named fields; make a dict of it in a map() before")
+    return document
 
 
 def as_document(value: Any) -> Any:

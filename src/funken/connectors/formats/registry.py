@@ -198,8 +198,34 @@ def unframed(message: bytes) -> tuple[int, bytes]:
     return int.from_bytes(message[1:5], "big"), message[5:]
 
 
+class _Named(SerializationSchema[object], DeserializationSchema[T_co], Generic[T_co]):
+    """Messages that name the schema which they were written with."""
+
+    registry: SchemaRegistryClient
+    subject: str | None
+    schema: str | None
+    auto_register: bool
+    _written: list[tuple[int, str]]
+
+    def _written_with(self, schema_type: str) -> tuple[int, str]:
+        """Return the id and the schema that messages are written with; the registry is asked once."""
+        if not self._written:
+            if self.subject is None or (self.schema is None and self.auto_register):
+                raise InvalidConfiguration(f"{type(self).__name__} writes under a subject with a schema; pass both.")
+            if self.auto_register:
+                assert self.schema is not None
+                self._written.append((self.registry.register(self.subject, self.schema, schema_type), self.schema))
+            else:
+                self._written.append(self.registry.latest(self.subject))
+        return self._written[0]
+
+    def serialize(self, value: Any) -> bytes:
+        """Write a record."""
+        return self.serialize_block((value,))[0]
+
+
 @dataclass(frozen=True)
-class ConfluentAvroSchema(SerializationSchema[object], DeserializationSchema[DOC_co], Generic[DOC_co]):
+class ConfluentAvroSchema(_Named[DOC_co], Generic[DOC_co]):
     """Avro records whose schema is in a registry; each message names that which it was written with.
 
     ``schema`` is what records are read as (without it, as they were written) and written with, under ``subject``; for a topic
@@ -219,7 +245,8 @@ class ConfluentAvroSchema(SerializationSchema[object], DeserializationSchema[DOC
     record_type: TypeOf[DOC_co] | None = None
     auto_register: bool = True
     _readers: dict[int, AvroSchema[DOC_co]] = field(init=False, repr=False, compare=False)
-    _writer: list[tuple[int, AvroSchema]] = field(init=False, repr=False, compare=False)
+    _writer: list[AvroSchema] = field(init=False, repr=False, compare=False)
+    _written: list[tuple[int, str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse objects that are no schema, before the job runs."""
@@ -227,6 +254,7 @@ class ConfluentAvroSchema(SerializationSchema[object], DeserializationSchema[DOC
             parsed(self.schema)
         object.__setattr__(self, "_readers", {})
         object.__setattr__(self, "_writer", [])
+        object.__setattr__(self, "_written", [])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.registry, self.subject, self.schema, self.record_type, self.auto_register)
@@ -246,52 +274,12 @@ class ConfluentAvroSchema(SerializationSchema[object], DeserializationSchema[DOC
             self._readers[schema_id] = reader
         return reader.deserialize(payload)
 
-    def serialize(self, value: Any) -> bytes:
-        """Write a record."""
-        return self.serialize_block((value,))[0]
-
     def serialize_block(self, values: Sequence[Any]) -> list[bytes]:
         """Write records."""
+        schema_id, schema = self._written_with("AVRO")
         if not self._writer:
-            self._writer.append(self._written())
-        schema_id, writer = self._writer[0]
-        return [framed(schema_id, payload) for payload in writer.serialize_block(values)]
-
-    def _written(self) -> tuple[int, AvroSchema]:
-        if self.subject is None or (self.schema is None and self.auto_register):
-            raise InvalidConfiguration("ConfluentAvroSchema writes under a subject with a schema; pass both.")
-        if self.auto_register:
-            assert self.schema is not None
-            return self.registry.register(self.subject, self.schema), AvroSchema(self.schema)
-        schema_id, newest = self.registry.latest(self.subject)
-        return schema_id, AvroSchema(newest)
-
-
-class _Named(SerializationSchema[object], DeserializationSchema[T_co], Generic[T_co]):
-    """Messages that name the schema which they were written with, and are read without it."""
-
-    registry: SchemaRegistryClient
-    subject: str | None
-    schema: str | None
-    auto_register: bool
-    _inner: Any
-    _id: list[int]
-
-    def _id_of(self, schema_type: str) -> int:
-        """Return the id that messages are written with; the registry is asked once."""
-        if not self._id:
-            if self.subject is None or (self.schema is None and self.auto_register):
-                raise InvalidConfiguration(f"{type(self).__name__} writes under a subject with a schema; pass both.")
-            if self.auto_register:
-                assert self.schema is not None
-                self._id.append(self.registry.register(self.subject, self.schema, schema_type))
-            else:
-                self._id.append(self.registry.latest(self.subject)[0])
-        return self._id[0]
-
-    def serialize(self, value: Any) -> bytes:
-        """Write a record."""
-        return self.serialize_block((value,))[0]
+            self._writer.append(AvroSchema(schema))
+        return [framed(schema_id, payload) for payload in self._writer[0].serialize_block(values)]
 
 
 @dataclass(frozen=True)
@@ -312,7 +300,7 @@ class ConfluentJsonSchema(_Named[DOC_co], Generic[DOC_co]):
     record_type: TypeOf[DOC_co] | None = None
     auto_register: bool = True
     _inner: JsonSchema = field(init=False, repr=False, compare=False)
-    _id: list[int] = field(init=False, repr=False, compare=False)
+    _written: list[tuple[int, str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse text that is no JSON, before the job runs."""
@@ -324,7 +312,7 @@ class ConfluentJsonSchema(_Named[DOC_co], Generic[DOC_co]):
                     f"ConfluentJsonSchema: the schema is no JSON ({error}); correct it."
                 ) from None
         object.__setattr__(self, "_inner", JsonSchema(self.record_type))
-        object.__setattr__(self, "_id", [])
+        object.__setattr__(self, "_written", [])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.registry, self.subject, self.schema, self.record_type, self.auto_register)
@@ -335,7 +323,7 @@ class ConfluentJsonSchema(_Named[DOC_co], Generic[DOC_co]):
 
     def serialize_block(self, values: Sequence[Any]) -> list[bytes]:
         """Write documents."""
-        schema_id = self._id_of("JSON")
+        schema_id, _ = self._written_with("JSON")
         return [framed(schema_id, payload) for payload in self._inner.serialize_block(values)]
 
 
@@ -360,12 +348,12 @@ class ConfluentProtobufSchema(_Named[T_co], Generic[T_co]):
     record_type: TypeOf[T_co] | None = None
     auto_register: bool = True
     _inner: ProtobufSchema = field(init=False, repr=False, compare=False)
-    _id: list[int] = field(init=False, repr=False, compare=False)
+    _written: list[tuple[int, str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse classes that are no message, before the job runs."""
         object.__setattr__(self, "_inner", ProtobufSchema(self.message, self.record_type))
-        object.__setattr__(self, "_id", [])
+        object.__setattr__(self, "_written", [])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _with_protobuf, (self._inner, self.registry, self.subject, self.schema, self.auto_register)
@@ -376,7 +364,8 @@ class ConfluentProtobufSchema(_Named[T_co], Generic[T_co]):
 
     def serialize_block(self, values: Sequence[Any]) -> list[bytes]:
         """Write messages."""
-        schema_id, place = self._id_of("PROTOBUF"), place_of(getattr(self.message, "DESCRIPTOR", self.message))
+        place = place_of(getattr(self.message, "DESCRIPTOR", self.message))
+        schema_id, _ = self._written_with("PROTOBUF")
         return [framed(schema_id, place + payload) for payload in self._inner.serialize_block(values)]
 
 

@@ -13,14 +13,13 @@ import json
 import logging
 import re
 import secrets
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import field, replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 from funken.columnar.block import Block
 from funken.connectors.base import CommitterContext, ConnectorContext
@@ -49,6 +48,7 @@ from funken.connectors.schemas import check_schema, of_funken
 from funken.connectors.sink import CommitOutcome, CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.errors import InvalidConfiguration, SinkNotWritable
+from funken.io.threads import in_daemon
 from funken.timing.clock import SystemClock
 from funken.types.callables import Generic, S, T_contra
 
@@ -197,8 +197,6 @@ class _BrokerCheck:
 # records are acknowledged: then any process can commit it. Transactional producers are made ahead in a thread,
 # because making one takes several requests.
 
-
-T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -417,7 +415,7 @@ class TransactionalKafkaWriter(KafkaWriter):
     def _make_next(self) -> None:
         self._number += 1
         transactional_id = f"{self._ids}{self._number}"
-        self._next = _in_background(lambda: _Transaction(self, transactional_id).initialize())
+        self._next = in_daemon("funken-kafka-producer", lambda: _Transaction(self, transactional_id).initialize())
 
     def write(self, values: list[Any] | Block, timestamps: Any, now: int) -> None:
         """Hand a block to the open transaction; begin one if there is none."""
@@ -455,7 +453,7 @@ class TransactionalKafkaWriter(KafkaWriter):
                 "the checkpoint before; if this repeats, set a longer timeout, or find the cause of late checkpoints"
             )
         self._transaction = self._producer = None
-        _in_background(lambda: _drop(done))
+        in_daemon("funken-kafka-producer", lambda: _drop(done))
         return [tuple(done.prepared)]
 
     def close(self) -> None:
@@ -467,21 +465,7 @@ class TransactionalKafkaWriter(KafkaWriter):
             _drop(open_one)
         unused, self._next = self._next, None
         if unused is not None:
-            _in_background(lambda: _drop(unused.result()))
-
-
-def _in_background(work: Callable[[], T]) -> Future[T]:
-    """Run work in a thread that does not keep the process from ending: without brokers it takes a minute."""
-    result: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
-            result.set_exception(error)
-
-    threading.Thread(target=run, name="funken-kafka-producer", daemon=True).start()
-    return result
+            in_daemon("funken-kafka-producer", lambda: _drop(unused.result()))
 
 
 def _drop(transaction: _Transaction) -> None:

@@ -19,7 +19,6 @@ import ctypes
 import functools
 import logging
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from funken import extras
+from funken.connectors.reading import Feed
 from funken.connectors.schemas import count_of
 
 # ---- Runs: messages of one partition, in order, however they came out of the client.
@@ -147,7 +147,7 @@ FETCHED = 2_500
 """The most records in a block."""
 _QUEUED = 7_500
 """Nothing more is taken while so many are queued: of 20,000 the first are out of the processor's cache when they are read."""
-_POLL_S, _JOIN_S = 0.05, 10.0
+_POLL_S = 0.05
 
 
 class ConsumerMessages:
@@ -175,74 +175,33 @@ class ConsumerMessages:
         """Nothing is held."""
 
 
-class Fetcher:
+class Fetcher(Feed[Fetched]):
     """Fetches blocks of messages in a thread, from ``start`` until ``stop``."""
 
-    def __init__(self, messages: Messages, wake: Callable[[], None]) -> None:
-        self._messages = messages
-        self._wake = wake
-        self._blocks: deque[Fetched] = deque()
-        self._calls: deque[Callable[[], None]] = deque()
-        self._queued = 0
-        self._room = threading.Condition()
-        self._stopped = False
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name="funken-kafka-fetcher", daemon=True)
+    look_s = _POLL_S
 
-    def start(self) -> None:
-        """Start to fetch."""
-        self._thread.start()
+    def __init__(self, messages: Messages, wake: Callable[[], None]) -> None:
+        super().__init__("kafka-fetcher", wake, _QUEUED)
+        self._messages = messages
+        self._calls: deque[Callable[[], None]] = deque()
+
+    def size_of(self, item: Fetched) -> int:
+        """Return the number of messages."""
+        return len(item)
 
     def call(self, work: Callable[[], None]) -> None:
         """Run a call in the thread, which alone calls the consumer, soon and in order; ``take`` raises its errors."""
-        with self._room:
+        with self._changed:
             self._calls.append(work)
-            self._room.notify()
+            self._changed.notify()
 
-    def take(self) -> Fetched | None:
-        """Return the next block, ``None`` if there is none; raises the error that has ended the thread."""
-        with self._room:
-            if not self._blocks:
-                if self._error is not None:
-                    raise self._error
-                return None
-            block = self._blocks.popleft()
-            self._queued -= len(block)
-            self._room.notify()
-            return block
-
-    def stop(self) -> bool:
-        """End the thread; returns whether it has ended."""
-        with self._room:
-            self._stopped = True
-            self._room.notify()
-        if self._thread.ident is not None:
-            self._thread.join(_JOIN_S)
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        try:
-            while self._wait_for_room():
-                while self._calls:
-                    self._calls.popleft()()
-                if self._queued >= _QUEUED:
-                    continue
-                block = self._messages.take(FETCHED, _POLL_S)
-                if block is None:
-                    continue
-                with self._room:
-                    self._blocks.append(block)
-                    self._queued += len(block)
-                self._wake()
-        except Exception as error:  # noqa: BLE001 - raised in the reader
-            self._error = error
-            self._wake()
-
-    def _wait_for_room(self) -> bool:
-        with self._room:
-            while self._queued >= _QUEUED and not self._calls and not self._stopped:
-                self._room.wait(_POLL_S)
-            return not self._stopped
+    def receive(self) -> None:
+        """Make the calls, and fetch while there is room."""
+        while not self.stopped:
+            while self._calls:
+                self._calls.popleft()()
+            if self.has_room() and (block := self._messages.take(FETCHED, _POLL_S)) is not None:
+                self.put((block,))
 
 
 logger = logging.getLogger(__name__)

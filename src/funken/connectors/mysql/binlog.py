@@ -149,11 +149,11 @@ class BinlogStream(LogStream):
                 first = min(skip - self._count, len(changes)) if skip > self._count else 0
                 self._count += len(changes)
                 if first < len(changes):
-                    self.put(LoggedChanges(changes[first:], end))
+                    self.add(LoggedChanges(changes[first:], end))
             if not self._events.within_transaction and (self._count or not skip):  # else the transaction is yet to come
                 skip = 0
                 self._received, self._count = end, 0
-                self.put(end)
+                self.add(end)
 
 
 def _events_of_interest() -> list[Any]:

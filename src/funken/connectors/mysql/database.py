@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from funken import extras
 from funken.connectors.sql.database import SqlDatabase, SqlProblem
 from funken.dataclass import dataclass
 from funken.errors import EnvironmentNotReady, InvalidConfiguration
@@ -36,12 +36,7 @@ _LOST = "start the server, or see why it ended the connection"
 
 def pymysql(module: str = "pymysql") -> Any:
     """Return a module of the client; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the MySQL connectors need PyMySQL and mysql-replication ({error}); install them with: pip install 'funken[mysql]'."
-        ) from error
+    return extras.required(module, "mysql", "the MySQL connectors need PyMySQL and mysql-replication")
 
 
 @dataclass(frozen=True)
@@ -117,9 +112,7 @@ class MySqlDatabase(SqlDatabase):
         >>> MySqlDatabase("db", "ada").upsert("totals", ["item", "total"], ["item"])
         'INSERT INTO `totals` (`item`, `total`) VALUES (%s, %s) ON DUPLICATE KEY UPDATE `total` = VALUES(`total`)'
         """
-        names = [self.quote(column) for column in columns if column not in keys] or [self.quote(keys[0])]
-        changes = ", ".join(f"{name} = VALUES({name})" for name in names)
-        return f"{self.insert(table, columns)} ON DUPLICATE KEY UPDATE {changes}"
+        return self.upsert_on_duplicate(table, columns, keys)
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:

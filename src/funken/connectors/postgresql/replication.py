@@ -386,14 +386,14 @@ class ReplicationStream(LogStream):
             self.server_end = max(self.server_end, end)
             if end > self._received:  # everything before it was sent
                 self._received = end
-                self.put(end)
+                self.add(end)
             return bool(wanted)
         _, end, _ = struct.unpack_from(">QQq", data, 1)
         self.server_end = max(self.server_end, end)
         commit = decoder.decode(data[25:])
         if commit is not None and commit.end > self._received:
             self._received = commit.end
-            self.put(commit)
+            self.add(commit)
         return False
 
     def _report(self, connection: Any) -> None:

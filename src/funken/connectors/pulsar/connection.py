@@ -5,7 +5,6 @@ A ``PulsarConnection`` travels to the tasks; a token or password in it is in no 
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import urllib.error
@@ -13,9 +12,10 @@ import urllib.request
 from dataclasses import field
 from typing import Any
 
+from funken import extras
 from funken.connectors.base import Service
 from funken.dataclass import dataclass
-from funken.errors import EnvironmentNotReady, InvalidConfiguration, SourceNotReadable
+from funken.errors import InvalidConfiguration, SourceNotReadable
 
 _TIMEOUT_S = 15
 REMEDIES = {
@@ -36,12 +36,7 @@ _AUTHENTICATION = "org.apache.pulsar.client.impl.auth."
 
 def pulsar(module: str = "pulsar") -> Any:
     """Return a module of the client; raises ``EnvironmentNotReady`` if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise EnvironmentNotReady(
-            f"the Pulsar connectors need pulsar-client ({error}); install it with: pip install 'funken[pulsar]'."
-        ) from error
+    return extras.required(module, "pulsar", "the Pulsar connectors need pulsar-client")
 
 
 @dataclass(frozen=True)
@@ -153,6 +148,3 @@ class PulsarConnection(Service):
             topic for topic in found
             if topic.startswith(start) and whole.fullmatch(re.sub(r"-partition-\d+$", "", topic[len(start) :]))
         )  # fmt: skip
-
-
-__all__ = ["REMEDIES", "PulsarConnection", "pulsar"]

@@ -274,14 +274,11 @@ class PulsarCommitter(Committer):
 
     def commit(self, requests: Sequence[CommitRequest]) -> None:
         """Publish; the broker takes the numbers of a producer in their order."""
-        try:
+        what = f"the topic {', '.join(self._sink.topics)} cannot be written"
+        with self._sink.connection.explained(what, self.failure):
             for request in sorted(requests, key=lambda each: each.committable[:2]):
                 if not self._publish(_Publication(*request.committable)):
                     request.already_committed()
-        except self._sink.connection.errors as error:
-            raise self.failure(
-                f"the topic {', '.join(self._sink.topics)} cannot be written: {self._sink.connection.problem(error)}"
-            ) from error
 
     def _publish(self, publication: _Publication) -> bool:
         """Send the messages that the broker does not have; return whether there were some."""
@@ -317,6 +314,3 @@ class PulsarCommitter(Committer):
     def close(self) -> None:
         """Close the client, and with it the producers."""
         self._client.close()
-
-
-__all__ = ["PulsarCommitter", "PulsarSink", "PulsarWriter", "TopicRoutingMode"]

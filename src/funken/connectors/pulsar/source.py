@@ -475,12 +475,10 @@ class PulsarReader(PolledReader):
     def batch(self, split: PulsarSplit, records: Sequence[PulsarMessage]) -> Batch:
         """Make records of messages, with their times."""
         self._emitted[split.id] = records[-1].id
-        times = [each.time for each in records]
-        values, positions = self._decoder.decode(
-            [each.data for each in records],
+        return self._decoder.batch(
+            [each.data for each in records], [each.time for each in records], split.id,
             lambda index: f"operator {self.context.operator!r}: {split.id} message {records[index].position}",
-        )
-        return Batch(values, times if positions is None else [times[index] for index in positions], split.id)
+        )  # fmt: skip
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Return the partitions with their places."""
@@ -507,14 +505,3 @@ def _receive(reader: Any) -> list[Any]:
     except pulsar().Timeout:
         pass
     return found
-
-
-__all__ = [
-    "PulsarMessage",
-    "PulsarPartitions",
-    "PulsarReader",
-    "PulsarSource",
-    "PulsarSplit",
-    "StartCursor",
-    "StopCursor",
-]

@@ -7,13 +7,12 @@ changes a page has already.
 from __future__ import annotations
 
 import logging
-import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, NeedSplits, SourceReader, Wait
+from funken.connectors.reading import Feed
 from funken.connectors.schemas import size_of_rows
 from funken.connectors.sql.changes import ChangeKind, RowsInDoubt, TableChange
 from funken.connectors.sql.database import Background, SqlDatabase, SqlProblem, SqlSession, patiently
@@ -27,11 +26,11 @@ logger = logging.getLogger(__name__)
 QUEUED_CHANGES = 50_000
 """Nothing more is received while so many changes are queued."""
 TRIES = 8
-_JOIN_S, _LOOK_S = 10.0, 0.1
+_PAUSE_S = 0.1
 
 
-class LogStream:
-    """Receives the log from a position on, between ``start`` and ``stop``; define ``receive_all`` and what is below it.
+class LogStream(Feed[Any]):
+    """Receives the log from a position on; define ``receive_all`` and what is below it.
 
     ``take`` returns changes (an item with ``changes``), or a position up to which there are no more, or ``None`` if nothing is
     there.
@@ -41,19 +40,14 @@ class LogStream:
     """The name of the log, for errors."""
     asks = True
     """True if the reader is to be woken for positions as well."""
+    look_s = 0.1
 
     def __init__(self, name: str, wake: Callable[[], None]) -> None:
-        self._wake = wake
+        super().__init__(f"{name}-changes", wake, QUEUED_CHANGES)
         self.received_bytes = 0
-        self._items: deque[Any] = deque()
-        self._queued = 0
-        self._room = threading.Condition()
-        self.stopped = False
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name=f"funken-{name}-changes", daemon=True)
 
     def receive_all(self) -> None:
-        """Connect, and put items until the stream is stopped."""
+        """Connect, and add items until the stream is stopped."""
         raise NotImplementedError
 
     @property
@@ -70,68 +64,33 @@ class LogStream:
         """Return the meaning of one of these errors; raise ``SourceNotReadable`` where a new connection does not help."""
         raise NotImplementedError
 
-    def start(self) -> None:
-        """Start to receive."""
-        self._thread.start()
+    def size_of(self, item: Any) -> int:
+        """Return the number of changes."""
+        return len(getattr(item, "changes", ()))
 
-    def take(self) -> Any:
-        """Return the next item; raises the error that has ended the thread."""
-        with self._room:
-            if not self._items:
-                if self._error is not None:
-                    raise self._error
-                return None
-            item = self._items.popleft()
-            self._queued -= len(getattr(item, "changes", ()))
-            self._room.notify()
-            return item
+    def receive(self) -> None:
+        """Receive all; connect again after an error that may go away."""
+        failures, errors = 0, self.broken
+        while not self.stopped:
+            before = self.progress
+            try:
+                self.receive_all()
+                return
+            except errors as error:
+                problem = self.problem(error)
+                failures = 1 if self.progress != before else failures + 1
+                if failures == TRIES:
+                    raise SourceNotReadable(f"{self.place} cannot be read: {problem}") from error
+                logger.info("%s at %s: %s; connecting again", self.place, self.progress, error)
+            self.pause(_PAUSE_S * 2**failures)
 
-    def stop(self) -> None:
-        """End the thread and the connection, within the time that the server is silent."""
-        with self._room:
-            self.stopped = True
-            self._room.notify()
-        if self._thread.ident is not None:
-            self._thread.join(_JOIN_S)
-
-    # ---- the thread
-
-    def _run(self) -> None:
-        pause, failures = 0.1, 0
-        try:
-            errors = self.broken
-            while not self.stopped:
-                before = self.progress
-                try:
-                    self.receive_all()
-                    return
-                except errors as error:
-                    problem = self.problem(error)
-                    failures = 1 if self.progress != before else failures + 1
-                    if failures == TRIES:
-                        raise SourceNotReadable(f"{self.place} cannot be read: {problem}") from error
-                    logger.info("%s at %s: %s; connecting again", self.place, self.progress, error)
-                with self._room:
-                    self._room.wait_for(lambda: self.stopped, pause * 2**failures)
-        except Exception as error:  # noqa: BLE001 - raised in the reader
-            self._error = error
-            self._wake()
-
-    def has_room(self) -> bool:
-        """Return True if more may be received; wait a moment before returning False."""
-        with self._room:
-            if self._queued >= QUEUED_CHANGES:
-                self._room.wait(_LOOK_S)
-            return self._queued < QUEUED_CHANGES
-
-    def put(self, item: Any) -> None:
+    def add(self, item: Any) -> None:
         """Queue an item; a position takes the place of one just before it."""
         has_changes = hasattr(item, "changes")
-        with self._room:
+        with self._changed:
             if not has_changes and self._items and not hasattr(self._items[-1], "changes"):
                 self._items.pop()
-            self._items.append(item)
-            self._queued += len(getattr(item, "changes", ()))
+            self.put((item,), wakes=False)
         if has_changes or self.asks:
             self._wake()
 

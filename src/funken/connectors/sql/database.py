@@ -71,9 +71,24 @@ class SqlDatabase:
         action = "UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in others) if others else "NOTHING"
         return f"{self.insert(table, columns)} ON CONFLICT ({', '.join(map(self.quote, keys))}) DO {action}"
 
+    def upsert_on_duplicate(self, table: str, columns: Sequence[str], keys: Sequence[str]) -> str:
+        """Return the same statement in the dialect of MySQL."""
+        names = [self.quote(column) for column in columns if column not in keys] or [self.quote(keys[0])]
+        changes = ", ".join(f"{name} = VALUES({name})" for name in names)
+        return f"{self.insert(table, columns)} ON DUPLICATE KEY UPDATE {changes}"
+
+    def marks(self, count: int) -> list[str]:
+        """Return the marks of so many parameters of a statement.
+
+        >>> SqlDatabase().marks(2)
+        ['?', '?']
+        """
+        mark = self.placeholder
+        return [f":{number}" for number in range(1, count + 1)] if mark == ":1" else [mark] * count
+
     def insert(self, table: str, columns: Sequence[str]) -> str:
         """Return the statement that inserts a row."""
-        names, marks = ", ".join(map(self.quote, columns)), ", ".join([self.placeholder] * len(columns))
+        names, marks = ", ".join(map(self.quote, columns)), ", ".join(self.marks(len(columns)))
         return f"INSERT INTO {self.quote(table)} ({names}) VALUES ({marks})"
 
     def fetch(self, cursor: Any, where: str) -> list[tuple[Any, ...]]:
@@ -267,20 +282,11 @@ class EngineDatabase(SqlDatabase):
             self._engine.dialect.identifier_preparer.quote_identifier(part) for part in identifier.split(".")
         )
 
-    def insert(self, table: str, columns: Sequence[str]) -> str:
-        """Return the statement that inserts a row."""
-        if self.placeholder != ":1":
-            return super().insert(table, columns)
-        marks = ", ".join(f":{number}" for number in range(1, len(columns) + 1))
-        return f"INSERT INTO {self.quote(table)} ({', '.join(map(self.quote, columns))}) VALUES ({marks})"
-
     def upsert(self, table: str, columns: Sequence[str], keys: Sequence[str]) -> str:
         """Return an upsert, in the dialects that have one in a statement of the same parameters."""
         kind = self._engine.dialect.name
         if kind in ("mysql", "mariadb"):
-            others = [self.quote(column) for column in columns if column not in keys] or [self.quote(keys[0])]
-            changes = ", ".join(f"{name} = VALUES({name})" for name in others)
-            return f"{self.insert(table, columns)} ON DUPLICATE KEY UPDATE {changes}"
+            return self.upsert_on_duplicate(table, columns, keys)
         if kind not in ("sqlite", "postgresql"):
             raise InvalidConfiguration(
                 f"there is no upsert for {kind!r} here; leave key_columns out, or write to a view or trigger that merges."

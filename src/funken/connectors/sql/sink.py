@@ -158,8 +158,7 @@ class StagedCommitter(MarkingCommitter):
         super().__init__(context)
         self._sink, self.place = sink, f"table {sink.table!r}"
         self._session = SqlSession(sink.database, f"funken {context.operator}")
-        mark = sink.database.placeholder
-        numbered = [f":{n}" for n in range(1, 5)] if mark == ":1" else [mark] * 4
+        numbered = sink.database.marks(4)
         where = " AND ".join(
             f"{name} = {mark}" for name, mark in zip(("job", "operator", "subtask"), numbered, strict=False)
         )

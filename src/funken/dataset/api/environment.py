@@ -175,7 +175,7 @@ class ExecutionEnvironment:
         if parallelism > 0:
             return parallelism
         return (
-            importlib.import_module("funken.spark.barrier").default_parallelism(self._spark)
+            importlib.import_module("funken.spark.submit").default_parallelism(self._spark)
             if self._on_spark
             else os.cpu_count() or 1
         )
