@@ -123,7 +123,7 @@ def ranked(converter: PlanConversion, node: LogicalFilter, over: LogicalOver) ->
         return None
     if bounds.end is not None and bounds.end < bounds.start:
         warn(
-            "ROW_NUMBER() begins at 1, and its condition leaves no number, so the result is empty. The first row has the number 1, "
+            "ROW_NUMBER() begins at 1, and its condition leaves no number, so the result is empty. The first row has number 1, "
             "as in WHERE rn <= 1."
         )
     group = over.groups[0]
