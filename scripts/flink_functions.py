@@ -514,7 +514,7 @@ def check_type(node: Node, text: str | None) -> None:
     except Skipped:
         return
     if wanted != node.type:
-        both = node.type.as_nullable() == wanted.as_nullable()
+        both = node.type.nullable() == wanted.nullable()
         raise Different("nullability" if both else "type", f"type {node.type}, not {wanted}")
 
 

@@ -5,6 +5,7 @@
 """
 
 import argparse
+import os
 import sys
 import time
 import warnings
@@ -31,6 +32,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first case")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    os.environ["FUNKEN_RAISE_FAULTS"] = "1"  # a fault of a kernel is a finding, though the rows are right
     findings = 0
     fuzzers: list[tuple[str, _Fuzzer, int]] = [
         ("map", FunctionFuzzer(arguments.seed), 1),

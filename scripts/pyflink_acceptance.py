@@ -135,9 +135,8 @@ def _refused_module(name: str, names: tuple[str, ...]) -> None:
 
 _SERIALIZERS = ("BatchedSerializer", "PickleSerializer")
 _INSIDES_OF_TYPES = (
-    "_infer_schema_from_data", "_infer_type", "_array_signed_int_typecode_ctype_mappings",
-    "_array_unsigned_int_typecode_ctype_mappings", "_array_type_mappings", "_merge_type", "_create_type_verifier",
-    "_from_java_data_type", "_to_java_data_type", "ZonedTimestampType",
+    "_array_signed_int_typecode_ctype_mappings", "_array_unsigned_int_typecode_ctype_mappings", "_from_java_data_type",
+    "_to_java_data_type",
 )  # fmt: skip
 
 

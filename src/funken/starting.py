@@ -16,7 +16,7 @@ import threading
 import time
 from _thread import start_new_thread
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -80,12 +80,28 @@ def interrupt() -> None:
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
-def ctrl_c_again() -> AbstractContextManager[None]:
-    """Raise Ctrl-C again that Python has ignored, while the ``with`` block lasts; only where Python itself handles it."""
+@contextmanager
+def ctrl_c_heard(heard: Callable[[], None]) -> Iterator[None]:
+    """Call ``heard`` at every Ctrl-C while the ``with`` block lasts, for a function of the user may catch the exception.
+
+    One that Python has ignored is raised again. Only in the main thread, and where Python itself handles Ctrl-C.
+    """
     main = threading.current_thread() is threading.main_thread()
-    if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        return raised_again(KeyboardInterrupt, interrupt)
-    return nullcontext()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def take(number: int, frame: FrameType | None) -> None:
+        heard()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, take)
+    try:
+        with raised_again(KeyboardInterrupt, interrupt):
+            yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is take:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def hand_over() -> None:

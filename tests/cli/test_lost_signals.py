@@ -77,14 +77,15 @@ def start(tmp_path):
     """Start a script with ``funken run`` and wait until its function is at work."""
     children = []
 
-    def start(script, **options):
+    def start(script, *, plain=False, **options):
         path = tmp_path / "job.py"
         path.write_text(script)
         given = {"task.cancellation.timeout": "100 ms"} | options
         pairs = [f"-D{key}={value}" for key, value in given.items()]
+        command = [path] if plain else ["-c", FUNKEN, "run", "--target", "local", *pairs, path]
         child = subprocess.Popen(
-            [sys.executable, "-c", FUNKEN, "run", "--target", "local", *pairs, path],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )  # fmt: skip
         children.append(child)
         assert child.stdout.readline() == "here\n"
@@ -105,6 +106,18 @@ def test_a_function_that_catches_everything_does_not_keep_the_job_alive(start, s
 
     assert child.returncode == 128 + sent, said
     assert "taken" in printed
+
+
+def test_nor_does_it_in_a_program_that_is_run_by_python_itself(start):
+    here = "create_local_environment(parallelism=1)"
+    child = start(ENDED_BY_THE_JOB.replace("get_execution_environment().set_parallelism(1)", here), plain=True)
+    child.send_signal(signal.SIGINT)
+
+    printed, said = child.communicate(timeout=60)
+
+    assert child.returncode == -signal.SIGINT, said
+    assert "taken" in printed
+    assert "KeyboardInterrupt" in said
 
 
 def test_nor_does_it_when_the_job_could_not_be_saved(start, tmp_path):

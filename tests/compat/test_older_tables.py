@@ -265,7 +265,7 @@ def test_a_row_type_grows_by_fields():
     row = RowType().add("a", DataTypes.INT()).add("b", DataTypes.STRING())
     assert row.field_names() == ["a", "b"]
     assert row.field_types() == [DataTypes.INT(), DataTypes.STRING()]
-    with pytest.raises(TypeError, match="'c' has no type"):
+    with pytest.raises(ValueError, match="'c' has no type"):
         row.add("c")
 
 

@@ -28,7 +28,7 @@ PUBLIC_ANY = {
     "dataset": 50,
     "graph": 79,
     "ml": 128,
-    "pyflink": 148,
+    "pyflink": 147,
     "state": 13,
     "table": 52,
 }

@@ -229,7 +229,7 @@ def fold_of(
     ``tree`` are its values at the end of the body, ``own`` is what it had before it; ``loop`` has the items, ``before`` is the
     variable's value before the loop.
     """
-    hows: set[str] = set()
+    hows: dict[str, Expression] = {}
 
     def step(value: Expression) -> Expression | None:
         one, dropped = value, tuple[Expression, ...]()
@@ -243,20 +243,21 @@ def fold_of(
             return NOTHING
         is_fold = found.how in _FOLDS and found.own_first and not contains(found.of, placeholders)
         if is_fold and all(each == found.of or contains(each, placeholders) for each in dropped):
-            hows.add(_FOLDS[found.how])
+            hows[_FOLDS[found.how]] = found.of
             return found.of
         if isinstance(value, Constant):
-            hows.add(f"constant {value.value!r}")
+            hows[f"constant {value.value!r}"] = value
             return value
         return None
 
     per_item = _mapped(tree, step, placeholders)
     if len(hows) != 1:
         raise NotVectorizable("has a loop that carries a variable in several ways" if hows else "has a loop")
-    (how,) = hows
+    ((how, end),) = hows.items()
     given = replace(loop, conditions=conditions_of(per_item), result=result_of(per_item))
     if how.startswith("constant"):
-        return Choose(Invoke("any", (replace(given, result=Constant(True)),)), given.result, before)
+        reached = replace(given, result=_given(given.result))  # with all that its paths evaluate for their exceptions
+        return Choose(Invoke("any", (reached,)), end, before)
     return Invoke(how, (given, before))
 
 

@@ -210,7 +210,7 @@ def _marked(table: Table, watermark: Any) -> DataFrame:
     if not isinstance(type_, TimestampType | LocalZonedTimestampType):
         raise ValueError(f"watermark column {name!r} must have a timestamp type, but has {type_}.")
     if type_.precision != 3:
-        milliseconds = col(name).cast(type(type_)(3, nullable=type_.nullable)).alias(name)
+        milliseconds = col(name).cast(type(type_)(3, is_nullable=type_.is_nullable)).alias(name)
         table = table.add_or_replace_columns(milliseconds)
     return DataFrame(marked_table(table, name, expression))
 

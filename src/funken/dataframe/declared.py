@@ -12,6 +12,7 @@ from typing import Any
 from funken.dataclass import dataclass
 from funken.dataframe.types import DataType, type_of_hint
 from funken.errors import FunkenError
+from funken.table.schema import engine_type
 from funken.table.types import DataTypes, LogicalType, RowType
 from funken.table.udf import AggregateFunction, AsyncScalarFunction, ScalarFunction, TableFunction, UserDefinedFunction
 
@@ -198,7 +199,7 @@ def own_type(function: AggregateFunction, method: str) -> Any:
     """Return the type that an aggregate function declares by a method; ``None`` if it does not."""
     if getattr(type(function), method) is getattr(AggregateFunction, method):
         return None
-    found = getattr(function, method)()
+    found = engine_type(getattr(function, method)())
     if not isinstance(found, str | LogicalType):
         raise TypeError(f"{method}() must return a Table DataType or SQL type string, but returned {found!r}.")
     return found

@@ -77,7 +77,7 @@ def _unnested(
     parts = [given.free_name(f"element{n}", taken) for n in range(len(fields) or len(outputs))]
     number = given.free_name("ordinality", taken)
     if isinstance(element, RowType):
-        target = element.as_nullable().sql()
+        target = element.nullable().sql()
         row = f"CAST(ROW({', '.join(f'`$e`.{quoted(one)}' for one in parts)}) AS {target})"
         if not inner:  # a row of NULLs is an element, too
             row = f"CASE WHEN `$e`.{quoted(number)} IS NULL THEN CAST(NULL AS {target}) ELSE {row} END"

@@ -346,9 +346,9 @@ class DataFrame:
         return DataFrame(
             self._table.add_or_replace_columns(
                 *(
-                    if_then_else(
-                        condition(name), table_lit(one).cast(types[name].as_nullable()), table_col(name)
-                    ).alias(name)
+                    if_then_else(condition(name), table_lit(one).cast(types[name].nullable()), table_col(name)).alias(
+                        name
+                    )
                     for name, one in values.items()
                 )
             )

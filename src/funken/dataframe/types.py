@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from funken.table.schema import as_type
+from funken.table.schema import as_type, engine_type
 from funken.table.types import (
     ArrayType,
     BigIntType,
@@ -70,7 +70,7 @@ class DataType:
         """Return a type by its SQL, by a type of Python or Arrow, or a ``TypedDict``; raises ``TypeError`` for anything else."""
         if isinstance(given, DataType):
             return given
-        if isinstance(given, str | LogicalType):
+        if isinstance(engine_type(given), str | LogicalType):
             return cls(as_type(given))
         found = type_of_hint(given)
         return cls(as_type(given) if found is None else found)
@@ -184,7 +184,7 @@ class DataType:
 
     def nullable(self) -> DataType:
         """Return the type with NULL."""
-        return DataType(self.logical_type.as_nullable())
+        return DataType(self.logical_type.nullable())
 
 
 _OF_LITERALS: dict[type[LogicalType], tuple[type, ...]] = {

@@ -295,6 +295,16 @@ class Interruption:
         self._thread: int | None = None
         self._open = False
         self._pending = False
+        self._ctrl_c = False
+
+    def hear_ctrl_c(self) -> None:
+        """Ctrl-C came; its exception may be caught by a function of the user."""
+        self._ctrl_c = True
+
+    def check(self) -> None:
+        """Raise ``KeyboardInterrupt`` if Ctrl-C came; between two calls of user code."""
+        if self._ctrl_c:
+            raise KeyboardInterrupt
 
     def enter_thread(self) -> None:
         """From now on, the calling thread is the one."""

@@ -31,4 +31,4 @@ def _converted(arg: Node, type_: LogicalType, place: int) -> Node:
             f"Invalid argument type at position {place}. Data type {type_} expected but {arg.type} passed. Cast the "
             "argument, or declare other input_types."
         )
-    return FUNCTIONS.call("CAST", [arg], type=type_.as_nullable(arg.type.nullable))
+    return FUNCTIONS.call("CAST", [arg], type=type_.nullable(arg.type.is_nullable))

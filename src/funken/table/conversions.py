@@ -25,7 +25,7 @@ from funken.table.logical import (
     TimeAttribute,
     project,
 )
-from funken.table.schema import ResolvedSchema, Schema, UniqueConstraint, WatermarkSpec, as_type
+from funken.table.schema import ResolvedSchema, Schema, UniqueConstraint, WatermarkSpec, as_type, engine_type
 from funken.table.types import (
     BYTES,
     STRING,
@@ -180,15 +180,14 @@ def _common(values: Iterable[Any], what: str) -> LogicalType:
 
 def _named_types(elements: Sequence[Any], schema: Any) -> list[tuple[str, LogicalType]]:
     """Return the columns of elements: by a schema, or inferred."""
-    if isinstance(schema, str):
-        schema = as_type(schema)
+    schema = as_type(schema) if isinstance(schema, str) else engine_type(schema)
     if isinstance(schema, Schema):
         return [(column.name, column.type) for column in schema.columns if column.is_physical]
     if isinstance(schema, RowType):
         return [(field.name, field.type) for field in schema.fields]
     if isinstance(schema, LogicalType):
         return [("value", schema)]
-    names = list(schema) if schema is not None else None
+    names = [engine_type(each) for each in schema] if schema is not None else None
     if names and isinstance(names[0], LogicalType):
         return [(f"_{place + 1}", type_) for place, type_ in enumerate(names)]
     if not elements:
@@ -253,7 +252,7 @@ def _checked(element: Any, columns: Sequence[tuple[str, LogicalType]], verify: b
 def _check(value: Any, type_: LogicalType, place: str, element: Any) -> None:
     """Raise for a value, or one within it, that is none of a type."""
     if value is None:
-        if not type_.nullable:
+        if not type_.is_nullable:
             raise InvalidProgram(f"{place} is {type_}, but a row has None there: {element!r}.")
         return
     taken = _TAKEN.get(type_.root)
@@ -297,11 +296,7 @@ def _fits(value: Any, type_: LogicalType) -> bool:
 def held_table(env: TableEnvironment, elements: Iterable[Any], schema: Any, verify: bool) -> LogicalNode:
     """Return the plan of rows that a program holds."""
     found = list(elements)
-    columns: list[tuple[str, Any]] = _named_types(found, schema)
-    owns = [(place, type_) for place, (_, type_) in enumerate(columns) if hasattr(type_, "sql_type")]
-    if owns:  # types of the program, whose values are kept as those of another type
-        columns = [(name, type_.sql_type() if hasattr(type_, "sql_type") else type_) for name, type_ in columns]
-        found = [_as_stored(_values_of(element, [name for name, _ in columns]), owns) for element in found]
+    columns = _named_types(found, schema)
     rows = [_checked(element, columns, verify) for element in found]
     row_type = RelationType(tuple(OutputColumn(name, type_) for name, type_ in columns))
     kinds = sorted({row.get_row_kind() for row in rows if isinstance(row, Row)}, key=lambda kind: kind.value)
@@ -318,7 +313,7 @@ def table_of_expressions(env: TableEnvironment, elements: Sequence[Any], schema:
     table = env.sql_query(f"SELECT * FROM (VALUES {rows})")
     if schema is None:
         return table
-    columns = _named_types([[None] * len(table.names)], schema) if isinstance(schema, RowType) else None
+    columns = _named_types([[None] * len(table.names)], schema) if isinstance(engine_type(schema), RowType) else None
     if columns is None:
         return table.alias(*schema)
     if len(columns) != len(table.names):
@@ -326,12 +321,6 @@ def table_of_expressions(env: TableEnvironment, elements: Sequence[Any], schema:
     return table.select(
         *(col(own).cast(type_).alias(name) for own, (name, type_) in zip(table.names, columns, strict=True))
     )
-
-
-def _as_stored(values: list[Any], owns: Sequence[tuple[int, Any]]) -> tuple[Any, ...]:
-    for place, type_ in owns:
-        values[place] = type_.to_sql_type(values[place])
-    return tuple(values)
 
 
 def pandas_table(pdf: Any, schema: Any) -> LogicalNode:
@@ -582,7 +571,7 @@ def _item_type(info: Any) -> LogicalType:
 
 
 def _nullable(columns: Iterable[tuple[str, LogicalType]]) -> list[tuple[str, LogicalType]]:
-    return [(name, type_.as_nullable(True)) for name, type_ in columns]
+    return [(name, type_.nullable(True)) for name, type_ in columns]
 
 
 _PRIMITIVE = {
@@ -687,7 +676,7 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
     if schema is not None:
         _check_fields(stream, schema)
         plan = stream_table(env, stream, schema, mode)
-        return Table(env, plan, _declared(env, plan, schema))
+        return Table(env, plan, None if _projects(stream, schema) else _declared(env, plan, schema))
     names = list(map(_column_name, given))
     fields = [_field_name(one) for one in given]
     info = declared_type(stream)
@@ -696,6 +685,15 @@ def _table_of(env: Any, stream: DataStream[Any], given: Sequence[Any], mode: Cha
     if any(_TIME.fullmatch(name) for name in names):
         schema, names = _schema_with_times(stream, names), []
     return Table(env, stream_table(env, stream, schema, mode, names))
+
+
+def _projects(stream: DataStream[Any], schema: Schema) -> bool:
+    """Return True if a schema picks or reorders fields of records; the columns are then results, without definitions."""
+    info = declared_type(stream)
+    fields = [name for name, _ in columns_of_info(info)] if info is not None else []
+    added = [column.name for column in schema.columns if not column.is_physical]
+    physical = any(column.is_physical for column in schema.columns)
+    return bool(fields) and physical and [*fields, *added] != [column.name for column in schema.columns]
 
 
 def _check_fields(stream: DataStream[Any], schema: Schema) -> None:
@@ -734,7 +732,8 @@ def _declared(env: Any, plan: LogicalNode, schema: Schema) -> ResolvedSchema:
             written = str(own.expression)
             columns.append(replace(column, kind="computed", expression=text(own.expression), written=written))
         elif own is not None and own.is_metadata:
-            columns.append(replace(column, kind="metadata", metadata_key=own.metadata_key, virtual=own.virtual))
+            asked = None if own.metadata_key == own.name else own.metadata_key
+            columns.append(replace(column, kind="metadata", metadata_key=asked, virtual=own.virtual))
         else:
             columns.append(column)
     types = {column.name: column.type for column in columns}

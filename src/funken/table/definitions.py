@@ -142,7 +142,7 @@ def _check_buckets(spread: TableDistribution, names: Sequence[str]) -> None:
 
 
 def _in_key(column: TableColumn, key: Sequence[str]) -> TableColumn:
-    return replace(column, type=column.type.not_null()) if column.name in key and column.type.nullable else column
+    return replace(column, type=column.type.not_null()) if column.name in key and column.type.is_nullable else column
 
 
 def _type(definition: st.ColumnDefinition) -> Any:
@@ -444,7 +444,7 @@ def described(table: CatalogTable, times: Mapping[str, str]) -> list[list[Any]]:
             [
                 column.name,
                 _summary(column, times),
-                column.type.nullable,
+                column.type.is_nullable,
                 key if column.name in table.primary_key else None,
                 _extras(column, table),
                 None if watermark is None else table.shown(watermark),
@@ -455,7 +455,7 @@ def described(table: CatalogTable, times: Mapping[str, str]) -> list[list[Any]]:
 
 
 def _summary(column: TableColumn, times: Mapping[str, str]) -> str:
-    text = str(column.type.as_nullable(True)) if hasattr(column.type, "as_nullable") else str(column.type)
+    text = str(column.type.nullable())
     time = times.get(column.name)
     return f"{text} *{time}*" if time else text
 

@@ -78,6 +78,8 @@ def _text(text: str) -> str:
 
 
 def _value(value: Any) -> str:
+    if value is None:
+        raise InvalidProgram("an option is None. Give it a value, or leave it out.")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -174,7 +176,7 @@ class TableDescriptor:
         return TableDescriptor.Builder({})
 
     def __str__(self) -> str:
-        lines = [str(self.schema) if self.schema is not None else "()"]
+        lines = [str(self.schema) if self.schema is not None else ""]
         if self.comment:
             lines.append(f"COMMENT {_text(self.comment)}")
         if self.distribution is not None:

@@ -277,7 +277,7 @@ def _create_view(env: TableEnvironment, statement: st.CreateView) -> TableResult
         TableColumn(name, column.type, comment=comment)
         for name, column, comment in zip(names, plan.row_type, comments, strict=True)
     )
-    view = CatalogView(bound.in_full(statement.query_text), columns, statement.comment)
+    view = CatalogView(bound.in_full(statement.query_text, plan), columns, statement.comment)
     env.catalogs.create(
         statement.path,
         view,
@@ -427,7 +427,7 @@ def _alter(env: TableEnvironment, statement: st.Alter) -> TableResult:
         plan = bound.query(statement.query)
         columns = tuple(TableColumn(column.name, column.type) for column in plan.row_type)
         assert isinstance(entry, CatalogView)
-        entry = replace(entry, query=bound.in_full(statement.query_text), columns=columns)
+        entry = replace(entry, query=bound.in_full(statement.query_text, plan), columns=columns)
     else:
         from funken.table.definitions import altered  # noqa: PLC0415 - few statements alter
 
@@ -668,7 +668,7 @@ def _model(env: TableEnvironment, path: tuple[str, ...]) -> CatalogModel:
 def _describe_model(model: CatalogModel) -> TableResult:
     names, types = ["name", "type", "null", "is input"], [STRING, STRING, BooleanType(), BooleanType()]
     rows = [
-        [column.name, str(column.type.as_nullable()), column.type.nullable, columns is model.inputs, column.comment]
+        [column.name, str(column.type.nullable()), column.type.is_nullable, columns is model.inputs, column.comment]
         for columns in (model.inputs, model.outputs)
         for column in columns
     ]

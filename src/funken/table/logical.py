@@ -139,7 +139,7 @@ class AggregateCall:
 
         rule = FUNCTIONS.rows.get(self.function) if self.definition is None else None
         loose = isinstance(rule, AggregateRule) and rule.null_without_values
-        return replace(self, type=self.type.as_nullable()) if loose else self
+        return replace(self, type=self.type.nullable()) if loose else self
 
     def moved(self, places: Mapping[int, int]) -> AggregateCall:
         """The same call over other column positions."""
@@ -470,7 +470,7 @@ class LogicalAggregate(LogicalNode):
         if self.sets is not None:
             kept = set.intersection(*(set(group) for group in self.sets)) if self.sets else set()
             keys = [
-                key if place in kept else replace(key, type=key.type.as_nullable(), time=None)
+                key if place in kept else replace(key, type=key.type.nullable(), time=None)
                 for place, key in enumerate(keys)
             ]
         calls = [OutputColumn(call.name, call.type) for call in self.calls]
@@ -672,7 +672,7 @@ def padded(row_type: RelationType, nullable: bool) -> RelationType:
     """Return columns that may be NULL."""
     if not nullable:
         return row_type
-    return RelationType(tuple(replace(column, type=column.type.as_nullable()) for column in row_type))
+    return RelationType(tuple(replace(column, type=column.type.nullable()) for column in row_type))
 
 
 def project(

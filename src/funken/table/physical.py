@@ -890,7 +890,7 @@ def _to_rows(self: Translation, node: Any, built: Built, row_type: RelationType)
     rows = self.add(
         node, stateless.TableToRows, schema_of(row_type), built, part="rows", time=times[0] if len(times) == 1 else None,
         deletes=node.input.mode.contains(before) and not node.mode.contains(before),
-        required=() if node.table else tuple(place for place, each in enumerate(row_type) if not each.type.nullable),
+        required=() if node.table else tuple(place for place, each in enumerate(row_type) if not each.type.is_nullable),
         drops=self.config.option("table.exec.sink.not-null-enforcer") == "DROP",
     )  # fmt: skip
     return DataStream(self.env, rows.inputs)

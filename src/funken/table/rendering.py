@@ -85,7 +85,7 @@ class Rendering:
         if str(item).startswith("cast(") and len(item._arguments) == 2:
             value, type_ = item._arguments
             before = self._derived_name(value)
-            return before and f"{before}-{type_.as_nullable()}"
+            return before and f"{before}-{type_.nullable()}"
         return item._column or self._aggregates.get(str(item))
 
     def window_property(self, name: str, suffix: str, expression: Any) -> str:

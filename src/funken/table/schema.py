@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from funken.dataclass import dataclass
 from funken.errors import InvalidProgram
 from funken.table.catalog import CatalogTable, TableColumn, TableWatermark
 from funken.table.logical import LogicalNode, OutputColumn, TimeAttribute
-from funken.table.types import LogicalType, RowField, RowType, logical_type, parse_type
+from funken.table.types import LogicalType, RowField, RowType, logical_type, parse_type, quoted
+
+
+class DeclaredType(Protocol):
+    """A type of another API, such as those of DataFrames and of PyFlink: it has the engine's type."""
+
+    @property
+    def logical_type(self) -> LogicalType:
+        """The engine's type."""
+
+
+AnyType = LogicalType | DeclaredType | str
+"""A type of a column, as a program writes one."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +46,9 @@ class Column:
     """The expression as it is shown, if not as ``expression``."""
 
     @staticmethod
-    def physical(name: str, data_type: LogicalType) -> Column:
+    def physical(name: str, data_type: AnyType) -> Column:
         """Return a physical column."""
-        return Column(name, data_type)
+        return Column(name, as_type(data_type))
 
     @staticmethod
     def computed(name: str, resolved_expression: Any, data_type: Any = None) -> Column:
@@ -44,9 +56,9 @@ class Column:
         return Column(name, data_type, "computed", resolved_expression)
 
     @staticmethod
-    def metadata(name: str, data_type: LogicalType, metadata_key: str | None, is_virtual: bool) -> Column:
+    def metadata(name: str, data_type: AnyType, metadata_key: str | None, is_virtual: bool) -> Column:
         """Return a column of the connector's metadata."""
-        return Column(name, data_type, "metadata", None, metadata_key or name, is_virtual)
+        return Column(name, as_type(data_type), "metadata", None, metadata_key, is_virtual)
 
     def get_name(self) -> str:
         """Return the name."""
@@ -97,14 +109,14 @@ class Column:
         if self.kind == "computed":
             return f"AS {self.written or self.expression}"
         if self.kind == "metadata":
-            key = f" FROM '{self.metadata_key}'" if self.metadata_key != self.name else ""
+            key = "" if self.metadata_key is None else f" FROM '{self.metadata_key}'"
             return f"METADATA{key}{' VIRTUAL' if self.virtual else ''}"
         return None
 
     def as_summary_string(self) -> str:
         """Return the column as a line of ``print_schema``."""
         comment = "COMMENT '" + self.comment.replace("'", "''") + "'" if self.comment else None
-        return " ".join(filter(None, [f"`{self.name}` {_with_time(self)}", self.explain_extras(), comment]))
+        return " ".join(filter(None, [f"{quoted(self.name)} {_with_time(self)}", self.explain_extras(), comment]))
 
     def __str__(self) -> str:
         return self.as_summary_string()
@@ -143,7 +155,7 @@ class WatermarkSpec:
 
     def __str__(self) -> str:
         kind = "" if self.type is None else f": {self.type}"
-        return f"WATERMARK FOR `{self.rowtime_attribute}`{kind} AS {self.written or self.expression}"
+        return f"WATERMARK FOR {quoted(self.rowtime_attribute)}{kind} AS {self.written or self.expression}"
 
 
 @dataclass(frozen=True)
@@ -179,7 +191,7 @@ class UniqueConstraint:
         return list(self.columns)
 
     def __str__(self) -> str:
-        return f"CONSTRAINT `{self.name}` PRIMARY KEY ({', '.join(f'`{name}`' for name in self.columns)}) NOT ENFORCED"
+        return f"CONSTRAINT {quoted(self.name)} PRIMARY KEY ({', '.join(map(quoted, self.columns))}) NOT ENFORCED"
 
 
 @dataclass(frozen=True)
@@ -207,21 +219,26 @@ class ResolvedSchema:
         return ResolvedSchema(columns)
 
     @staticmethod
-    def physical(column_names: Iterable[str], column_data_types: Iterable[LogicalType]) -> ResolvedSchema:
+    def physical(column_names: Iterable[str], column_data_types: Iterable[AnyType]) -> ResolvedSchema:
         """Return the schema of physical columns."""
         pairs = zip(column_names, column_data_types, strict=True)
-        return ResolvedSchema(tuple(Column(name, type_) for name, type_ in pairs))
+        return ResolvedSchema(tuple(Column.physical(name, type_) for name, type_ in pairs))
 
     @staticmethod
-    def of_plan(plan: LogicalNode, batch: bool = False) -> ResolvedSchema:
-        """Return the schema of a plan: a batch has no event time."""
+    def of_plan(plan: LogicalNode, batch: bool = False, event_time: LogicalType | None = None) -> ResolvedSchema:
+        """Return the schema of a plan: a batch has no event time, which shows with the digits of ``event_time``."""
 
         def time(column: OutputColumn) -> str:
             if not isinstance(column.time, TimeAttribute) or (batch and column.time is TimeAttribute.ROWTIME):
                 return ""
             return str(column.time.value)
 
-        return ResolvedSchema(tuple(Column(each.name, each.type, time=time(each)) for each in plan.row_type))
+        def type_of(column: OutputColumn) -> LogicalType:
+            if event_time is None or time(column) != "ROWTIME" or type(event_time) is not type(column.type):
+                return column.type
+            return event_time.nullable(column.type.is_nullable)
+
+        return ResolvedSchema(tuple(Column(each.name, type_of(each), time=time(each)) for each in plan.row_type))
 
     @staticmethod
     def of_table(table: CatalogTable, batch: bool = False) -> ResolvedSchema:
@@ -235,7 +252,7 @@ class ResolvedSchema:
                     column.type,
                     kind,
                     table.expression_text(column.expression) if column.is_computed else None,
-                    column.metadata_key,
+                    None if column.metadata_key == column.name else column.metadata_key,
                     column.virtual,
                     column.comment,
                     "" if batch and table.time_of(column) == "ROWTIME" else table.time_of(column),
@@ -251,6 +268,10 @@ class ResolvedSchema:
         return ResolvedSchema(
             tuple(columns), marks, UniqueConstraint(name, table.primary_key) if table.primary_key else None
         )
+
+    def event_time(self) -> LogicalType | None:
+        """Return the type of the column with event time; ``None`` if there is none."""
+        return next((each.type for each in self.columns if each.time == "ROWTIME"), None)
 
     def get_column_count(self) -> int:
         """Return the number of columns."""
@@ -289,7 +310,7 @@ class ResolvedSchema:
         return [] if self.primary_key is None else [names.index(name) for name in self.primary_key.columns]
 
     def _row(self, columns: Iterable[Column]) -> RowType:
-        return RowType(tuple(RowField(column.name, column.type) for column in columns), nullable=False)
+        return RowType(tuple(RowField(column.name, column.type) for column in columns), is_nullable=False)
 
     def to_source_row_data_type(self) -> RowType:
         """Return the row type of rows that are read."""
@@ -308,7 +329,7 @@ class ResolvedSchema:
         lines += [str(mark) for mark in self.watermarks]
         if self.primary_key is not None:
             lines.append(str(self.primary_key))
-        return "(\n  " + ",\n  ".join(lines) + "\n)"
+        return _parenthesized(lines)
 
 
 @dataclass(frozen=True)
@@ -352,12 +373,14 @@ class Schema:
             self._key_name = ""
             self._texts: dict[str, str] = {}
 
-        def column(self, column_name: str, data_type: LogicalType | str) -> Schema.Builder:
+        def column(self, column_name: str, data_type: AnyType) -> Schema.Builder:
             """Add a physical column."""
             self._columns.append(TableColumn(column_name, self._type(column_name, data_type)))
             return self
 
-        def _type(self, column_name: str, data_type: LogicalType | str) -> LogicalType:
+        def _type(self, column_name: str, data_type: AnyType) -> LogicalType:
+            if not isinstance(column_name, str):
+                raise InvalidProgram(f"a column has a name and a type, but got {column_name!r} and {data_type}.")
             if isinstance(data_type, str):
                 self._texts[column_name] = data_type
             return as_type(data_type)
@@ -370,7 +393,7 @@ class Schema:
         def column_by_metadata(
             self,
             column_name: str,
-            data_type: LogicalType | str,
+            data_type: AnyType,
             metadata_key: str | None = None,
             is_virtual: bool = False,
         ) -> Schema.Builder:
@@ -391,6 +414,9 @@ class Schema:
 
         def primary_key_named(self, constraint_name: str, *column_names: str) -> Schema.Builder:
             """Declare the primary key, with a name."""
+            if not column_names or self._key:
+                fact = f"is of {', '.join(self._key)} already" if self._key else "has no column"
+                raise InvalidProgram(f"the primary key {fact}. Name all columns of the one key in one call.")
             self._key, self._key_name = column_names, constraint_name
             return self
 
@@ -419,15 +445,14 @@ class Schema:
                 self._key, self._key_name = resolved_schema.primary_key.columns, resolved_schema.primary_key.name
             return self
 
-        def from_row_data_type(self, data_type: LogicalType) -> Schema.Builder:
+        def from_row_data_type(self, data_type: AnyType) -> Schema.Builder:
             """Add the fields of a ROW type as columns."""
-            if not isinstance(data_type, RowType):
+            row = as_type(data_type)
+            if not isinstance(row, RowType):
                 raise InvalidProgram(f"a schema is made of a ROW type, but got {data_type}.")
-            return self.from_fields([one.name for one in data_type.fields], [one.type for one in data_type.fields])
+            return self.from_fields(row.names, row.types)
 
-        def from_fields(
-            self, field_names: Sequence[str], field_data_types: Sequence[LogicalType | str]
-        ) -> Schema.Builder:
+        def from_fields(self, field_names: Sequence[str], field_data_types: Sequence[AnyType]) -> Schema.Builder:
             """Add columns of names and types."""
             for name, type_ in zip(field_names, field_data_types, strict=True):
                 self.column(name, type_)
@@ -444,44 +469,60 @@ class Schema:
         return Schema.Builder()
 
     def __str__(self) -> str:
-        lines = []
+        lines: list[str] = []
         texts = {name: f"[{text}]" for name, text in self.texts}
         for column in self.columns:
             type_ = texts.get(column.name, column.type)
             if column.is_computed:
-                lines.append(f"`{column.name}` AS {_summary(column.expression)}")
+                lines.append(f"{quoted(column.name)} AS {_summary(column.expression)}")
             elif column.is_metadata:
                 key = f" FROM '{column.metadata_key}'" if column.metadata_key != column.name else ""
-                lines.append(f"`{column.name}` {type_} METADATA{key}{' VIRTUAL' if column.virtual else ''}")
+                lines.append(f"{quoted(column.name)} {type_} METADATA{key}{' VIRTUAL' if column.virtual else ''}")
             else:
-                lines.append(f"`{column.name}` {type_}")
-        lines += [f"WATERMARK FOR `{mark.column}` AS {_summary(mark.expression)}" for mark in self.watermarks]
+                lines.append(f"{quoted(column.name)} {type_}")
+        lines += [f"WATERMARK FOR {quoted(mark.column)} AS {_summary(mark.expression)}" for mark in self.watermarks]
         if self.key:
             lines.append(str(UniqueConstraint(self.key_name, self.key)))
-        return "(\n  " + ",\n  ".join(lines) + "\n)"
+        return _parenthesized(lines)
 
 
 _UNKNOWN: Any = None
+
+
+def _parenthesized(lines: Iterable[str]) -> str:
+    return "(\n" + ",\n".join(f"  {line}" for line in lines) + "\n)"
 
 
 def _summary(expression: Any) -> str:
     return f"[{expression}]" if isinstance(expression, str) else str(expression)
 
 
+class NoColumnType(InvalidProgram, TypeError):
+    """A value where a column needs its type."""
+
+
+def engine_type(given: Any) -> Any:
+    """Return the engine's type of a type of another API, of DataFrames or of PyFlink; anything else as it is.
+
+    >>> engine_type(5)
+    5
+    """
+    own = getattr(given, "logical_type", None)
+    return own if isinstance(own, LogicalType) else given
+
+
 def as_type(given: Any) -> LogicalType:
-    """Return a type: as it is, of its SQL, or of an Arrow type; raises ``InvalidProgram`` for anything else.
+    """Return a type: as it is, of its SQL, or of an Arrow type; raises ``NoColumnType`` for anything else.
 
     >>> print(as_type("ROW<a INT NOT NULL>"))
     ROW<`a` INT NOT NULL>
     """
+    given = engine_type(given)
     if isinstance(given, LogicalType):
         return given
     if isinstance(given, str):
         return parse_type(given)
-    own = getattr(given, "logical_type", None)  # of a type of the DataFrame API
-    if isinstance(own, LogicalType):
-        return own
     try:
         return logical_type(given)
     except (TypeError, ValueError, AttributeError):
-        raise InvalidProgram(f"{given!r} is no type of a column; pass DataTypes.INT(), say, or 'INT'.") from None
+        raise NoColumnType(f"{given!r} is no type of a column; pass DataTypes.INT(), say, or 'INT'.") from None

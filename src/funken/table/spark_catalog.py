@@ -82,7 +82,7 @@ class SparkCatalog(ExternalCatalog):
         columns = []
         for field in self._spark.table(quoted).limit(0).toArrow().schema:
             try:
-                columns.append(TableColumn(field.name, logical_type(field.type).as_nullable(field.nullable)))
+                columns.append(TableColumn(field.name, logical_type(field.type).nullable(field.nullable)))
             except Exception as error:
                 raise InvalidTable(
                     f"column {path}.{field.name} of Spark has type {field.type}, which has no type of SQL here. Create a view "

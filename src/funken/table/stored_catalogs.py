@@ -320,7 +320,7 @@ class JdbcCatalog(ExternalCatalog):
             found = [tuple(row) for row in self._query(_PG_COLUMNS.format(relation=relation), database)]
             patterns, url = _PATTERNS, f"{self._url}/{database}"
         columns = tuple(
-            TableColumn(column, column_type(declared, patterns, f"{name}.{column}").as_nullable(not (fixed or key)))
+            TableColumn(column, column_type(declared, patterns, f"{name}.{column}").nullable(not (fixed or key)))
             for column, declared, fixed, key in found
         )
         options = {"connector": "jdbc", "url": url, "table-name": name}
@@ -454,7 +454,7 @@ class IcebergTables(Catalog):
     def _table(self, database: str, name: str) -> CatalogTable:
         table = self._iceberg.load_table(f"{database}.{name}")
         arrow = table.schema().as_arrow()
-        columns = tuple(TableColumn(one.name, logical_type(one.type).as_nullable(one.nullable)) for one in arrow)
+        columns = tuple(TableColumn(one.name, logical_type(one.type).nullable(one.nullable)) for one in arrow)
         partitions = tuple(
             table.schema().find_field(field.source_id).name
             for field in table.spec().fields

@@ -16,7 +16,7 @@ from funken.table.expression import Expression, col, lit_or_expression
 from funken.table.logical import LogicalNode, LogicalProject, LogicalSink, LogicalSort
 from funken.table.rendering import Rendering, path_parts
 from funken.table.schema import ResolvedSchema, Schema
-from funken.table.types import ArrayType, RowType, quoted
+from funken.table.types import ArrayType, LogicalType, RowType, quoted
 from funken.table.udf import FunctionDefinition, TableAggregateDefinition
 from funken.table.window import GroupWindow, OverWindow, WindowProperties
 from funken.types.callables import check_kind
@@ -103,6 +103,7 @@ class Table:
         self._environment = environment
         self._plan = plan
         self._declared = declared
+        self._event_time: LogicalType | None = None if declared is None else declared.event_time()
 
     @property
     def plan(self) -> LogicalNode:
@@ -159,6 +160,7 @@ class Table:
     def _query(self, build: Callable[[Rendering, str], str], windows: dict[str, Any] | None = None) -> Table:
         with Rendering(self._environment, windows) as rendering:
             table = type(self)(self._environment, rendering.bound(build(rendering, rendering.table(self))))
+        table._event_time = self._event_time
         self._environment.unused = True
         return table
 
@@ -547,7 +549,9 @@ class Table:
     def get_resolved_schema(self) -> ResolvedSchema:
         """Return the columns and their types; of a table as it is in a catalog also watermark and key."""
         self._environment.unused = False
-        return self._declared or ResolvedSchema.of_plan(self._plan, not self._environment.is_streaming)
+        return self._declared or ResolvedSchema.of_plan(
+            self._plan, not self._environment.is_streaming, self._event_time
+        )
 
     get_schema = get_resolved_schema
 

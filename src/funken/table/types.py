@@ -125,8 +125,8 @@ __all__ = [
 
 
 def _type(given: Any, factory: str) -> Any:
-    """Return a type, or one of the program's own; raises ``TypeError`` for anything else."""
-    if not isinstance(given, LogicalType) and not hasattr(given, "sql_type"):
+    """Return a type; raises ``TypeError`` for anything else."""
+    if not isinstance(given, LogicalType):
         raise TypeError(f"DataTypes.{factory}() takes types such as DataTypes.INT(), but got {given!r}.")
     return given
 
@@ -156,136 +156,136 @@ class DataTypes:
     """
 
     @staticmethod
-    def NULL() -> LogicalType:
+    def NULL() -> NullType:
         """Return the type of NULL."""
         return NullType()
 
     @staticmethod
-    def CHAR(length: int, nullable: bool = True) -> LogicalType:
+    def CHAR(length: int, nullable: bool = True) -> CharType:
         """Return the type CHAR."""
-        return CharType(_length(length, "CHAR"), nullable=nullable)
+        return CharType(_length(length, "CHAR"), is_nullable=nullable)
 
     @staticmethod
-    def VARCHAR(length: int, nullable: bool = True) -> LogicalType:
+    def VARCHAR(length: int, nullable: bool = True) -> VarCharType:
         """Return the type VARCHAR."""
-        return VarCharType(_length(length, "VARCHAR"), nullable=nullable)
+        return VarCharType(_length(length, "VARCHAR"), is_nullable=nullable)
 
     @staticmethod
-    def STRING(nullable: bool = True) -> LogicalType:
+    def STRING(nullable: bool = True) -> VarCharType:
         """Return the type STRING."""
-        return VarCharType(MAX_LENGTH, nullable=nullable)
+        return VarCharType(MAX_LENGTH, is_nullable=nullable)
 
     @staticmethod
-    def BOOLEAN(nullable: bool = True) -> LogicalType:
+    def BOOLEAN(nullable: bool = True) -> BooleanType:
         """Return the type BOOLEAN."""
-        return BooleanType(nullable=nullable)
+        return BooleanType(is_nullable=nullable)
 
     @staticmethod
-    def BINARY(length: int, nullable: bool = True) -> LogicalType:
+    def BINARY(length: int, nullable: bool = True) -> BinaryType:
         """Return the type BINARY."""
-        return BinaryType(_length(length, "BINARY"), nullable=nullable)
+        return BinaryType(_length(length, "BINARY"), is_nullable=nullable)
 
     @staticmethod
-    def VARBINARY(length: int, nullable: bool = True) -> LogicalType:
+    def VARBINARY(length: int, nullable: bool = True) -> VarBinaryType:
         """Return the type VARBINARY."""
-        return VarBinaryType(_length(length, "VARBINARY"), nullable=nullable)
+        return VarBinaryType(_length(length, "VARBINARY"), is_nullable=nullable)
 
     @staticmethod
-    def BYTES(nullable: bool = True) -> LogicalType:
+    def BYTES(nullable: bool = True) -> VarBinaryType:
         """Return the type BYTES."""
-        return VarBinaryType(MAX_LENGTH, nullable=nullable)
+        return VarBinaryType(MAX_LENGTH, is_nullable=nullable)
 
     @staticmethod
-    def DECIMAL(precision: int, scale: int, nullable: bool = True) -> LogicalType:
+    def DECIMAL(precision: int, scale: int, nullable: bool = True) -> DecimalType:
         """Return the type DECIMAL."""
-        return DecimalType(precision, scale, nullable=nullable)
+        return DecimalType(precision, scale, is_nullable=nullable)
 
     @staticmethod
-    def TINYINT(nullable: bool = True) -> LogicalType:
+    def TINYINT(nullable: bool = True) -> TinyIntType:
         """Return the type TINYINT."""
-        return TinyIntType(nullable=nullable)
+        return TinyIntType(is_nullable=nullable)
 
     @staticmethod
-    def SMALLINT(nullable: bool = True) -> LogicalType:
+    def SMALLINT(nullable: bool = True) -> SmallIntType:
         """Return the type SMALLINT."""
-        return SmallIntType(nullable=nullable)
+        return SmallIntType(is_nullable=nullable)
 
     @staticmethod
-    def INT(nullable: bool = True) -> LogicalType:
+    def INT(nullable: bool = True) -> IntType:
         """Return the type INT."""
-        return IntType(nullable=nullable)
+        return IntType(is_nullable=nullable)
 
     @staticmethod
-    def BIGINT(nullable: bool = True) -> LogicalType:
+    def BIGINT(nullable: bool = True) -> BigIntType:
         """Return the type BIGINT."""
-        return BigIntType(nullable=nullable)
+        return BigIntType(is_nullable=nullable)
 
     @staticmethod
-    def FLOAT(nullable: bool = True) -> LogicalType:
+    def FLOAT(nullable: bool = True) -> FloatType:
         """Return the type FLOAT."""
-        return FloatType(nullable=nullable)
+        return FloatType(is_nullable=nullable)
 
     @staticmethod
-    def DOUBLE(nullable: bool = True) -> LogicalType:
+    def DOUBLE(nullable: bool = True) -> DoubleType:
         """Return the type DOUBLE."""
-        return DoubleType(nullable=nullable)
+        return DoubleType(is_nullable=nullable)
 
     @staticmethod
-    def DATE(nullable: bool = True) -> LogicalType:
+    def DATE(nullable: bool = True) -> DateType:
         """Return the type DATE."""
-        return DateType(nullable=nullable)
+        return DateType(is_nullable=nullable)
 
     @staticmethod
-    def TIME(precision: int = 0, nullable: bool = True) -> LogicalType:
+    def TIME(precision: int = 0, nullable: bool = True) -> TimeOfDayType:
         """Return the type TIME."""
-        return TimeOfDayType(precision, nullable=nullable)
+        return TimeOfDayType(precision, is_nullable=nullable)
 
     @staticmethod
-    def TIMESTAMP(precision: int = 6, nullable: bool = True) -> LogicalType:
+    def TIMESTAMP(precision: int = 6, nullable: bool = True) -> TimestampType:
         """Return the type TIMESTAMP."""
-        return TimestampType(precision, nullable=nullable)
+        return TimestampType(precision, is_nullable=nullable)
 
     @staticmethod
-    def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> LogicalType:
+    def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> LocalZonedTimestampType:
         """Return the type TIMESTAMP_LTZ."""
-        return LocalZonedTimestampType(precision, nullable=nullable)
+        return LocalZonedTimestampType(precision, is_nullable=nullable)
 
     TIMESTAMP_WITH_LOCAL_TIME_ZONE = TIMESTAMP_LTZ
 
     @staticmethod
-    def VARIANT(nullable: bool = True) -> LogicalType:
+    def VARIANT(nullable: bool = True) -> VariantType:
         """Return the type VARIANT."""
-        return VariantType(nullable=nullable)
+        return VariantType(is_nullable=nullable)
 
     @staticmethod
-    def BITMAP(nullable: bool = True) -> LogicalType:
+    def BITMAP(nullable: bool = True) -> BitmapType:
         """Return the type BITMAP."""
-        return BitmapType(nullable=nullable)
+        return BitmapType(is_nullable=nullable)
 
     @staticmethod
-    def ARRAY(element_type: LogicalType, nullable: bool = True) -> LogicalType:
+    def ARRAY(element_type: LogicalType, nullable: bool = True) -> ArrayType:
         """Return the type ARRAY."""
-        return ArrayType(_type(element_type, "ARRAY"), nullable=nullable)
+        return ArrayType(_type(element_type, "ARRAY"), is_nullable=nullable)
 
     @staticmethod
-    def LIST_VIEW(element_type: LogicalType) -> LogicalType:
+    def LIST_VIEW(element_type: LogicalType) -> ArrayType:
         """Return the type LIST_VIEW."""
         return ArrayType(_type(element_type, "LIST_VIEW"))
 
     @staticmethod
-    def MAP(key_type: LogicalType, value_type: LogicalType, nullable: bool = True) -> LogicalType:
+    def MAP(key_type: LogicalType, value_type: LogicalType, nullable: bool = True) -> MapType:
         """Return the type MAP."""
-        return MapType(_type(key_type, "MAP"), _type(value_type, "MAP"), nullable=nullable)
+        return MapType(_type(key_type, "MAP"), _type(value_type, "MAP"), is_nullable=nullable)
 
     @staticmethod
-    def MAP_VIEW(key_type: LogicalType, value_type: LogicalType) -> LogicalType:
+    def MAP_VIEW(key_type: LogicalType, value_type: LogicalType) -> MapType:
         """Return the type MAP_VIEW."""
         return MapType(_type(key_type, "MAP_VIEW"), _type(value_type, "MAP_VIEW"))
 
     @staticmethod
-    def MULTISET(element_type: LogicalType, nullable: bool = True) -> LogicalType:
+    def MULTISET(element_type: LogicalType, nullable: bool = True) -> MultisetType:
         """Return the type MULTISET."""
-        return MultisetType(_type(element_type, "MULTISET"), nullable=nullable)
+        return MultisetType(_type(element_type, "MULTISET"), is_nullable=nullable)
 
     @staticmethod
     def FIELD(name: str, data_type: LogicalType, description: str | None = None) -> RowField:
@@ -295,7 +295,7 @@ class DataTypes:
         return RowField(name, _type(data_type, "FIELD"), description)
 
     @staticmethod
-    def ROW(row_fields: Sequence[RowField | LogicalType] = (), nullable: bool = True) -> LogicalType:
+    def ROW(row_fields: Sequence[RowField | LogicalType] = (), nullable: bool = True) -> RowType:
         """Return the type ROW."""
         if isinstance(row_fields, LogicalType | RowField | str):
             raise TypeError(f"DataTypes.ROW() takes a list of fields, but got {row_fields!r}. Write [{row_fields!r}].")
@@ -303,7 +303,7 @@ class DataTypes:
             each if isinstance(each, RowField) else RowField(f"f{position}", _type(each, "ROW"))
             for position, each in enumerate(row_fields)
         )
-        return RowType(tuple(fields), nullable=nullable)
+        return RowType(tuple(fields), is_nullable=nullable)
 
     @staticmethod
     def SECOND(precision: int = 6) -> IntervalField:

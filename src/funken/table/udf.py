@@ -23,7 +23,7 @@ from funken.expr.ir import Literal, Node
 from funken.lazy import LoadedLater
 from funken.operators.user_functions import KIND, without_return
 from funken.table.catalog import InvalidTable
-from funken.table.schema import as_type
+from funken.table.schema import as_type, engine_type
 from funken.table.types import (
     ArrayType,
     BooleanType,
@@ -235,8 +235,9 @@ class FunctionDefinition:
         """Return the type of the result for the types of arguments; raises ``InvalidProgram`` if nothing says it."""
         given = self._result
         if callable(given) and not isinstance(given, LogicalType):
-            if (getattr(given, "__module__", None) or "").startswith("funken.table.types"):
-                shown = f"DataTypes.{getattr(given, '__name__', given)}"
+            named = getattr(given, "type_name", None)  # of a class of PyFlink's types
+            if named or (getattr(given, "__module__", None) or "").startswith("funken.table.types"):
+                shown = f"DataTypes.{named() if named else getattr(given, '__name__', given)}"
                 raise InvalidProgram(f"function {self.name!r}: result_type is {shown}, not called. Write {shown}().")
             given = given(types)
         if given is None:
@@ -903,7 +904,7 @@ def udtf(
     >>> lengths
     <table function lengths>
     """
-    types = list(result_types.types) if isinstance(result_types, RowType) else result_types
+    types = list(row.types) if isinstance(row := engine_type(result_types), RowType) else result_types
     return _made(TableDefinition, f, result_type=types, input_types=input_types, deterministic=deterministic, name=name)
 
 

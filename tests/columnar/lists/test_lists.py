@@ -376,6 +376,47 @@ def test_what_a_loop_evaluates_may_raise_though_nothing_of_it_is_used() -> None:
     ).to_list() == [1]
 
 
+def flagged(r: Any) -> Any:
+    found = False
+    for tag in r["tags"]:
+        found = True
+        if int(tag) > 3:
+            found = True
+    return found
+
+
+def flagged_beside_another(r: Any) -> Any:
+    some, large = False, "no"
+    for tag in r["tags"]:
+        if r["id"]:
+            continue
+        some = True
+        if int(tag) > 3:
+            large = "yes"
+    return (some, large)
+
+
+def flagged_and_unused(r: Any) -> Any:
+    some = large = False
+    for tag in r["tags"]:
+        some = True  # noqa: F841 - what it depends on may raise all the same
+        if int(tag) > 3:
+            large = True  # noqa: F841 - as above
+    return r["id"]
+
+
+@pytest.mark.parametrize("function", [flagged, flagged_beside_another, flagged_and_unused], ids=lambda f: f.__name__)
+def test_a_flag_of_a_loop_keeps_the_tests_of_other_variables_within_it(function: Any) -> None:
+    traced, schema = trace(function, None, 1).typed(ORDER)
+    records = [
+        {"id": n, "items": [], "tags": tags, "flags": []} for n, tags in enumerate([["1", "5"], [], ["2"], ["7"]])
+    ]
+
+    assert computed(traced.result, schema, columns_of(records, ORDER)).to_list() == [function(each) for each in records]
+    with pytest.raises(FallBackToRows):
+        computed(traced.result, schema, columns_of([{"id": 0, "items": [], "tags": ["new"], "flags": []}], ORDER))
+
+
 def assigned_again(r: Any) -> Any:
     k = r["id"]
     found = (x["price"] * k for x in r["items"])

@@ -113,9 +113,9 @@ def with_columns(node, columns):
                 if isinstance(arg, Literal) and not isinstance(arg.type, SymbolType) and arg.value is not None:
                     if (each.function, at) in CONSTANT or each.function in CONSTANTS:
                         continue
-                    columns.append((arg.type.as_nullable(), arg.value))
-                    args[at] = InputRef(len(columns) - 1, type=arg.type.as_nullable())
-            return Call(each.function, tuple(args), each.options, type=each.type.as_nullable(), handle=each.handle)
+                    columns.append((arg.type.nullable(), arg.value))
+                    args[at] = InputRef(len(columns) - 1, type=arg.type.nullable())
+            return Call(each.function, tuple(args), each.options, type=each.type.nullable(), handle=each.handle)
         return each
 
     return rewrite(node, change)

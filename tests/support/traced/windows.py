@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import groupby
 from typing import Any
 
 from funken import Configuration, DataGeneratorSource, StreamExecutionEnvironment, WatermarkStrategy
@@ -268,8 +269,9 @@ class _Driven:
     def __init__(self, spec: Any) -> None:
         self._spec = spec
         self.harness = OperatorHarness(spec, keyed=True)
-        self.results: list[Any] = []
+        self.results: list[str] = []
         self.failed: str | None = None
+        self.restored = False
 
     def step(self, records: list[Any], stamps: list[int], as_columns: bool, restored: bool, watermark: int) -> None:
         """Give it a block and a watermark."""
@@ -281,7 +283,8 @@ class _Driven:
             else:
                 self.harness.feed_block(records, stamps)
             if restored:
-                self.results += self.harness.output_with_timestamps
+                self.results += self._after_restore(self.harness.output_with_timestamps)
+                self.restored = True
                 operator = self._spec.build()
                 operator.current_watermark = self.harness.operator.current_watermark
                 self.harness = OperatorHarness(operator, keyed=True, snapshots=[self.harness.snapshot()])
@@ -306,7 +309,14 @@ class _Driven:
             self.harness.end_input()
         except ArithmeticError as error:
             return [type(error).__name__]
-        return list(map(repr, self.results + self.harness.output_with_timestamps))
+        return [*self.results, *self._after_restore(self.harness.output_with_timestamps)]
+
+    def _after_restore(self, results: list[Any]) -> list[str]:
+        """Return results; behind a restore those of one time sorted, for the order of keys is in no snapshot."""
+        if not self.restored:
+            return list(map(repr, results))
+        runs = groupby(results, key=lambda result: result[1])
+        return [each for _, run in runs for each in sorted(map(repr, run))]
 
 
 def _differ(paths: list[_Driven]) -> str | None:

@@ -208,7 +208,7 @@ def test_a_column_of_a_clock_has_its_word_as_name(query, names):
 
 def test_the_uid_of_an_aggregate_does_not_depend_on_null():
     for function, same in (("SUM", True), ("MAX", True), ("VAR_SAMP", False), ("COUNT", False)):
-        texts = {described(AggregateCall(function, (0,), IntType(nullable=nullable))) for nullable in (True, False)}
+        texts = {described(AggregateCall(function, (0,), IntType(is_nullable=nullable))) for nullable in (True, False)}
         assert len(texts) == (1 if same else 2)
 
 

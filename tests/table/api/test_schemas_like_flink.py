@@ -277,3 +277,39 @@ def test_expressions_of_a_schema_are_shown_as_written():
     )
     assert types(tables.from_path("d"))[2:] == ["`b` INT AS `a` + 1"]
     assert "AS `ts` - INTERVAL '1' SECOND" in str(tables.from_path("d").get_resolved_schema())
+
+
+@pytest.mark.parametrize("digits", [0, 2, 3])
+def test_event_time_keeps_its_digits_in_the_table_api_and_has_three_in_sql(digits):
+    tables = with_times(time=f"TIMESTAMP({digits})")
+    table = tables.from_path("l")
+    windows = table.window(Tumble.over(lit(5).minutes).on(col("ts")).alias("w")).group_by(col("w"))
+    declared, of_sql = f"`ts` TIMESTAMP({digits}) *ROWTIME*", "`ts` TIMESTAMP(3) *ROWTIME*"
+
+    assert types(table)[3] == declared
+    assert types(table.select(col("ts"), col("v"))) == [declared, "`v` INT"]
+    assert types(table.filter(col("v") > 1).add_columns(lit(1).alias("one")).select(col("ts"))) == [declared]
+    assert types(windows.select(col("w").start.alias("s"), col("w").rowtime.alias("ts"))) == [
+        "`s` TIMESTAMP(3)",
+        declared,
+    ]
+    assert types(tables.sql_query("SELECT ts FROM l")) == [of_sql]
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (["a", "b"], ["`a` INT", "`b` STRING", "`at` TIMESTAMP_LTZ(3) METADATA FROM 'rowtime'"]),
+        (["a"], ["`a` INT", "`at` TIMESTAMP_LTZ(3)"]),
+        (["b", "a"], ["`b` STRING", "`a` INT", "`at` TIMESTAMP_LTZ(3)"]),
+    ],
+)
+def test_columns_picked_from_records_have_no_definitions(columns, expected):
+    env = StreamExecutionEnvironment.create_local_environment()
+    stream = env.from_collection([(1, "x")], Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()]))
+    schema = Schema.new_builder()
+    for name in columns:
+        schema.column(name, "INT" if name == "a" else "STRING")
+    schema.column_by_metadata("at", "TIMESTAMP_LTZ(3)", "rowtime")
+
+    assert types(StreamTableEnvironment.create(env).from_data_stream(stream, schema.build())) == expected

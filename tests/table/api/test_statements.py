@@ -180,7 +180,10 @@ def test_views_are_named_queries(env):
 
     assert (env.list_tables(), env.list_views(), env.list_temporary_views()) == (["t", "v", "w"], ["v", "w"], ["w"])
     assert [row[:2] for row in run(env, "DESCRIBE w")] == [("x", "INT")]
-    assert "SELECT a + 1 FROM `default_catalog`.`default_database`.`t`" in run(env, "SHOW CREATE VIEW v")[0][0]
+    assert (
+        "\nAS SELECT `t`.`a` + 1\nFROM `default_catalog`.`default_database`.`t` AS `t`\n"
+        in run(env, "SHOW CREATE VIEW v")[0][0]
+    )
     with pytest.raises(InvalidTable, match="names 2 columns, but its query has 1"):
         env.execute_sql("CREATE VIEW u (x, y) AS SELECT a FROM t")
     with pytest.raises(InvalidTable, match="is a view. Use SHOW CREATE VIEW"):
@@ -201,7 +204,7 @@ def test_views_keep_comments_and_have_no_column_twice(env):
     env.execute_sql("ALTER VIEW v AS SELECT 2 AS x, 'b' AS z")
 
     assert run(env, "SHOW CREATE VIEW v")[0][0].splitlines()[1:] == [
-        "  `x`,", "  `z`", ")", "COMMENT 'both'", "AS SELECT 2 AS x, 'b' AS z",
+        "  `x`,", "  `z`", ")", "COMMENT 'both'", "AS SELECT 2 AS `x`, 'b' AS `z`",
     ]  # fmt: skip
     env.execute_sql("CREATE VIEW w (x COMMENT 'first', y) AS SELECT 1, 'a'")
     assert [row[6] for row in run(env, "DESCRIBE w")] == ["first", None]

@@ -34,17 +34,18 @@ FULL = "`default_catalog`.`default_database`"
 @pytest.mark.parametrize(
     ("query", "kept"),
     [
-        ("SELECT * FROM t", f"SELECT `t`.`a`, `t`.`my col` FROM {FULL}.`t`"),
-        ("SELECT x.*, 1 AS n FROM default_database.t AS x", f"SELECT `x`.`a`, `x`.`my col`, 1 AS n FROM {FULL}.`t` AS x"),
-        ("WITH q AS (SELECT a FROM t) SELECT * FROM q", f"WITH q AS (SELECT a FROM {FULL}.`t`) SELECT `q`.`a` FROM q"),
-        ("SELECT * FROM (VALUES (1, 'it''s')) AS v(n, s)", "SELECT `v`.`n`, `v`.`s` FROM (VALUES (1, 'it''s')) AS v(n, s)"),
+        ("SELECT * FROM t", f"SELECT `t`.`a`, `t`.`my col`\nFROM {FULL}.`t` AS `t`"),
+        ("SELECT x.*, 1 AS n FROM default_database.t AS x", f"SELECT `x`.`a`, `x`.`my col`, 1 AS `n`\nFROM {FULL}.`t` AS `x`"),
+        ("WITH q AS (SELECT a FROM t) SELECT * FROM q",
+         f"WITH `q` AS (SELECT `t`.`a`\nFROM {FULL}.`t` AS `t`) SELECT `q`.`a`\nFROM `q` AS `q`"),
+        ("SELECT * FROM (VALUES (1, 'it''s')) AS v(n, s)", "SELECT `v`.`n`, `v`.`s`\nFROM (VALUES (1, 'it''s')) AS v(n, s)"),
         (
             "SELECT * FROM t JOIN t AS u USING (a)",
-            f"SELECT `a`, `t`.`my col`, `u`.`my col` FROM {FULL}.`t` JOIN {FULL}.`t` AS u USING (a)",
+            f"SELECT `a`, `t`.`my col`, `u`.`my col`\nFROM {FULL}.`t` AS `t`\nINNER JOIN {FULL}.`t` AS `u` USING (a)",
         ),
         (
             "SELECT a\nFROM t -- from t\nWHERE a IN (SELECT a FROM w)",
-            f"SELECT a\nFROM {FULL}.`t` -- from t\nWHERE a IN (SELECT a FROM {FULL}.`w`)",
+            f"SELECT `t`.`a`\nFROM {FULL}.`t` AS `t`\nWHERE `t`.`a` IN (SELECT `w`.`a`\nFROM {FULL}.`w` AS `w`)",
         ),
     ],
 )  # fmt: skip
@@ -55,7 +56,7 @@ def test_a_view_keeps_full_names_of_its_tables_and_columns(tables, query, kept):
     else:
         tables.execute_sql(f"CREATE VIEW v AS {query}")
     assert definition(tables, "v") == kept
-    assert definition(tables, "w") == f"SELECT a FROM {FULL}.`t`"
+    assert definition(tables, "w") == f"SELECT `t`.`a`\nFROM {FULL}.`t` AS `t`"
     tables.execute_sql(f"ALTER VIEW w AS {query if 'FROM w' not in query else 'SELECT * FROM t'}")
     assert "*" not in definition(tables, "w")
 

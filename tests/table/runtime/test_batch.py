@@ -61,12 +61,12 @@ def test_a_join_without_keys_crosses_its_sides():
 
 
 CALLS = (
-    AggregateCall("COUNT", (), BigIntType(nullable=False)),
+    AggregateCall("COUNT", (), BigIntType(is_nullable=False)),
     AggregateCall("SUM", (1,), BigIntType()),
     AggregateCall("MIN", (1,), BigIntType()),
     AggregateCall("AVG", (1,), BigIntType()),
 )
-DISTINCT = (*CALLS, AggregateCall("COUNT", (1,), BigIntType(nullable=False), distinct=True))
+DISTINCT = (*CALLS, AggregateCall("COUNT", (1,), BigIntType(is_nullable=False), distinct=True))
 
 
 @pytest.mark.parametrize("calls", [CALLS, DISTINCT, ()])

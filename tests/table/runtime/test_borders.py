@@ -30,9 +30,9 @@ from tests.table.runtime.changelogs import Run, schema
 ROWS = schema("id:i k:s v:i t:t")
 IN_WINDOW = schema("id:i k:s s:t e:t")
 TIME = TimestampType(3)
-COUNT = AggregateCall("COUNT", (), BigIntType(nullable=False))
+COUNT = AggregateCall("COUNT", (), BigIntType(is_nullable=False))
 SUM = AggregateCall("SUM", (2,), BigIntType())
-KINDS = AggregateCall("COUNT", (1,), BigIntType(nullable=False), distinct=True)
+KINDS = AggregateCall("COUNT", (1,), BigIntType(is_nullable=False), distinct=True)
 TUMBLE = WindowShape(WindowKind.TUMBLE, 3, size=10_000)
 SESSION = WindowShape(WindowKind.SESSION, 3, gap=5000, partition=(1,))
 TIMED = {"rowtime": True, "local": False, "zone": "UTC"}

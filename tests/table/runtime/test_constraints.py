@@ -17,8 +17,8 @@ from funken.table.runtime.block import BlockSchema
 from funken.table.runtime.sink import ConstraintRules, Enforce
 from tests.table.runtime.changelogs import Run
 
-NUMBER = BigIntType(nullable=False)
-TWO = CharType(2, nullable=False)
+NUMBER = BigIntType(is_nullable=False)
+TWO = CharType(2, is_nullable=False)
 
 
 def run(types, rows, nested="IGNORE", drops=False, lengths="IGNORE", partial=False, kinds=None):
@@ -33,11 +33,11 @@ def run(types, rows, nested="IGNORE", drops=False, lengths="IGNORE", partial=Fal
 
 
 def _loose(type_):
-    return type_.as_nullable()
+    return type_.nullable()
 
 
 def row(*fields, nullable=False):
-    return RowType(tuple(RowField(name, type_) for name, type_ in fields), nullable=nullable)
+    return RowType(tuple(RowField(name, type_) for name, type_ in fields), is_nullable=nullable)
 
 
 def test_null_in_a_column_that_is_not_null():
@@ -91,7 +91,7 @@ def test_nulls_inside_of_rows():
 
 
 def test_nulls_inside_of_collections():
-    type_ = row(("list", ArrayType(ArrayType(NUMBER, nullable=False))), ("map", MapType(NUMBER, NUMBER)))
+    type_ = row(("list", ArrayType(ArrayType(NUMBER, is_nullable=False))), ("map", MapType(NUMBER, NUMBER)))
     rows = [(([[1, None]], None),), ((None, [(1, None)]),), (([[1]], [(1, 2)]),)]
     assert run([type_], rows, nested="ROWS") == rows
     assert run([type_], rows, nested="ROWS_AND_COLLECTIONS", drops=True) == rows[2:]

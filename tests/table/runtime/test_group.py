@@ -13,12 +13,12 @@ from tests.table.runtime.changelogs import Run, materialized, parse, schema
 
 KV = schema("k:s v:i")
 S8 = "+I(a,3) +I(a,5) +I(b,7) -U(a,5) +U(a,4) -D(a,3) -U(a,4) +U(b,4) -D(b,7) -D(b,4)"
-COUNT = AggregateCall("COUNT", (), BigIntType(nullable=False))
-COUNT_V = AggregateCall("COUNT", (1,), BigIntType(nullable=False))
+COUNT = AggregateCall("COUNT", (), BigIntType(is_nullable=False))
+COUNT_V = AggregateCall("COUNT", (1,), BigIntType(is_nullable=False))
 SUM = AggregateCall("SUM", (1,), BigIntType())
 MIN = AggregateCall("MIN", (1,), BigIntType())
 MAX = AggregateCall("MAX", (1,), BigIntType())
-DISTINCT = AggregateCall("COUNT", (1,), BigIntType(nullable=False), distinct=True)
+DISTINCT = AggregateCall("COUNT", (1,), BigIntType(is_nullable=False), distinct=True)
 SUM_DISTINCT = AggregateCall("SUM", (1,), BigIntType(), distinct=True)
 
 
@@ -82,7 +82,7 @@ def test_each_row_changes_its_group(case):
 
 def test_only_rows_that_pass_the_filter_are_aggregated():
     source = BlockSchema(["k", "flag"], [VarCharType(9), BooleanType()])
-    call = AggregateCall("COUNT", (), BigIntType(nullable=False), filter=1)
+    call = AggregateCall("COUNT", (), BigIntType(is_nullable=False), filter=1)
     run = Run(
         GroupAggregate, [source], BlockSchema(["k", "n"], [VarCharType(9), BigIntType()]), keys=(0,), calls=(call,),
         retracts=True, update_before=True,

@@ -21,7 +21,7 @@ SOURCE = BlockSchema(
 
 
 def call(function, *args, **more):
-    type_ = BigIntType(nullable=False) if function == "COUNT" else SOURCE.types[args[0]]
+    type_ = BigIntType(is_nullable=False) if function == "COUNT" else SOURCE.types[args[0]]
     return AggregateCall(function, args, type_, **more)
 
 

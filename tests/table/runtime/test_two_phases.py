@@ -17,11 +17,11 @@ KV = schema("k:s v:i")
 LOCAL = BlockSchema(["k", "accumulators"], [VarCharType(100), parse_type("BYTES NOT NULL")])
 BIGINT = BigIntType()
 CALLS = (
-    AggregateCall("COUNT", (), BigIntType(nullable=False)),
+    AggregateCall("COUNT", (), BigIntType(is_nullable=False)),
     AggregateCall("SUM", (1,), BIGINT),
     AggregateCall("MIN", (1,), BIGINT),
     AggregateCall("MAX", (1,), BIGINT),
-    AggregateCall("COUNT", (1,), BigIntType(nullable=False), distinct=True),
+    AggregateCall("COUNT", (1,), BigIntType(is_nullable=False), distinct=True),
     AggregateCall("SUM", (1,), BIGINT, distinct=True),
 )
 OUT = BlockSchema(["k", *"abcdef"], [VarCharType(100), *(call.type for call in CALLS)])

@@ -35,7 +35,7 @@ SOURCE = BlockSchema(
 
 
 def call(function, *args, **more):
-    types = {"COUNT": BigIntType(nullable=False), "SUM0": SOURCE.types[args[0]] if args else None}
+    types = {"COUNT": BigIntType(is_nullable=False), "SUM0": SOURCE.types[args[0]] if args else None}
     return AggregateCall(function, args, types.get(function) or SOURCE.types[args[0]], **more)
 
 
@@ -222,7 +222,7 @@ def test_windows_have_the_rows_of_blocks(monkeypatch, shape, zone, retracts):
 def test_windows_may_come_as_columns(monkeypatch):
     chance, shape = random.Random(3), WindowShape(WindowKind.TUMBLE, 5, size=3000)
     source = BlockSchema(["k", "v", "start", "end"], [VarCharType(9), BigIntType(), TimestampType(3), TimestampType(3)])
-    output = BlockSchema(["k", "n", "start"], [VarCharType(9), BigIntType(nullable=False), TimestampType(3)])
+    output = BlockSchema(["k", "n", "start"], [VarCharType(9), BigIntType(is_nullable=False), TimestampType(3)])
     rows = [
         (chance.choice("abc"), 1, at * 3 * 10**9, (at + 1) * 3 * 10**9)
         for at in [chance.randrange(3) for _ in range(60)]

@@ -27,7 +27,7 @@ INPUT = [
     (8, "a", 8, 27), (9, "a", 9, 19),
 ]  # fmt: skip
 SUM = AggregateCall("SUM", (2,), BigIntType())
-COUNT = AggregateCall("COUNT", (), BigIntType(nullable=False))
+COUNT = AggregateCall("COUNT", (), BigIntType(is_nullable=False))
 TIMES = [TimestampType(3), TimestampType(3)]
 
 

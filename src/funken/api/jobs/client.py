@@ -54,7 +54,7 @@ from funken.runtime.job.snapshot import JobSnapshot
 from funken.runtime.job.states import JobClosed, JobStatus, JobSubmitted
 from funken.runtime.messages import MetricsReport, TaskId
 from funken.runtime.process import process_status
-from funken.starting import ctrl_c_again
+from funken.starting import ctrl_c_heard
 from funken.timing.clock import SystemClock, came
 from funken.types.callables import place_of_program
 
@@ -386,7 +386,7 @@ class JobClient(JobDisplay):
         try:
             self._shown = serve(self._job.configuration, self, self._served)
             with ExitStack() as watching:
-                watching.enter_context(ctrl_c_again())
+                watching.enter_context(ctrl_c_heard(self._job.interruption.hear_ctrl_c))
                 watching.enter_context(reporting(self._job.configuration, self._points))
                 watching.enter_context(shown_in_notebook(self, self._job.configuration, self._context))
                 for watch in watchers():

@@ -30,12 +30,8 @@ from funken.compat.pyflink.members import gets, method
 from funken.compat.pyflink.older_tables import TableSchema
 from funken.errors import InvalidProgram
 from funken.table import catalog as native
-from funken.table.descriptors import CatalogDescriptor
-from funken.table.schema import Column, ResolvedSchema, Schema, UniqueConstraint, WatermarkSpec
+from funken.table.schema import Schema
 from funken.table.types import quoted
-
-PhysicalColumn = ComputedColumn = MetadataColumn = Column
-Constraint = UniqueConstraint
 
 
 @total_ordering
@@ -670,14 +666,9 @@ for _of_kind in (
     for _name, _member in _of_kind:
         setattr(Catalog, _name, _member)
 
-__all__ = [
-    "CatalogDescriptor",
-    "Column",
-    "ComputedColumn",
-    "Constraint",
-    "MetadataColumn",
-    "PhysicalColumn",
-    "ResolvedSchema",
-    "UniqueConstraint",
-    "WatermarkSpec",
-]
+PASSED_ON = {
+    "funken.compat.pyflink.schemas": (
+        "Column ComputedColumn Constraint MetadataColumn PhysicalColumn ResolvedSchema UniqueConstraint WatermarkSpec"
+    ),
+    "funken.table.descriptors": "CatalogDescriptor",
+}

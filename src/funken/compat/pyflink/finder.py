@@ -68,7 +68,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "pyflink.table.expression": ("funken.table.expression",),
     "pyflink.table.expressions": ("funken.table.expressions", "namesakes"),
     "pyflink.table.module": ("tables",),
-    "pyflink.table.types": ("tables", "data_types"),
+    "pyflink.table.types": ("tables", "atomic_types", "data_types", "inferred_types"),
     "pyflink.table.udf": ("tables", "funken.table.udf"),
     "pyflink.table.window": ("table_environments",),
     "pyflink.shell": ("shell",),

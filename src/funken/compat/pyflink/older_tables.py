@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from funken.compat.pyflink.adoption import refuse
+from funken.compat.pyflink.atomic_types import DataType, InvalidDataType
+from funken.compat.pyflink.data_types import RowField, RowType, data_types_of
 from funken.compat.pyflink.members import gets, ignores, puts, sets
 from funken.errors import InvalidProgram
 from funken.table.connectors.options import KEYS_BEFORE, OLD_CSV
 from funken.table.descriptors import TableDescriptor
-from funken.table.schema import ResolvedSchema, as_type
+from funken.table.schema import AnyType, ResolvedSchema, as_type
 from funken.table.schema import Schema as TableColumns
-from funken.table.types import DataTypes, LogicalType
 
 # ---- descriptors
 
@@ -30,8 +31,9 @@ def _old_type(given: Any) -> tuple[str, Any]:
     if isinstance(given, str):
         text = _OLD_TYPES.get(given.upper(), given)
         return text, as_type("STRING" if text.upper() == "VARCHAR" else text)
-    text = str(given)
-    return {"STRING": "VARCHAR(2147483647)", "BYTES": "VARBINARY(2147483647)"}.get(text, text), given
+    type_ = as_type(given)
+    text = str(type_)
+    return {"STRING": "VARCHAR(2147483647)", "BYTES": "VARBINARY(2147483647)"}.get(text, text), type_
 
 
 class Descriptor:
@@ -158,7 +160,7 @@ class Schema(Descriptor):
             type_ = _old_type(given)[1]
             origin = more.get("from") or more.get("rowtime.timestamps.from")
             if "rowtime.timestamps.type" in more:  # watermarks are of milliseconds
-                type_ = DataTypes.TIMESTAMP(3)
+                type_ = as_type("TIMESTAMP(3)")
             if more.get("proctime"):
                 builder.column_by_expression(name, "PROCTIME()")
             elif origin and origin != name:
@@ -449,20 +451,23 @@ class ConnectTableDescriptor:
 class TableSchema:
     """Names and types of columns (the older class; ``ResolvedSchema`` has taken its place).
 
-    >>> schema = TableSchema(["a"], [DataTypes.INT()])
-    >>> schema.get_field_names(), str(schema.get_field_data_type("a"))
-    (['a'], 'INT')
+    >>> schema = TableSchema(["a"], ["INT"])
+    >>> schema.get_field_names(), schema.get_field_data_type("a")
+    (['a'], IntType(true))
     """
 
-    def __init__(self, field_names: Sequence[str] = (), data_types: Sequence[LogicalType] = ()) -> None:
+    def __init__(self, field_names: Sequence[str] = (), data_types: Sequence[AnyType] = ()) -> None:
         self._names = list(field_names)
-        self._types = list(data_types)
+        self._types = [as_type(each) for each in data_types]
+        for name in self._names:
+            if self._names.count(name) > 1:
+                raise InvalidProgram(f"column {name!r} is there twice; name the columns of a table differently.")
         self._lines = [f"{name}: {type_}" for name, type_ in zip(self._names, self._types, strict=True)]
 
     @staticmethod
     def of(schema: ResolvedSchema) -> TableSchema:
         """Return the columns of a schema; its text has time attributes, definitions, watermarks and the key as well."""
-        found = TableSchema(schema.get_column_names(), schema.get_column_data_types())
+        found = TableSchema(schema.get_column_names(), [each.type for each in schema.columns])
         found._lines = [
             " ".join(filter(None, [f"{each.name}: {each.type}", each.time and f"*{each.time}*", each.explain_extras()]))
             for each in schema.columns
@@ -481,25 +486,25 @@ class TableSchema:
         return found
 
     get_field_names = gets[list[str]]("_names", "Return the names of the columns.", list)
-    get_field_data_types = gets[list[LogicalType]]("_types", "Return the types of the columns.", list)
+    get_field_data_types = gets[list[DataType]]("_types", "Return the types of the columns.", data_types_of)
     get_field_count = gets[int]("_names", "Return the number of columns.", len)
 
     def get_field_name(self, field_index: int) -> str | None:
         """Return the name of a column; ``None`` if there is none."""
         return self._names[field_index] if 0 <= field_index < len(self._names) else None
 
-    def get_field_data_type(self, field: int | str) -> LogicalType | None:
+    def get_field_data_type(self, field: int | str) -> DataType | None:
         """Return the type of a column by place or name; ``None`` if there is none."""
         if not isinstance(field, int | str):
             raise TypeError(f"a column has a place or a name, but got {field!r}.")
         place = self._names.index(field) if field in self._names else field
-        return self._types[place] if isinstance(place, int) and 0 <= place < len(self._types) else None
+        types = data_types_of(self._types)
+        return types[place] if isinstance(place, int) and 0 <= place < len(types) else None
 
-    def to_row_data_type(self) -> LogicalType:
+    def to_row_data_type(self) -> RowType:
         """Return the ROW type of the columns."""
-        return DataTypes.ROW(
-            [DataTypes.FIELD(name, type_) for name, type_ in zip(self._names, self._types, strict=True)], nullable=False
-        )
+        types = data_types_of(self._types)
+        return RowType([RowField(name, type_) for name, type_ in zip(self._names, types, strict=True)], nullable=False)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TableSchema) and (self._names, self._types) == (other._names, other._types)
@@ -520,10 +525,12 @@ class TableSchema:
 
         def __init__(self) -> None:
             self._names: list[str] = []
-            self._types: list[LogicalType] = []
+            self._types: list[DataType] = []
 
-        def field(self, name: str, data_type: LogicalType) -> TableSchema.Builder:
+        def field(self, name: str, data_type: DataType) -> TableSchema.Builder:
             """Add a column."""
+            if name is None or data_type is None:
+                raise InvalidDataType(f"a column has a name and a type, but got {name!r} and {data_type!r}.")
             self._names.append(name)
             self._types.append(data_type)
             return self
@@ -566,7 +573,7 @@ def _csv(path: str, names: Sequence[str], types: Sequence[Any], options: Mapping
 class CsvTableSource(TableSource):
     """A file of CSV.
 
-    >>> CsvTableSource("/in.csv", ["a"], [DataTypes.INT()]).descriptor().get_options()["path"]
+    >>> CsvTableSource("/in.csv", ["a"], ["INT"]).descriptor().get_options()["path"]
     '/in.csv'
     """
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from funken.api.streams.settings import typed
 from funken.api.streams.stream import DataStream
-from funken.compat.pyflink import data_types  # noqa: F401 - gives types the attributes of PyFlink's
 from funken.compat.pyflink.adoption import JavaObject, adopt, adopting, removed
 from funken.compat.pyflink.catalogs import Catalog, ObjectIdentifier
+from funken.compat.pyflink.data_types import stored_elements
 from funken.compat.pyflink.dependencies import Dependencies
 from funken.compat.pyflink.environment import RuntimeExecutionMode, StreamExecutionEnvironment
 from funken.compat.pyflink.members import ignores, renamed
 from funken.compat.pyflink.older_expressions import expression_of, expressions_of, interval_of, split
 from funken.compat.pyflink.older_tables import ConnectTableDescriptor, TableSchema, TableSource
+from funken.compat.pyflink.schemas import ResolvedSchema
 from funken.compat.pyflink.settings import Configuration
 from funken.config import default_configuration
 from funken.dataclass import dataclass
@@ -150,6 +151,10 @@ class ModuleEntry(tuple[str, bool]):
 class TableResult(results.TableResult):
     """The result of a statement."""
 
+    def get_resolved_schema(self) -> ResolvedSchema:
+        """Return the columns of the result."""
+        return ResolvedSchema.adopted(super().get_resolved_schema())
+
     def get_table_schema(self) -> TableSchema:
         """Return the columns of the result (the older name)."""
         return TableSchema.of(self.get_resolved_schema())
@@ -192,6 +197,10 @@ class TableEnvironment(native.TableEnvironment):
             )
             planner = JavaObject(f"{place}.getPlanner()", {"getExecEnv": lambda: exec_env}, instead)
             return JavaObject(place, {"getPlanner": lambda: planner}, instead)
+
+    def from_elements(self, elements: Iterable[object], schema: object = None, verify_schema: bool = True) -> Table:
+        """Return rows of the program as a table; objects of a ``UserDefinedType`` are stored as its ``sql_type()``."""
+        return _table(super().from_elements(stored_elements(elements, schema), schema, verify_schema))
 
     def get_catalog(self, catalog_name: str) -> Catalog | None:  # type: ignore[override]
         """Return a catalog by name; ``None`` if there is none."""
@@ -631,6 +640,10 @@ class Table(tables.Table):
     full_outer_join = _conditions(tables.Table.full_outer_join)
     join_lateral = _conditions(tables.Table.join_lateral)
     left_outer_join_lateral = _conditions(tables.Table.left_outer_join_lateral)
+
+    def get_resolved_schema(self) -> ResolvedSchema:
+        """Return the columns and their types; of a table as it is in a catalog also watermark and key."""
+        return ResolvedSchema.adopted(super().get_resolved_schema())
 
     def get_schema(self) -> TableSchema:  # type: ignore[override]
         """Return the columns as the older class; ``get_resolved_schema()`` has taken its place."""

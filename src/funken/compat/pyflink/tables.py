@@ -43,69 +43,9 @@ class ResolvedExpression(Expression):
     """An expression whose type is known."""
 
 
-class UserDefinedType:
-    """A type whose values are objects of a class; a column has its ``sql_type()`` instead.
-
-    >>> class Point(UserDefinedType):
-    ...     @classmethod
-    ...     def sql_type(cls):
-    ...         return DataTypes.ARRAY(DataTypes.DOUBLE())
-    ...
-    ...     def serialize(self, obj):
-    ...         return [obj.real, obj.imag]
-    >>> Point().to_sql_type(1 + 2j), Point.type_name()
-    ([1.0, 2.0], 'point')
-    """
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other)
-
-    def __hash__(self) -> int:
-        return hash(type(self))
-
-    @classmethod
-    def type_name(cls) -> str:
-        """Return the name."""
-        return cls.__name__.lower()
-
-    @classmethod
-    def sql_type(cls) -> Any:
-        """Return the type of the stored value."""
-        raise NotImplementedError("UDT must implement sql_type().")
-
-    @classmethod
-    def module(cls) -> str:
-        """Return the module of the class."""
-        raise NotImplementedError("UDT must implement module().")
-
-    @classmethod
-    def java_udt(cls) -> str:
-        """Return that there is no class of Java."""
-        return ""
-
-    def need_conversion(self) -> bool:
-        """Return that values are converted."""
-        return True
-
-    def to_sql_type(self, obj: Any) -> Any:
-        """Return the stored value of an object."""
-        return None if obj is None else self.serialize(obj)
-
-    def from_sql_type(self, obj: Any) -> Any:
-        """Return the object of a stored value."""
-        return None if obj is None else self.deserialize(obj)
-
-    def serialize(self, obj: Any) -> Any:
-        """Return the stored value of an object."""
-        raise NotImplementedError("UDT must implement serialize().")
-
-    def deserialize(self, datum: Any) -> Any:
-        """Return the object of a stored value."""
-        raise NotImplementedError("UDT must implement deserialize().")
-
-
 PASSED_ON = {
-    "funken.compat.pyflink.data_types": "DataTypes",
+    "funken.compat.pyflink.data_types": "DataTypes UserDefinedType",
+    "funken.compat.pyflink.schemas": "ResolvedSchema",
     "funken.compat.pyflink.older_tables": ("CsvTableSink CsvTableSource TableSchema TableSink TableSource WriteMode"),
     "funken.compat.pyflink.table_environments": (
         "BatchTableEnvironment EnvironmentSettings GroupWindow GroupWindowedTable GroupedTable ModuleEntry OverWindow "
@@ -118,7 +58,7 @@ PASSED_ON = {
     "funken.table.descriptors": "CatalogDescriptor ExplainDetail FormatDescriptor ModelDescriptor TableDescriptor",
     "funken.table.expression": "Expression",
     "funken.table.result": "ResultKind",
-    "funken.table.schema": "ResolvedSchema Schema",
+    "funken.table.schema": "Schema",
     "funken.table.table": "TablePipeline",
     "funken.table.udf": (
         "AggregateFunction AsyncScalarFunction FunctionContext ListView MapView ScalarFunction TableAggregateFunction "

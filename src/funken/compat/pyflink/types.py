@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from funken.compat.pyflink.adoption import refuse
+from funken.table.schema import engine_type
+from funken.table.types import LogicalType
 from funken.types.info import (
     BasicType,
     DecimalTypeInfo,
@@ -21,6 +23,7 @@ def info_of(data_type: Any) -> Any:
     >>> info_of(DataTypes.MAP(DataTypes.STRING(False), DataTypes.ARRAY(DataTypes.DOUBLE())))
     MapTypeInfo<String, ListTypeInfo<Double>>
     """
+    data_type = engine_type(data_type)
     kind = type(data_type).__name__
     if kind in _OF_DATA_TYPE:
         return _OF_DATA_TYPE[kind]()
@@ -34,7 +37,7 @@ def info_of(data_type: Any) -> Any:
         return Types.MAP(info_of(data_type.element), Types.INT())
     if kind == "RowType":
         return Types.ROW_NAMED([one.name for one in data_type.fields], [info_of(one.type) for one in data_type.fields])
-    if hasattr(data_type, "nullable"):
+    if isinstance(data_type, LogicalType):
         refuse(f"DataTypes for {data_type}", "No file has values of this type; declare another one.")
     return data_type
 

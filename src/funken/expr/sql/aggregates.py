@@ -562,12 +562,12 @@ def _retracting(options: Mapping[str, Any]) -> bool:
 
 def _sum_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     type_ = args[0].type
-    return DecimalType(38, type_.scale) if isinstance(type_, DecimalType) else type_.as_nullable()
+    return DecimalType(38, type_.scale) if isinstance(type_, DecimalType) else type_.nullable()
 
 
 def _average_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     type_ = args[0].type
-    return DecimalType(38, max(6, type_.scale)) if isinstance(type_, DecimalType) else type_.as_nullable()
+    return DecimalType(38, max(6, type_.scale)) if isinstance(type_, DecimalType) else type_.nullable()
 
 
 def _percentile_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
@@ -576,7 +576,7 @@ def _percentile_type(args: Sequence[Node], options: Mapping[str, Any]) -> Logica
 
 def _shift_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     if len(args) < 3:
-        return args[0].type.as_nullable()  # type: ignore[no-any-return]
+        return args[0].type.nullable()  # type: ignore[no-any-return]
     found = common_type([args[0].type, args[2].type])
     if found is None:
         raise InvalidCall(f"The default, a {args[2].type}, is none for values of {args[0].type}; cast one of them.")
@@ -587,7 +587,7 @@ def _part_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     parts = constant_of(args[0])
     if parts is not None and parts < 1:
         raise InvalidCall(f"NTILE needs at least 1 part, but it was given {parts}.")
-    return BigIntType(nullable=False)
+    return BigIntType(is_nullable=False)
 
 
 Make = Callable[[Sequence[Any], Mapping[str, Any], Any], Any]
@@ -704,7 +704,7 @@ _BASICS: list[AggregateRule] = [
     _row(
         "COLLECT",
         "any",
-        lambda args, options: MultisetType(args[0].type, nullable=False),
+        lambda args, options: MultisetType(args[0].type, is_nullable=False),
         lambda types, options, result: _Multiset(types[0]),
         "The values as a multiset.",
         "COLLECT(x)",

@@ -273,38 +273,38 @@ def no_match(name: str, args: Sequence[Node], signatures: Sequence[str]) -> Inva
 
 def _family_text(type_: LogicalType) -> str:
     if isinstance(type_, ArrayType):
-        element = type_.element.as_nullable()
+        element = type_.element.nullable()
         return f"{'INTEGER' if isinstance(element, IntType) else element.serializable()} ARRAY"
-    return type_.family or type_.as_nullable().serializable()
+    return type_.family or type_.nullable().serializable()
 
 
 def result_type(returns: Result, args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     """Return the type of a call's result."""
-    nullable = any(each.type.nullable for each in args if not isinstance(each.type, SymbolType))
+    nullable = any(each.type.is_nullable for each in args if not isinstance(each.type, SymbolType))
     if isinstance(returns, str):
         text = returns.rstrip("!?")
         nullable = {"!": False, "?": True}.get(returns[-1], nullable)
         if text.startswith("$"):
-            return args[int(text[1:])].type.as_nullable(nullable)  # type: ignore[no-any-return]
-        return parse_type(text).as_nullable(nullable)
+            return args[int(text[1:])].type.nullable(nullable)  # type: ignore[no-any-return]
+        return parse_type(text).nullable(nullable)
     if isinstance(returns, LogicalType):
-        return returns.as_nullable(nullable)
+        return returns.nullable(nullable)
     return returns(args, options)
 
 
 def nullable_of(args: Sequence[Node]) -> bool:
     """Return True if a call of these arguments may be NULL."""
-    return any(each.type.nullable for each in args)
+    return any(each.type.is_nullable for each in args)
 
 
 def cast(node: Node, type_: LogicalType) -> Node:
     """Return a node of another type: itself if it has it, a NULL of it, a call of CAST."""
     given = node.type
-    if given.as_nullable() == type_.as_nullable():
+    if given.nullable() == type_.nullable():
         return node
     if isinstance(node, Literal) and node.value is None:
-        return Literal(None, type=type_.as_nullable())
-    return Call("CAST", (node,), (("implicit", True),), type=type_.as_nullable(given.nullable))
+        return Literal(None, type=type_.nullable())
+    return Call("CAST", (node,), (("implicit", True),), type=type_.nullable(given.is_nullable))
 
 
 def constant_of(node: Node) -> Any:

@@ -77,19 +77,19 @@ def canonical(type_: LogicalType) -> LogicalType:
     """Return a type as expressions have it: every interval is one of seconds or of months."""
     match type_:
         case DayTimeIntervalType():
-            return SECONDS.as_nullable(type_.nullable)
+            return SECONDS.nullable(type_.is_nullable)
         case YearMonthIntervalType():
-            return MONTHS.as_nullable(type_.nullable)
+            return MONTHS.nullable(type_.is_nullable)
         case ArrayType(element=element):
-            return ArrayType(canonical(element), nullable=type_.nullable)
+            return ArrayType(canonical(element), is_nullable=type_.is_nullable)
         case MapType(key=key, value=value):
-            return MapType(canonical(key), canonical(value), nullable=type_.nullable)
+            return MapType(canonical(key), canonical(value), is_nullable=type_.is_nullable)
         case StructuredType():
             return type_
         case RowType(fields=fields):
             return RowType(
                 tuple(RowField(each.name, canonical(each.type), each.description) for each in fields),
-                nullable=type_.nullable,
+                is_nullable=type_.is_nullable,
             )
         case _:
             return type_
@@ -97,7 +97,7 @@ def canonical(type_: LogicalType) -> LogicalType:
 
 def converter(source: LogicalType, target: LogicalType, zone: Any) -> Convert | None:
     """Return the function that turns a value that is not NULL into one of another type; ``None`` if there is none."""
-    source, target = source.as_nullable(), target.as_nullable()
+    source, target = source.nullable(), target.nullable()
     if source == target or isinstance(source, NullType):
         return lambda value: value
     if is_text(target):
@@ -373,8 +373,8 @@ def _infer(always_nullable: bool) -> Callable[[Sequence[Node], Mapping[str, Any]
         if converter(node.type, target, zone_of("UTC")) is None:
             raise InvalidCall(_refused(node.type, target))
         if isinstance(node.type, NullType):
-            node = Literal(None, type=target.as_nullable()) if isinstance(node, Literal) else node
-        return (node,), target.as_nullable(always_nullable or node.type.nullable)
+            node = Literal(None, type=target.nullable()) if isinstance(node, Literal) else node
+        return (node,), target.nullable(always_nullable or node.type.is_nullable)
 
     return infer
 

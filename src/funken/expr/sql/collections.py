@@ -58,7 +58,7 @@ def _array_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Inferr
     if not args:
         raise refuse("ARRAY", args, ("ARRAY[<COMMON>...]",), "Require at least 1 argument.")
     element = _common("ARRAY", args)
-    return [cast(each, element) for each in args], ArrayType(element, nullable=False)
+    return [cast(each, element) for each in args], ArrayType(element, is_nullable=False)
 
 
 def _map_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Inferred:
@@ -66,13 +66,13 @@ def _map_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Inferred
         raise refuse("MAP", args, ("MAP[<KEY>, <VALUE>...]",), "Map requires an even number of arguments, at least 2.")
     key, value = _common("MAP", args[::2]), _common("MAP", args[1::2])
     fitted = [cast(each, value if at % 2 else key) for at, each in enumerate(args)]
-    return fitted, MapType(key, value, nullable=False)
+    return fitted, MapType(key, value, is_nullable=False)
 
 
 def _row_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Inferred:
     names = options.get("names") or [f"EXPR${at}" for at in range(len(args))]
     fields = tuple(RowField(name, each.type) for name, each in zip(names, args, strict=True))
-    return args, RowType(fields, nullable=False)
+    return args, RowType(fields, is_nullable=False)
 
 
 def pairs_of(keys: Sequence[Any], values: Sequence[Any], type_: MapType) -> list[tuple[Any, Any]]:
@@ -100,9 +100,9 @@ def _item_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Inferre
         case ArrayType(element=element):
             return _array_item(value, index, element, signature)
         case MapType(key=key, value=item):
-            if common_type([key.as_nullable(), index.type.as_nullable()]) is None:
+            if common_type([key.nullable(), index.type.nullable()]) is None:
                 raise refuse("ITEM", args, signature, f"Map keys are of {key}.")
-            return [value, cast(index, key.as_nullable(index.type.nullable))], item.as_nullable()
+            return [value, cast(index, key.nullable(index.type.is_nullable))], item.nullable()
         case VariantType():
             if not is_text(index.type) and not isinstance(index.type, IntegralType):
                 forms = (
@@ -115,7 +115,7 @@ def _item_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Inferre
             return args, VariantType()
         case RowType(fields=fields):
             place = _place(value.type, index, args, signature)
-            return args, fields[place].type.as_nullable(fields[place].type.nullable or value.type.nullable)
+            return args, fields[place].type.nullable(fields[place].type.is_nullable or value.type.is_nullable)
         case _:
             raise refuse("ITEM", args, signature)
 
@@ -125,7 +125,7 @@ def _array_item(value: Node, index: Node, element: LogicalType, signature: Seque
         raise refuse("ITEM", [value, index], signature, "Array element access needs an index of type INT.")
     if isinstance(index, Literal) and index.value is not None and index.value < 1:
         raise InvalidCall(f"Array element access needs an index starting at 1 but was {index.value}.")
-    return [value, cast(index, IntType()) if isinstance(index.type, NullType) else index], element.as_nullable()
+    return [value, cast(index, IntType()) if isinstance(index.type, NullType) else index], element.nullable()
 
 
 def _place(type_: RowType, index: Node, args: Sequence[Node], signature: Sequence[str]) -> int:
@@ -181,7 +181,7 @@ def _get_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Inferred
     index = Literal(field + 1 if isinstance(field, int) else field, type=STRING)
     place = _place(value.type, index, args, ("<ROW>.field",))
     type_ = value.type.fields[place].type
-    return args, type_.as_nullable(type_.nullable or value.type.nullable)
+    return args, type_.nullable(type_.is_nullable or value.type.is_nullable)
 
 
 def _get(call: Call, arguments: list[Any], evaluator: Any) -> Any:
@@ -207,7 +207,7 @@ def _field_of(call: Call) -> Callable[..., Any]:
 
 
 def _element_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
-    return args[0].type.element.as_nullable()  # type: ignore[no-any-return]
+    return args[0].type.element.nullable()  # type: ignore[no-any-return]
 
 
 def _only(array: Any) -> Any:
@@ -241,18 +241,18 @@ def _with_element(name: str, widens: bool) -> Any:
             raise refuse(name, args, signature)
         if widens:
             inner = array.type.element
-            inner = inner.as_nullable(inner.nullable or value.type.nullable)
-            widened = inner.nullable and not array.type.element.nullable
-            type_ = ArrayType(inner, nullable=array.type.nullable or widened)
+            inner = inner.nullable(inner.is_nullable or value.type.is_nullable)
+            widened = inner.is_nullable and not array.type.element.is_nullable
+            type_ = ArrayType(inner, is_nullable=array.type.is_nullable or widened)
             return [cast(array, type_), cast(value, inner)], type_
-        return [array, cast(value, array.type.element.as_nullable())], array.type
+        return [array, cast(value, array.type.element.nullable())], array.type
 
     return inferred
 
 
 def _goes_to(one: LogicalType, other: LogicalType) -> bool:
-    found = common_type([one.as_nullable(), other.as_nullable()])
-    return found is not None and (found == other.as_nullable() or not isinstance(found, NumericType))
+    found = common_type([one.nullable(), other.nullable()])
+    return found is not None and (found == other.nullable() or not isinstance(found, NumericType))
 
 
 def _found_type(name: str, type_: LogicalType, by_needle: bool) -> Any:
@@ -260,8 +260,8 @@ def _found_type(name: str, type_: LogicalType, by_needle: bool) -> Any:
 
     def inferred(args: Sequence[Node], options: Mapping[str, Any]) -> Inferred:
         fitted, _ = inner(args, options)
-        nullable = nullable_of(args) if by_needle else args[0].type.nullable
-        return fitted, type_.as_nullable(nullable)
+        nullable = nullable_of(args) if by_needle else args[0].type.is_nullable
+        return fitted, type_.nullable(nullable)
 
     return inferred
 
@@ -325,7 +325,7 @@ def _same_arrays(name: str, least: int, most: int | None) -> Any:
         if type_ is None or not isinstance(type_, ArrayType):
             raise refuse(name, args, signature)
         if name in {"ARRAY_EXCEPT", "ARRAY_INTERSECT"}:
-            type_ = ArrayType(type_.element, nullable=nullable_of(args))
+            type_ = ArrayType(type_.element, is_nullable=nullable_of(args))
         return [cast(each, type_) for each in args], type_
 
     return inferred
@@ -414,7 +414,7 @@ def _texts(args: Sequence[Node], options: Mapping[str, Any]) -> str | None:
 
 
 def _nullable_element(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
-    return args[0].type.element.as_nullable()  # type: ignore[no-any-return]
+    return args[0].type.element.nullable()  # type: ignore[no-any-return]
 
 
 # -- maps
@@ -425,14 +425,14 @@ def _of_map(part: str) -> Any:
         type_ = args[0].type
         if part == "entries":
             row = RowType.of(("key", type_.key), ("value", type_.value))
-            return ArrayType(row, nullable=type_.nullable)
-        return ArrayType(type_.key if part == "keys" else type_.value, nullable=type_.nullable)
+            return ArrayType(row, is_nullable=type_.is_nullable)
+        return ArrayType(type_.key if part == "keys" else type_.value, is_nullable=type_.is_nullable)
 
     return returns
 
 
 def _from_arrays_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
-    return MapType(args[0].type.element, args[1].type.element, nullable=nullable_of(args))
+    return MapType(args[0].type.element, args[1].type.element, is_nullable=nullable_of(args))
 
 
 def _from_arrays(call: Call, evaluator: Any) -> Callable[..., Any]:
@@ -528,7 +528,7 @@ def _object_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Infer
         if field in [each.name for each in fields]:
             raise refuse("OBJECT_OF", args, signature, f"The field name '{field}' at position {at + 1} is repeated.")
         fields.append(RowField(field, args[at + 1].type))
-    return args, StructuredType(tuple(fields), class_name=name, nullable=True)
+    return args, StructuredType(tuple(fields), class_name=name, is_nullable=True)
 
 
 def _update_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Inferred:
@@ -558,7 +558,7 @@ def _update_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Infer
             raise refuse("OBJECT_UPDATE", args, signature, f"The field name '{name}' at position {at + 1} is repeated.")
         seen.add(name)
         fields[name] = RowField(name, args[at + 1].type)
-    return args, StructuredType(tuple(fields.values()), class_name=type_.class_name, nullable=type_.nullable)
+    return args, StructuredType(tuple(fields.values()), class_name=type_.class_name, is_nullable=type_.is_nullable)
 
 
 def _update(call: Call, evaluator: Any) -> Callable[..., Any]:

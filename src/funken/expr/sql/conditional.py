@@ -26,7 +26,7 @@ def _logic_inference(name: str) -> Any:
         typed = [cast(each, BOOLEAN) if isinstance(each.type, NullType) else each for each in args]
         if not all(isinstance(each.type, BooleanType) for each in typed):
             raise refuse(name, args, (f"<BOOLEAN> {name} <BOOLEAN>",))
-        return typed, BooleanType(nullable=nullable_of(typed))
+        return typed, BooleanType(is_nullable=nullable_of(typed))
 
     return inferred
 
@@ -130,7 +130,7 @@ def _if_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Seq
     if len(args) != 3 or not isinstance(args[0].type, BooleanType | NullType):
         raise refuse("IF", args, ("IF(<BOOLEAN>, <COMMON>, <COMMON>)",))
     found, type_ = _of_common_type("IF", [cast(args[0], BOOLEAN), *args[1:]], [1, 2])
-    return found, type_.as_nullable(nullable_of(found))
+    return found, type_.nullable(nullable_of(found))
 
 
 def _coalesce_inference(name: str) -> Any:
@@ -138,9 +138,9 @@ def _coalesce_inference(name: str) -> Any:
         if not args or (name == "IFNULL" and len(args) != 2):
             raise refuse(name, args, (f"{name}(<COMMON>...)",))
         found, type_ = _of_common_type(name, args, range(len(args)))
-        if name == "IFNULL" and is_text(type_) and not args[0].type.nullable:
+        if name == "IFNULL" and is_text(type_) and not args[0].type.is_nullable:
             return args, args[0].type
-        return found, type_.as_nullable(all(each.type.nullable for each in args))
+        return found, type_.nullable(all(each.type.is_nullable for each in args))
 
     return inferred
 
@@ -162,7 +162,7 @@ def _coalesce(call: Call, evaluator: Any) -> Any:
 def _nullif_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Sequence[Node], LogicalType]:
     if len(args) != 2 or comparison_type([each.type for each in args]) is None:
         raise refuse("NULLIF", args, ("NULLIF(<COMPARABLE>, <COMPARABLE>)",))
-    return args, args[0].type.as_nullable()
+    return args, args[0].type.nullable()
 
 
 def _nullif(call: Call, arguments: list[Any], evaluator: Any) -> Any:

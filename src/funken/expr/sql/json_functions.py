@@ -364,7 +364,7 @@ def _json_value_inference(args: Sequence[Node], options: Mapping[str, Any]) -> t
         default = options.get(f"default_{name}")
         if isinstance(default, Node) and converter(default.type, returning, zone_of("UTC")) is None:
             raise refuse("JSON_VALUE", args, (), f"The default of type {default.type} is no {returning}.")
-    return fitted, returning.as_nullable()
+    return fitted, returning.nullable()
 
 
 def _json_exists(call: Call, evaluator: Any) -> Callable[..., Any]:
@@ -444,7 +444,7 @@ def _json_query_inference(args: Sequence[Node], options: Mapping[str, Any]) -> t
         raise InvalidCall(
             f"Unsupported type '{returning}' for RETURNING in JSON_QUERY(): a text or an array of texts is"
         )
-    return fitted, returning.as_nullable()
+    return fitted, returning.nullable()
 
 
 def _is_json(call: Call, evaluator: Any) -> Callable[..., Any]:
@@ -792,7 +792,7 @@ class _JsonArrayAggregate(OrderedValues):
         return "[" + ",".join(accumulator[0]) + "]"
 
 
-_AGGREGATED = VarCharType(2000, nullable=False)
+_AGGREGATED = VarCharType(2000, is_nullable=False)
 
 
 def _aggregated(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:

@@ -33,26 +33,26 @@ _GROUP = "numbers"
 
 def _whole_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     type_ = args[0].type
-    return DecimalType(type_.precision, 0, nullable=type_.nullable) if isinstance(type_, DecimalType) else type_
+    return DecimalType(type_.precision, 0, is_nullable=type_.is_nullable) if isinstance(type_, DecimalType) else type_
 
 
 def _round_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     type_ = args[0].type
-    nullable = any(each.type.nullable for each in args)
+    nullable = any(each.type.is_nullable for each in args)
     if not isinstance(type_, DecimalType):
-        return type_.as_nullable(nullable)  # type: ignore[no-any-return]
+        return type_.nullable(nullable)  # type: ignore[no-any-return]
     places = 0
     if len(args) > 1:
         found = constant_of(args[1])
         if found is None:
-            return type_.as_nullable(nullable)
+            return type_.nullable(nullable)
         places = found
     if places >= type_.scale:
-        return type_.as_nullable(nullable)
+        return type_.nullable(nullable)
     whole = 1 + type_.precision - type_.scale
     if places < 0:
-        return DecimalType(min(38, whole), 0, nullable=nullable)
-    return DecimalType(min(38, whole + places), places, nullable=nullable)
+        return DecimalType(min(38, whole), 0, is_nullable=nullable)
+    return DecimalType(min(38, whole + places), places, is_nullable=nullable)
 
 
 def _to_places(rounding: str) -> Callable[[Call, Any], Callable[..., Any]]:
@@ -246,7 +246,7 @@ def _double_rule(
 def _mod_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Sequence[Node], LogicalType]:
     fitted, _ = infer("MOD", ["exact exact"], "INT")(args, options)
     one, other = (each.type for each in fitted)
-    return fitted, number_result("%", one, other).as_nullable(one.nullable or other.nullable)
+    return fitted, number_result("%", one, other).nullable(one.is_nullable or other.is_nullable)
 
 
 def _mod_function(call: Call, evaluator: Any) -> Callable[..., Any]:

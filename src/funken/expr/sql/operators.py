@@ -45,7 +45,7 @@ BOOLEAN = BooleanType()
 def _wrong(name: str, args: Sequence[Node]) -> InvalidCall:
     if name in _COMPUTE:
         found = cannot_apply(name, args, (f"<COMPARABLE_TYPE> {name} <COMPARABLE_TYPE>",))
-        if len({each.type.as_nullable() for each in args if isinstance(each.type, StructuredType)}) > 1:
+        if len({each.type.nullable() for each in args if isinstance(each.type, StructuredType)}) > 1:
             return InvalidCall(f"{found}\nIncompatible structured types.")
         return found
     types = described([each.type for each in args])
@@ -101,10 +101,10 @@ def leading_type(types: Iterable[LogicalType]) -> LogicalType | None:
     found = common_type(given)
     first = next((each for each in given if not isinstance(each, NullType)), None)
     if isinstance(found, LocalZonedTimestampType) and isinstance(first, TimestampType):
-        return TimestampType(found.precision, nullable=found.nullable)
+        return TimestampType(found.precision, is_nullable=found.is_nullable)
     reals = [each for each in given if isinstance(each, FloatType | DoubleType)]
     if isinstance(found, DoubleType) and reals and not any(isinstance(each, DecimalType) for each in given):
-        return reals[0].as_nullable(found.nullable)
+        return reals[0].nullable(found.is_nullable)
     return found
 
 
@@ -123,13 +123,13 @@ def merged_type(types: Iterable[LogicalType]) -> LogicalType | None:
         if found is None:
             found = each
             continue
-        nullable = found.nullable or each.nullable
+        nullable = found.is_nullable or each.is_nullable
         if (isinstance(found, DecimalType) and isinstance(each, FloatType)) or (
             isinstance(found, TimestampType) and isinstance(each, DateType | TimeOfDayType)
         ):
-            found = each.as_nullable(nullable)
+            found = each.nullable(nullable)
         elif isinstance(each, TimestampType) and isinstance(found, DateType | TimeOfDayType):
-            found = found.as_nullable(nullable)
+            found = found.nullable(nullable)
         else:
             found = common_type([found, each])
         if found is None:
@@ -140,12 +140,12 @@ def merged_type(types: Iterable[LogicalType]) -> LogicalType | None:
 def number_result(name: str, one: LogicalType, other: LogicalType) -> LogicalType:
     """Return the type of an operation on two numbers; the remainder of whole numbers has that of the divisor."""
     if name == "%" and _is_whole(one) and _is_whole(other):
-        return other.as_nullable()
+        return other.nullable()
     if isinstance(one, IntegralType) and isinstance(other, IntegralType):
-        return common_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
+        return common_type([one.nullable(), other.nullable()])  # type: ignore[return-value]
     if isinstance(one, IntegralType | DecimalType) and isinstance(other, IntegralType | DecimalType):
         return decimal_result(name, one, other)
-    return leading_type([one.as_nullable(), other.as_nullable()])  # type: ignore[return-value]
+    return leading_type([one.nullable(), other.nullable()])  # type: ignore[return-value]
 
 
 def _is_whole(type_: LogicalType) -> bool:
@@ -167,17 +167,17 @@ def _arithmetic(name: str) -> Callable[[Sequence[Node], Mapping[str, Any]], tupl
         if is_numeric(left) and is_numeric(right):
             found = number_result(name, left, right)
         elif name in "+-" and _is_moment(left) and right.family == "INTERVAL":
-            found = left.as_nullable()
+            found = left.nullable()
         elif name == "+" and left.family == "INTERVAL" and _is_moment(right):
             one, other = other, one
-            found = right.as_nullable()
+            found = right.nullable()
         elif name in "+-" and left.family == right.family == "INTERVAL" and type(left) is type(right):
-            found = left.as_nullable()
+            found = left.nullable()
         elif (name == "*" and {left.family, right.family} == {"INTERVAL", "NUMERIC"}) or (
             name == "/" and (left.family, right.family) == ("INTERVAL", "NUMERIC")
         ):
             one, other = (one, other) if left.family == "INTERVAL" else (other, one)
-            found = one.type.as_nullable()
+            found = one.type.nullable()
         elif name == "-" and options.get("unit") and _is_moment(left) and _is_moment(right):
             months = options["unit"].split(" TO ")[0] in {"YEAR", "QUARTER", "MONTH"}
             found = MONTHS if months else SECONDS
@@ -185,7 +185,7 @@ def _arithmetic(name: str) -> Callable[[Sequence[Node], Mapping[str, Any]], tupl
             return (one, other), left
         if found is None:
             raise _wrong(name, args)
-        return (one, other), found.as_nullable(nullable)
+        return (one, other), found.nullable(nullable)
 
     return inferred
 
@@ -412,13 +412,13 @@ def comparison_type(types: Sequence[LogicalType]) -> LogicalType | None:
             continue
         if isinstance(each, NullType):
             continue
-        both = common_type([found.as_nullable(), each.as_nullable()])
+        both = common_type([found.nullable(), each.nullable()])
         if both is None:
             both = _time_and_text(found, each) or _time_and_text(each, found)
         found = both
         if found is None:
             return None
-    return found and found.as_nullable()
+    return found and found.nullable()
 
 
 def _compared(name: str, least: int = 2, most: int | None = 2) -> Any:
@@ -433,7 +433,7 @@ def _compared(name: str, least: int = 2, most: int | None = 2) -> Any:
             raise InvalidCall(f"'{name}' orders values of {args[0].type}, which have no order; compare their fields.")
         fitted = [each if _alike(each.type, type_) else _compared_as(each, type_, orders) for each in args]
         distinct = "DISTINCT" in name
-        return fitted, BooleanType(nullable=not distinct and nullable_of(args))
+        return fitted, BooleanType(is_nullable=not distinct and nullable_of(args))
 
     return inferred
 

@@ -113,11 +113,11 @@ C = Nulls.CUSTOM
 def _varying(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     type_ = args[0].type
     kind = VarBinaryType if is_bytes(type_) else VarCharType
-    return kind(type_.length, nullable=nullable_of(args))
+    return kind(type_.length, is_nullable=nullable_of(args))
 
 
 def _nullable_varying(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
-    return _varying(args, options).as_nullable()
+    return _varying(args, options).nullable()
 
 
 def _joined(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
@@ -131,12 +131,12 @@ def _joined(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
         (False, True): CharType,
         (False, False): VarCharType,
     }[is_bytes(types[0]), fixed]
-    return kind(length, nullable=nullable_of(args))
+    return kind(length, is_nullable=nullable_of(args))
 
 
 def _overlaid(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     length = min(args[0].type.length + args[1].type.length, MAX_LENGTH)
-    return VarCharType(length, nullable=nullable_of(args))
+    return VarCharType(length, is_nullable=nullable_of(args))
 
 
 # -- parts
@@ -258,7 +258,7 @@ def _elt_index(args: Sequence[Node], options: Mapping[str, Any]) -> str | None:
 def _elt_type(args: Sequence[Node], options: Mapping[str, Any]) -> LogicalType:
     found = common_type([each.type for each in args[1:]])
     assert found is not None
-    return found.as_nullable()
+    return found.nullable()
 
 
 def _concat_ws(separator: str | None, *parts: str | None) -> str | None:
@@ -552,7 +552,7 @@ _BASICS: list[FunctionRule] = [
     _row(
         "TRANSLATE",
         "expr:text fromStr:text toStr:text",
-        lambda args, options: STRING.as_nullable(args[0].type.nullable),
+        lambda args, options: STRING.nullable(args[0].type.is_nullable),
         per_value(lambda text, old, new: text if text is None or old is None else _translate(text, old, new), C),
         "The text with characters replaced one by one; those without a partner are removed.",
         ("TRANSLATE('www.apache.org', 'wapcheorg', ' APCHEcom')", "   .APACHE.com"),

@@ -173,7 +173,7 @@ def _extract_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tupl
         raise refuse(
             "EXTRACT", args, ("EXTRACT(<UNIT> FROM <DATETIME> | <INTERVAL>)",), f"There is no {unit} in {type_}."
         )
-    return args, BigIntType(nullable=type_.nullable)
+    return args, BigIntType(is_nullable=type_.is_nullable)
 
 
 def _field_inference(name: str) -> Any:
@@ -181,7 +181,7 @@ def _field_inference(name: str) -> Any:
         if len(args) != 1 or (args[0].type.family not in {"DATETIME", "INTERVAL"}):
             raise refuse(name, args, (f"{name}(<DATETIME> | <INTERVAL>)",))
         _extract_inference([Literal(name, type=NullType()), args[0]], {})
-        return args, BigIntType(nullable=args[0].type.nullable)
+        return args, BigIntType(is_nullable=args[0].type.is_nullable)
 
     return inferred
 
@@ -258,7 +258,7 @@ def _diff_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[S
     zoned = [isinstance(each.type, LocalZonedTimestampType) for each in fitted[1:]]
     if any(zoned) and not all(zoned):
         raise refuse("TIMESTAMPDIFF", args, signature, "TIMESTAMP_LTZ only supports diff between the same type.")
-    return fitted, IntType(nullable=nullable_of(fitted[1:]))
+    return fitted, IntType(is_nullable=nullable_of(fitted[1:]))
 
 
 def _add(call: Call, evaluator: Any) -> Callable[..., Any]:
@@ -293,7 +293,7 @@ def _add_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tuple[Se
         type_ = TimestampType(6)
     elif is_timestamp(type_) and unit in {"MILLISECOND", "MICROSECOND"}:
         type_ = type(type_)(max(type_.precision, {"MILLISECOND": 3, "MICROSECOND": 6}[unit]))
-    return [args[0], count, moment], type_.as_nullable(nullable_of([count, moment]))
+    return [args[0], count, moment], type_.nullable(nullable_of([count, moment]))
 
 
 # -- texts and numbers
@@ -618,7 +618,7 @@ def _overlaps_inference(args: Sequence[Node], options: Mapping[str, Any]) -> tup
         raise refuse(
             "OVERLAPS", args, ("(<DATETIME>, <DATETIME> | <INTERVAL>) OVERLAPS (<DATETIME>, <DATETIME> | <INTERVAL>)",)
         )
-    return args, BooleanType(nullable=nullable_of(args))
+    return args, BooleanType(is_nullable=nullable_of(args))
 
 
 def _row(

@@ -28,11 +28,11 @@ class InvalidType(FunkenError):
 class LogicalType:
     """A type with its nullability. Subclasses say the rest.
 
-    >>> IntType(), IntType(nullable=False), IntType().not_null() == IntType(nullable=False)
+    >>> IntType(), IntType(is_nullable=False), IntType().not_null() == IntType(is_nullable=False)
     (INT, INT NOT NULL, True)
     """
 
-    nullable: bool = field(default=True, kw_only=True)
+    is_nullable: bool = field(default=True, kw_only=True)
     root: ClassVar[str] = ""
     family: ClassVar[str] = ""
 
@@ -46,20 +46,25 @@ class LogicalType:
 
     def sql(self) -> str:
         """Return the text that a statement says, nullability included."""
-        return self.serializable() + ("" if self.nullable else " NOT NULL")
+        return self.serializable() + ("" if self.is_nullable else " NOT NULL")
 
     def __str__(self) -> str:
-        return self.summary() + ("" if self.nullable else " NOT NULL")
+        return self.summary() + ("" if self.is_nullable else " NOT NULL")
 
     __repr__ = __str__
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a type; in savepoints of before, the nullability has the name ``nullable``."""
+        self.__dict__.update(state if "nullable" not in state else {"is_nullable": state["nullable"], **state})
+        self.__dict__.pop("nullable", None)
+
     def not_null(self: T) -> T:
         """Return the type without NULL."""
-        return self if not self.nullable else replace(self, nullable=False)
+        return self if not self.is_nullable else replace(self, is_nullable=False)
 
-    def as_nullable(self: T, nullable: bool = True) -> T:
+    def nullable(self: T, nullable: bool = True) -> T:
         """Return the type with or without NULL."""
-        return self if self.nullable == nullable else replace(self, nullable=nullable)
+        return self if self.is_nullable == nullable else replace(self, is_nullable=nullable)
 
 
 def _check(holds: bool, message: str) -> None:
@@ -384,32 +389,12 @@ class RowType(LogicalType):
     @classmethod
     def of(cls, *columns: tuple[str, LogicalType], nullable: bool = True) -> RowType:
         """Return a row type of pairs of name and type."""
-        return cls(tuple(RowField(name, type_) for name, type_ in columns), nullable=nullable)
+        return cls(tuple(RowField(name, type_) for name, type_ in columns), is_nullable=nullable)
 
     @property
     def names(self) -> list[str]:
         """Return the names of the fields."""
         return [each.name for each in self.fields]
-
-    def add(self, field: str | RowField, data_type: LogicalType | None = None) -> RowType:
-        """Return the row type with one field more, as PyFlink's builder of rows does.
-
-        >>> RowType().add("a", IntType()).add(RowField("b", IntType()))
-        ROW<`a` INT, `b` INT>
-        """
-        if isinstance(field, str):
-            if data_type is None:
-                raise TypeError(f"field {field!r} has no type; pass one as the second argument.")
-            field = RowField(field, data_type)
-        return replace(self, fields=(*self.fields, field))
-
-    def field_names(self) -> list[str]:
-        """Return the names of the fields, as PyFlink does."""
-        return self.names
-
-    def field_types(self) -> list[LogicalType]:
-        """Return the types of the fields, as PyFlink does."""
-        return list(self.types)
 
     @property
     def types(self) -> tuple[LogicalType, ...]:
@@ -849,8 +834,8 @@ def _common_nested(one: LogicalType, other: LogicalType) -> LogicalType | None:
 
 
 def _common_of_two(one: LogicalType, other: LogicalType) -> LogicalType | None:
-    nullable = one.nullable or other.nullable
-    left, right = one.as_nullable(), other.as_nullable()
+    nullable = one.is_nullable or other.is_nullable
+    left, right = one.nullable(), other.nullable()
     if isinstance(left, NullType) or isinstance(right, NullType):
         return right if isinstance(left, NullType) else left
     found: LogicalType | None
@@ -866,7 +851,7 @@ def _common_of_two(one: LogicalType, other: LogicalType) -> LogicalType | None:
         found = _common_interval(left, right)
     else:
         found = _common_nested(left, right)
-    return found and found.as_nullable(nullable)
+    return found and found.nullable(nullable)
 
 
 def common_type(types: Iterable[LogicalType]) -> LogicalType | None:
@@ -965,7 +950,7 @@ def logical_type(arrow: Any) -> LogicalType:
     if pa.types.is_map(arrow):
         return MapType(logical_type(arrow.key_type).not_null(), logical_type(arrow.item_type))
     if pa.types.is_struct(arrow):
-        return RowType(tuple(RowField(each.name, logical_type(each.type).as_nullable(each.nullable)) for each in arrow))
+        return RowType(tuple(RowField(each.name, logical_type(each.type).nullable(each.nullable)) for each in arrow))
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
         return ArrayType(logical_type(arrow.value_type))
     if pa.types.is_dictionary(arrow):

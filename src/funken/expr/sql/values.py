@@ -351,9 +351,7 @@ def _of_pairs(given: list[Any], type_: LogicalType) -> Any:
     pairs = [pair for each in given if each is not None for pair in each]
     keys, items = from_internal([pair[0] for pair in pairs], key), from_internal([pair[1] for pair in pairs], value)
     if keys.null_count:  # a process that makes such a column aborts
-        raise EvaluationError(
-            f"a key of a {type_.as_nullable()} is NULL, which columns cannot hold; filter it out before"
-        )
+        raise EvaluationError(f"a key of a {type_.nullable()} is NULL, which columns cannot hold; filter it out before")
     return pa.MapArray.from_arrays(offsets, keys, items, mask=mask)
 
 
@@ -426,12 +424,12 @@ def days_of(year: int, month: int, day: int) -> int:
 
 def null(type_: LogicalType | None = None) -> Literal:
     """Return NULL, of a type if one is known."""
-    return Literal(None, type=(type_ or NullType()).as_nullable())
+    return Literal(None, type=(type_ or NullType()).nullable())
 
 
 def symbol(word: str) -> Literal:
     """Return a word of the syntax, as the unit of EXTRACT is."""
-    return Literal(word.upper(), type=SymbolType(nullable=False))
+    return Literal(word.upper(), type=SymbolType(is_nullable=False))
 
 
 def number_literal(text: str) -> Literal:
@@ -444,7 +442,7 @@ def number_literal(text: str) -> Literal:
         number = float(text) + 0.0  # no -0.0
         if math.isinf(number):
             raise InvalidCall(f"Numeric literal '{text}' out of range: the greatest DOUBLE is 1.8E308")
-        return Literal(number, type=DoubleType(nullable=False))
+        return Literal(number, type=DoubleType(is_nullable=False))
     if "." in text:
         whole, fraction = text.split(".")
         if not fraction:
@@ -452,16 +450,16 @@ def number_literal(text: str) -> Literal:
         digits = len(whole.lstrip("-")) + len(fraction)
         if digits > 38:
             raise InvalidCall(f"Numeric literal '{text}' out of range: DECIMAL has 38 digits")
-        return Literal(Decimal(text), type=DecimalType(digits, len(fraction), nullable=False))
+        return Literal(Decimal(text), type=DecimalType(digits, len(fraction), is_nullable=False))
     value = int(text)
     if -(2**31) <= value < 2**31:
-        return Literal(value, type=IntType(nullable=False))
+        return Literal(value, type=IntType(is_nullable=False))
     if -(2**63) <= value < 2**63:
-        return Literal(value, type=BigIntType(nullable=False))
+        return Literal(value, type=BigIntType(is_nullable=False))
     digits = len(text.lstrip("-"))
     if digits > 38:
         raise InvalidCall(f"Numeric literal '{text}' out of range: DECIMAL has 38 digits")
-    return Literal(Decimal(text), type=DecimalType(digits, 0, nullable=False))
+    return Literal(Decimal(text), type=DecimalType(digits, 0, is_nullable=False))
 
 
 def literal(value: Any) -> Literal:
@@ -474,22 +472,22 @@ def literal(value: Any) -> Literal:
         case None:
             return null()
         case bool():
-            return Literal(value, type=BooleanType(nullable=False))
+            return Literal(value, type=BooleanType(is_nullable=False))
         case int():
             return number_literal(str(value))
         case float():
-            return Literal(value, type=DoubleType(nullable=False))
+            return Literal(value, type=DoubleType(is_nullable=False))
         case str():
-            return Literal(value, type=CharType(len(value), nullable=False))
+            return Literal(value, type=CharType(len(value), is_nullable=False))
         case bytes() | bytearray():
-            return Literal(bytes(value), type=BinaryType(len(value), nullable=False))
+            return Literal(bytes(value), type=BinaryType(len(value), is_nullable=False))
         case Decimal():
             exponent = -int(value.as_tuple().exponent)
             scale = max(exponent, 0)
             precision = max(len(value.as_tuple().digits) - min(exponent, 0), scale, 1)
             return Literal(
                 value.quantize(Decimal(1).scaleb(-scale), context=EXACT),
-                type=DecimalType(precision, scale, nullable=False),
+                type=DecimalType(precision, scale, is_nullable=False),
             )
         case _:
             return _time_value(value)
@@ -503,14 +501,14 @@ def _time_value(value: Any) -> Literal:
             span = naive - _EPOCH_TIME
             nanos = (span.days * 86_400_000_000 + span.seconds * 1_000_000 + span.microseconds) * 1000
             kind: LogicalType = (
-                LocalZonedTimestampType(6, nullable=False) if aware else TimestampType(6, nullable=False)
+                LocalZonedTimestampType(6, is_nullable=False) if aware else TimestampType(6, is_nullable=False)
             )
             return Literal(nanos, type=kind)
         case datetime.date():
-            return Literal(value.toordinal() - _EPOCH, type=DateType(nullable=False))
+            return Literal(value.toordinal() - _EPOCH, type=DateType(is_nullable=False))
         case datetime.time():
             millis = (value.hour * 3600 + value.minute * 60 + value.second) * 1000 + value.microsecond // 1000
-            return Literal(millis, type=TimeOfDayType(3 if value.microsecond else 0, nullable=False))
+            return Literal(millis, type=TimeOfDayType(3 if value.microsecond else 0, is_nullable=False))
         case datetime.timedelta():
             return Literal(value // datetime.timedelta(milliseconds=1), type=SECONDS.not_null())
         case _:
@@ -522,7 +520,7 @@ def date_literal(text: str) -> Literal:
     match = _DATE.fullmatch(text)
     try:
         if match:
-            return Literal(days_of(*map(int, match.groups())), type=DateType(nullable=False))
+            return Literal(days_of(*map(int, match.groups())), type=DateType(is_nullable=False))
     except ValueError:
         pass
     raise InvalidCall(f"Illegal DATE literal '{text}': not in format 'yyyy-MM-dd'")
@@ -543,7 +541,7 @@ def time_literal(text: str) -> Literal:
     try:
         if match:
             nanos, digits = _time_of(match)
-            return Literal(nanos // 1_000_000, type=TimeOfDayType(digits, nullable=False))
+            return Literal(nanos // 1_000_000, type=TimeOfDayType(digits, is_nullable=False))
     except ValueError:
         pass
     raise InvalidCall(f"Illegal TIME literal '{text}': not in format 'HH:mm:ss'")
@@ -557,7 +555,7 @@ def timestamp_literal(text: str) -> Literal:
         if match and clock:
             nanos, digits = _time_of(clock)
             return Literal(
-                days_of(*map(int, match.groups())) * _DAY + nanos, type=TimestampType(digits, nullable=False)
+                days_of(*map(int, match.groups())) * _DAY + nanos, type=TimestampType(digits, is_nullable=False)
             )
     except ValueError:
         pass

@@ -305,6 +305,7 @@ class LocalLoop:
         while not self.over:
             if self._job.cancelled.is_set():
                 return
+            self._user_code.check()
             wait = self.turn()
             if self._job.master.error is not None:
                 raise self._job.master.error

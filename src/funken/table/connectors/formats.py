@@ -566,7 +566,7 @@ class DocumentRows(DeserializationSchema, SerializationSchema):
 
     @functools.cached_property
     def _needed(self) -> list[int]:
-        return [place for place, (_, type_) in enumerate(self.columns) if not type_.nullable]
+        return [place for place, (_, type_) in enumerate(self.columns) if not type_.is_nullable]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.columns, self.schema)

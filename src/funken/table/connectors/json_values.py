@@ -700,7 +700,7 @@ def avro_type(columns: Columns, legacy: bool = True, name: str = "record") -> di
     fields = []
     for column, type_ in columns:
         field: dict[str, Any] = {"name": column, "type": _avro(type_, legacy, f"{name}_{column}")}
-        if type_.nullable:
+        if type_.is_nullable:
             field["default"] = None
         fields.append(field)
     return {"type": "record", "name": name, "namespace": "org.apache.flink.avro.generated", "fields": fields}
@@ -708,7 +708,7 @@ def avro_type(columns: Columns, legacy: bool = True, name: str = "record") -> di
 
 def _avro(type_: LogicalType, legacy: bool, name: str) -> Any:
     made = _avro_of(type_, legacy, name)
-    return ["null", made] if type_.nullable else made
+    return ["null", made] if type_.is_nullable else made
 
 
 def _avro_of(type_: LogicalType, legacy: bool, name: str) -> Any:

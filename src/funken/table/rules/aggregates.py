@@ -39,8 +39,8 @@ from funken.table.rules.building import (
 from funken.table.rules.properties import WindowColumns, gives_rows, limited, ordered_keys, windows_of
 from funken.table.types import BigIntType, TimestampType
 
-_BIGINT = BigIntType(nullable=False)
-_BORDER = TimestampType(3, nullable=False)
+_BIGINT = BigIntType(is_nullable=False)
+_BORDER = TimestampType(3, is_nullable=False)
 GROUPING = {"GROUPING", "GROUPING_ID", "GROUP_ID"}
 
 
@@ -390,11 +390,11 @@ def _expanded(converter: PlanConversion, node: LogicalAggregate, below: ExecNode
         row: list[Node] = []
         for place, column in enumerate(below.row_type):
             nulled = place in node.keys and place not in kept
-            row.append(null(column.type.as_nullable()) if nulled else InputRef(place, type=column.type))
+            row.append(null(column.type.nullable()) if nulled else InputRef(place, type=column.type))
         projections.append((*row, Literal(number, type=_BIGINT)))
     always = set.intersection(*(set(group) for group in node.sets))
     columns = [
-        replace(column, type=column.type.as_nullable(), time=None)
+        replace(column, type=column.type.nullable(), time=None)
         if place in node.keys and node.keys.index(place) not in always
         else column
         for place, column in enumerate(below.row_type)

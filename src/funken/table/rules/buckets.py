@@ -30,7 +30,7 @@ from funken.table.types import (
     RawType,
 )
 
-_BIGINT = BigIntType(nullable=False)
+_BIGINT = BigIntType(is_nullable=False)
 _FINAL = {
     "COUNT": "SUM0",
     "SUM": "SUM",
@@ -116,7 +116,7 @@ def _is_copied(parts: Sequence[_Part]) -> bool:
 def _needs_values(call: AggregateCall) -> bool:
     """Return True if a result may not be NULL, as it is for a moment where the copies of a row come one by one."""
     rule = FUNCTIONS.get(call.function)
-    return isinstance(rule, AggregateRule) and rule.null_without_values and not call.type.nullable
+    return isinstance(rule, AggregateRule) and rule.null_without_values and not call.type.is_nullable
 
 
 def _is_spread(call: AggregateCall) -> bool:
@@ -124,7 +124,7 @@ def _is_spread(call: AggregateCall) -> bool:
 
 
 def _number(value: int, type_: LogicalType | None = None) -> Literal:
-    return Literal(value, type=type_ or IntType(nullable=False))
+    return Literal(value, type=type_ or IntType(is_nullable=False))
 
 
 def _parts(call: AggregateCall, places: dict[int, int]) -> list[_Part]:
@@ -142,7 +142,7 @@ def _parts(call: AggregateCall, places: dict[int, int]) -> list[_Part]:
 def _sum_type(type_: LogicalType) -> LogicalType:
     if isinstance(type_, IntegralType):
         return _BIGINT
-    return DoubleType(nullable=False) if isinstance(type_, FloatType) else type_.not_null()
+    return DoubleType(is_nullable=False) if isinstance(type_, FloatType) else type_.not_null()
 
 
 def _copies(
@@ -159,10 +159,10 @@ def _copies(
         row: list[Node] = []
         for place, reference in enumerate(refs(source.row_type)):
             left_out = place in columns and place not in choice
-            row.append(null(reference.type.as_nullable()) if left_out else reference)
+            row.append(null(reference.type.nullable()) if left_out else reference)
         projections.append((*row, _number(number, _BIGINT)))
     shown = [
-        replace(column, type=column.type.as_nullable()) if place in columns else column
+        replace(column, type=column.type.nullable()) if place in columns else column
         for place, column in enumerate(source.row_type)
     ]
     row_type = RelationType((*shown, OutputColumn("$e", _BIGINT)))
@@ -211,7 +211,7 @@ def _results(final: ExecNode, keys: tuple[int, ...], calls: Sequence[AggregateCa
         found: Node = InputRef(place, type=row[place].type)
         if call.function == "AVG":
             count = InputRef(place + 1, type=row[place + 1].type)
-            divided = FUNCTIONS.call("CAST", [FUNCTIONS.call("/", [found, count])], type=call.type.as_nullable())
+            divided = FUNCTIONS.call("CAST", [FUNCTIONS.call("/", [found, count])], type=call.type.nullable())
             nothing = FUNCTIONS.call("=", [count, _number(0, _BIGINT)])
             found = FUNCTIONS.call("CASE", [nothing, null(call.type), divided])
             place += 1

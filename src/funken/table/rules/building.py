@@ -48,7 +48,7 @@ INSERTS = ChangelogMode.insert_only()
 ALL = ChangelogMode.all()
 UPDATES = ChangelogMode.of(RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER)
 DELETES = ChangelogMode.of(RowKind.INSERT, RowKind.DELETE)
-BIGINT = BigIntType(nullable=False)
+BIGINT = BigIntType(is_nullable=False)
 
 
 def refuse(message: str) -> NoReturn:

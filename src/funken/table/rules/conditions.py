@@ -151,7 +151,7 @@ def keeps_identity(node: Node) -> int | None:
 
 def lossless(source: LogicalType, target: LogicalType) -> bool:
     """Return True if a cast never makes two values one."""
-    if source.as_nullable() == target.as_nullable():
+    if source.nullable() == target.nullable():
         return True
     if isinstance(source, IntegralType) and isinstance(target, IntegralType):
         return source.bits <= target.bits

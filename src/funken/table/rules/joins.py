@@ -99,7 +99,7 @@ def _check_key(*key: Node) -> None:
         if isinstance(node, Call) and node.function == "TRY_CAST" and node.option("implicit"):
             refuse(
                 f"implicit type conversion between {node.type} and {node.args[0].type} is not supported on join's condition "
-                f"now; write CAST(.. AS {node.type.as_nullable()})."
+                f"now; write CAST(.. AS {node.type.nullable()})."
             )
 
 
@@ -565,7 +565,7 @@ def _constant_key(part: Node) -> nodes.LookupKey | None:
 
 def _have_equal_values(one: LogicalType, other: LogicalType) -> bool:
     """Return True if equal values of two types are the same value: those of texts, and of bytes, of any length are."""
-    return one.as_nullable() == other.as_nullable() or any({one.root, other.root} <= kinds for kinds in _OF_ANY_LENGTH)
+    return one.nullable() == other.nullable() or any({one.root, other.root} <= kinds for kinds in _OF_ANY_LENGTH)
 
 
 _OF_ANY_LENGTH = ({"CHAR", "VARCHAR"}, {"BINARY", "VARBINARY"})

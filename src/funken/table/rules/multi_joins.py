@@ -171,7 +171,7 @@ def _made(join: nodes.ExecJoin, chain: _Chain) -> ExecNode:
         padded = place > 0 and chain.kinds[place - 1] is JoinType.LEFT
         for column in relation.row_type:
             plain = column.ordinary()
-            columns.append(replace(plain, type=plain.type.as_nullable()) if padded else plain)
+            columns.append(replace(plain, type=plain.type.nullable()) if padded else plain)
     multi = nodes.ExecMultiJoin(
         tuple(exchange(relation, key) for relation, key in zip(chain.relations, keys, strict=True)),
         tuple(chain.kinds),

@@ -74,7 +74,7 @@ def length_text(milliseconds: int) -> str:
 
 def type_text(type_: LogicalType, characters: bool = False) -> str:
     """Return a type as the planner of Flink writes it."""
-    text = type_.as_nullable().serializable()
+    text = type_.nullable().serializable()
     text = "INTEGER" if text == "INT" else text
     if text.startswith("TIMESTAMP_LTZ"):
         text = text.replace("TIMESTAMP_LTZ", "TIMESTAMP_WITH_LOCAL_TIME_ZONE")

@@ -266,7 +266,7 @@ def _reduced(below: ExecNode, group: OverGroup) -> tuple[OverGroup, list[Node]]:
         count = column(replace(call, function="COUNT", type=BIGINT))
         summed = _sum_type(call, below.row_type[call.args[0]].type)
         total = column(replace(call, function="SUM0", type=summed.not_null()))
-        empty = null(summed.as_nullable())
+        empty = null(summed.nullable())
         found = FUNCTIONS.call("CASE", [FUNCTIONS.call(">", [count, literal(0)]), total, empty])
         if call.function == "AVG":
             found = FUNCTIONS.call("/", [found, count])

@@ -283,7 +283,7 @@ def _counted(node: LogicalSetOperation) -> LogicalNode:
     return project(repeated, shown, names)
 
 
-_BIGINT = BigIntType(nullable=False)
+_BIGINT = BigIntType(is_nullable=False)
 _RULES = {
     LogicalFilter: Rewriter.filter,
     LogicalProject: Rewriter.project,

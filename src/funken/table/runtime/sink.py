@@ -137,7 +137,7 @@ class Nesting:
         '.a[1]'
         """
         for path, part_type, part in self.parts(kind, value):
-            if part is None and not part_type.nullable:
+            if part is None and not part_type.is_nullable:
                 return path
             below = self.null_in(part_type, part)
             if below is not None:
@@ -168,7 +168,7 @@ class ConstraintRules:
 
     def demands(self, kind: LogicalType) -> bool:
         """Return True if a column has something to check."""
-        return not kind.nullable or self.nesting.has(kind, lambda part: not part.nullable) or self.limits(kind)
+        return not kind.is_nullable or self.nesting.has(kind, lambda part: not part.is_nullable) or self.limits(kind)
 
     def check(self, columns: Sequence[LogicalType]) -> None:
         """Raise ``InvalidProgram`` if values inside of collections would have to be cut."""
@@ -192,8 +192,10 @@ class Enforce(TableOperator):
     ) -> None:
         self._columns, self._rules, self._table, self._partial = columns, rules, table, partial
         self._nesting = nesting = rules.nesting
-        self._not_null = [place for place, kind in enumerate(columns) if not kind.nullable]
-        self._deep = [place for place, kind in enumerate(columns) if nesting.has(kind, lambda part: not part.nullable)]
+        self._not_null = [place for place, kind in enumerate(columns) if not kind.is_nullable]
+        self._deep = [
+            place for place, kind in enumerate(columns) if nesting.has(kind, lambda part: not part.is_nullable)
+        ]
         self._limited = [place for place, kind in enumerate(columns) if rules.limits(kind)]
 
     def block(self, block: TableBlock) -> None:
@@ -248,7 +250,7 @@ class Enforce(TableOperator):
                 return value
             if self._rules.lengths == "ERROR":
                 raise InvalidProgram(
-                    f"Column '{path}' is {kind.as_nullable()}, however, a string of length {size} is being written into it. You "
+                    f"Column '{path}' is {kind.nullable()}, however, a string of length {size} is being written into it. You "
                     "can set job configuration 'table.exec.sink.type-length-enforcer' to control this behaviour. "
                     f"(table {self._table})"
                 )

@@ -278,7 +278,7 @@ class Aggregation:
         select.conditions = [change(condition, replaced) for condition in correlated]
         self.results = [change(node, replaced) for node in self.nodes]
         self.values = {
-            len(keys) + place: literal(0) if call.function == "COUNT" else Literal(None, type=call.type.as_nullable())
+            len(keys) + place: literal(0) if call.function == "COUNT" else Literal(None, type=call.type.nullable())
             for place, call in enumerate(calls)
         }
         return self.results

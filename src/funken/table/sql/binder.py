@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from funken.errors import FunkenError
 from funken.expr.ir import Call, InputRef, Literal, Node
 from funken.expr.rules import JSON_PLACE
 from funken.expr.sql.functions import FUNCTIONS
@@ -49,7 +50,7 @@ from funken.table.sql.hints import lifetime
 from funken.table.sql.inserts import insert, sink
 from funken.table.sql.parser import parse_expression, parse_query
 from funken.table.sql.relations import bind_from
-from funken.table.sql.scopes import OuterRef, Scope, fail
+from funken.table.sql.scopes import OuterRef, Scope, ScopeRelation, fail
 from funken.table.sql.statements import InvalidQuery
 from funken.table.sql.trees import (
     Bound,
@@ -65,6 +66,7 @@ from funken.table.sql.trees import (
     set_operation,
     with_queries,
 )
+from funken.table.sql.view_text import FullName, spliced, view_text
 from funken.table.types import LogicalType, TimestampType, quoted
 
 
@@ -75,8 +77,8 @@ class Binder:
         self.catalogs = catalogs
         self.config = config
         self.environment = Environment()
-        self.names: dict[int, tuple[int, str]] = {}
-        """Tables and stars in the text of the query: where they begin, where they end, and their full names."""
+        self.names: dict[int, FullName] = {}
+        """Tables, stars and columns in the text of the query, by where they begin."""
         self._views: dict[int, LogicalNode] = {}
         self._tables: dict[Any, LogicalNode] = {}
 
@@ -93,16 +95,37 @@ class Binder:
             )
         return bound.node
 
-    def in_full(self, text: str) -> str:
-        """Return the text of the bound query with its tables by full path, and its stars as columns: as a view keeps it."""
-        for start, (end, names) in sorted(self.names.items(), reverse=True):
-            text = text[:start] + names + text[end:]
-        return text.strip()
+    def in_full(self, text: str, plan: LogicalNode) -> str:
+        """Return the text of the bound query as a view keeps it: Flink's, if its plan is the same.
 
-    def note(self, first: Any, last: Any, names: str) -> None:
-        """Note the full names of a table or star, from its first to its last part."""
+        Otherwise only tables are in full, and stars are columns.
+        """
+        shown = view_text(text, self.names)
+        if shown is not None and self._has_plan(shown, plan):
+            return shown
+        return spliced(text, {start: each for start, each in self.names.items() if each.kind != "column"})
+
+    def _has_plan(self, text: str, plan: LogicalNode) -> bool:
+        """Return True if a query has a plan."""
+        try:
+            found = Binder(self.catalogs, self.config).query(text)
+        except FunkenError:  # the text says something else
+            return False
+        return found == plan and found.row_type == plan.row_type
+
+    def note(self, first: Any, last: Any, names: str, kind: str) -> None:
+        """Note the full names of a table, column or star, from its first to its last part."""
         if "start" in first.meta and "end" in last.meta:
-            self.names[first.meta["start"]] = (last.meta["end"] + 1, names)
+            self.names[first.meta["start"]] = FullName(last.meta["end"] + 1, names, kind)
+
+    def note_column(self, parts: list[exp.Identifier], relation: ScopeRelation, behind: int = 0) -> None:
+        """Note the full name of a column of a relation; its own name is ``behind`` others."""
+        names = [part.name for part in parts[behind:]]
+        clause = parts[0].find_ancestor(exp.Order, exp.Select, exp.Window)
+        of_result = isinstance(clause, exp.Order) and not isinstance(clause.parent, exp.Window) and not behind
+        if relation.alias is not None and not of_result:
+            names = [relation.alias, *names]
+        self.note(parts[0], parts[-1], ".".join(map(quoted, names)), "column")
 
     def expression(self, text: Any, columns: Iterable[tuple[str, LogicalType]] | RelationType = ()) -> Node:
         """Return an expression over columns: of CREATE TABLE, or of ``call_sql``."""
@@ -111,7 +134,11 @@ class Binder:
         scope = Scope()
         scope.add(None, columns)
         tree = parse_expression(text) if isinstance(text, str) else text
-        node = ExpressionBinder(scope, self).bind(tree)
+        names, self.names = self.names, {}  # the text is another one
+        try:
+            node = ExpressionBinder(scope, self).bind(tree)
+        finally:
+            self.names = names
         _check_place(node, tree)
         if has(node, AggregateRef, OverRef, SubQueryRef):
             fail(tree, "An expression over one row may have no aggregates, windows and sub-queries")
@@ -199,7 +226,7 @@ class Binder:
     def property_type(kind: WindowProperty, time: Node) -> LogicalType:
         """Return the type of a property of a window."""
         if kind in {WindowProperty.START, WindowProperty.END}:
-            return TimestampType(3, nullable=False)
+            return TimestampType(3, is_nullable=False)
         if kind is WindowProperty.PROCTIME:
             time = FUNCTIONS.call("PROCTIME", [])
         found: LogicalType = time.type
@@ -480,7 +507,7 @@ class SelectBinder:
                     written.append(alias + quoted(column.name))
         if len(set(written)) == len(written):  # columns of one name have no other text than the star
             parts = tree.parts if isinstance(tree, exp.Column) else [tree]
-            self.binder.note(parts[0], parts[-1], ", ".join(written))
+            self.binder.note(parts[0], parts[-1], ", ".join(written), "star")
         yield from items
 
     def order_items(self, items: list[tuple[Node, str]]) -> list[tuple[Node | int, bool, bool]]:

@@ -211,8 +211,8 @@ def _rows_of(trees: Sequence[Any]) -> Any:
 
 
 def _of_type(node: Node, type_: Any) -> Node:
-    same = node.type.as_nullable() == type_.as_nullable()
-    return node if same else FUNCTIONS.call("CAST", [node], type=type_.as_nullable(node.type.nullable))
+    same = node.type.nullable() == type_.nullable()
+    return node if same else FUNCTIONS.call("CAST", [node], type=type_.nullable(node.type.is_nullable))
 
 
 def row_interval(tree: Any) -> int:
@@ -314,10 +314,8 @@ class ExpressionBinder:
         )
 
     def _near_table(self, name: str) -> str:
-        for relation in self.scope.relations:
-            if relation.alias is not None and relation.alias.lower() == name.lower():
-                return f"; did you mean '{relation.alias}'?"
-        return ""
+        near = (each.alias for each in self.scope.relations if each.alias and each.alias.lower() == name.lower())
+        return next((f"; did you mean '{alias}'?" for alias in near), "")
 
     def resolve(self, scope: Scope, parts: list[exp.Identifier], names: list[str], depth: int) -> Node | None:
         """A name in one scope: an alias and a column, or a column, then nested fields."""
@@ -334,6 +332,7 @@ class ExpressionBinder:
                 if len(found) > 1:
                     fail(parts[length], f"Column '{names[length]}' is ambiguous. Rename one of them with AS")
                 if found:
+                    self.binder.note_column(parts, relation, length)
                     return self.reference(scope, found[0][0], depth, parts[length + 1 :])
         return None
 
@@ -347,6 +346,7 @@ class ExpressionBinder:
             tables = f", as {owners[0]}.{names[0]}" if owners else ""
             fail(parts[0], f"Column '{names[0]}' is ambiguous. Write it with its table{tables}")
         if found:
+            self.binder.note_column(parts, next(each for each in scope.relations if each.find(names[0])))
             return self.reference(scope, found[0][0], depth, parts[1:])
         return self.peeked(scope, parts, names, depth)
 
@@ -677,7 +677,7 @@ class ExpressionBinder:
             word = TIMESTAMP_UNITS.sub("", word)
             if (word in UNITS or word.removesuffix("S") in UNITS) and (isinstance(each, exp.Var) or place == 0):
                 unit = word if word in UNITS else word.removesuffix("S")
-                args.append(Literal(unit, type=SymbolType(nullable=False)))
+                args.append(Literal(unit, type=SymbolType(is_nullable=False)))
             elif isinstance(each, exp.Var):
                 fail(each, f"{each.name} is no unit of time; there are: {', '.join(sorted(UNITS))}")
             else:
@@ -709,7 +709,7 @@ class ExpressionBinder:
         kind = properties[match.group(2)]
         type_ = self.binder.property_type(kind, self.bind(tree.expressions[0]))
         if match.string.startswith("$") and kind in {WindowProperty.START, WindowProperty.END}:
-            type_ = type_.as_nullable()  # as the Table API declares it
+            type_ = type_.nullable()  # as the Table API declares it
         return PropertyRef(match.group(1), kind, self.window_arguments(tree), type=type_)
 
     def window_arguments(self, tree: exp.Anonymous) -> tuple[Any, ...]:
@@ -756,7 +756,7 @@ class ExpressionBinder:
         if rule.name in ("LAG", "LEAD") and len(parts) > 2:  # the value and its default have one type
             value, shift, default = parts
             parts = (_of_type(value, result), shift, self.binder.folded(_of_type(default, result)))
-        if rule.null_without_values and self.scope.grouped and not is_over and not parts[0].type.nullable:
+        if rule.null_without_values and self.scope.grouped and not is_over and not parts[0].type.is_nullable:
             result = result.not_null()
         return AggregateRef(rule.name, tuple(parts), distinct, options=tuple(sorted(options.items())), type=result)
 
@@ -812,7 +812,7 @@ class ExpressionBinder:
         rule, type_ = _rule_of(call), call.type
         has_row = not {lower.kind, upper.kind} & {BoundKind.PRECEDING, BoundKind.FOLLOWING}
         if rule is not None and rule.null_without_values and has_row and call.filter is None:
-            type_ = type_.as_nullable(call.args[0].type.nullable)
+            type_ = type_.nullable(call.args[0].type.is_nullable)
         return OverRef(call, partition, keys, rows, lower, upper, type=type_)
 
     def named_window(self, tree: exp.Window) -> exp.Window:
@@ -939,7 +939,7 @@ def _rule_of(call: Node) -> AggregateRule | None:
 def _loose(node: Node) -> Node:
     """Return an aggregate that may have no values: its type is nullable, if it is that of its argument."""
     rule = _rule_of(node)
-    return replace(node, type=node.type.as_nullable()) if rule is not None and rule.null_without_values else node
+    return replace(node, type=node.type.nullable()) if rule is not None and rule.null_without_values else node
 
 
 _BARE = {"CURRENT_DATABASE", "CURRENT_ROW_TIMESTAMP"}

@@ -93,7 +93,7 @@ def sink(
             place = places[column.name]
             source = InputRef(place, type=row_type[place].type)
             expressions[column.name] = implicit(source, column, plan, str(table.path), wanted)
-        elif not column.type.nullable:
+        elif not column.type.is_nullable:
             raise InvalidTable(
                 f"Column '{column.name}' of '{table.path}' has no default value and does not allow NULLs: name it in INSERT."
             )
@@ -154,7 +154,7 @@ def implicit(node: Node, column: TableColumn, plan: LogicalNode, name: str, want
 
 def _cast(node: Node, target: LogicalType) -> Node:
     try:
-        return FUNCTIONS.call("CAST", [node], type=target.as_nullable(node.type.nullable or target.nullable))
+        return FUNCTIONS.call("CAST", [node], type=target.nullable(node.type.is_nullable or target.is_nullable))
     except FunkenError as error:
         raise InvalidTable(str(error)) from error
 
@@ -184,12 +184,12 @@ def same(source: LogicalType, target: LogicalType) -> bool:
         return same(source.key, target.key) and same(source.value, target.value)
     if isinstance(target, VarCharType | VarBinaryType) and isinstance(source, SizedType):
         return source.family == target.family and source.length <= target.length
-    return source.as_nullable() == target.as_nullable()
+    return source.nullable() == target.nullable()
 
 
 def castable(source: LogicalType, target: LogicalType) -> bool:
     """Return True if a value may be written to a column without CAST."""
-    if source.as_nullable() == target.as_nullable():
+    if source.nullable() == target.nullable():
         return True
     if isinstance(source, RowType) and isinstance(target, RowType):
         return len(source.types) == len(target.types) and all(map(castable, source.types, target.types))

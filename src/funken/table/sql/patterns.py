@@ -203,7 +203,7 @@ class _Expressions:
             if given not in places:
                 places[given] = f"$m{len(self.columns)}"
                 type_ = self._typing.bind(each).type
-                self._column(f"{given} AS {quoted(places[given])}", places[given], type_.as_nullable(), None)
+                self._column(f"{given} AS {quoted(places[given])}", places[given], type_.nullable(), None)
             return exp.column(exp.to_identifier(places[given], quoted=True))
 
         self._results.append((name, self._replaced(tree, found)))
@@ -259,7 +259,7 @@ class _Expressions:
             given = self._found(each)
             if given not in texts:
                 texts.append(given)
-                columns.append(OutputColumn(f"$a{len(columns)}", self._typing.bind(each).type.as_nullable()))
+                columns.append(OutputColumn(f"$a{len(columns)}", self._typing.bind(each).type.nullable()))
         scope.add(None, RelationType(tuple(columns)))
         replaced = self._replaced(
             tree, lambda each: exp.column(exp.to_identifier(f"$a{texts.index(self._found(each))}", quoted=True))

@@ -180,7 +180,7 @@ class FromBinder:
                 f"View '{identifier.quoted()}' cannot be enriched with new options. Hints can only be applied to tables: "
                 "write the hint in the view",
             )
-        self.binder.note(tree.parts[0], tree.parts[-1], identifier.quoted())
+        self.binder.note(tree.parts[0], tree.parts[-1], identifier.quoted(), "table")
         return node, (identifier.catalog, identifier.database, identifier.name)
 
     # -- joins
@@ -266,9 +266,9 @@ class FromBinder:
         if how is JoinType.RIGHT:
             merged = right
         elif how is JoinType.FULL:
-            merged = FUNCTIONS.call("COALESCE", [replace(side, type=side.type.as_nullable()) for side in (left, right)])
+            merged = FUNCTIONS.call("COALESCE", [replace(side, type=side.type.nullable()) for side in (left, right)])
         else:
-            known = how is JoinType.INNER and left.type.nullable and not right.type.nullable
+            known = how is JoinType.INNER and left.type.is_nullable and not right.type.is_nullable
             merged = right if known else left
         self.scope.merged[name] = merged
 
@@ -375,7 +375,7 @@ class FromBinder:
             element = type_.element
             if isinstance(element, RowType):
                 columns = [
-                    OutputColumn(column.name, column.type.as_nullable(column.type.nullable or element.nullable))
+                    OutputColumn(column.name, column.type.nullable(column.type.is_nullable or element.is_nullable))
                     for column in element.fields
                 ]
             else:
@@ -383,7 +383,7 @@ class FromBinder:
         else:
             fail(tree, f"UNNEST takes an ARRAY, MAP or MULTISET, not {type_}")
         if ordinality:
-            columns.append(OutputColumn("ORDINALITY", IntType(nullable=False)))
+            columns.append(OutputColumn("ORDINALITY", IntType(is_nullable=False)))
         name = "UNNEST WITH ORDINALITY" if ordinality else "UNNEST"
         return TableCall(name, (node,), RelationType(tuple(columns)))
 

@@ -27,15 +27,15 @@ from funken.table.sql.expressions import AggregateRef, Outer, SubQueryRef, chang
 from funken.table.sql.scopes import OuterRef, fail
 from funken.table.types import BooleanType, NullType, RowField, RowType
 
-_BOOLEAN = BooleanType(nullable=False)
+_BOOLEAN = BooleanType(is_nullable=False)
 
 
 def reference(kind: str, bound: Any, operands: tuple[Node, ...]) -> SubQueryRef:
     """The placeholder of a sub-query."""
-    type_: Any = BooleanType(nullable=kind != "EXISTS")
+    type_: Any = BooleanType(is_nullable=kind != "EXISTS")
     if kind == "SCALAR":
         columns = bound.node.row_type.columns[: bound.width]
-        type_ = columns[0].type.as_nullable()
+        type_ = columns[0].type.nullable()
         if bound.width > 1:
             type_ = RowType(tuple(RowField(column.name, column.type) for column in columns))
     return SubQueryRef(kind, bound.node, operands, bound.conditions, bound.width, bound.empty, type=type_)
@@ -60,7 +60,7 @@ def values_around(select: Any, outer: Sequence[OuterRef], conditions: Sequence[N
     ]
     select.node = LogicalJoin(select.node, distinct, JoinType.INNER, conjunction(parts), select.hints)
     for ref, column in columns.items():
-        name = "IS NOT DISTINCT FROM" if ref.type.nullable else "="
+        name = "IS NOT DISTINCT FROM" if ref.type.is_nullable else "="
         select.conditions.append(FUNCTIONS.call(name, [column, ref]))
     return dict(columns)
 
@@ -172,7 +172,7 @@ def semi_join(select: Any, reference: SubQueryRef, negated: bool, tree: Any) -> 
 
 def _unless_false(comparison: Node) -> Node:
     """``l = r``, or either is NULL: the pairs that NOT IN must not find."""
-    nulls = [FUNCTIONS.call("IS NULL", [side]) for side in comparison.children if side.type.nullable]
+    nulls = [FUNCTIONS.call("IS NULL", [side]) for side in comparison.children if side.type.is_nullable]
     return FUNCTIONS.call("OR", [comparison, *nulls]) if nulls else comparison
 
 
@@ -199,12 +199,12 @@ def _scalar(select: Any, reference: SubQueryRef) -> Node:
     plan, empty = reference.plan, reference.empty if reference.conditions and reference.width == 1 else None
     if not reference.conditions and not _one_row(plan):
         calls = tuple(
-            AggregateCall("SINGLE_VALUE", (place,), column.type.as_nullable(), name=column.name)
+            AggregateCall("SINGLE_VALUE", (place,), column.type.nullable(), name=column.name)
             for place, column in enumerate(plan.row_type)
         )
         plan = LogicalAggregate(plan, (), calls)
     width, row_type = len(plan.row_type), plan.row_type
-    marked = empty is not None and row_type[0].type.nullable
+    marked = empty is not None and row_type[0].type.is_nullable
     if marked:  # a value may be NULL with a partner, too
         refs = [InputRef(place, type=column.type) for place, column in enumerate(row_type)]
         plan = project(plan, [*refs, literal(True)], [*row_type.names, "$marker"])
@@ -217,11 +217,11 @@ def _scalar(select: Any, reference: SubQueryRef) -> Node:
     if empty is None:
         return columns[0] if len(columns) == 1 else FUNCTIONS.call("ROW", columns)
     if marked:
-        partner = FUNCTIONS.call("IS NOT NULL", [InputRef(left + width, type=_BOOLEAN.as_nullable())])
+        partner = FUNCTIONS.call("IS NOT NULL", [InputRef(left + width, type=_BOOLEAN.nullable())])
         value = FUNCTIONS.call("CASE", [partner, columns[0], empty])
     else:
         value = FUNCTIONS.call("COALESCE", [columns[0], empty])
-    return replace(value, type=value.type.as_nullable())
+    return replace(value, type=value.type.nullable())
 
 
 def _compared(select: Any, reference: SubQueryRef, operand: Node) -> Node:
@@ -231,9 +231,7 @@ def _compared(select: Any, reference: SubQueryRef, operand: Node) -> Node:
     operator, column = _comparison(reference), reference.plan.row_type[0]
     value = InputRef(0, type=column.type)
     names = {">": ("MIN",), ">=": ("MIN",), "<": ("MAX",), "<=": ("MAX",)}.get(operator, ("MIN", "MAX"))
-    calls = [
-        AggregateCall(name, (0,), FUNCTIONS.aggregate(name, [value])[2].as_nullable(), name=name) for name in names
-    ]
+    calls = [AggregateCall(name, (0,), FUNCTIONS.aggregate(name, [value])[2].nullable(), name=name) for name in names]
     count = FUNCTIONS.aggregate("COUNT", [])[2]
     calls += [AggregateCall("COUNT", (), count, name="c"), AggregateCall("COUNT", (0,), count, name="ck")]
     left = len(select.node.row_type)
@@ -242,7 +240,7 @@ def _compared(select: Any, reference: SubQueryRef, operand: Node) -> Node:
     extremes = [InputRef(left + place, type=call.type) for place, call in enumerate(calls[:-2])]
     found = [select.expressions.made(select.tree, operator, [operand, extreme]) for extreme in extremes]
     rows, known = (
-        FUNCTIONS.call("COALESCE", [InputRef(left + len(names) + place, type=count.as_nullable()), literal(0)])
+        FUNCTIONS.call("COALESCE", [InputRef(left + len(names) + place, type=count.nullable()), literal(0)])
         for place in range(2)
     )
     true, unknown, false = literal(True), Literal(None, type=NullType()), literal(False)
@@ -268,7 +266,9 @@ def _marked(select: Any, reference: SubQueryRef, operands: tuple[Node, ...]) -> 
     row_type = plan.row_type
     in_width = len(operands)
     kept = [*range(in_width), *range(reference.width, len(row_type))]
-    nullable = any(operand.type.nullable or row_type[place].type.nullable for place, operand in enumerate(operands))
+    nullable = any(
+        operand.type.is_nullable or row_type[place].type.is_nullable for place, operand in enumerate(operands)
+    )
     counts = _counts(select, plan, in_width) if nullable and not reference.conditions else None
     shown: list[Node] = [InputRef(place, type=row_type[place].type) for place in kept]
     names = [row_type[place].name for place in kept]
@@ -288,7 +288,7 @@ def _marked(select: Any, reference: SubQueryRef, operands: tuple[Node, ...]) -> 
     ]
     parts += inner_join_condition(conditions, left, select.tree)
     select.node = LogicalJoin(select.node, distinct, JoinType.LEFT, conjunction(parts), select.hints)
-    marker = InputRef(left + len(kept), type=_BOOLEAN.as_nullable())
+    marker = InputRef(left + len(kept), type=_BOOLEAN.nullable())
     found = FUNCTIONS.call("IS NOT NULL", [marker])
     if counts is None:
         return found
@@ -296,7 +296,7 @@ def _marked(select: Any, reference: SubQueryRef, operands: tuple[Node, ...]) -> 
     rows, known = counts
     args: list[Node] = [FUNCTIONS.call("=", [rows, literal(0)]), false, found, true]
     for operand in operands:
-        if operand.type.nullable:
+        if operand.type.is_nullable:
             args += [FUNCTIONS.call("IS NULL", [operand]), unknown]
     args += [FUNCTIONS.call("<", [known, rows]), unknown, false]
     return FUNCTIONS.call("CASE", args)

@@ -193,7 +193,7 @@ class TableFunctionCall:
             lengths.get("OFFSET", 0),
             partition or (),
         )
-        border = TimestampType(3, nullable=False)
+        border = TimestampType(3, is_nullable=False)
         time = OutputColumn("window_time", column.type.not_null(), column.time)
         columns_ = (OutputColumn("window_start", border), OutputColumn("window_end", border), time)
         return LogicalWindowTable(node, window, RelationType(node.row_type.columns + columns_))
@@ -241,7 +241,7 @@ class TableFunctionCall:
         rest = [column for place, column in enumerate(columns_) if place not in (partition or ())]
         if name == "TO_CHANGELOG":
             if dict(scalars).get("produces_full_deletes") is False:
-                rest = [OutputColumn(column.name, column.type.as_nullable()) for column in rest]
+                rest = [OutputColumn(column.name, column.type.nullable()) for column in rest]
             shown = [*keys, OutputColumn(op, STRING), *rest]
             if len({column.name for column in shown}) != len(shown):
                 fail(self.tree, f"The table has a column '{op}' already; name another with op => DESCRIPTOR(name)")
@@ -313,7 +313,7 @@ class TableFunctionCall:
             fail(given["TOP_K"], f"Expect parameter topK of {name} to be a positive INT")
         if "CONFIG" in given:
             self.constant(given["CONFIG"])
-        shown = (*scan.row_type.columns, OutputColumn("score", DoubleType(nullable=False)))
+        shown = (*scan.row_type.columns, OutputColumn("score", DoubleType(is_nullable=False)))
         searched = tuple(scan.row_type.names)
         lookup = lookup_of(scan.table, searched, (), self.binder.config, scan.options)
         found = VectorSearch(str(scan.table.path), searched, place, lookup)

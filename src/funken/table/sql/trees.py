@@ -98,7 +98,7 @@ def moved(node: Node, places: Mapping[int, int]) -> Node:
 
 def cast(node: Node, type_: LogicalType) -> Node:
     """A value as another type; its nullability stays."""
-    if node.type.as_nullable() == type_.as_nullable():
+    if node.type.nullable() == type_.nullable():
         return node
     return FUNCTIONS.call("CAST", [node], type=type_)
 
@@ -122,7 +122,7 @@ def set_operation(kind: SetKind, every: bool, nodes: Sequence[LogicalNode], mism
             mismatch(place + 1)
             raise AssertionError
         times = {side.time for side in sides}
-        time = times.pop() if len(times) == 1 and len({side.type.as_nullable() for side in sides}) == 1 else None
+        time = times.pop() if len(times) == 1 and len({side.type.nullable() for side in sides}) == 1 else None
         columns.append(OutputColumn(sides[0].name, type_, time))
         for below, side in zip(casts, sides, strict=True):
             below.append(cast(InputRef(place, type=side.type), type_))
