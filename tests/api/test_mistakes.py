@@ -533,8 +533,40 @@ env.execute()""",
         "len(ExecutionEnvironment.create_local_environment(1).from_elements(1))",
         ["A DataSet is a plan: collect() runs it"],
     ),
+    "no streams to union": (
+        "env.from_collection([1]).union().print()\nenv.execute()",
+        ["job.py, line 3: union(): no stream is given", "stream.union(other)"],
+    ),
+    "a map that gives the result of update": (
+        "env.from_collection([{'a': 1}]).map(lambda d: d.update(b=2)).print()\nenv.execute()",
+        ["operator 'map': its function '<lambda>' (job.py, line 3) returns the result of update(), which is None"],
+    ),
+    "a state that is assigned": (
+        keyed("get_state(ValueStateDescriptor('s'))", "self.s = value"),
+        [
+            "operator 'process': its function 'process_element' (job.py, line 7) assigns to self.s",
+            "Store it with update()",
+        ],
+    ),
+    "a number in an attribute": (
+        keyed("get_state(ValueStateDescriptor('s'))", "self.n = getattr(self, 'n', 0) + 1"),
+        ["operator 'process'", "(job.py, line 7) changes self.n, which all keys of a subtask share"],
+    ),
+    "a key by a wrong name": (
+        "env.from_collection([{'a': i} for i in range(9)]).key_by(lambda x: x.get('b')).sum('a').print()\nenv.execute()",
+        [
+            "operator 'sum': the key of each",
+            "'<lambda>' (job.py, line 3) gets 'b', but a record has the field 'a'",
+            "Correct",
+        ],
+    ),
 }
 RIGHT = {
+    "a collection of no streams": "env.from_collection([1]).union(*[]).print()\nenv.execute()",
+    "a key that some records have": (
+        "env.from_collection([{'a': i, **({'b': 1} if i == 5 else {})} for i in range(9)]).key_by(lambda x: x.get('b'))"
+        ".sum('a').print()\nenv.execute()"
+    ),
     "a value stored after its change": keyed(
         "get_state(ValueStateDescriptor('s'))", "seen = self.s.value() or []; seen.append(value); self.s.update(seen)"
     ),

@@ -24,7 +24,15 @@ def query(text, options="", read="SELECT * FROM o"):
     return f't.execute_sql("{created}")\nt.execute_sql("{read}").print()'
 
 
+RANKED = 't.execute_sql("SELECT * FROM (SELECT n, ROW_NUMBER() OVER (ORDER BY n) AS rn FROM o) WHERE {}")'
 MISTAKES = {
+    **{
+        f"a row number that no row has: {condition}": (
+            TIMED + f"{RANKED.format(condition)}.collect().close()",
+            ["job.py, line 7: ROW_NUMBER() begins at 1, and its condition leaves no number", "WHERE rn <= 1"],
+        )
+        for condition in ("rn < 1", "rn <= 0", "rn = 0")
+    },
     "a table that is printed": (
         f"{PAIRS}print(tab)",
         ["job.py, line 6: print() of a table shows the name of its query", "execute().print() shows the rows"],

@@ -294,8 +294,9 @@ def counted_in_self(code: CodeType) -> Iterator[tuple[str, int]]:
     ...     self.total += value
     ...     self.last = value
     ...     self.count = self.count + 1
+    ...     self.seen = getattr(self, "seen", 0) + 1
     >>> [name for name, _ in counted_in_self(count.__code__)]
-    ['total', 'count']
+    ['total', 'count', 'seen']
     """
     found = instructions(code)
     for number, step in enumerate(found):
@@ -313,7 +314,7 @@ def counted_in_self(code: CodeType) -> Iterator[tuple[str, int]]:
 def _reads_own(steps: Sequence[dis.Instruction], name: str, own: str) -> bool:
     """Return True if an attribute of the first argument is read."""
     return any(
-        read.opname == "LOAD_ATTR"
+        read.opname in ("LOAD_ATTR", "LOAD_CONST")  # self.name, or getattr(self, "name", ...)
         and read.argval == name
         and holder.opname.startswith("LOAD_FAST")
         and holder.argval == own

@@ -38,6 +38,7 @@ _REMEDIES = {
         "value after the change, with update(), put() or add()."
     ),
     "object": "takes {name} for a value, but it is the state itself. Read it with value() or get().",
+    "assigned": "assigns to {name}, so the state is gone, and no checkpoint has the value. Store it with update() or put().",
     "tag": "yields a record before {name}, a tag, so the pair goes to the main output. The tag comes first: (tag, record).",
 }
 
@@ -129,7 +130,7 @@ def warn_of_changed(role: str, call: Any) -> None:
         warn(f"{role}: {fact}")
 
 
-_GIVE_NONE = ("append", "extend", "insert", "sort", "reverse", "appendleft")
+_GIVE_NONE = ("append", "extend", "insert", "sort", "reverse", "appendleft", "update")
 
 
 def random_key(call: Any) -> str | None:
@@ -257,6 +258,9 @@ class _Reader(ast.NodeVisitor):
                 if state is not None:
                     self.held[target.id] = (state, False)
             else:
+                made = isinstance(node.value, ast.Call) and getattr(node.value.func, "attr", "") in _MAKERS
+                if (kept := self._state(target)) is not None and not made:
+                    self.misplaced.append(("assigned", kept, target.lineno))
                 self.visit(target)
                 self._item_changed(target)
 

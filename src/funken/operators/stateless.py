@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from funken.dataclass import dataclass
 from funken.operators.base import Operator, Timestamps, Values
+from funken.operators.mistakes import changed_result
 from funken.operators.user_functions import (
     GLOBALS,
     KIND,
@@ -129,7 +130,7 @@ class MapLogic(UserFunctionOperator):
     def open(self) -> None:
         """Open the user's function, and begin to look whether it returns results."""
         super().open()
-        warning = without_return(self.call)
+        warning = without_return(self.call) or changed_result(self.call)
         if warning is None:
             self._watched = MissingResults(self.context.warn)
         else:

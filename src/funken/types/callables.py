@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import dis
 import inspect
 import os
 import sys
@@ -233,6 +234,14 @@ def place_of_program() -> str:
         return ""
     file = frame.f_code.co_filename
     return f"{'the cell' if 'ipykernel' in file else os.path.basename(file)}, line {frame.f_lineno}"
+
+
+def spread_by_program() -> bool:
+    """Return True if the program's call of Funken spreads a collection, as in ``union(*streams)``: it may be empty."""
+    frame = sys._getframe().f_back
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("funken."):
+        frame = frame.f_back
+    return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]] == "CALL_FUNCTION_EX"
 
 
 def shown_function(function: Any) -> str:

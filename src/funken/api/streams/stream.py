@@ -25,7 +25,18 @@ from funken.operators.stateless import Filter, FlatMap, Map, MapBlockLogic
 from funken.operators.user_functions import UserFunction
 from funken.plan.nodes import Node, NodeInput, Partitioning
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.callables import Generic, R, S, T_co, W, check_arguments, check_kind, check_stream, place_of_program
+from funken.types.callables import (
+    Generic,
+    R,
+    S,
+    T_co,
+    W,
+    check_arguments,
+    check_kind,
+    check_stream,
+    place_of_program,
+    spread_by_program,
+)
 from funken.types.info import TupleTypeInfo, TypeInformation, TypeOf, Types
 from funken.windowing.assigners import GlobalWindows
 
@@ -291,6 +302,8 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         [1, 2, 10, 20]
         """
         inputs = self._inputs
+        if not streams and not spread_by_program():
+            warn("union(): no stream is given, so the result is this stream. Give the others: stream.union(other).")
         for stream in streams:
             check_stream(stream, "union()", DataStream)
             if stream._environment is not self._environment:

@@ -29,7 +29,12 @@ from funken.operators.user_functions import TaskTime, hint_of, traits_of
 from funken.plan.nodes import Node, wants_columns
 from funken.plan.physical import Edge, Vertex
 from funken.runtime.chain.fused import FusedOperators, give_loops
-from funken.runtime.chain.keys_and_states import comparison_of_inputs, comparison_of_keys, warn_of_new_names
+from funken.runtime.chain.keys_and_states import (
+    comparison_of_inputs,
+    comparison_of_keys,
+    comparison_with_fields,
+    warn_of_new_names,
+)
 from funken.runtime.exchange.writers import HashWriter
 from funken.runtime.messages import CoordinatorEvent, OperatorWarning, RecordCounts, TaskEvent, TaskFailed, TaskId
 from funken.runtime.process import raised_by_signal
@@ -259,14 +264,16 @@ class OperatorChain:
             self._compare = comparison_of_inputs(self.head.context, selectors)
         if selectors:
             first, compare = self._first, comparison_of_keys(self.head.context, selectors[0])
-            if compare is not None:
+            missing = comparison_with_fields(self.head.context, selectors[0])
 
-                def take_first(block: Block) -> None:
-                    self._first = first
+            def take_first(block: Block) -> None:
+                self._first = first
+                missing(block)
+                if compare is not None:
                     compare(block)
-                    first(block)
+                first(block)
 
-                self._first = take_first
+            self._first = take_first
 
     def process(self, index: int, block: Block) -> None:
         """Hand a block to the head."""

@@ -13,9 +13,11 @@ from funken.columnar.block import Block
 from funken.operators.base import OperatorContext
 from funken.operators.user_functions import UserFunction
 from funken.state.key_kinds import alike, kind_of_key, shown_key
-from funken.types.callables import shown_function
+from funken.types.callables import fields_of, shown_function
 
 _SAMPLE = 100
+_FEW = 3
+"""Fewer records may lack a field by chance."""
 
 
 def warn_of_new_names(context: OperatorContext) -> None:
@@ -48,6 +50,26 @@ def comparison_of_keys(context: OperatorContext, selector: UserFunction) -> Call
                 f"{shown_key(now)}: they begin without state. Return keys of the former type from "
                 f"{shown_function(selector.bind())}; or, if the former state is not needed, give the operator another uid, "
                 "and leave the state out with --allow-non-restored-state.",
+            )
+
+    return compare
+
+
+def comparison_with_fields(context: OperatorContext, selector: UserFunction) -> Callable[[Block], None]:
+    """Return a function that warns if ``get()`` of a key selector finds no field in any record of a block."""
+    call = selector.bind()
+    code = getattr(getattr(call, "__func__", call), "__code__", None)
+    asked = {each for each in code.co_consts if isinstance(each, str)} if code and "get" in code.co_names else set()
+
+    def compare(block: Block) -> None:
+        if not asked or block.records < _FEW or set(_kinds_in(block, selector)) != {None}:
+            return
+        records = block[:_SAMPLE].rows()[0]
+        if all(isinstance(each, dict) and asked.isdisjoint(each) for each in records):
+            context.warn(
+                "missing keys",
+                f"the key of each of its first {len(records)} records is None, so they all meet: {shown_function(call)} gets "
+                f"{', '.join(map(repr, sorted(asked)))}, but a record {fields_of(records[0])}. Correct the name.",
             )
 
     return compare

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from funken.config.configuration import warn
 from funken.expr.ir import Call, InputRef, Literal, Node
 from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.values import literal, null
@@ -120,6 +121,11 @@ def ranked(converter: PlanConversion, node: LogicalFilter, over: LogicalOver) ->
     bounds = Bounds(conjuncts(node.condition), rank)
     if not bounds.bounded:
         return None
+    if bounds.end is not None and bounds.end < bounds.start:
+        warn(
+            "ROW_NUMBER() begins at 1, and its condition leaves no number, so the result is empty. The first row has number 1, "
+            "as in WHERE rn <= 1."
+        )
     group = over.groups[0]
     column = OutputColumn(calls[0].name, calls[0].type)
     found = _windowed(below, group, bounds, column)
