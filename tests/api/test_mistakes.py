@@ -537,9 +537,9 @@ env.execute()""",
         "env.from_collection([1]).union().print()\nenv.execute()",
         ["job.py, line 3: union(): no stream is given", "stream.union(other)"],
     ),
-    "a map that gives the result of update": (
-        "env.from_collection([{'a': 1}]).map(lambda d: d.update(b=2)).print()\nenv.execute()",
-        ["operator 'map': its function '<lambda>' (job.py, line 3) returns the result of update(), which is None"],
+    "a map that gives the result of append": (
+        "env.from_collection([[1]]).map(lambda x: x.append(2)).print()\nenv.execute()",
+        ["operator 'map': its function '<lambda>' (job.py, line 3) returns the result of append(), which is None"],
     ),
     "a state that is assigned": (
         keyed("get_state(ValueStateDescriptor('s'))", "self.s = value"),
@@ -562,6 +562,13 @@ env.execute()""",
     ),
 }
 RIGHT = {
+    "a state that is let go": keyed("get_state(ValueStateDescriptor('s'))", "self.s.update(value)").replace(
+        "def process", "def close(self):\n        self.s = None\n    def process"
+    ),
+    "an object with an update of its own": (
+        "class Total(list):\n    def update(self, n):\n        self.append(n)\n        return self\n"
+        "env.from_collection([1]).map(lambda n: Total([n])).map(lambda each: each.update(2)).print()\nenv.execute()"
+    ),
     "a collection of no streams": "env.from_collection([1]).union(*[]).print()\nenv.execute()",
     "a key that some records have": (
         "env.from_collection([{'a': i, **({'b': 1} if i == 5 else {})} for i in range(9)]).key_by(lambda x: x.get('b'))"

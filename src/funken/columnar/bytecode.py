@@ -322,6 +322,11 @@ def _reads_own(steps: Sequence[dis.Instruction], name: str, own: str) -> bool:
     )
 
 
+def spreads(code: CodeType, offset: int) -> bool:
+    """Return True if the call at an offset spreads a collection, as ``union(*streams)`` does."""
+    return dis.opname[code.co_code[offset]] == "CALL_FUNCTION_EX"
+
+
 def gives_conditions(code: CodeType) -> bool:
     """Return True if each result of a function is the outcome of a comparison, or a constant: so it is no text.
 

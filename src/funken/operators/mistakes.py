@@ -130,7 +130,7 @@ def warn_of_changed(role: str, call: Any) -> None:
         warn(f"{role}: {fact}")
 
 
-_GIVE_NONE = ("append", "extend", "insert", "sort", "reverse", "appendleft", "update")
+_GIVE_NONE = ("append", "extend", "insert", "sort", "reverse", "appendleft")
 
 
 def random_key(call: Any) -> str | None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import dis
 import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import CodeType, FunctionType, GeneratorType, MethodType
+from types import CodeType, FrameType, FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -225,23 +224,21 @@ def written(code: CodeType) -> str:
     return f"{code.co_name!r} ({os.path.basename(code.co_filename)}, line {code.co_firstlineno})"
 
 
-def place_of_program() -> str:
-    """Return the line of the program that calls Funken, as ``job.py, line 12``; ``""`` if only Funken is at work."""
+def frame_of_program() -> FrameType | None:
+    """Return the frame of the program that calls Funken; ``None`` if only Funken is at work."""
     frame = sys._getframe().f_back
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("funken."):
         frame = frame.f_back
+    return frame
+
+
+def place_of_program() -> str:
+    """Return the line of the program that calls Funken, as ``job.py, line 12``; ``""`` if only Funken is at work."""
+    frame = frame_of_program()
     if frame is None:
         return ""
     file = frame.f_code.co_filename
     return f"{'the cell' if 'ipykernel' in file else os.path.basename(file)}, line {frame.f_lineno}"
-
-
-def spread_by_program() -> bool:
-    """Return True if the program's call of Funken spreads a collection, as in ``union(*streams)``: it may be empty."""
-    frame = sys._getframe().f_back
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith("funken."):
-        frame = frame.f_back
-    return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]] == "CALL_FUNCTION_EX"
 
 
 def shown_function(function: Any) -> str:

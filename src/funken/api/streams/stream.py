@@ -14,6 +14,7 @@ from funken.api.functions import as_user_function, check_result, vectorized_call
 from funken.api.streams.family import StreamDisplay, family
 from funken.api.streams.settings import StreamPartitioning, StreamSettings, type_of, typed, typed_side
 from funken.api.streams.sinks import StreamEnds
+from funken.columnar.bytecode import spreads
 from funken.config.configuration import warn
 from funken.errors import InvalidProgram
 from funken.operators.base import OperatorCall, OperatorSpec, OutputTag
@@ -34,8 +35,8 @@ from funken.types.callables import (
     check_arguments,
     check_kind,
     check_stream,
+    frame_of_program,
     place_of_program,
-    spread_by_program,
 )
 from funken.types.info import TupleTypeInfo, TypeInformation, TypeOf, Types
 from funken.windowing.assigners import GlobalWindows
@@ -302,7 +303,8 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
         [1, 2, 10, 20]
         """
         inputs = self._inputs
-        if not streams and not spread_by_program():
+        frame = None if streams else frame_of_program()
+        if frame is not None and not spreads(frame.f_code, frame.f_lasti):  # a collection that is spread may be empty
             warn("union(): no stream is given, so the result is this stream. Give the others: stream.union(other).")
         for stream in streams:
             check_stream(stream, "union()", DataStream)
