@@ -395,6 +395,21 @@ env.execute()""",
         "env.from_collection([{'a': 1}]).filter(lambda e: e['a'] == 1).filter(lambda e: e['a'] == 2).print()\nenv.execute()",
         ["line 3: filter(): no record passes both event['a'] == 1 and event['a'] == 2"],
     ),
+    "a filter that no record passes": (
+        "env.from_collection([4]).filter(lambda x: x > 5 and x < 3).print()\nenv.execute()",
+        ["line 3: filter(): no record passes both event > 5 and event < 3"],
+    ),
+    "a filter that every record passes": (
+        "env.from_collection(['a']).filter(lambda x: x != 'a' or x != 'b').print()\nenv.execute()",
+        [
+            "line 3: filter(): every record passes event != 'a' or event != 'b', so none is dropped",
+            "Join them with and",
+        ],
+    ),
+    "a filter with a constant": (
+        "def wanted(kind):\n    return kind == 'a' or 'b'\nenv.from_collection(['c']).filter(wanted).print()\nenv.execute()",
+        ["line 5: filter(): every record passes event == 'a' or 'b'", "use in"],
+    ),
     "a pattern before its stream": (
         "from funken.cep import CEP, Pattern\nCEP.pattern(Pattern.begin('a'), env.from_collection([1]))",
         ["CEP.pattern() needs a stream, then a Pattern"],
@@ -562,6 +577,11 @@ env.execute()""",
     ),
 }
 RIGHT = {
+    "filters of several comparisons": (
+        "import random\nnumbers = env.from_collection([4])\n"
+        "numbers.filter(lambda x: 3 < x < 5 or x > 7).filter(lambda x: x < 9 and x != 5 or x is None).print()\n"
+        "numbers.filter(lambda x: random.random() > 2 or random.random() < 2).print()\nenv.execute()"
+    ),
     "a state that is let go": keyed("get_state(ValueStateDescriptor('s'))", "self.s.update(value)").replace(
         "def process", "def close(self):\n        self.s = None\n    def process"
     ),

@@ -18,7 +18,7 @@ from funken.columnar.bytecode import spreads
 from funken.config.configuration import warn
 from funken.errors import InvalidProgram
 from funken.operators.base import OperatorCall, OperatorSpec, OutputTag
-from funken.operators.contradictions import never_together
+from funken.operators.contradictions import always_one, never_together
 from funken.operators.mistakes import random_key
 from funken.operators.process.one_input import Process
 from funken.operators.source import TimestampsAndWatermarks
@@ -166,10 +166,15 @@ class DataStream(StreamDisplay, StreamSettings, StreamPartitioning[T_co], Stream
 
             return self._then("filter", over_batches(*batches, None, mask=True))
         function = as_user_function(func, "filter", "filter()")
-        never = never_together([function.bind(), *self._filters()])
+        never = never_together([*reversed([*self._filters()]), function.bind()])
         if never is not None:
             warn(
-                f"filter(): no record passes both {never[1]} and {never[0]}, so none is left. Use one condition with or."
+                f"filter(): no record passes both {never[0]} and {never[1]}, so none is left. Use one condition with or."
+            )
+        always = always_one(function.bind())
+        if always is not None:
+            warn(
+                f"filter(): every record passes {always[0]} or {always[1]}, so none is dropped. Join them with and, or use in."
             )
         return self._then("filter", Filter(function))
 
