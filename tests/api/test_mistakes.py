@@ -395,6 +395,10 @@ env.execute()""",
         "env.from_collection([{'a': 1}]).filter(lambda e: e['a'] == 1).filter(lambda e: e['a'] == 2).print()\nenv.execute()",
         ["line 3: filter(): no record passes both event['a'] == 1 and event['a'] == 2"],
     ),
+    "a text that is to change": (
+        "def clean(line):\n    line.strip()\n    return line\nenv.from_collection([' a ']).map(clean).print()\nenv.execute()",
+        ["operator 'map': its function 'clean' (job.py, line 4) drops the result of strip()", "text = text.strip(...)"],
+    ),
     "a filter that no record passes": (
         "env.from_collection([4]).filter(lambda x: x > 5 and x < 3).print()\nenv.execute()",
         ["line 3: filter(): no record passes both event > 5 and event < 3"],

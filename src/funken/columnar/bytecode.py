@@ -273,6 +273,29 @@ def changes_of_names(code: CodeType) -> Iterator[tuple[str, str, int]]:
             yield "changes", holder.argval, line
 
 
+def dropped_texts(code: CodeType) -> Iterator[tuple[str, int]]:
+    """Yield the methods of texts whose result is dropped, with their lines.
+
+    >>> def parse(line):
+    ...     line.strip()
+    ...     line.replace(",", ".")
+    ...     return float(line.lower())
+    >>> [name for name, _ in dropped_texts(parse.__code__)]
+    ['strip', 'replace']
+    """
+    found = [each for each in instructions(code) if each.opname not in ("PRECALL", "CACHE", "PUSH_NULL")]
+    for number, step in enumerate(found, 1):
+        called = [each.opname for each in found[number : number + 4]]
+        texts = _OF_TEXTS.get(step.argval, -1) if step.opname in ("LOAD_METHOD", "LOAD_ATTR") else -1
+        if texts >= 0 and called[texts : texts + 2] == ["CALL", "POP_TOP"] and called[:texts] == ["LOAD_CONST"] * texts:
+            yield step.argval, (step.positions.lineno if step.positions else None) or code.co_firstlineno
+
+
+_OF_TEXTS = {
+    **dict.fromkeys(("strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "casefold", "swapcase"), 0),
+    "replace": 2,
+}
+"""The methods of texts that nothing else has, and with how many constants they are called."""
 _GROWS = ("append", "extend", "insert", "add", "update", "appendleft")
 _NAMED = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST", "LOAD_NAME")
 

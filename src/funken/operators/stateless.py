@@ -20,8 +20,8 @@ from funken.operators.user_functions import (
     OperatorTraits,
     Several,
     UserFunction,
-    changes_globals,
     late_operator,
+    lost_effect,
     without_return,
 )
 
@@ -36,7 +36,7 @@ class UserFunctionOperator(Operator):
     def open(self) -> None:
         """Open the user's function."""
         self._function.open(self.context)
-        warning = changes_globals(self.call)
+        warning = lost_effect(self.call)
         if warning is not None:
             self.context.warn(GLOBALS, warning)
 

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from funken.columnar.bytecode import (
     changes_of_names,
     counted_in_self,
+    dropped_texts,
     gives_conditions,
     returns_call,
     returns_only_none,
@@ -279,18 +280,19 @@ _BLOCKING = {
 """Functions of modules that block their thread."""
 
 
-def changes_globals(call: Callable[..., Any]) -> str | None:
+def lost_effect(call: Callable[..., Any]) -> str | None:
     """Return the warning for a function that changes a variable or collection of the program around it; else ``None``.
 
-    The default value of a parameter is one, too: all calls in a worker share it.
+    The default value of a parameter is one, too: all calls in a worker share it. A method of a text, whose result is dropped,
+    has no effect at all.
 
     >>> seen = []
     >>> def remember(value):
     ...     seen.append(value)
     ...     return value
-    >>> "changes 'seen', of which each worker has a copy" in changes_globals(remember)
+    >>> "changes 'seen', of which each worker has a copy" in lost_effect(remember)
     True
-    >>> changes_globals(str.split)
+    >>> lost_effect(str.split)
     """
     function = getattr(call, "__func__", call)
     code: CodeType | None = getattr(function, "__code__", None)
@@ -311,12 +313,18 @@ def changes_globals(call: Callable[..., Any]) -> str | None:
                 "the program's own stays as it is. Emit the value, keep it in a state (key_by() and a "
                 "KeyedProcessFunction), or count with a metric."
             )
+    for name, line in dropped_texts(code):
+        place = f"{os.path.basename(code.co_filename)}, line {line}"
+        return (
+            f"its function {code.co_name!r} ({place}) drops the result of {name}(), and a text itself never changes. Assign "
+            f"the result, as in text = text.{name}(...)."
+        )
     return None
 
 
 def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, str]]:
     """Yield the warnings of a process function, as category and text; ``call`` handles a record."""
-    changed = changes_globals(call)
+    changed = lost_effect(call)
     if changed is not None:
         yield GLOBALS, changed
     on_timer = getattr(type(target), "on_timer", None)

@@ -32,7 +32,7 @@ from funken.operators.user_functions import (
     Results,
     Stride,
     UserFunction,
-    changes_globals,
+    lost_effect,
     warnings_of,
     without_return,
 )
@@ -421,7 +421,7 @@ class KeyedMapLogic(ProcessOperator):
 
     def _warnings(self) -> Iterable[tuple[str, str]]:
         call = self._function.bind()
-        changed, silent = changes_globals(call), without_return(call) if self._kind is ResultKind.MAP else None
+        changed, silent = lost_effect(call), without_return(call) if self._kind is ResultKind.MAP else None
         said = [(kind, text) for kind, text in ((GLOBALS, changed), (KIND, silent)) if text is not None]
         return [*said, *source_mistakes(self._function.target, call)]
 

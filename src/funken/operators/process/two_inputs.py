@@ -27,7 +27,7 @@ from funken.operators.user_functions import (
     KIND,
     OperatorTraits,
     UserFunction,
-    changes_globals,
+    lost_effect,
     without_return,
 )
 from funken.state.backend import Table
@@ -60,7 +60,7 @@ class CoMapLogic(ProcessOperator):
         calls = [getattr(target, name) for name in _METHODS if hasattr(target, name)]
         for call in calls:
             yield from source_mistakes(target, call)
-            changed = changes_globals(call)
+            changed = lost_effect(call)
             if changed is not None:
                 yield GLOBALS, changed
         silent = [without_return(call, "Yield the results.", "yields nothing, as the other one") for call in calls]
