@@ -55,11 +55,12 @@ def raised_again(kind: type[BaseException], wake: Callable[[], None]) -> Iterato
 
     It can raise none of ``__del__``, nor of a callback of a weak reference, as its import system has.
     """
-    before = sys.unraisablehook
+    before, left = sys.unraisablehook, False
 
     def later() -> None:
         time.sleep(_AGAIN_SECONDS)  # the main thread is out of the callback by then
-        wake()
+        if not left:  # whoever takes the exception has heard of it otherwise
+            wake()
 
     def hook(unraisable: Any) -> None:
         if type(unraisable.exc_value) is kind:  # a subclass interrupts a function of a cancelled job, not the program
@@ -71,6 +72,7 @@ def raised_again(kind: type[BaseException], wake: Callable[[], None]) -> Iterato
     try:
         yield
     finally:
+        left = True
         if sys.unraisablehook is hook:
             sys.unraisablehook = before
 

@@ -145,6 +145,24 @@ def test_ctrl_c_that_python_ignored_comes_again(capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_nothing_is_raised_again_behind_the_block(monkeypatch):
+    class Deaf:
+        def __del__(self):
+            raise KeyboardInterrupt
+
+    left, threads, woken = threading.Event(), [], []
+    monkeypatch.setattr(starting.time, "sleep", lambda _: left.wait(60))
+    monkeypatch.setattr(starting, "start_new_thread", lambda work, _: threads.append(threading.Thread(target=work)))
+    with starting.raised_again(KeyboardInterrupt, lambda: woken.append("again")):
+        Deaf()
+    (thread,) = threads
+    thread.start()
+    left.set()
+    thread.join(60)
+
+    assert woken == []
+
+
 def test_ctrl_c_ends_every_command_with_130(monkeypatch):
     monkeypatch.setattr("funken.cli.jobs.all_jobs", interrupted)
 
