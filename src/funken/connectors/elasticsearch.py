@@ -474,3 +474,15 @@ def _is_done(action: BulkAction, status: int) -> bool:
     return (action.operation is ActionKind.DELETE and status == _NOT_FOUND) or (
         action.operation is ActionKind.CREATE and action.id is not None and status == conflict
     )
+
+
+__all__ = [
+    "ActionKind",
+    "BulkAction",
+    "BulkClient",
+    "DeliveryGuarantee",
+    "ElasticsearchEmitter",
+    "ElasticsearchServer",
+    "ElasticsearchSink",
+    "RequestRefused",
+]

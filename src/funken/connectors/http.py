@@ -533,3 +533,20 @@ def _bytes_of(message: str | bytes) -> int:
 def websockets(module: str) -> Any:
     """Return a module of the client; raises ``EnvironmentNotReady`` if it is not installed."""
     return extras.required(module, "http", "a WebSocketSource needs websockets")
+
+
+__all__ = [
+    "DeliveryGuarantee",
+    "HttpReader",
+    "HttpService",
+    "HttpSource",
+    "HttpSplit",
+    "RequestFailed",
+    "WebSocketReader",
+    "WebSocketSource",
+    "WebhookSink",
+    "checked",
+    "json_array",
+    "json_lines",
+    "shown",
+]

@@ -455,3 +455,17 @@ class KinesisWriter(SinkWriter):
     def close(self) -> None:
         """Close the client."""
         self._client.close()
+
+
+__all__ = [
+    "FirehoseSink",
+    "KinesisConnection",
+    "KinesisReader",
+    "KinesisShard",
+    "KinesisShards",
+    "KinesisSink",
+    "KinesisSource",
+    "MalformedRecordPolicy",
+    "code_of",
+    "random_key",
+]

@@ -610,3 +610,19 @@ class RedisCommitter(MarkingCommitter):
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+
+__all__ = [
+    "NOTES",
+    "TRIES",
+    "DeliveryGuarantee",
+    "RedisMessage",
+    "RedisServer",
+    "RedisSink",
+    "RedisStreamReader",
+    "RedisStreamSource",
+    "RedisStreamSplit",
+    "RedisWriter",
+    "in_order",
+    "redis",
+]

@@ -37,7 +37,7 @@ class NoDataType(InvalidType, TypeError):
 def to_arrow_type(data_type: DataType) -> Any:
     """Return the Arrow type of a data type; raises ``ValueError`` or ``TypeError`` for one that PyFlink does not convert.
 
-    >>> str(to_arrow_type(DataTypes.ARRAY(DataTypes.TIME(3))))
+    >>> str(to_arrow_type(ArrayType(TimeType(3))))
     'list<item: time32[ms]>'
     """
     import pyarrow as pa  # noqa: PLC0415 - not every program of tables needs it
@@ -84,7 +84,7 @@ def _flat(part: DataType, error: type[Exception]) -> None:
 def create_arrow_schema(field_names: Sequence[str], field_types: Sequence[DataType]) -> Any:
     """Return the Arrow schema of names and data types.
 
-    >>> create_arrow_schema(["a"], [DataTypes.INT(False)]).field(0).nullable
+    >>> create_arrow_schema(["a"], [IntType(False)]).field(0).nullable
     False
     """
     import pyarrow as pa  # noqa: PLC0415 - not every program of tables needs it
