@@ -492,3 +492,6 @@ class DeltaCommitter(TableCommitter):
         """Delete below the table; ``vacuum`` removes the rest."""
         files, folder = self._place.files()
         return lambda path: files.delete_file(f"{folder}/{path}")
+
+
+__all__ = ["DeltaPlace", "DeltaSink", "DeltaSource", "converter_of", "deltalake", "file_of", "text_of"]

@@ -307,3 +307,6 @@ def _take(pipe: IO[bytes], written: TimedQueue[bytes | None]) -> None:
         for line in pipe:
             written.put(line)
     written.put(None)
+
+
+__all__ = ["HadoopInputs", "StreamingMapper", "StreamingReducer"]

@@ -447,3 +447,6 @@ class IcebergCommitter(TableCommitter):
         """Delete by the table's own ``FileIO``."""
         delete: Callable[[str], Any] = self._sink.open_table().io.delete
         return delete
+
+
+__all__ = ["IcebergCatalog", "IcebergSink", "IcebergSource", "pyiceberg"]

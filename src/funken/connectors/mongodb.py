@@ -567,3 +567,17 @@ class MongoWriter(SinkWriter):
         """Close the client."""
         if self._client is not None:
             self._client.close()
+
+
+__all__ = [
+    "MongoReader",
+    "MongoServer",
+    "MongoSink",
+    "MongoSource",
+    "MongoSplit",
+    "MongoUpsert",
+    "PartitionStrategy",
+    "codec_options",
+    "insert",
+    "pymongo",
+]

@@ -148,3 +148,6 @@ class PulsarConnection(Service):
             topic for topic in found
             if topic.startswith(start) and whole.fullmatch(re.sub(r"-partition-\d+$", "", topic[len(start) :]))
         )  # fmt: skip
+
+
+__all__ = ["REMEDIES", "PulsarConnection", "pulsar"]

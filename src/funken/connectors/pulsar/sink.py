@@ -314,3 +314,6 @@ class PulsarCommitter(Committer):
     def close(self) -> None:
         """Close the client, and with it the producers."""
         self._client.close()
+
+
+__all__ = ["PulsarCommitter", "PulsarSink", "PulsarWriter", "TopicRoutingMode"]

@@ -505,3 +505,14 @@ def _receive(reader: Any) -> list[Any]:
     except pulsar().Timeout:
         pass
     return found
+
+
+__all__ = [
+    "PulsarMessage",
+    "PulsarPartitions",
+    "PulsarReader",
+    "PulsarSource",
+    "PulsarSplit",
+    "StartCursor",
+    "StopCursor",
+]
