@@ -3,7 +3,7 @@
 import datetime
 
 import pytest
-from pyflink.table import DataTypes
+from pyflink.table import DataTypes, EnvironmentSettings, TableEnvironment
 from pyflink.table import types as names
 
 from funken.errors import FunkenError
@@ -62,3 +62,21 @@ def test_types_have_names_parts_and_nullability():
 def test_what_is_no_type_is_refused_by_name(make, message):
     with pytest.raises((TypeError, FunkenError), match=message):
         make()
+
+
+_ROW = "DataTypes.ROW([DataTypes.FIELD('a', DataTypes.BIGINT()), DataTypes.FIELD('b', DataTypes.STRING())])"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [_ROW, "[DataTypes.BIGINT(), DataTypes.STRING()]", "['a', 'b']", "None"],
+    ids=["row", "types", "names", "none"],
+)
+def test_a_frame_of_pandas_takes_data_types(schema):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1, 2], "b": ["x", None]})
+    table = TableEnvironment.create(EnvironmentSettings.in_batch_mode()).from_pandas(frame, eval(schema))
+
+    assert table.get_schema().get_field_names() == ["a", "b"]
+    with table.execute().collect() as rows:
+        assert [tuple(row) for row in rows] == [(1, "x"), (2, None)]

@@ -339,20 +339,23 @@ def arrow_table(table: Any, schema: Any) -> LogicalNode:
     from funken.table.values import to_python  # noqa: PLC0415 - only for data of Arrow
 
     names, types = list(table.schema.names), [logical_type(field.type) for field in table.schema]
-    if isinstance(schema, RowType):
-        names, types = [field.name for field in schema.fields], [field.type for field in schema.fields]
-    elif schema is not None and schema and isinstance(next(iter(schema)), LogicalType):
-        types = list(schema)
-    elif schema is not None:
-        names = list(schema)
+    given = engine_type(schema)
+    if isinstance(given, RowType):
+        names, types = list(given.names), list(given.types)
+    elif given is not None:
+        parts = [engine_type(each) for each in given]
+        if parts and isinstance(parts[0], LogicalType):
+            types = parts
+        else:
+            names = parts
     if len(names) != table.num_columns:
         raise InvalidProgram(f"the schema has {len(names)} columns, but the data has {table.num_columns}.")
     own = [logical_type(field.type) for field in table.schema]
     columns = [to_python(column.combine_chunks(), type_) for column, type_ in zip(table.columns, own, strict=True)]
-    for name, wanted, given in zip(names, types, own, strict=True):
-        if is_text(wanted) and not is_text(given):
+    for name, wanted, held in zip(names, types, own, strict=True):
+        if is_text(wanted) and not is_text(held):
             raise ValueDoesNotFit(
-                f"column {name!r} is {wanted}, but the data has {given} there. Convert it, or change the type."
+                f"column {name!r} is {wanted}, but the data has {held} there. Convert it, or change the type."
             )
     row_type = RelationType(tuple(OutputColumn(name, type_) for name, type_ in zip(names, types, strict=True)))
     return LogicalStream(HeldRows(list(zip(*columns, strict=True))), row_type)
