@@ -285,9 +285,10 @@ def dropped_texts(code: CodeType) -> Iterator[tuple[str, int]]:
     """
     found = [each for each in instructions(code) if each.opname not in ("PRECALL", "CACHE", "PUSH_NULL")]
     for number, step in enumerate(found, 1):
-        called = [each.opname for each in found[number : number + 4]]
         texts = _OF_TEXTS.get(step.argval, -1) if step.opname in ("LOAD_METHOD", "LOAD_ATTR") else -1
-        if texts >= 0 and called[texts : texts + 2] == ["CALL", "POP_TOP"] and called[:texts] == ["LOAD_CONST"] * texts:
+        given, called = found[number : number + texts], found[number + texts : number + texts + 2]
+        of_texts = texts >= 0 and all(each.opname == "LOAD_CONST" and type(each.argval) is str for each in given)
+        if of_texts and [each.opname for each in called] == ["CALL", "POP_TOP"]:
             yield step.argval, (step.positions.lineno if step.positions else None) or code.co_firstlineno
 
 
@@ -295,7 +296,7 @@ _OF_TEXTS = {
     **dict.fromkeys(("strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "casefold", "swapcase"), 0),
     "replace": 2,
 }
-"""The methods of texts that nothing else has, and with how many constants they are called."""
+"""Methods of texts, and with how many constant texts they are called."""
 _GROWS = ("append", "extend", "insert", "add", "update", "appendleft")
 _NAMED = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST", "LOAD_NAME")
 

@@ -117,7 +117,13 @@ def _expression(condition: Callable[..., Any]) -> ast.expr | None:
     lines = [] if code is None else linecache.getlines(code.co_filename)
     if code is None or not 0 < len(lines) < _LINES:
         return None
-    return next((_of_event(each, code) for each in _results("".join(lines)) if _is_of(each, code)), None)
+    places = [each for each in code.co_positions() if each[2] is not None and each[3]]
+    starts = {(line, column) for line, _, column, _ in places}
+    ends = {(line, column) for _, line, _, column in places}
+    for each in _results("".join(lines)):  # that of this code, by its place in the file
+        if (each.lineno, each.col_offset) in starts and (each.end_lineno, each.end_col_offset) in ends:
+            return _of_event(each, code)
+    return None
 
 
 @lru_cache(8)
@@ -134,13 +140,6 @@ def _results(text: str) -> list[ast.expr]:
             if len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is not None:
                 found.append(body[0].value)
     return found
-
-
-def _is_of(result: ast.expr, code: CodeType) -> bool:
-    """Return True if an expression is what a code returns, by their places in the file."""
-    places = [each for each in code.co_positions() if each[2] is not None and each[3]]
-    spans = {(line, column) for line, _, column, _ in places}, {(line, column) for _, line, _, column in places}
-    return (result.lineno, result.col_offset) in spans[0] and (result.end_lineno, result.end_col_offset) in spans[1]
 
 
 def _of_event(result: ast.expr, code: CodeType) -> ast.expr:
