@@ -60,6 +60,11 @@ CONSTANTS = [
     ("TO_TIMESTAMP_LTZ(3.14159, 0)", "TIMESTAMP_LTZ(3)", "1970-01-01 00:00:03.000"),
     ("U&'>#263A##<' UESCAPE '#'", None, ">\u263a#<"),
     ("ARRAY_APPEND(ARRAY['a'], 'xyz')", "ARRAY<CHAR(1) NOT NULL> NOT NULL", "[a, x]"),
+    ("ARRAY_APPEND(ARRAY[1.5], 7)", "ARRAY<DECIMAL(2, 1) NOT NULL> NOT NULL", "[1.5, 7.0]"),
+    ("ARRAY_APPEND(ARRAY[DATE '2021-03-04'], TIMESTAMP '2021-03-05 06:07:08')", None, "[2021-03-04, 2021-03-05]"),
+    ("MAP['a', 1]['abc']", "INT", "NULL"),  # no key is cut
+    ("MAP['abc', 1]['a']", "INT", "NULL"),
+    ("MAP[CAST(1 AS TINYINT), 2][257]", "INT", "NULL"),
     ("STR_TO_MAP('ab', '', '')", None, "{a=, b=}"),
     ("IF(CAST(NULL AS BOOLEAN), 7, 3)", "INT", "3"),
     ("DATE '2021-03-04' - INTERVAL '30' MINUTE", "DATE NOT NULL", "2021-03-04"),
@@ -126,6 +131,13 @@ OF_COLUMNS = [
 REFUSED = [
     ("ARRAY_APPEND(ARRAY[1], CAST(1 AS BIGINT))", "Invalid input arguments"),
     ("ARRAY_PREPEND(ARRAY[1], 1.5)", "Invalid input arguments"),
+    ("ARRAY_APPEND(ARRAY['x'], s)", "Invalid input arguments"),  # a STRING is no CHAR(1) without a cast
+    ("ARRAY_CONTAINS(ARRAY['a', 'y'], s)", "Invalid input arguments"),
+    ("ARRAY_POSITION(ARRAY['a', 'y'], s)", "Invalid input arguments"),
+    ("ARRAY_REMOVE(ARRAY[c5], s)", "Invalid input arguments"),
+    ("ARRAY_APPEND(ARRAY[CAST(X'01' AS BINARY(2))], CAST(X'0102' AS BYTES))", "Invalid input arguments"),
+    ("ARRAY_APPEND(ARRAY[ARRAY[1]], ARRAY[CAST(1 AS BIGINT)])", "Invalid input arguments"),
+    ("MAP[1, 'x'][1.0]", "Map keys are of INT"),
     ("IS_DIGIT(b)", "Invalid"),
     ("ELEMENT(NULL)", "Invalid"),
     ("ARRAY_MIN(NULL)", "Invalid"),
