@@ -154,6 +154,11 @@ REFUSED = [
     ("TO_DATE(day) BETWEEN INTERVAL '1' MONTH AND TO_DATE(day)", "Cannot apply"),
 ]
 FAILING = [
+    ("TIMESTAMPADD(DAY, 2147483647, TO_DATE(day))", "a DATE is outside of the years"),
+    (
+        "TIMESTAMPADD(DAY, 2147483647, CAST(TO_DATE(day) AS TIMESTAMP(6)))",
+        "a TIMESTAMP.6. is outside of the years -290,000",
+    ),
     ("INSTR('foo', 'o', 1, 0)", "occurrences"),
     ("FROM_BASE64('a:b')", "base 64"),
     ("DATE_FORMAT(TIMESTAMP '2021-08-14 15:06:07', 'HHH')", "Too many pattern letters 'H'"),
