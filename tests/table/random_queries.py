@@ -589,6 +589,8 @@ class Queries:
             condition = f"{negated}EXISTS (SELECT 1 FROM ({right}) AS {name} WHERE {self._condition(others)})"
         if rng.random() < 0.2:
             condition += f" AND {self._condition(columns)}"
+        elif rng.random() < 0.3:  # as a value, not as a join
+            condition = f"({condition}) {rng.choice(['OR', 'IS NOT TRUE OR'])} {self._condition(columns)}"
         return f"{query} WHERE {condition}", columns
 
     def _scalar(self, depth: int) -> Relation:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from funken.expr.ir import Node
 from funken.expr.rules import InvalidCall
+from funken.expr.sql.casts import castable
 from funken.expr.sql.functions import FUNCTIONS
-from funken.table.sql.inserts import castable, same
+from funken.table.sql.inserts import same
 from funken.table.types import LogicalType, NullType
 
 

@@ -60,6 +60,16 @@ CONSTANTS = [
     ("TO_TIMESTAMP_LTZ(3.14159, 0)", "TIMESTAMP_LTZ(3)", "1970-01-01 00:00:03.000"),
     ("U&'>#263A##<' UESCAPE '#'", None, ">\u263a#<"),
     ("ARRAY_APPEND(ARRAY['a'], 'xyz')", "ARRAY<CHAR(1) NOT NULL> NOT NULL", "[a, x]"),
+    ("ARRAY_APPEND(ARRAY[1.5], 7)", "ARRAY<DECIMAL(2, 1) NOT NULL> NOT NULL", "[1.5, 7.0]"),
+    ("ARRAY_APPEND(ARRAY[DATE '2021-03-04'], TIMESTAMP '2021-03-05 06:07:08')", None, "[2021-03-04, 2021-03-05]"),
+    ("TIMESTAMP '2020-01-01 00:00:00' + INTERVAL '1.5' SECOND", "TIMESTAMP(0) NOT NULL", "2020-01-01 00:00:01"),
+    ("TIMESTAMPDIFF(MONTH, TIMESTAMP '2024-03-31 12:00:00', TIMESTAMP '2024-02-29 13:00:00')", None, "-1"),
+    ("TIMESTAMPDIFF(MONTH, TIMESTAMP '2024-03-29 12:00:00', TIMESTAMP '2024-02-29 13:00:00')", None, "-1"),
+    ("TIMESTAMPDIFF(MONTH, TIMESTAMP '2024-03-29 12:00:00', TIMESTAMP '2024-02-29 11:00:00')", None, "-2"),
+    ("TIMESTAMPDIFF(QUARTER, TIMESTAMP '2024-02-29 00:00:00', TIMESTAMP '2002-02-28 23:59:59')", None, "-88"),
+    ("MAP['a', 1]['abc']", "INT", "NULL"),  # no key is cut
+    ("MAP['abc', 1]['a']", "INT", "NULL"),
+    ("MAP[CAST(1 AS TINYINT), 2][257]", "INT", "NULL"),
     ("STR_TO_MAP('ab', '', '')", None, "{a=, b=}"),
     ("IF(CAST(NULL AS BOOLEAN), 7, 3)", "INT", "3"),
     ("DATE '2021-03-04' - INTERVAL '30' MINUTE", "DATE NOT NULL", "2021-03-04"),
@@ -111,6 +121,11 @@ OF_COLUMNS = [
         "DECIMAL(38, 18)",
         ["12345678901234567890.123456789012345678", "1.500000000000000000", "NULL", "0.000000000000000000"],
     ),
+    (
+        "CAST(TO_TIMESTAMP(at) AS TIMESTAMP(0)) + INTERVAL '1.5' SECOND",
+        "TIMESTAMP(0)",
+        ["2021-03-04 12:34:57", "2021-03-04 00:00:01", "NULL", "NULL"],
+    ),
     ("MAP_ENTRIES(m)", "ARRAY<ROW<`key` STRING, `value` INT>>", ["[(a, 1)]", "[]", "NULL", "[(b, NULL)]"]),
     ("f + d", "FLOAT", ["1.0000002E7", "NaN", "NULL", "1.0E10"]),
     ("d + f", "DOUBLE", ["1.00000015E7", "NaN", "NULL", "1.00000000001E10"]),
@@ -126,12 +141,24 @@ OF_COLUMNS = [
 REFUSED = [
     ("ARRAY_APPEND(ARRAY[1], CAST(1 AS BIGINT))", "Invalid input arguments"),
     ("ARRAY_PREPEND(ARRAY[1], 1.5)", "Invalid input arguments"),
+    ("ARRAY_APPEND(ARRAY['x'], s)", "Invalid input arguments"),  # a STRING is no CHAR(1) without a cast
+    ("ARRAY_CONTAINS(ARRAY['a', 'y'], s)", "Invalid input arguments"),
+    ("ARRAY_POSITION(ARRAY['a', 'y'], s)", "Invalid input arguments"),
+    ("ARRAY_REMOVE(ARRAY[c5], s)", "Invalid input arguments"),
+    ("ARRAY_APPEND(ARRAY[CAST(X'01' AS BINARY(2))], CAST(X'0102' AS BYTES))", "Invalid input arguments"),
+    ("ARRAY_APPEND(ARRAY[ARRAY[1]], ARRAY[CAST(1 AS BIGINT)])", "Invalid input arguments"),
+    ("MAP[1, 'x'][1.0]", "Map keys are of INT"),
     ("IS_DIGIT(b)", "Invalid"),
     ("ELEMENT(NULL)", "Invalid"),
     ("ARRAY_MIN(NULL)", "Invalid"),
     ("TO_DATE(day) BETWEEN INTERVAL '1' MONTH AND TO_DATE(day)", "Cannot apply"),
 ]
 FAILING = [
+    ("TIMESTAMPADD(DAY, 2147483647, TO_DATE(day))", "a DATE is outside of the years"),
+    (
+        "TIMESTAMPADD(DAY, 2147483647, CAST(TO_DATE(day) AS TIMESTAMP(6)))",
+        "a TIMESTAMP.6. is outside of the years -290,000",
+    ),
     ("INSTR('foo', 'o', 1, 0)", "occurrences"),
     ("FROM_BASE64('a:b')", "base 64"),
     ("DATE_FORMAT(TIMESTAMP '2021-08-14 15:06:07', 'HHH')", "Too many pattern letters 'H'"),

@@ -70,6 +70,14 @@ VALUES = {
 }
 
 
+CONDITIONS = [
+    f"{form} FROM b WHERE {where})"
+    for form in ("EXISTS (SELECT 1", "v IN (SELECT bv", "v NOT IN (SELECT bv", "id IN (SELECT bid")
+    for where in ("bk = k", "bid > id", "bk = k AND bid > id", "ABS(bv) = v", "bv + 10 = v AND bk <> k", "bid < 4")
+]
+"""Sub-queries with conditions that several rows, none, or rows with NULL fulfil; each is used as a value."""
+
+
 def literal(value, kind):
     if value is None:
         return "CAST(NULL AS INT)" if kind is int else "CAST(NULL AS STRING)"
@@ -115,6 +123,12 @@ def expected(sqlite, query):
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_sub_queries_have_the_results_of_sqlite(tables, sqlite, query):
+    assert final(tables, query) == expected(sqlite, query)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_sub_query_as_a_value_gives_each_row_once(tables, sqlite, condition):
+    query = f"SELECT id, v > 10 OR {condition}, CASE WHEN NOT ({condition}) THEN 'no' ELSE 'yes' END FROM a"
     assert final(tables, query) == expected(sqlite, query)
 
 

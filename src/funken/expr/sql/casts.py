@@ -95,6 +95,33 @@ def canonical(type_: LogicalType) -> LogicalType:
             return type_
 
 
+def castable(source: LogicalType, target: LogicalType) -> bool:
+    """Return True if a value becomes one of another type without CAST: an argument of a function, a column of a sink."""
+    if source.nullable() == target.nullable():
+        return True
+    if isinstance(source, RowType) and isinstance(target, RowType):
+        return len(source.types) == len(target.types) and all(map(castable, source.types, target.types))
+    if isinstance(source, ArrayType | MultisetType) and type(source) is type(target):
+        return castable(source.element, target.element)
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        return castable(source.key, target.key) and castable(source.value, target.value)
+    if isinstance(source, SizedType) and isinstance(target, SizedType):  # of any length to a fixed one: only by CAST
+        return source.family == target.family and (type(source) is type(target) or target.varying)
+    if isinstance(target, DecimalType | DoubleType):
+        return isinstance(source, NumericType)
+    if isinstance(target, FloatType):
+        return isinstance(source, IntegralType | DecimalType | FloatType)
+    if isinstance(target, IntegralType):
+        return isinstance(source, IntegralType) and source.bits <= target.bits
+    if isinstance(target, TimestampType | LocalZonedTimestampType):
+        return isinstance(source, TimestampType | LocalZonedTimestampType)
+    if isinstance(target, DateType):
+        return isinstance(source, TimestampType)
+    if isinstance(target, TimeOfDayType):
+        return isinstance(source, TimestampType | TimeOfDayType)
+    return type(source) is type(target) and source.family == "INTERVAL"
+
+
 def converter(source: LogicalType, target: LogicalType, zone: Any) -> Convert | None:
     """Return the function that turns a value that is not NULL into one of another type; ``None`` if there is none."""
     source, target = source.nullable(), target.nullable()

@@ -18,6 +18,7 @@ from funken.expr.sql.calls import (
     per_value,
     refuse,
 )
+from funken.expr.sql.casts import castable
 from funken.expr.sql.operators import leading_type
 from funken.expr.sql.patterns import regular_expression
 from funken.expr.sql.types import (
@@ -29,7 +30,6 @@ from funken.expr.sql.types import (
     LogicalType,
     MapType,
     NullType,
-    NumericType,
     RowField,
     RowType,
     StructuredType,
@@ -100,9 +100,7 @@ def _item_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Inferre
         case ArrayType(element=element):
             return _array_item(value, index, element, signature)
         case MapType(key=key, value=item):
-            if common_type([key.nullable(), index.type.nullable()]) is None:
-                raise refuse("ITEM", args, signature, f"Map keys are of {key}.")
-            return [value, cast(index, key.nullable(index.type.is_nullable))], item.nullable()
+            return [value, _map_key(index, key, args, signature)], item.nullable()
         case VariantType():
             if not is_text(index.type) and not isinstance(index.type, IntegralType):
                 forms = (
@@ -118,6 +116,16 @@ def _item_inference(args: Sequence[Node], options: Mapping[str, Any]) -> Inferre
             return args, fields[place].type.nullable(fields[place].type.is_nullable or value.type.is_nullable)
         case _:
             raise refuse("ITEM", args, signature)
+
+
+def _map_key(index: Node, key: LogicalType, args: Sequence[Node], signature: Sequence[str]) -> Node:
+    """Return the key to look up: texts and integers as they are, since a cast to shorter keys would cut them."""
+    given = index.type
+    if (is_text(given) and is_text(key)) or (isinstance(given, IntegralType) and isinstance(key, IntegralType)):
+        return index
+    if not isinstance(given, NullType) and not castable(given, key):
+        raise refuse("ITEM", args, signature, f"Map keys are of {key}.")
+    return cast(index, key.nullable(given.is_nullable))
 
 
 def _array_item(value: Node, index: Node, element: LogicalType, signature: Sequence[str]) -> Inferred:
@@ -236,8 +244,7 @@ def _with_element(name: str, widens: bool) -> Any:
         if not isinstance(args[0].type, ArrayType):
             raise refuse(name, args, signature)
         array, value = args
-        element = common_type([array.type.element, value.type])
-        if element is None or not _goes_to(value.type, array.type.element):
+        if not isinstance(value.type, NullType) and not castable(value.type, array.type.element):
             raise refuse(name, args, signature)
         if widens:
             inner = array.type.element
@@ -248,11 +255,6 @@ def _with_element(name: str, widens: bool) -> Any:
         return [array, cast(value, array.type.element.nullable())], array.type
 
     return inferred
-
-
-def _goes_to(one: LogicalType, other: LogicalType) -> bool:
-    found = common_type([one.nullable(), other.nullable()])
-    return found is not None and (found == other.nullable() or not isinstance(found, NumericType))
 
 
 def _found_type(name: str, type_: LogicalType, by_needle: bool) -> Any:

@@ -63,20 +63,26 @@ def plus_interval(sign: int, moment: LogicalType, interval: LogicalType, result:
         return lambda days, millis: days * DAY_NS + sign * millis * 10**6
     if isinstance(moment, TimeOfDayType):
         return lambda millis, span: (millis + sign * span) % DAY_MS
+    step = 10 ** (9 - getattr(result, "precision", 9))
+    if step > 10**6:  # a type of fewer than three digits
+        return lambda nanos, millis: (nanos + sign * millis * 10**6) // step * step
     return lambda nanos, millis: nanos + sign * millis * 10**6
 
 
 def months_between(earlier: int, later: int) -> int:
-    """Return the whole months from one time to another, both in nanoseconds."""
+    """Return the whole months from one time to another, both in nanoseconds, as Calcite counts them.
+
+    Days decide, and the times of day only where whole months lead from one day to the other.
+    """
     (days, rest), (other_days, other_rest) = divmod(earlier, DAY_NS), divmod(later, DAY_NS)
-    one, other = date_of(days), date_of(other_days)
+    first, last = sorted((days, other_days))
+    one, other = date_of(first), date_of(last)
     months = (other.year - one.year) * 12 + other.month - one.month
-    if months > 0 and add_months(days, months) * DAY_NS + rest > later:
+    if add_months(first, months) > last:
         months -= 1
-    elif months < 0 and add_months(days, months) * DAY_NS + rest < later:
-        months += 1
-    del other_rest
-    return months
+    if first != days:
+        months = -months
+    return months - (add_months(days, months) == other_days and other_rest < rest)
 
 
 def floor_time(nanos: int, unit: str) -> int:

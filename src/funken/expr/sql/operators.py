@@ -310,7 +310,7 @@ def _moved(call: Call, moments: Any, span: Any) -> Any:
     if not pa.types.is_timestamp(kind) or moments.type != kind or is_scalar(moments) or not is_scalar(span):
         return None
     millis = to_internal(span, call.args[1].type)[0]
-    if millis is None:
+    if millis is None or millis % 10 ** max(0, 3 - call.type.precision):  # digits that the type has not
         return None
     steps = millis * {"ms": 1, "us": 1000, "ns": 10**6}.get(kind.unit, 0) * (1 if call.function == "+" else -1)
     if not steps and millis:

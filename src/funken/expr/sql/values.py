@@ -294,19 +294,15 @@ def from_internal(values: Iterable[Any], type_: LogicalType) -> Any:
     arrow = arrow_type(type_)
     if isinstance(type_, DecimalType):
         return pa.array([each if each is None else fit(each, type_) for each in given], arrow)
-    if isinstance(type_, DateType):
-        return pa.array(given, pa.int32()).view(arrow)
-    if isinstance(type_, TimeOfDayType):
-        return pa.array(given, pa.int32()).view(arrow)
-    if is_timestamp(type_):
-        if arrow.unit == "us":
+    if isinstance(type_, DateType | TimeOfDayType) or is_timestamp(type_):
+        if getattr(arrow, "unit", "") == "us":
             given = [each if each is None else each // 1000 for each in given]
         try:
-            return pa.array(given, pa.int64()).view(arrow)
+            return pa.array(given, f"int{arrow.bit_width}").view(arrow)
         except (pa.ArrowInvalid, OverflowError):
-            raise EvaluationError(
-                f"a {type_} is outside of the years 1677 to 2262, to which nanoseconds are kept; take a precision of 6"
-            ) from None
+            nanos = ", to which nanoseconds are kept; take a precision of 6"
+            years = f"1677 to 2262{nanos}" if getattr(arrow, "unit", "") == "ns" else "-290,000 to 290,000"
+            raise EvaluationError(f"a {type_.nullable()} is outside of the years {years}") from None
     if isinstance(type_, BitmapType | VariantType | RawType):
         return pa.array([each if each is None else pack(each, type_) for each in given], arrow)
     if isinstance(type_, ArrayType):

@@ -7,29 +7,21 @@ from typing import Any
 
 from funken.errors import FunkenError
 from funken.expr.ir import InputRef, Node
+from funken.expr.sql.casts import castable
 from funken.expr.sql.functions import FUNCTIONS
 from funken.expr.sql.values import literal, null
 from funken.table.catalog import InvalidTable, ResolvedTable, TableColumn
 from funken.table.logical import LogicalNode, LogicalSink, project
 from funken.table.types import (
     ArrayType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    LocalZonedTimestampType,
     LogicalType,
     MapType,
     MultisetType,
     NullType,
     RowType,
     SizedType,
-    TimeOfDayType,
-    TimestampType,
     VarBinaryType,
     VarCharType,
-    is_numeric,
 )
 
 
@@ -185,30 +177,3 @@ def same(source: LogicalType, target: LogicalType) -> bool:
     if isinstance(target, VarCharType | VarBinaryType) and isinstance(source, SizedType):
         return source.family == target.family and source.length <= target.length
     return source.nullable() == target.nullable()
-
-
-def castable(source: LogicalType, target: LogicalType) -> bool:
-    """Return True if a value may be written to a column without CAST."""
-    if source.nullable() == target.nullable():
-        return True
-    if isinstance(source, RowType) and isinstance(target, RowType):
-        return len(source.types) == len(target.types) and all(map(castable, source.types, target.types))
-    if isinstance(source, ArrayType | MultisetType) and type(source) is type(target):
-        return castable(source.element, target.element)
-    if isinstance(source, MapType) and isinstance(target, MapType):
-        return castable(source.key, target.key) and castable(source.value, target.value)
-    if isinstance(source, SizedType) and isinstance(target, SizedType):  # of any length to a fixed one: only by CAST
-        return source.family == target.family and (type(source) is type(target) or target.varying)
-    if isinstance(target, DecimalType | DoubleType):
-        return is_numeric(source)
-    if isinstance(target, FloatType):
-        return isinstance(source, IntegralType | DecimalType | FloatType)
-    if isinstance(target, IntegralType):
-        return isinstance(source, IntegralType) and source.bits <= target.bits
-    if isinstance(target, TimestampType | LocalZonedTimestampType):
-        return isinstance(source, TimestampType | LocalZonedTimestampType)
-    if isinstance(target, DateType):
-        return isinstance(source, TimestampType)
-    if isinstance(target, TimeOfDayType):
-        return isinstance(source, TimestampType | TimeOfDayType)
-    return type(source) is type(target) and source.family == "INTERVAL"

@@ -262,31 +262,27 @@ def _one_row(plan: LogicalNode) -> bool:
 
 def _marked(select: Any, reference: SubQueryRef, operands: tuple[Node, ...]) -> Node:
     """IN or EXISTS as a value: a left join with the distinct rows and a marker, which is NULL without a partner."""
+    if not all(map(_fixes_a_column, reference.conditions)):
+        reference = _with_values_of(select, reference)
     plan = reference.plan
     row_type = plan.row_type
     in_width = len(operands)
-    kept = [*range(in_width), *range(reference.width, len(row_type))]
+    used = {place for condition in reference.conditions for place in _places(condition)}
+    kept = [*range(in_width), *sorted(place for place in used if place >= in_width)]
     nullable = any(
         operand.type.is_nullable or row_type[place].type.is_nullable for place, operand in enumerate(operands)
     )
-    counts = _counts(select, plan, in_width) if nullable and not reference.conditions else None
+    counts = _counts(select, reference, in_width) if nullable else None
     shown: list[Node] = [InputRef(place, type=row_type[place].type) for place in kept]
     names = [row_type[place].name for place in kept]
     marked = project(plan, [*shown, literal(True)], [*names, "$marker"])
     distinct = LogicalAggregate(marked, tuple(range(len(kept) + 1)), ())
     left = len(select.node.row_type)
-    moved = {place: position for position, place in enumerate(kept)}
     parts: list[Node] = [
         FUNCTIONS.call("=", [operand, InputRef(left + place, type=row_type[place].type)])
         for place, operand in enumerate(operands)
     ]
-    conditions = [
-        change(
-            condition, lambda node: InputRef(moved[node.index], type=node.type) if isinstance(node, InputRef) else None
-        )
-        for condition in reference.conditions
-    ]
-    parts += inner_join_condition(conditions, left, select.tree)
+    parts += inner_join_condition(_moved(reference.conditions, kept), left, select.tree)
     select.node = LogicalJoin(select.node, distinct, JoinType.LEFT, conjunction(parts), select.hints)
     marker = InputRef(left + len(kept), type=_BOOLEAN.nullable())
     found = FUNCTIONS.call("IS NOT NULL", [marker])
@@ -302,21 +298,73 @@ def _marked(select: Any, reference: SubQueryRef, operands: tuple[Node, ...]) -> 
     return FUNCTIONS.call("CASE", args)
 
 
-def _counts(select: Any, plan: LogicalNode, width: int) -> tuple[Node, Node]:
-    """Join the number of rows of a sub-query, and of those without NULL, to the relation."""
-    type_ = FUNCTIONS.aggregate("COUNT", [])[2]
+def _places(node: Node) -> set[int]:
+    """Return the columns of the sub-query in a condition."""
+    if isinstance(node, InputRef):
+        return {node.index}
+    return set().union(*map(_places, node.children))
+
+
+def _fixes_a_column(condition: Node) -> bool:
+    """Return True if for a row around a condition selects one value of a column of the sub-query."""
+    return _is_equality(condition) and any(isinstance(side, InputRef) for side in condition.children)
+
+
+def _with_values_of(select: Any, reference: SubQueryRef) -> SubQueryRef:
+    """Join the distinct values that conditions take from the query around, so that it finds its rows by these values."""
+    plan, left = reference.plan, len(reference.plan.row_type)
+    around: dict[Node, Node] = {}
+
+    def replaced(node: Node) -> Node | None:
+        if isinstance(node, Outer | OuterRef):
+            return around.setdefault(node, InputRef(left + len(around), type=node.type))
+        return None
+
+    conditions = [change(condition, replaced) for condition in reference.conditions]
+    values = inner_join_condition(list(around), 0, select.tree)
+    names = [f"$around{place}" for place in range(len(values))]
+    distinct = LogicalAggregate(project(select.node, values, names), tuple(range(len(values))), ())
+    joined = LogicalJoin(plan, distinct, JoinType.INNER, conjunction(conditions), select.hints)
+    found = [
+        FUNCTIONS.call("IS NOT DISTINCT FROM" if node.type.is_nullable else "=", [column, node])
+        for node, column in around.items()
+    ]
+    return replace(reference, plan=joined, conditions=tuple(found))
+
+
+def _counts(select: Any, reference: SubQueryRef, width: int) -> tuple[Node, Node]:
+    """Join the number of rows that a sub-query has for a row, and of those without NULL, to the relation."""
+    plan, type_ = reference.plan, FUNCTIONS.aggregate("COUNT", [])[2]
+    keys = sorted({place for condition in reference.conditions for place in _places(condition)})
+    shown = [*range(width), *keys]
+    rows = project(
+        plan,
+        [InputRef(place, type=plan.row_type[place].type) for place in shown],
+        [f"$in{place}" for place in range(len(shown))],
+    )
     calls = (
         AggregateCall("COUNT", (), type_, name="c"),
         AggregateCall("COUNT", tuple(range(width)), type_, name="ck"),
     )
+    counted = LogicalAggregate(rows, tuple(range(width, len(shown))), calls)
     left = len(select.node.row_type)
-    shown = project(
-        plan,
-        [InputRef(place, type=plan.row_type[place].type) for place in range(width)],
-        plan.row_type.names[:width],
-    )
-    select.node = LogicalJoin(select.node, LogicalAggregate(shown, (), calls), JoinType.INNER, None, select.hints)
-    return InputRef(left, type=type_), InputRef(left + 1, type=type_)
+    conditions = inner_join_condition(_moved(reference.conditions, keys), left, select.tree)
+    kind = JoinType.LEFT if conditions else JoinType.INNER
+    select.node = LogicalJoin(select.node, counted, kind, conjunction(conditions), select.hints)
+    found: list[Node] = [InputRef(left + len(keys) + place, type=type_) for place in range(2)]
+    if conditions:
+        found = [FUNCTIONS.call("COALESCE", [replace(column, type=type_.nullable()), literal(0)]) for column in found]
+    return found[0], found[1]
+
+
+def _moved(conditions: Sequence[Node], kept: Sequence[int]) -> list[Node]:
+    """Return conditions over some columns of a sub-query, which stand side by side."""
+    places = {place: position for position, place in enumerate(kept)}
+
+    def moved(node: Node) -> Node | None:
+        return InputRef(places[node.index], type=node.type) if isinstance(node, InputRef) else None
+
+    return [change(condition, moved) for condition in conditions]
 
 
 def top_per_row(
