@@ -209,7 +209,7 @@ def _as_json(value: Any) -> Any:
         return value.value
     if isinstance(value, frozenset):
         return [[table, *shape] for table, shape in sorted(value)]
-    plain = _defaults(type(value))
+    plain = _defaults(value.__class__)
     return {each.name: kept for each in fields(value) if (kept := getattr(value, each.name)) != plain[each.name]}
 
 
