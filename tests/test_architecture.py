@@ -208,6 +208,7 @@ def libraries_use_the_public_surface(module: Module) -> Iterator[str]:
                 "errors",
                 "extras",
                 "ids",
+                "lazy",
                 "sdk",
             }:
                 yield f"imports {name}"

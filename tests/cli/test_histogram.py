@@ -3,9 +3,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from funken import CollectionSource
-from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, Wait
-from funken.connectors.rate_limit import RateLimitedSource
 from funken.demo import command as histogram
 from funken.timing.watermarks import WatermarkOutput
 
@@ -22,55 +19,33 @@ def oracle(lines):
 
 @pytest.mark.parametrize("parallelism", [1, 2, 4])
 def test_the_counts_are_those_of_the_oracle(env, collect, parallelism):
-    lines = env.from_source(histogram.TimedLines(histogram.manual_source()), histogram.BY_LINE_NUMBER, "manual")
-
-    counts = collect(histogram.windowed_counts(lines))
+    counts = collect(histogram.windowed_counts(histogram.timed_lines(env, None, None)))
 
     assert len(counts) == len(set(counts))
     assert set(counts) == oracle(histogram.manual())
 
 
-def reader(lines, per_second=None):
-    source = CollectionSource(lines)
-    source = histogram.TimedLines(source if per_second is None else RateLimitedSource(source, per_second))
-    made = source.reader(ConnectorContext("lines", 0, 1))
-    made.open()
-    return made, source.enumerator(1)
+def test_lines_of_several_files_have_times_in_their_order(env, collect, tmp_path):
+    for number in range(3):
+        (tmp_path / f"{number}.txt").write_text(f"a{number}\nb{number}\n")
+
+    timed = histogram.timed_lines(env.set_parallelism(2), str(tmp_path), None)
+    found = collect(timed.process(lambda line, ctx: [(ctx.timestamp(), line)]))
+
+    assert sorted(found) == [(0, "a0"), (10, "b0"), (20, "a1"), (30, "b1"), (40, "a2"), (50, "b2")]
 
 
-def test_a_text_is_one_split_and_ends():
-    lines, enumerator = reader(["a", "b"])
-    enumerator.start()
+def test_lines_are_counted_on_where_another_attempt_stopped():
+    emitted = []
+    first, second = histogram.NumberLines(), histogram.NumberLines()
+    for each in (first, second):
+        each.output = SimpleNamespace(emit=lambda values, times: emitted.append((values, times)))
 
-    lines.add_splits(enumerator.next_splits(0))
+    first.process(["a", "b"], None)
+    second.restore(first.snapshot())
+    second.process(["c"], None)
 
-    assert lines.poll(10, now=0) == Batch(["a", "b"], [0, 10], "lines")
-    assert lines.poll(10, now=0) is NEED_SPLITS
-    assert lines.split_finished() == ["lines"]
-    assert enumerator.next_splits(0) is None
-
-
-def test_lines_come_at_their_speed():
-    lines, enumerator = reader("abcdef", per_second=100)
-    lines.add_splits(enumerator.next_splits(0))
-
-    polled = [lines.poll(10, now=now) for now in (0, 5, 10, 40)]
-
-    assert polled[1] == Wait(5)
-    assert [found.values for found in polled if isinstance(found, Batch)] == [["a"], ["b"], ["c", "d", "e"]]
-
-
-def test_a_reader_goes_on_where_another_stopped():
-    first, enumerator = reader(["a", "b", "c"])
-    first.add_splits(enumerator.next_splits(0))
-    first.poll(2, now=0)
-
-    second, again = reader(["a", "b", "c"])
-    second.add_splits(first.snapshot_state(1))
-    again.restore(enumerator.snapshot())
-
-    assert second.poll(10, now=0) == Batch(["c"], [20], "lines")
-    assert again.next_splits(0) is None
+    assert emitted == [(["a", "b"], [0, 10]), (["c"], [20])]
 
 
 def test_time_goes_on_while_nothing_arrives(monkeypatch):

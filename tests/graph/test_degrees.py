@@ -74,5 +74,5 @@ def test_a_graph_without_hubs(case, most):
 
 @pytest.mark.parametrize("most", [0, -1, True, 2.5, None])
 def test_a_maximum_that_is_no_number_of_neighbours(most):
-    with pytest.raises(InvalidProgram, match="a whole number above 0"):
+    with pytest.raises(InvalidProgram, match="a whole number, 1 or more"):
         MaximumDegree(most)

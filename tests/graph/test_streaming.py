@@ -408,12 +408,12 @@ def test_the_estimate_is_exact_while_all_edges_fit_and_unbiased_after_that():
     ("wrong", "message"),
     [
         (lambda: stream([]).aggregate(lambda edge: edge), "needs an AggregateFunction"),
-        (lambda: stream([]).aggregate(_Pairs(), degree=1), "has to be 2 or more"),
+        (lambda: stream([]).aggregate(_Pairs(), degree=1), "has to be a whole number, 2 or more"),
         (lambda: stream([]).slice(10, "out"), "has to be an EdgeDirection"),
         (lambda: stream([]).run(StreamingTriangles), "needs an object with a method run"),
         (lambda: EdgeStream([(1, 2)]), "needs a DataStream"),
-        (lambda: Spanner(k=0), "above 0"),
-        (lambda: StreamingTriangles(0), "above 0"),
+        (lambda: Spanner(k=0), "1 or more"),
+        (lambda: StreamingTriangles(0), "1 or more"),
         (lambda: TriangleEstimate(1), "2 or more"),
         (lambda: collected(stream([(1, 2, 3, 4)]).get_edges()), "is no edge"),
         (

@@ -13,14 +13,12 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from pydoc_data.topics import topics
-from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import click
@@ -35,8 +33,6 @@ from funken import (
     SlidingEventTimeWindows,
     SocketSource,
     Source,
-    SourceReader,
-    SplitEnumerator,
     StreamExecutionEnvironment,
     StreamFormat,
     TimeWindow,
@@ -50,11 +46,10 @@ from funken.api.jobs.results import watch_jobs
 from funken.cli.failures import Announcer, ending_well, job_options, with_dashboard, with_options
 from funken.cli.progress import Progress
 from funken.cli.warm import HandOver
-from funken.connectors.base import NEED_SPLITS, Batch, ConnectorContext, NeedSplits, QueuedReader, Wait
 from funken.connectors.rate_limit import RateLimitedSource
-from funken.dataclass import dataclass
 from funken.demo import fraud
 from funken.demo.chaos import Chaos, frame, moving
+from funken.sdk import Operator, Timestamps, Values
 from funken.timing.clock import SystemClock
 from funken.timing.instants import moment
 
@@ -121,114 +116,27 @@ def manual_source() -> Source:
     return DataGeneratorSource(manual_line, count=len(manual()))
 
 
-@dataclass(frozen=True, slots=True)
-class TimedSplit:
-    """The lines left of the wrapped source, and the number of the first of them."""
-
-    lines: tuple[Any, ...]
-    number: int = 0
-    id: ClassVar[str] = "lines"
-
-
-@dataclass(frozen=True)
-class TimedLines(Source):
-    """A bounded source with event time by line number, read by one subtask.
-
-    >>> from funken import CollectionSource
-    >>> source = TimedLines(RateLimitedSource(CollectionSource(["a", "b", "c"]), per_second=100))
-    >>> reader = source.reader(ConnectorContext("lines", 0, 1))
-    >>> reader.open()
-    >>> reader.add_splits(source.enumerator(1).next_splits(0))
-    >>> reader.poll(10, now=0), reader.poll(10, now=0), reader.poll(10, now=30)
-    (Batch(values=['a'], timestamps=[0], split='lines'), Wait(millis=10),
-     Batch(values=['b', 'c'], timestamps=[10, 20], split='lines'))
-    """
-
-    lines: Source
-    max_parallelism = 1
-
-    def enumerator(self, parallelism: int) -> SplitEnumerator:
-        """Make the enumerator."""
-        return TimedEnumerator(self.lines.enumerator(1))
-
-    def reader(self, context: ConnectorContext) -> SourceReader:
-        """Make a reader."""
-        return TimedReader(self.lines.reader(context))
-
-
-class TimedEnumerator(SplitEnumerator):
-    """Hands out everything there is as one split, since lines are counted from the first to the last."""
-
-    def __init__(self, lines: SplitEnumerator) -> None:
-        self._lines = lines
-        self._given = False
-
-    def start(self) -> None:
-        """Look at the lines to read."""
-        self._lines.start()
-
-    def next_splits(self, subtask: int) -> list[Any] | None:
-        """Return the one split, once."""
-        if self._given:
-            return None
-        self._given = True
-        splits: list[Any] = []
-        while more := self._lines.next_splits(0):
-            splits += more
-        return [TimedSplit(tuple(splits))]
-
-    def snapshot(self) -> Any:
-        """Return whether the split is given, and the state of the lines that it would be made of."""
-        return self._given, self._lines.snapshot()
-
-    def restore(self, snapshot: Any) -> None:
-        """Resume from a snapshot."""
-        self._given, lines = snapshot
-        self._lines.restore(lines)
-
-
-class TimedReader(QueuedReader):
-    """Numbers the lines of another reader."""
-
-    def __init__(self, lines: SourceReader) -> None:
-        super().__init__()
-        self._lines = lines
-
-    def open(self) -> None:
-        """Open the reader of the lines."""
-        self._lines.open()
-
-    def add_splits(self, splits: Sequence[Any]) -> None:
-        """Take the split."""
-        super().add_splits(splits)
-        for split in splits:
-            self._lines.add_splits(split.lines)
-
-    def poll(self, limit: int, now: int) -> Batch | Wait | NeedSplits:
-        """Return the lines that are due, with their times."""
-        if not self.queue:
-            return NEED_SPLITS
-        found = self._lines.poll(limit, now)
-        if isinstance(found, NeedSplits):
-            self.end_split()
-        if not isinstance(found, Batch):
-            return found
-        split: TimedSplit = self.queue[0]
-        end = split.number + len(found.values)
-        self.queue[0] = replace(split, number=end)
-        times = range(split.number * MILLIS_PER_LINE, end * MILLIS_PER_LINE, MILLIS_PER_LINE)
-        return Batch(found.values, list(times), split.id)
-
-    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
-        """Return the split with the lines left."""
-        return [replace(split, lines=tuple(self._lines.snapshot_state(checkpoint_id))) for split in self.queue]
-
-    def close(self) -> None:
-        """Close the reader of the lines."""
-        self._lines.close()
-
-
 # ---- its time
+
+
+class NumberLines(Operator):
+    """Gives each line its time by its number."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Number a block."""
+        begin, self._count = self._count, self._count + len(values)
+        self.output.emit(values, list(range(begin * MILLIS_PER_LINE, self._count * MILLIS_PER_LINE, MILLIS_PER_LINE)))
+
+    def snapshot(self) -> int:
+        """Return the number of lines so far."""
+        return self._count
+
+    def restore(self, snapshot: int) -> None:
+        """Resume behind so many lines."""
+        self._count = snapshot
 
 
 class ArrivalTime(WatermarkGenerator):
@@ -245,7 +153,7 @@ def arrival_time(line: str, previous: int) -> int:
 
 
 BY_LINE_NUMBER = WatermarkStrategy.for_monotonous_timestamps()
-"""For ``TimedLines``."""
+"""For lines with times by their number."""
 
 BY_ARRIVAL = WatermarkStrategy.for_generator(ArrivalTime).with_timestamp_assigner(arrival_time)
 """For lines that come when they come."""
@@ -334,8 +242,14 @@ def read_lines(
 def timed_lines(environment: StreamExecutionEnvironment, where: str | None, speed: float | None) -> DataStream:
     """Return the lines of a text, so many a second; ``None``: as fast as possible."""
     source = text_source(where)
-    timed = TimedLines(source if speed is None else RateLimitedSource(source, speed))
-    return environment.from_source(timed, BY_LINE_NUMBER, "lines").uid("lines")
+    read = source if speed is None else RateLimitedSource(source, speed)
+    return numbered(environment.from_source(read, WatermarkStrategy.no_watermarks(), "lines").uid("lines"))
+
+
+def numbered(lines: DataStream) -> DataStream:
+    """Return lines of a source with event time by line number; one subtask reads them."""
+    counted = lines.force_non_parallel().transform("line times", NumberLines).uid("line times").force_non_parallel()
+    return counted.assign_timestamps_and_watermarks(BY_LINE_NUMBER).force_non_parallel()
 
 
 def begins_here(where: str | None, speed: float | None, configuration: Configuration) -> bool:

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from typing import Self
 
 
+def at_least(least: int, value: Any, what: str) -> int:
+    """Return a parameter; raise ``InvalidProgram`` unless it is a whole number, and not too small."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidProgram(f"{what} has to be a whole number, {least} or more, but is {value!r}.")
+    return value
+
+
 # ---- What functions of a graph program see: a vertex, an edge, a triplet, and the direction of edges.
 #
 # In data sets, vertices are ``(id, value)`` and edges ``(source, target, value)``: any tuple will do.

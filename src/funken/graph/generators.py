@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from funken.dataset import DataSet, ExecutionEnvironment
 from funken.errors import InvalidProgram
+from funken.graph.core import at_least
 from funken.graph.graph import Graph
 
 
@@ -19,12 +20,6 @@ def _graph(env: ExecutionEnvironment, vertices: int, neighbors: Callable[[int], 
     ids = env.generate_sequence(0, vertices - 1)
     edges = ids.flat_map(lambda vertex: [(vertex, neighbor, None) for neighbor in neighbors(vertex)])
     return Graph.from_data_set(edges, ids.map(lambda vertex: (vertex, None)))
-
-
-def _at_least(least: int, value: Any, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidProgram(f"{what} has to be a whole number, {least} or more, but is {value!r}.")
-    return value
 
 
 class GraphGenerator:
@@ -48,12 +43,12 @@ class GraphGenerator:
 
     def complete(self, vertices: int) -> Graph:
         """Connect each vertex with every other one."""
-        count = _at_least(2, vertices, "complete(): the number of vertices")
+        count = at_least(2, vertices, "complete(): the number of vertices")
         return _graph(self._env, count, lambda vertex: (other for other in range(count) if other != vertex))
 
     def circulant(self, vertices: int, *ranges: tuple[int, int]) -> Graph:
         """Connect each vertex with those at the distances ``offset`` to ``offset + length - 1`` on a ring."""
-        count = _at_least(2, vertices, "circulant(): the number of vertices")
+        count = at_least(2, vertices, "circulant(): the number of vertices")
         distances = {offset + more for offset, length in ranges for more in range(length)}
         if not distances or min(distances) < 1 or max(distances) > count // 2:
             raise InvalidProgram(
@@ -64,19 +59,19 @@ class GraphGenerator:
 
     def cycle(self, vertices: int) -> Graph:
         """Connect each vertex with the next one, and the last with the first."""
-        _at_least(3, vertices, "cycle(): the number of vertices")
+        at_least(3, vertices, "cycle(): the number of vertices")
         return self.circulant(vertices, (1, 1))
 
     def empty(self, vertices: int) -> Graph:
         """Connect nothing."""
-        return _graph(self._env, _at_least(1, vertices, "empty(): the number of vertices"), lambda vertex: ())
+        return _graph(self._env, at_least(1, vertices, "empty(): the number of vertices"), lambda vertex: ())
 
     def grid(self, *dimensions: tuple[int, bool]) -> Graph:
         """Connect neighbours in a grid; a dimension is its size, and whether its ends are connected."""
         if not dimensions:
             raise InvalidProgram("grid() needs a dimension (size, whether its ends are connected) or more.")
         for size, _ in dimensions:
-            _at_least(2, size, "grid(): the size of a dimension")
+            at_least(2, size, "grid(): the size of a dimension")
 
         def neighbors(vertex: int) -> Iterator[int]:
             step = prod(size for size, _ in dimensions)
@@ -90,23 +85,23 @@ class GraphGenerator:
 
     def hypercube(self, dimensions: int) -> Graph:
         """Connect vertices whose ids differ in one of so many bits."""
-        count = _at_least(1, dimensions, "hypercube(): the number of dimensions")
+        count = at_least(1, dimensions, "hypercube(): the number of dimensions")
         return _graph(self._env, 1 << count, lambda vertex: (vertex ^ (1 << bit) for bit in range(count)))
 
     def path(self, vertices: int) -> Graph:
         """Connect each vertex with the next one."""
-        _at_least(2, vertices, "path(): the number of vertices")
+        at_least(2, vertices, "path(): the number of vertices")
         return self.grid((vertices, False))
 
     def singleton_edges(self, pairs: int) -> Graph:
         """Connect vertices in pairs."""
         return _graph(
-            self._env, 2 * _at_least(1, pairs, "singleton_edges(): the number of pairs"), lambda vertex: [vertex ^ 1]
+            self._env, 2 * at_least(1, pairs, "singleton_edges(): the number of pairs"), lambda vertex: [vertex ^ 1]
         )
 
     def star(self, vertices: int) -> Graph:
         """Connect vertex 0 with all others."""
-        count = _at_least(2, vertices, "star(): the number of vertices")
+        count = at_least(2, vertices, "star(): the number of vertices")
         return _graph(self._env, count, lambda vertex: [0] if vertex else range(1, count))
 
 
@@ -126,8 +121,8 @@ class RMatGraph:
 
     def __init__(self, env: ExecutionEnvironment, scale: int, edge_factor: int = 16, seed: int = 42) -> None:
         self._env = env
-        self._scale = _at_least(1, scale, "RMatGraph: the scale")
-        self._edges = _at_least(1, edge_factor, "RMatGraph: the edge factor") << self._scale
+        self._scale = at_least(1, scale, "RMatGraph: the scale")
+        self._edges = at_least(1, edge_factor, "RMatGraph: the edge factor") << self._scale
         self._seed = seed
 
     def set_constants(self, a: float, b: float, c: float) -> RMatGraph:
@@ -163,8 +158,8 @@ class RandomGraph:
 
     def __init__(self, env: ExecutionEnvironment, vertices: int, edges: int, seed: int = 42) -> None:
         self._env = env
-        self._vertices = _at_least(1, vertices, "RandomGraph: the number of vertices")
-        self._edges = _at_least(1, edges, "RandomGraph: the number of edges")
+        self._vertices = at_least(1, vertices, "RandomGraph: the number of vertices")
+        self._edges = at_least(1, edges, "RandomGraph: the number of edges")
         self._seed = seed
 
     def generate(self) -> Graph:

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from funken import FilterFunction
 from funken.dataset import DataSet, DataSetRuntimeContext
 from funken.errors import InvalidProgram
-from funken.graph.core import GraphBase
+from funken.graph.core import GraphBase, at_least
+from funken.lazy import LoadedLater
 from funken.types.callables import Generic, K, OUT_co, T, V
+
+if TYPE_CHECKING:
+    from funken.graph.columns import supersteps, triads
+else:  # which need NumPy and SciPy
+    supersteps, triads = (LoadedLater(f"funken.graph.columns.{name}") for name in ("supersteps", "triads"))
 
 
 class GraphAnalytic(Generic[OUT_co]):
@@ -77,16 +83,11 @@ class ConnectedComponents:
     """
 
     def __init__(self, max_iterations: int) -> None:
-        from funken.graph.columns.supersteps import check_iterations
-
-        check_iterations(max_iterations, type(self).__name__)
-        self._iterations = max_iterations
+        self._iterations = at_least(1, max_iterations, f"{type(self).__name__}: the number of iterations")
 
     def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, K]]:
         """Return the components."""
-        from funken.graph.columns.supersteps import LeastValue, run_program
-
-        return run_program(graph, LeastValue(), self._iterations + 1, "connected components")
+        return supersteps.run_program(graph, supersteps.LeastValue(), self._iterations + 1, "connected components")
 
 
 class SingleSourceShortestPaths:
@@ -101,16 +102,12 @@ class SingleSourceShortestPaths:
     """
 
     def __init__(self, source: Any, max_iterations: int) -> None:
-        from funken.graph.columns.supersteps import check_iterations
-
-        check_iterations(max_iterations, type(self).__name__)
-        self._source, self._iterations = source, max_iterations
+        self._source = source
+        self._iterations = at_least(1, max_iterations, f"{type(self).__name__}: the number of iterations")
 
     def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, float]]:
         """Return the distances."""
-        from funken.graph.columns.supersteps import Distance, run_program
-
-        return run_program(graph, Distance(self._source), self._iterations + 1, "shortest paths")
+        return supersteps.run_program(graph, supersteps.Distance(self._source), self._iterations + 1, "shortest paths")
 
 
 class BreadthFirstSearch(SingleSourceShortestPaths):
@@ -126,9 +123,9 @@ class BreadthFirstSearch(SingleSourceShortestPaths):
 
     def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, int]]:
         """Return the levels."""
-        from funken.graph.columns.supersteps import Level, run_program
-
-        return run_program(graph, Level(self._source), self._iterations + 1, "breadth-first search")
+        return supersteps.run_program(
+            graph, supersteps.Level(self._source), self._iterations + 1, "breadth-first search"
+        )
 
 
 # ---- Triangles, and what follows from them. Loops and repeated edges do not count, and directions only where
@@ -158,17 +155,10 @@ class TriangleListing:
 
     def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, K, K]]:
         """Return the triangles."""
-        from funken.graph.columns.triads import in_all_orders
-
-        found = self._each_once(graph)
-        return found.flat_map(in_all_orders) if self._permutes else found
-
-    def _each_once(self, graph: GraphBase) -> DataSet:
-        from funken.graph.columns.triads import WITH_WAYS, resolved, triangle_numbers, triangles_in_order
-
-        if self._directed:
-            return resolved(graph, triangle_numbers(graph, WITH_WAYS), 3, WITH_WAYS).map(triangles_in_order)
-        return resolved(graph, triangle_numbers(graph), 3).map(_sorted)
+        layout = triads.WITH_WAYS if self._directed else triads.UNDIRECTED
+        found = triads.resolved(graph, triads.triangle_numbers(graph, layout), 3, layout)
+        found = found.map(triads.triangles_in_order if self._directed else _sorted)
+        return found.flat_map(triads.in_all_orders) if self._permutes else found
 
 
 class TriangleCount:
@@ -183,9 +173,7 @@ class TriangleCount:
 
     def run(self, graph: GraphBase) -> GraphAnalytic[int]:
         """Return the number, still to be computed."""
-        from funken.graph.columns.triads import triangle_count
-
-        return GraphAnalytic(triangle_count(graph), sum)
+        return GraphAnalytic(triads.triangle_count(graph), sum)
 
 
 class LocalClusteringCoefficient:
@@ -206,9 +194,7 @@ class LocalClusteringCoefficient:
 
     def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, int, int]]:
         """Return degrees and triangles."""
-        from funken.graph.columns.triads import UNDIRECTED, WITH_WAYS, triangles_per_vertex
-
-        found = triangles_per_vertex(graph, WITH_WAYS if self._directed else UNDIRECTED)
+        found = triads.triangles_per_vertex(graph, triads.WITH_WAYS if self._directed else triads.UNDIRECTED)
         return found if self._all else found.filter(lambda record: record[1] > 0)
 
 
@@ -264,9 +250,7 @@ class GraphMetrics:
 
     def run(self, graph: GraphBase) -> GraphAnalytic[GraphMetricsResult]:
         """Return the numbers, still to be computed."""
-        from funken.graph.columns.triads import undirected_parts
-
-        return GraphAnalytic(undirected_parts(graph).map(_metrics), _metrics_of_all)
+        return GraphAnalytic(triads.undirected_parts(graph).map(_metrics), _metrics_of_all)
 
 
 def _sorted(triangle: Any) -> Any:
@@ -322,9 +306,7 @@ class TriadicCensus:
 
     def run(self, graph: GraphBase) -> GraphAnalytic:
         """Return the counts, still to be computed."""
-        from funken.graph.columns.triads import census, census_of_ways, census_records
-
-        return GraphAnalytic(census_records(graph), census_of_ways if self._directed else census)
+        return GraphAnalytic(triads.census_records(graph), triads.census_of_ways if self._directed else triads.census)
 
 
 @dataclass(frozen=True)
@@ -359,9 +341,7 @@ class DirectedMetrics:
 
     def run(self, graph: GraphBase) -> GraphAnalytic[DirectedMetricsResult]:
         """Return the numbers, still to be computed."""
-        from funken.graph.columns.triads import metrics_records
-
-        return GraphAnalytic(metrics_records(graph), _of_all)
+        return GraphAnalytic(triads.metrics_records(graph), _of_all)
 
 
 def _of_all(found: list[Any]) -> DirectedMetricsResult:
@@ -400,9 +380,7 @@ class EdgeMetrics:
 
     def run(self, graph: GraphBase) -> GraphAnalytic[EdgeMetricsResult]:
         """Return the numbers, still to be computed."""
-        from funken.graph.columns.triads import edge_metrics_records
-
-        return GraphAnalytic(edge_metrics_records(graph), _edges_of_all)
+        return GraphAnalytic(triads.edge_metrics_records(graph), _edges_of_all)
 
 
 def _edges_of_all(found: list[Any]) -> EdgeMetricsResult:
@@ -416,15 +394,11 @@ def _edges_of_all(found: list[Any]) -> EdgeMetricsResult:
 
 
 def _limits(algorithm: str, iterations: int | None, threshold: float | None) -> int:
-    from funken.graph.columns.supersteps import check_iterations
-
     if iterations is None and threshold is None:
         raise InvalidProgram(f"{algorithm} needs a number of iterations, a threshold, or both.")
     if threshold is not None and not threshold > 0:
         raise InvalidProgram(f"{algorithm}: the threshold has to be above 0, but is {threshold!r}.")
-    found = 1_000 if iterations is None else iterations
-    check_iterations(found, algorithm)
-    return found
+    return at_least(1, 1_000 if iterations is None else iterations, f"{algorithm}: the number of iterations")
 
 
 class PageRank:
@@ -455,9 +429,7 @@ class PageRank:
 
     def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, float]]:
         """Return the scores."""
-        from funken.graph.columns.supersteps import Ranks, run_program
-
-        return run_program(graph, Ranks(*self._parameters), self._iterations + 2, "PageRank")
+        return supersteps.run_program(graph, supersteps.Ranks(*self._parameters), self._iterations + 2, "PageRank")
 
 
 class HITS:
@@ -479,9 +451,9 @@ class HITS:
 
     def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, float, float]]:
         """Return the scores."""
-        from funken.graph.columns.supersteps import HubsAndAuthorities, run_program
-
-        return run_program(graph, HubsAndAuthorities(self._threshold), 2 * self._iterations + 2, "HITS")
+        return supersteps.run_program(
+            graph, supersteps.HubsAndAuthorities(self._threshold), 2 * self._iterations + 2, "HITS"
+        )
 
 
 # ---- Degrees of vertices, also beside the edges, as the input of other algorithms; and a graph without its hubs.
@@ -586,9 +558,7 @@ class MaximumDegree:
     """
 
     def __init__(self, most: int) -> None:
-        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise InvalidProgram(f"MaximumDegree: the most neighbours are a whole number above 0, not {most!r}.")
-        self._most = most
+        self._most = at_least(1, most, "MaximumDegree: the most neighbours")
 
     def run(self, graph: GraphBase) -> Any:
         """Return the graph."""
@@ -667,10 +637,8 @@ class JaccardIndex:
 
     def run(self, graph: GraphBase) -> DataSet:
         """Return the pairs."""
-        from funken.graph.columns.supersteps import common_neighbors
-
         least, bound = self._least, self._bound
-        pairs = common_neighbors(graph, by_degree=False).map(_jaccard)
+        pairs = supersteps.common_neighbors(graph, by_degree=False).map(_jaccard)
         kept = pairs.filter(lambda pair: pair[2] * least[1] >= pair[3] * least[0])
         return kept if bound is None else kept.filter(lambda pair: pair[2] * bound[1] < pair[3] * bound[0])
 
@@ -703,10 +671,10 @@ class AdamicAdar:
 
     def run(self, graph: GraphBase[K, Any, Any]) -> DataSet[tuple[K, K, float]]:
         """Return the pairs."""
-        from funken.graph.columns.supersteps import common_neighbors
-
         least = self._least
-        pairs = common_neighbors(graph, by_degree=True).map(lambda found: (*ordered(found[0], found[1]), found[2]))
+        pairs = supersteps.common_neighbors(graph, by_degree=True).map(
+            lambda found: (*ordered(found[0], found[1]), found[2])
+        )
         kept = pairs.filter(lambda pair: pair[2] >= least)
         if not self._ratio:
             return kept
@@ -763,16 +731,11 @@ class LabelPropagation:
     """
 
     def __init__(self, max_iterations: int) -> None:
-        from funken.graph.columns.supersteps import check_iterations
-
-        check_iterations(max_iterations, type(self).__name__)
-        self._iterations = max_iterations
+        self._iterations = at_least(1, max_iterations, f"{type(self).__name__}: the number of iterations")
 
     def run(self, graph: GraphBase[K, V, Any]) -> DataSet[tuple[K, V]]:
         """Return the labels."""
-        from funken.graph.columns.supersteps import MostFrequent, run_program
-
-        return run_program(graph, MostFrequent(), self._iterations + 1, "label propagation")
+        return supersteps.run_program(graph, supersteps.MostFrequent(), self._iterations + 1, "label propagation")
 
 
 class CommunityDetection:
@@ -790,16 +753,14 @@ class CommunityDetection:
     """
 
     def __init__(self, max_iterations: int, delta: float = 0.5) -> None:
-        from funken.graph.columns.supersteps import check_iterations
-
-        check_iterations(max_iterations, type(self).__name__)
-        self._iterations, self._delta = max_iterations, delta
+        self._iterations = at_least(1, max_iterations, f"{type(self).__name__}: the number of iterations")
+        self._delta = delta
 
     def run(self, graph: GraphBase) -> Any:
         """Return a graph with the labels."""
-        from funken.graph.columns.supersteps import StrongestLabel, run_program
-
-        labels = run_program(graph, StrongestLabel(self._delta), self._iterations + 1, "community detection")
+        labels = supersteps.run_program(
+            graph, supersteps.StrongestLabel(self._delta), self._iterations + 1, "community detection"
+        )
         return graph._new(labels, graph.get_edges())
 
 

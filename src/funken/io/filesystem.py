@@ -94,14 +94,7 @@ class Files:
 
     def create(self, path: str) -> IO[bytes]:
         """Create a file that does not exist yet, and the folders above it."""
-        missing = []
-        folder = os.path.dirname(path)
-        while folder and not os.path.isdir(folder):
-            missing.append(folder)
-            folder = os.path.dirname(folder)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        for made in missing:
-            sync_folder(os.path.dirname(made))
+        make_folders(os.path.dirname(path))
         return open(path, "xb")
 
     def seal(self, file: IO[bytes]) -> None:
@@ -137,6 +130,18 @@ class Files:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         with tempfile.TemporaryFile(dir=path):
             pass
+
+
+def make_folders(folder: str, mode: int = 0o777) -> None:
+    """Make a folder and those above it that are missing, so that they survive a crash of the machine."""
+    missing = []
+    while folder and not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(each, mode)
+        sync_folder(os.path.dirname(each))
 
 
 def sync_folder(folder: str) -> None:

@@ -21,7 +21,7 @@ from uuid import uuid4
 from funken import extras
 from funken.errors import CheckpointNotFound, StorageFailed
 from funken.io.azure import move
-from funken.io.filesystem import absolute, open_uri, sync_folder
+from funken.io.filesystem import absolute, make_folders, open_uri, sync_folder
 
 Chunks: TypeAlias = bytes | Iterable[bytes]
 """The content of a file: all of it, or piece by piece."""
@@ -127,7 +127,7 @@ class LocalStorage:
         """Link a file of this machine, which is synced and never changes, into the folder; return whether that is possible."""
         target = os.path.join(self.uri, name)
         try:
-            _make_folders(os.path.dirname(target))
+            make_folders(os.path.dirname(target), 0o700)
             os.link(path, target)
         except OSError:  # another disk, or one without links: it has to be written
             return False
@@ -200,20 +200,8 @@ def _created(path: str) -> IO[bytes]:
     for _ in range(_TRIES):  # another thread may remove the folder while it is still empty
         with contextlib.suppress(FileNotFoundError):
             return open(path, "xb")
-        _make_folders(os.path.dirname(path))
+        make_folders(os.path.dirname(path), 0o700)
     return open(path, "xb")
-
-
-def _make_folders(folder: str) -> None:
-    """Make a folder and those above it that are missing, for this user alone, so that they survive a crash."""
-    missing = []
-    while folder and not os.path.isdir(folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    for each in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(each, 0o700)
-        sync_folder(os.path.dirname(each))
 
 
 def _rename_new(temporary: str, path: str) -> None:

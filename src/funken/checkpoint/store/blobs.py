@@ -16,7 +16,6 @@ place of rows.
 
 from __future__ import annotations
 
-import base64
 import enum
 import hashlib
 import io
@@ -187,37 +186,6 @@ class StopHandles(NamedTuple):
 
     checkpoint: TaskHandles
     savepoint: TaskHandles
-
-
-def handle_to_json(handle: SubtaskHandle) -> dict[str, Any]:
-    """Return a handle as JSON has it."""
-    written: dict[str, Any] = {}
-    if handle.parts:
-        written["parts"] = [_blob_to_json(blob) for blob in handle.parts]
-    if handle.own is not None:
-        written["own"] = _blob_to_json(handle.own)
-    if handle.states:
-        written["states"] = handle.states
-    if handle.committables:
-        written["committables"] = base64.b64encode(handle.committables).decode()
-    if handle.finished:
-        written["finished"] = True
-    if handle.files:
-        written["files"] = [(name, _blob_to_json(blob)) for name, blob in handle.files]
-    if handle.classes:
-        written["classes"] = [[table, *shape] for table, shape in sorted(handle.classes)]
-    return written
-
-
-def _blob_to_json(blob: Blob) -> dict[str, Any]:
-    written: dict[str, Any] = {"name": blob.name, "length": blob.length, "sha256": blob.sha256}
-    if blob.groups:
-        written["groups"] = blob.groups
-    if blob.items:
-        written["items"] = [(*item[:1], item.redistribute.value, *item[2:]) for item in blob.items]
-    if blob.data is not None:
-        written["data"] = base64.b64encode(blob.data).decode()
-    return written
 
 
 def check_handle(handle: SubtaskHandle, max_parallelism: int) -> None:

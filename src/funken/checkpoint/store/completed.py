@@ -32,7 +32,8 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import MISSING, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,6 @@ from funken.checkpoint.store.blobs import (
     check_handle,
     check_numbers,
     folder_of,
-    handle_to_json,
 )
 from funken.checkpoint.store.epochs import Epoch, EpochStatus, Found, Term
 from funken.dataclass import dataclass
@@ -154,7 +154,7 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """Return the content of the manifest's file."""
         files = any(handle.files for operator in self.operators for handle in operator.subtasks)
-        return Manifest.seal(self._to_json() | {"version": 2 if files else 1})
+        return Manifest.seal(self.body() | {"version": 2 if files else 1})
 
     @staticmethod
     def seal(body: dict[str, Any]) -> bytes:
@@ -163,17 +163,10 @@ class Manifest:
         head = _text({"format": FORMAT, "version": body.get("version", VERSION), "sha256": _digest(text)})
         return f'{head[:-1]},"body":{text}}}\n'.encode()
 
-    def _to_json(self) -> dict[str, Any]:
-        return {
-            "job_id": self.job_id,
-            "job_name": self.job_name,
-            "checkpoint": self.checkpoint,
-            "kind": self.kind.value,
-            "time": self.time,
-            "operators": [_operator_to_json(operator) for operator in self.operators],
-            "enumerators": {name: _base64(data) for name, data in self.enumerators.items()},
-            "shared": sorted(name for name in self.files if name.startswith(f"{SHARED}/")),
-        } | ({"epoch": self.epoch} if self.epoch else {})
+    def body(self) -> dict[str, Any]:
+        """Return its fields, and the names of the files that other checkpoints may share."""
+        found = {each.name: getattr(self, each.name) for each in fields(self) if each.compare or self.epoch}
+        return found | {"shared": sorted(name for name in self.files if name.startswith(f"{SHARED}/"))}
 
     @staticmethod
     def from_bytes(data: bytes, where: str) -> Manifest:
@@ -205,26 +198,30 @@ class Manifest:
 
 
 def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_as_json)
+
+
+def _as_json(value: Any) -> Any:
+    """Return bytes, enums, the classes of a handle, and data classes, without fields that have their defaults."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, frozenset):
+        return [[table, *shape] for table, shape in sorted(value)]
+    plain = _defaults(value.__class__)
+    return {each.name: kept for each in fields(value) if (kept := getattr(value, each.name)) != plain[each.name]}
+
+
+@cache
+def _defaults(cls: Any) -> dict[str, Any]:
+    return {
+        each.name: each.default if each.default_factory is MISSING else each.default_factory() for each in fields(cls)
+    }
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _operator_to_json(operator: OperatorEntry) -> dict[str, Any]:
-    return {
-        "id": operator.id,
-        "name": operator.name,
-        "parallelism": operator.parallelism,
-        "max_parallelism": operator.max_parallelism,
-        "uid": operator.uid,
-        "subtasks": [handle_to_json(handle) for handle in operator.subtasks],
-    }
 
 
 def _manifest(body: Any) -> Manifest:

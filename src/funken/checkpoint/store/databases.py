@@ -16,6 +16,9 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
 from funken.checkpoint.store.blobs import (
@@ -461,19 +464,8 @@ def joined(first: Iterable[tuple[int, bytes]], second: Iterable[tuple[int, bytes
     >>> list(joined([(1, b"a"), (3, b"b")], [(3, b"c")]))
     [(1, b'a'), (3, b'bc')]
     """
-    ones, others = iter(first), iter(second)
-    one, other = next(ones, None), next(others, None)
-    while one is not None or other is not None:
-        if other is None or (one is not None and one[0] < other[0]):
-            assert one is not None
-            yield one
-            one = next(ones, None)
-        elif one is None or other[0] < one[0]:
-            yield other
-            other = next(others, None)
-        else:
-            yield one[0], one[1] + other[1]
-            one, other = next(ones, None), next(others, None)
+    by_group = groupby(merge(first, second, key=itemgetter(0)), key=itemgetter(0))
+    return ((group, b"".join(data for _, data in segments)) for group, segments in by_group)
 
 
 # ---- What is in a savepoint or checkpoint, for people: its operators, their states, and the entries, without the

@@ -34,9 +34,17 @@ from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Column, Key
 from funken.errors import FUNCTION_ERRORS, InvalidProgram
 from funken.expr.types import FLOAT, Composite, Type, atomic_fields, is_plain, types_in
+from funken.lazy import LoadedLater
 
 if TYPE_CHECKING:
+    from funken.columnar.kernels import columns as kernels
+    from funken.columnar.kernels import evaluation
     from funken.columnar.kernels.columns import Columns
+    from funken.columnar.keyed import relational
+else:  # which load NumPy
+    evaluation = LoadedLater("funken.columnar.kernels.evaluation")
+    kernels = LoadedLater("funken.columnar.kernels.columns")
+    relational = LoadedLater("funken.columnar.keyed.relational")
 
 
 # ---- What becomes of each column when records are reduced: known of built-in aggregations, read of plain
@@ -126,49 +134,38 @@ class ColumnReduce:
 
     def by_key(self, columns: Columns, keys: list[int]) -> Columns | None:
         """Return one record per key, given as columns."""
-        from funken.columnar.kernels.columns import FallBackToRows  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.keyed.relational import aggregated, can_aggregate  # noqa: PLC0415 - loads NumPy
-
         hows = self._folds(columns)
         try:
-            if hows is not None and can_aggregate(columns, keys, hows):
-                return aggregated(columns, keys, hows)
+            if hows is not None and relational.can_aggregate(columns, keys, hows):
+                return relational.aggregated(columns, keys, hows)
             return self._in_pairs(columns, keys)
-        except FallBackToRows:
+        except kernels.FallBackToRows:
             return None
 
     def of_all(self, columns: Columns, so_far: Any = None) -> Any:
         """Return one record of a block, behind the one so far if there is one."""
-        from funken.columnar.kernels.columns import (  # noqa: PLC0415 - loads NumPy
-            FallBackToRows,
-            columns_of,
-            joined,
-        )
-        from funken.columnar.keyed.relational import can_aggregate, total  # noqa: PLC0415 - loads NumPy
-
         if so_far is not None and schema_of_value(so_far) != columns.schema:
             return None
         hows = self._folds(columns)
         try:
-            if hows is not None and can_aggregate(columns, (), hows):
-                return total(columns, hows, so_far)
+            if hows is not None and relational.can_aggregate(columns, (), hows):
+                return relational.total(columns, hows, so_far)
             if self._pairs(columns.schema) is None:
                 return None
             if so_far is not None:
-                columns = joined([columns_of([so_far], columns.schema), columns])
+                columns = kernels.joined([kernels.columns_of([so_far], columns.schema), columns])
             found = self._in_pairs(columns, [])
             return None if found is None else found.to_list()[0]
-        except FallBackToRows:
+        except kernels.FallBackToRows:
             return None
 
     def _in_pairs(self, columns: Columns, keys: list[int]) -> Columns | None:
-        from funken.columnar.kernels.evaluation import computed_of  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.keyed.relational import reduced_in_pairs  # noqa: PLC0415 - loads NumPy
-
         expression = self._pairs(columns.schema)
         if expression is None:
             return None
-        return reduced_in_pairs(columns, keys, lambda one, other: computed_of(expression, columns.schema, one, other))
+        return relational.reduced_in_pairs(
+            columns, keys, lambda one, other: evaluation.computed_of(expression, columns.schema, one, other)
+        )
 
 
 def _traced(target: Any) -> Traced | None:
@@ -357,11 +354,9 @@ class ColumnAggregation:
 
     def _merge(self) -> None:
         """Make one record per key of the blocks in memory; if that cannot be done exactly, they stay as they are."""
-        from funken.columnar.kernels.columns import joined  # noqa: PLC0415 - loads NumPy
-
         if self._is_merged or not self.is_exact:
             return
-        whole = joined(self._partials)
+        whole = kernels.joined(self._partials)
         keys = key_leaves(whole, self._key)
         merged = self._reduce.by_key(whole, keys) if keys else None
         if merged is None:
@@ -501,6 +496,17 @@ class HashAggregation:
         self._spilled = []
         self.drop()
         self._share.close()
+
+
+def aggregated(
+    blocks: Iterable[Block], share: Share, keys: Column, reduce: Reduce, columns: ColumnAggregation | None = None
+) -> Iterator[Block]:
+    """Reduce records by key."""
+    table = HashAggregation(share, keys, reduce, columns=columns)
+    for block in blocks:
+        table.add(block)
+    yield from table.blocks()
+    table.drop()
 
 
 def combined(

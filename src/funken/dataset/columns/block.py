@@ -20,9 +20,20 @@ from funken.dataset.memory.manager import Block
 from funken.dataset.plan.functions import DataSetFunction
 from funken.dataset.plan.keys import Descending, Key, KeyColumn, Order, Path
 from funken.expr.types import BOOL, FLOAT, INT, NONE, STR, Atomic, Composite, Tuple, Type, atomic_fields, is_plain
+from funken.lazy import LoadedLater
 
 if TYPE_CHECKING:
+    from funken.columnar.kernels import columns as kernels
+    from funken.columnar.kernels import evaluation
     from funken.columnar.kernels.columns import Column, Columns
+    from funken.columnar.keyed import codec, relational
+    from funken.operators.columnar import stateless
+else:  # which load NumPy
+    codec = LoadedLater("funken.columnar.keyed.codec")
+    evaluation = LoadedLater("funken.columnar.kernels.evaluation")
+    kernels = LoadedLater("funken.columnar.kernels.columns")
+    relational = LoadedLater("funken.columnar.keyed.relational")
+    stateless = LoadedLater("funken.operators.columnar.stateless")
 
 
 class ColumnBlock:
@@ -59,22 +70,16 @@ class ColumnBlock:
         return ColumnBlock(self.columns[at])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from funken.columnar.keyed.codec import encode_block  # noqa: PLC0415 - loads NumPy
-
-        return _decoded, (encode_block(self.columns),)
+        return _decoded, (codec.encode_block(self.columns),)
 
     @property
     def size(self) -> int:
         """Return the bytes of the columns."""
-        from funken.columnar.keyed.relational import size_of  # noqa: PLC0415 - loads NumPy
-
-        return size_of(self.columns)
+        return relational.size_of(self.columns)
 
 
 def _decoded(payload: bytes) -> ColumnBlock:
-    from funken.columnar.keyed.codec import decode_block  # noqa: PLC0415 - loads NumPy
-
-    return ColumnBlock(decode_block(payload))
+    return ColumnBlock(codec.decode_block(payload))
 
 
 def block_of(columns: Columns) -> Block:
@@ -109,9 +114,7 @@ def put_together(blocks: Sequence[Block]) -> Block:
         return blocks[0]
     found = [columns for block in blocks if (columns := columns_in(block)) is not None]
     if len(found) == len(blocks) and len({columns.schema for columns in found}) == 1:
-        from funken.columnar.kernels.columns import joined  # noqa: PLC0415 - loads NumPy
-
-        return block_of(joined(found))
+        return block_of(kernels.joined(found))
     return [record for block in blocks for record in block]
 
 
@@ -165,12 +168,9 @@ def order_leaves(block: Any, fields: Sequence[tuple[Path, bool]] | None) -> Orde
         found += [(leaf, descending) for leaf in inside]
     if not found:
         return None
-    from funken.columnar.kernels.columns import FallBackToRows  # noqa: PLC0415 - loads NumPy
-    from funken.columnar.keyed.relational import check_order  # noqa: PLC0415 - loads NumPy
-
     try:
-        check_order(block, [leaf for leaf, _ in found])
-    except FallBackToRows:
+        relational.check_order(block, [leaf for leaf, _ in found])
+    except kernels.FallBackToRows:
         return None
     return found
 
@@ -193,11 +193,13 @@ def dealt_out(block: Block, column: Any, consumers: int, level: int | None = Non
     leaves = key_leaves(columns, column.key)
     if not leaves:
         return None
-    from funken.columnar.keyed.relational import cut_up, partitions_of, targets_of  # noqa: PLC0415 - loads NumPy
-
     keys, length = [columns.leaves[leaf] for leaf in leaves], columns.length
-    targets = targets_of(keys, length, consumers) if level is None else partitions_of(keys, length, level)
-    return _parts(cut_up(columns, targets, consumers))
+    targets = (
+        relational.targets_of(keys, length, consumers)
+        if level is None
+        else relational.partitions_of(keys, length, level)
+    )
+    return _parts(relational.cut_up(columns, targets, consumers))
 
 
 def dealt_by_range(block: Block, order: Order, bounds: Sequence[Any], consumers: int) -> Sequence[Block] | None:
@@ -210,9 +212,7 @@ def dealt_by_range(block: Block, order: Order, bounds: Sequence[Any], consumers:
     plain = [_values(bound) for bound in bounds]
     if any(list(map(type, values)) != kinds for values in plain):
         return None  # the bounds are from records of other types
-    from funken.columnar.keyed.relational import cut_up, ranges_of  # noqa: PLC0415 - loads NumPy
-
-    return _parts(cut_up(columns, ranges_of(columns, leaves, plain), consumers))
+    return _parts(relational.cut_up(columns, relational.ranges_of(columns, leaves, plain), consumers))
 
 
 def _values(bound: Any) -> list[Any]:
@@ -257,9 +257,7 @@ def lifted(block: Block) -> Columns | None:
     leaves = _of_numbers(block, first, kinds) or _of_fields(block, kinds)
     if leaves is None:
         return None
-    from funken.columnar.kernels.columns import Columns as Made  # noqa: PLC0415 - loads NumPy
-
-    return Made(kinds, leaves, len(block))
+    return kernels.Columns(kinds, leaves, len(block))
 
 
 def _of_numbers(block: Block, first: tuple[Any, ...], kinds: Composite) -> list[Column] | None:
@@ -270,9 +268,7 @@ def _of_numbers(block: Block, first: tuple[Any, ...], kinds: Composite) -> list[
         data = marshal.dumps(block, _VERSION)
     except ValueError:  # something that is no plain value
         return None
-    from funken.columnar.keyed.codec import marshalled_numbers  # noqa: PLC0415 - loads NumPy
-
-    return marshalled_numbers(data, kinds, len(block))
+    return codec.marshalled_numbers(data, kinds, len(block))
 
 
 def _is_short(value: Any) -> bool:
@@ -286,10 +282,8 @@ def _of_fields(block: Block, kinds: Composite) -> list[Column] | None:
     fields = [list(map(itemgetter(place), block)) for place in range(len(kinds))]
     if any(set(map(type, field)) != {type(field[0])} for field in fields):
         return None
-    from funken.columnar.kernels.columns import column_of  # noqa: PLC0415 - loads NumPy
-
     try:
-        return [column_of(field, _LIFTED[type(field[0])]) for field in fields]
+        return [kernels.column_of(field, _LIFTED[type(field[0])]) for field in fields]
     except (OverflowError, UnicodeEncodeError):  # more than 64 bits, or a text that has no encoding
         return None
 
@@ -343,12 +337,9 @@ class ColumnFunction(_Read):
         found = self._of(*(block.schema for block in blocks))
         if found is None:
             return None
-        from funken.columnar.kernels.columns import FallBackToRows  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.evaluation import computed_of  # noqa: PLC0415 - loads NumPy
-
         try:
-            return block_of(computed_of(found[0].result, found[1], *blocks))
-        except FallBackToRows:
+            return block_of(evaluation.computed_of(found[0].result, found[1], *blocks))
+        except kernels.FallBackToRows:
             return None
 
     def paired(self, first: Columns | None, second: Columns | None) -> Block | None:
@@ -362,12 +353,9 @@ class ColumnFunction(_Read):
         found = self._of(block.schema)
         if found is None or not isinstance(found[1], Atomic):
             return None
-        from funken.columnar.kernels.columns import FallBackToRows  # noqa: PLC0415 - loads NumPy
-        from funken.columnar.kernels.evaluation import mask_of  # noqa: PLC0415 - loads NumPy
-
         try:
-            mask = mask_of(found[0].result, block)
-        except FallBackToRows:
+            mask = evaluation.mask_of(found[0].result, block)
+        except kernels.FallBackToRows:
             return None
         if isinstance(mask, bool):
             return block_of(block) if mask else []
@@ -401,12 +389,9 @@ class ColumnFlatMap(_Read):
         found = self._of(block.schema)
         if found is None:
             return None
-        from funken.columnar.kernels.columns import FallBackToRows  # noqa: PLC0415 - loads NumPy
-        from funken.operators.columnar.stateless import given_of  # noqa: PLC0415 - the same
-
         try:
-            return block_of(given_of(found[0].emissions, found[1], block))
-        except FallBackToRows:
+            return block_of(stateless.given_of(found[0].emissions, found[1], block))
+        except kernels.FallBackToRows:
             return None
 
 
@@ -427,14 +412,11 @@ def _traced(function: DataSetFunction, arguments: int) -> Traced | None:
 
 
 def _nothing(length: int) -> Columns:
-    from funken.columnar.kernels.columns import Column  # noqa: PLC0415 - loads NumPy
-    from funken.columnar.kernels.columns import Columns as Made  # noqa: PLC0415 - loads NumPy
-
-    return Made(NONE, [Column(NONE, None, True)], length)
+    return kernels.Columns(NONE, [kernels.Column(NONE, None, True)], length)
 
 
 def paired(first: Columns, second: Columns) -> Block:
     """Return pairs of the records of two blocks."""
-    from funken.columnar.kernels.columns import Columns as Made  # noqa: PLC0415 - loads NumPy
-
-    return block_of(Made(Tuple((first.schema, second.schema)), [*first.leaves, *second.leaves], first.length))
+    return block_of(
+        kernels.Columns(Tuple((first.schema, second.schema)), [*first.leaves, *second.leaves], first.length)
+    )

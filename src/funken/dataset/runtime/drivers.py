@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import chain, groupby, islice, repeat
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial, reduce
+from itertools import chain, groupby, islice, repeat, starmap
 from operator import itemgetter, length_hint
 from typing import Any
 from weakref import WeakSet
 
-from funken.dataset.columns.aggregation import ColumnReduce, HashAggregation, ReduceFailed, column_aggregation, combined
+from funken.dataset.columns.aggregation import ColumnReduce, ReduceFailed, aggregated, column_aggregation, combined
 from funken.dataset.columns.block import ColumnFlatMap, ColumnFunction, columns_in, paired
 from funken.dataset.columns.joins import Found, HashJoin, PiecewiseMerge, int_leaf
 from funken.dataset.memory.manager import (
@@ -166,12 +166,12 @@ class DriverTask:
         shown = text if len(text) <= 200 else text[:197] + "..."
         return self.failed(error, f"failed at the record {shown}", record)
 
-    def each(self, function: Callable[[Any], Any], block: Block) -> Block:
-        """Return a function's results for the records of a block."""
-        # Hot: the loop is in C. A record that fails is found by how many the iterator has left.
+    def over(self, block: Block, work: Callable[[Iterator[Any]], Any]) -> Any:
+        """Return the result of ``work`` over the records of a block; if a function fails, the error names the record."""
+        # Hot: the loop is in C, or in ``work``. A record that fails is found by how many the iterator has left.
         records = iter(block)
         try:
-            return list(map(function, records))
+            return work(records)
         except FUNCTION_ERRORS as error:
             raise self.failed_at(error, block[len(block) - length_hint(records) - 1]) from error
 
@@ -239,12 +239,16 @@ def merged(first: Groups, second: Groups) -> Iterator[tuple[Any, Iterator[Any], 
             one, other = next(first, None), next(second, None)
 
 
-def reduced(records: Block, keys: Column, reduce: Callable[[Any, Any], Any]) -> Iterator[Any]:
-    """Reduce the runs of equal keys of sorted records."""
-    for _, group in groups(iter([records]), keys):
+def reduced(task: DriverTask, blocks: Blocks, key: Key) -> Iterator[Any]:
+    """Reduce the runs of equal keys of sorted records with the operator's function."""
+    function = task.function()
+    for _, group in groups(blocks, task.column(key)):
         result = next(group)
         for record in group:
-            result = reduce(result, record)
+            try:
+                result = function(result, record)
+            except FUNCTION_ERRORS as error:
+                raise task.failed_at(error, record) from error
         yield result
 
 
@@ -258,35 +262,21 @@ CACHED = {DriverStrategy.HYBRIDHASH_BUILD_FIRST_CACHED, DriverStrategy.HYBRIDHAS
 
 def joined(task: DriverTask) -> Callable[[list[tuple[Any, Any]]], Block]:
     """Return a function that makes records of (first, second) pairs."""
-    node = task.node
-    if node.call is None:
+    if task.node.call is None:
         return list
     function = task.function()
-    if getattr(node, "flat", False):
+    made: Callable[[Iterable[Any]], Block] = _emitted if getattr(task.node, "flat", False) else list
+    return lambda pairs: task.over(pairs, lambda remaining: made(starmap(function, remaining)))
 
-        def flat(pairs: list[tuple[Any, Any]]) -> Block:
-            emitted: Block = []
-            remaining = iter(pairs)
-            try:
-                for first, second in remaining:
-                    results = function(first, second)
-                    if results is not None:
-                        check_several(results)
-                        emitted.extend(results)
-            except FUNCTION_ERRORS as error:
-                raise task.failed_at(error, pairs[len(pairs) - length_hint(remaining) - 1]) from error
-            return emitted
 
-        return flat
-
-    def each(pairs: list[tuple[Any, Any]]) -> Block:
-        remaining = iter(pairs)
-        try:
-            return [function(first, second) for first, second in remaining]
-        except FUNCTION_ERRORS as error:
-            raise task.failed_at(error, pairs[len(pairs) - length_hint(remaining) - 1]) from error
-
-    return each
+def _emitted(found: Iterable[Any]) -> Block:
+    """Return the records that a function has returned or yielded for each of several; None is none."""
+    emitted: Block = []
+    for results in found:
+        if results is not None:
+            check_several(results)
+            emitted.extend(results)
+    return emitted
 
 
 def hashed(side: int, task: DriverTask, first: Blocks | None, second: Blocks | None) -> Blocks:
@@ -515,8 +505,8 @@ def co_group_entry(side: int, task: DriverTask, *inputs: Blocks) -> Blocks:
 
 Run = Callable[..., Blocks]
 
-_EMITTED_PIECE = 1 << 15
-"""Records of a block of columns that flat_map emits, at most."""
+_EMITTED_PIECE, _MOST_EMITTED = 1 << 15, 4096
+"""Records of a block that flat_map emits, at most: of columns, and of a list."""
 
 
 def _source(task: DriverTask) -> Blocks:
@@ -533,53 +523,34 @@ def _source(task: DriverTask) -> Blocks:
         raise task.failed(error, f"failed at {at}") from error
 
 
-def _map(task: DriverTask, blocks: Blocks) -> Blocks:
-    function = task.function()
-    whole: Callable[[Block], Block] | None = getattr(task.node.call.target, "block", None)
-    by_column = ColumnFunction(task.node.call, 1)
+def _by_block(blocks: Blocks, by_column: Callable[[Any], Block | None], by_record: Callable[[Block], Block]) -> Blocks:
+    """Return the results of a function: of columns where it can be computed over them, else record by record."""
     for block in blocks:
-        if (columns := columns_in(block)) is not None and (made := by_column.mapped(columns)) is not None:
-            yield made
-            continue
-        yield task.each(function, block) if whole is None else whole(block)
+        columns = columns_in(block)
+        found = None if columns is None else by_column(columns)
+        if len(found := by_record(block) if found is None else found):
+            yield found
+
+
+def _map(task: DriverTask, blocks: Blocks) -> Blocks:
+    function, call = task.function(), task.node.call
+    whole: Callable[[Block], Block] | None = getattr(call.target, "block", None)
+    by_record = partial(task.over, work=lambda records: list(map(function, records)))
+    return _by_block(blocks, ColumnFunction(call, 1).mapped, whole or by_record)
 
 
 def _filter(task: DriverTask, blocks: Blocks) -> Blocks:
     function = task.function()
-    by_column = ColumnFunction(task.node.call, 1)
-    for block in blocks:
-        if (columns := columns_in(block)) is not None and (found := by_column.kept(columns)) is not None:
-            if len(found):
-                yield found
-            continue
-        records = iter(block)
-        try:
-            kept = [record for record in records if function(record)]
-        except FUNCTION_ERRORS as error:
-            raise task.failed_at(error, block[len(block) - length_hint(records) - 1]) from error
-        if kept:
-            yield kept
+    by_record = partial(task.over, work=lambda records: list(filter(function, records)))
+    return _by_block(blocks, ColumnFunction(task.node.call, 1).kept, by_record)
 
 
 def _flat_map(task: DriverTask, blocks: Blocks) -> Blocks:
     function = task.function()
-    by_column = ColumnFlatMap(task.node.call)
-    for block in blocks:
-        if (columns := columns_in(block)) is not None and (made := by_column.given(columns)) is not None:
-            yield from (made[at : at + _EMITTED_PIECE] for at in range(0, len(made), _EMITTED_PIECE))
-            continue
-        records = iter(block)
-        emitted: Block = []
-        extend = emitted.extend
-        try:
-            for record in records:
-                results = function(record)
-                if results is not None:
-                    check_several(results)
-                    extend(results)
-        except FUNCTION_ERRORS as error:
-            raise task.failed_at(error, block[len(block) - length_hint(records) - 1]) from error
-        yield from blocks_of(emitted) if len(emitted) > 4096 else ([emitted] if emitted else [])
+    by_record = partial(task.over, work=lambda records: _emitted(map(function, records)))
+    for block in _by_block(blocks, ColumnFlatMap(task.node.call).given, by_record):
+        most, size = (_MOST_EMITTED, BLOCK_RECORDS) if columns_in(block) is None else (_EMITTED_PIECE, _EMITTED_PIECE)
+        yield from [block] if len(block) <= most else (block[at : at + size] for at in range(0, len(block), size))
 
 
 def _map_partition(task: DriverTask, blocks: Blocks) -> Blocks:
@@ -603,23 +574,13 @@ def _union(task: DriverTask, *inputs: Blocks) -> Blocks:
 def _all_reduce(task: DriverTask, blocks: Blocks) -> Blocks:
     function = task.function()
     by_column = ColumnReduce(task.node.call)
-    result: Any = None
-    began = False
+    result: list[Any] = []
     for block in blocks:
         columns = columns_in(block)
-        if columns is not None and (found := by_column.of_all(columns, result)) is not None:
-            result, began = found, True
-            continue
-        records = iter(block)
-        if not began:
-            result, began = next(records), True
-        try:
-            for record in records:
-                result = function(result, record)
-        except FUNCTION_ERRORS as error:
-            raise task.failed_at(error, block[len(block) - length_hint(records) - 1]) from error
-    if began:
-        yield [result]
+        found = None if columns is None else by_column.of_all(columns, *result)
+        result = [task.over(block, lambda records: reduce(function, records, *result)) if found is None else found]  # noqa: B023
+    if result:
+        yield result
 
 
 def _all_group(task: DriverTask, blocks: Blocks) -> Blocks:
@@ -629,26 +590,11 @@ def _all_group(task: DriverTask, blocks: Blocks) -> Blocks:
         yield from blocks_of(task.results(function, "the group of all records", records_of(chain([first], blocks))))
 
 
-def _hashed_reduce(task: DriverTask, blocks: Blocks) -> Blocks:
-    share, function = task.share(), task.function()
-    columns = column_aggregation(share, task.node.key, task.node.call, task.node.vectorized)
-    table = HashAggregation(share, task.column(task.node.key), function, columns=columns)
+def _hashed(run: Callable[..., Blocks], task: DriverTask, blocks: Blocks) -> Blocks:
+    share, key, call = task.share(), task.node.key, task.node.call
+    columns = column_aggregation(share, key, call, task.node.vectorized)
     try:
-        for block in blocks:
-            table.add(block)
-        yield from table.blocks()
-    except ReduceFailed as error:
-        raise task.failed(error, "failed") from error.__cause__
-    finally:
-        table.close()
-
-
-def _hashed_combine(task: DriverTask, blocks: Blocks) -> Blocks:
-    share = task.share()
-    column, function = task.column(task.node.key), task.function()
-    columns = column_aggregation(share, task.node.key, task.node.call, task.node.vectorized)
-    try:
-        yield from combined(blocks, share, column, function, columns)
+        yield from run(blocks, share, task.column(key), task.function(), columns)
     except ReduceFailed as error:
         raise task.failed(error, "failed") from error.__cause__
     finally:
@@ -656,21 +602,7 @@ def _hashed_combine(task: DriverTask, blocks: Blocks) -> Blocks:
 
 
 def _sorted_reduce(task: DriverTask, blocks: Blocks) -> Blocks:
-    function = task.function()
-    yield from blocks_of(_reduced(task, groups(blocks, task.column(task.node.key)), function))
-
-
-def _reduced(
-    task: DriverTask, found: Iterator[tuple[Any, Iterator[Any]]], function: Callable[[Any, Any], Any]
-) -> Iterator[Any]:
-    for _, group in found:
-        result = next(group)
-        for record in group:
-            try:
-                result = function(result, record)
-            except FUNCTION_ERRORS as error:
-                raise task.failed_at(error, record) from error
-        yield result
+    return blocks_of(reduced(task, blocks, task.node.key))
 
 
 def _sorted_group(task: DriverTask, blocks: Blocks) -> Blocks:
@@ -707,8 +639,8 @@ DRIVERS: dict[DriverStrategy, Run] = {
     DriverStrategy.ALL_REDUCE: _all_reduce,
     DriverStrategy.ALL_GROUP_REDUCE: _all_group,
     DriverStrategy.ALL_GROUP_COMBINE: _all_group,
-    DriverStrategy.HASHED_REDUCE: _hashed_reduce,
-    DriverStrategy.HASHED_PARTIAL_REDUCE: _hashed_combine,
+    DriverStrategy.HASHED_REDUCE: partial(_hashed, aggregated),
+    DriverStrategy.HASHED_PARTIAL_REDUCE: partial(_hashed, combined),
     DriverStrategy.SORTED_REDUCE: _sorted_reduce,
     DriverStrategy.SORTED_PARTIAL_REDUCE: _sorted_reduce,
     DriverStrategy.SORTED_GROUP_REDUCE: _sorted_group,

@@ -15,7 +15,7 @@ from funken.api.jobs.notebook import BatchProgress, IterationProgress, OperatorP
 from funken.dataset import exchange as routers
 from funken.dataset.columns.sorting import ExternalSorter
 from funken.dataset.exchange import EdgeReceiver, EdgeUse, Everything, Exchanges, LocalExchanges, Ranged, Routed, Shared
-from funken.dataset.memory.manager import Block, Blocks, MemoryManager, Share, records_of
+from funken.dataset.memory.manager import Blocks, MemoryManager, Share, records_of
 from funken.dataset.optimizer.costs import DriverStrategy, Local, Ship
 from funken.dataset.optimizer.physical import PhysicalNode, PlanChannel, everything, walk
 from funken.dataset.plan import nodes
@@ -428,14 +428,14 @@ class Pipeline:
 
     def _combine(self, task: DriverTask, channel: PlanChannel) -> Any:
         assert channel.sort_key is not None
-        column = task.column(channel.sort_key)
+        key = channel.sort_key
         if isinstance(task.node, nodes.Reduce):
-            return partial(_reduced, task, column)
-        function = task.function(task.node.combiner)
+            return lambda records: reduced(task, iter([records]), key)
+        column, function = task.column(key), task.function(task.node.combiner)
         return lambda records: (
             record
-            for key, group in groups(iter([records]), column)
-            for record in task.results(function, f"the group of the key {key!r}", group)
+            for of, group in groups(iter([records]), column)
+            for record in task.results(function, f"the group of the key {of!r}", group)
         )
 
     # ---- the end
@@ -463,10 +463,3 @@ class Pipeline:
                 first = first or error
         if first is not None:
             raise first
-
-
-def _reduced(task: DriverTask, column: KeyColumn, records: Block) -> Iterator[Any]:
-    try:
-        yield from reduced(records, column, task.function())
-    except Exception as error:
-        raise task.failed(error, "failed while it combined sorted records") from error

@@ -68,14 +68,6 @@ class PartProgram:
         return total <= self.below
 
 
-def check_iterations(maximum: Any, algorithm: str) -> None:
-    """Raise ``InvalidProgram`` unless this is a whole number above 0."""
-    if isinstance(maximum, bool) or not isinstance(maximum, int) or maximum < 1:
-        raise InvalidProgram(
-            f"{algorithm}: the number of iterations has to be a whole number above 0, but is {maximum!r}."
-        )
-
-
 def run_program(graph: GraphBase, program: PartProgram, supersteps: int, name: str) -> DataSet:
     """Return the results of a program after its last superstep."""
     made = parts(graph, program.layout)

@@ -30,7 +30,7 @@ from funken import (
     WindowedStream,
 )
 from funken.errors import InvalidProgram
-from funken.graph.core import EdgeDirection, GraphEdge, GraphVertex
+from funken.graph.core import EdgeDirection, GraphEdge, GraphVertex, at_least
 from funken.sdk import Operator, OperatorCall, Timestamps, UserFunction, Values, copied_block, load_state
 from funken.types.callables import A, Generic, K, OUT_co, R, S, T
 
@@ -60,8 +60,8 @@ def aggregated(
     for method in ("create_accumulator", "add", "get_result", "merge"):
         if not callable(getattr(function, method, None)) or isinstance(function, type):
             raise InvalidProgram(f"aggregate() needs an AggregateFunction with merge(), but got {function!r}.")
-    if degree is not None and (isinstance(degree, bool) or not isinstance(degree, int) or degree < 2):
-        raise InvalidProgram(f"aggregate(): the degree of the tree has to be 2 or more, but is {degree!r}.")
+    if degree is not None:
+        at_least(2, degree, "aggregate(): the degree of the tree")
     size = AT_END if window is None else TumblingEventTimeWindows.of(window).size
     rich = hasattr(function, "open") and hasattr(function, "close")
     user = UserFunction(function, None, rich)

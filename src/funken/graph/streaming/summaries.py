@@ -18,7 +18,7 @@ from funken import (
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
 )
-from funken.errors import InvalidProgram
+from funken.graph.core import at_least
 from funken.graph.streaming.edge_stream import EdgeStream, EstimatedTriangles, EstimateTriangles, RunningCount
 from funken.sdk import OperatorCall, stable_hash
 from funken.types.callables import K
@@ -305,9 +305,7 @@ class Spanner:
     """
 
     def __init__(self, window: DurationLike | None = None, k: int = 3, *, degree: int | None = None) -> None:
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise InvalidProgram(f"Spanner: k has to be a whole number above 0, but is {k!r}.")
-        self._window, self._k, self._degree = window, k, degree
+        self._window, self._k, self._degree = window, at_least(1, k, "Spanner: k"), degree
 
     def run(self, edges: EdgeStream[K, Any]) -> DataStream[list[tuple[K, K]]]:
         """Return the edges of the spanner after each window."""
@@ -447,11 +445,8 @@ class TriangleEstimate:
     """
 
     def __init__(self, sample_size: int, *, seed: int = 0, every: int = 1000) -> None:
-        for name, value, lowest in (("sample_size", sample_size, 2), ("every", every, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
-                raise InvalidProgram(
-                    f"TriangleEstimate: {name} has to be a whole number, {lowest} or more, but is {value!r}."
-                )
+        at_least(2, sample_size, "TriangleEstimate: sample_size")
+        at_least(1, every, "TriangleEstimate: every")
         self._spec = OperatorCall(EstimateTriangles, (sample_size, seed, every))
 
     def run(self, edges: EdgeStream) -> DataStream[EstimatedTriangles]:
@@ -460,9 +455,7 @@ class TriangleEstimate:
 
 
 def _checked(parts: int | None) -> int | None:
-    if parts is not None and (isinstance(parts, bool) or not isinstance(parts, int) or parts < 1):
-        raise InvalidProgram(f"triangles: the number of parts has to be a whole number above 0, but is {parts!r}.")
-    return parts
+    return None if parts is None else at_least(1, parts, "triangles: the number of parts")
 
 
 def _parts_for(env: StreamExecutionEnvironment) -> int:
