@@ -184,7 +184,7 @@ def is_dropped(frame: FrameType, call: tuple[int, int]) -> bool:
 
     >>> class Result:
     ...     def __init__(self):
-    ...         self.call = calling(sys._getframe(1))
+    ...         self.call = id(sys._getframe(1).f_code), sys._getframe(1).f_lasti
     ...     def __del__(self):
     ...         print(is_dropped(sys._getframe(1), self.call))
     >>> def program():

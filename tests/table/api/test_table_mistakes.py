@@ -323,6 +323,7 @@ SURE = [
     "SELECT item FROM orders WHERE EXISTS (SELECT 1 FROM orders AS b WHERE b.quantity > 1)",
     "SELECT item, word FROM orders, UNNEST(ARRAY['a', 'b']) AS t(word)",
     "SELECT 1 AS a, 2 AS b UNION ALL SELECT 3, 4",
+    "SELECT 'item', item FROM orders UNION ALL SELECT 'quantity', CAST(quantity AS STRING) FROM orders",
     "SELECT quantity / 2, 10 / 5, quantity / 10 * 10, quantity * 100 / 7, CAST(quantity / 60 AS DOUBLE), 1.0 / 3 FROM orders",
     "SELECT item FROM orders WHERE item IN (SELECT b.item FROM orders b WHERE b.quantity = orders.quantity)",
     f"SELECT a.ts FROM {WINDOWED} a JOIN {WINDOWED} b ON a.window_start = b.window_start AND a.window_end = b.window_end",

@@ -31,9 +31,12 @@ def _warn(node: Any, message: str) -> None:
 
 def warn_of_texts(select: exp.Select, names: Collection[str]) -> None:
     """Warn of texts in the place of a column: names of the tables' columns in single quotes."""
+    read = {
+        column.name for each in select.expressions for column in each.find_all(exp.Column)
+    }  # 'price', price is a label
 
     def is_name(node: Any) -> bool:
-        return isinstance(node, exp.Literal) and node.is_string and node.name in names
+        return isinstance(node, exp.Literal) and node.is_string and node.name in names and node.name not in read
 
     group = select.args.get("group")
     found = [each for each in [*select.expressions, *(group.expressions if group is not None else ())] if is_name(each)]
