@@ -31,15 +31,14 @@ def _warn(node: Any, message: str) -> None:
 
 def warn_of_texts(select: exp.Select, names: Collection[str]) -> None:
     """Warn of texts in the place of a column: names of the tables' columns in single quotes."""
-    read = {
-        column.name for each in select.expressions for column in each.find_all(exp.Column)
-    }  # 'price', price is a label
 
     def is_name(node: Any) -> bool:
-        return isinstance(node, exp.Literal) and node.is_string and node.name in names and node.name not in read
+        return isinstance(node, exp.Literal) and node.is_string and node.name in names
 
+    read = {column.name for column in select.find_all(exp.Column)}  # SELECT 'price', price: a label
     group = select.args.get("group")
-    found = [each for each in [*select.expressions, *(group.expressions if group is not None else ())] if is_name(each)]
+    shown = [*select.expressions, *(group.expressions if group is not None else ())]
+    found = [each for each in shown if is_name(each) and each.name not in read]
     for each in select.find_all(exp.EQ, exp.Func):
         sides = [each.this, each.expression] if isinstance(each, exp.EQ) else each.expressions or [each.this]
         aggregate = isinstance(each, exp.EQ) or _function(each) in {"MAX", "MIN", "COUNT"}
