@@ -102,10 +102,10 @@ def sink(
         else:
             expressions[column.name] = null(column.type)
     if columns is None and is_permuted(row_type.names, given):
-        names = ", ".join(row_type.names)
+        listed = ", ".join(row_type.names)
         warn(
-            f"INSERT INTO '{table.path}' gives ({names}) for its columns ({', '.join(given)}): they go by their position. Select "
-            f"them in that order, or write INSERT INTO table ({names})."
+            f"INSERT INTO '{table.path}' gives ({listed}) for its columns ({', '.join(given)}): they go by their position. Select "
+            f"them in that order, or write INSERT INTO table ({listed})."
         )
     order = [column.name for column in table.persisted]
     shown = [expressions[name] for name in order]
