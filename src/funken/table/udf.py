@@ -233,8 +233,8 @@ class FunctionDefinition:
             refuse_type(self.name, given)
             given = given(types)
         if given is None:
-            own = getattr(self.function, "get_result_type", None)
-            declared = callable(own) and not (own.__module__ or "").startswith("funken.table.udf")
+            own: Any = getattr(self.function, "get_result_type", None)
+            declared = callable(own) and getattr(own, "__module__", None) != __name__
             given = own() if declared else type_of_annotation(self._annotated())
         if given is None:
             raise InvalidProgram(

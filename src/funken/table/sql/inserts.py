@@ -104,8 +104,8 @@ def sink(
     if columns is None and is_permuted(row_type.names, given):
         listed = ", ".join(row_type.names)
         warn(
-            f"INSERT INTO '{table.path}' gives ({listed}) for its columns ({', '.join(given)}): they go by their position. Select "
-            f"them in that order, or write INSERT INTO table ({listed})."
+            f"INSERT INTO '{table.path}' gives ({listed}) for its columns ({', '.join(given)}): they go by their position. "
+            f"Select them in that order, or write INSERT INTO table ({listed})."
         )
     order = [column.name for column in table.persisted]
     shown = [expressions[name] for name in order]
