@@ -111,3 +111,10 @@ def test_statement_sets_are_not_nested_and_may_be_empty_in_a_session(capsys, cli
 def test_a_job_of_another_session_is_refused(client, statement):
     with pytest.raises(click.ClickException, match=r"job 'nope' is none of this session\. It has none"):
         client.script(statement)
+
+
+def test_a_script_that_is_not_there_is_named(client):
+    with pytest.raises(
+        click.ClickException, match=r"SOURCE 'missing.sql' cannot be read in the folder /.*Correct the path"
+    ):
+        client.script("SOURCE 'missing.sql'")

@@ -140,7 +140,7 @@ def test_older_names_say_what_to_use(t_env):
         t_env.register_java_function("f", "org.example.F")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        t_env.from_elements([(1,)], ["n"]).select("n")  # the name of a column is no older expression
+        _ = t_env.from_elements([(1,)], ["n"]).select("n")  # the name of a column is no older expression
 
 
 def test_the_batch_environment_of_the_data_set_api():

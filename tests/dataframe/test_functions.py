@@ -379,7 +379,7 @@ def test_a_taken_name_is_left_out_with_a_warning(tables):
     orders = people()
 
     with pytest.warns(UserWarning, match="skipped 'orders': a table or view with this name already exists"):
-        ff.sql("SELECT 1")
+        assert ff.sql("SELECT 1").columns == ["EXPR$0"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert ff.sql("SELECT id FROM orders", auto_bind=False, orders=orders).columns == ["id"]

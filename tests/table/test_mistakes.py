@@ -151,6 +151,145 @@ MISTAKES = {
         "StreamTableEnvironment.create(env).from_data_stream(env.from_collection([('a', 1)]), ['x', 'y'])",
         ["from_data_stream() takes the columns one by one, or a Schema, but got ['x', 'y']"],
     ),
+    **{
+        f"a dropped result: {call}": (
+            f"{PAIRS}{call}\ntab.execute().print()",
+            [
+                "job.py, line 6: the result of this line is dropped, and a table does not change",
+                "table = table.where(...)",
+            ],
+        )
+        for call in (
+            "tab.where(col('n') > 1)",
+            "tab.select(col('n')).distinct()",
+            "t.sql_query('SELECT 1')",
+            "tab.limit(1)",
+        )
+    },
+    "a dropped frame": (
+        "import funken.dataframe as fd\nframe = fd.from_records([{'a': 1}])\nframe.filter(frame.a > 3)\nframe.collect()",
+        ["job.py, line 7: the result of this line is dropped"],
+    ),
+    **{
+        f"a comparison by Python: {condition}": (
+            f"{PAIRS}tab.where({condition}).execute().print()",
+            ["job.py, line 6: where() got", "Write col('a') == 'b', and is_null for None"],
+        )
+        for condition in ("'item' == 'tea'", "tab.item is None", "tab.item is not None")
+    },
+    "filters in a chain": (
+        f"{PAIRS}tab.where(tab.n > 5).where(tab.n < 3).execute().print()",
+        ["job.py, line 6: no row fulfils both n > 5 and n < 3"],
+    ),
+    **{
+        f"a join without a condition: {join}": (
+            f"{PAIRS}other = t.from_elements([('a', 1)], ['k', 'v'])\n{join}.execute().print()",
+            [
+                "job.py, line 7: SQL query, ",
+                "no condition compares the table of item, n with the table of k, v",
+                "lit(True)",
+            ],
+        )
+        for join in ("tab.join(other)", "tab.join(other).where(tab.n > 1)", "tab.join(other, tab.n > 1)")
+    },
+    "a column joined with itself": (
+        f"{PAIRS}other = t.from_elements([('a', 1)], ['k', 'v'])\ntab.join(other, tab.item == tab.item).execute().print()",
+        ["job.py, line 7", "compares a column with itself"],
+    ),
+    "a window that no column is computed over": (
+        "from funken.table import expressions\n"
+        + TIMED
+        + "t.from_path('o').over_window(Over.partition_by(col('n')).order_by(col('ts')).preceding(expressions.UNBOUNDED_RANGE)"
+        ".alias('w')).select(col('n').sum).execute().collect().close()",
+        ["job.py, line 8: no column is computed over the window 'w'", "as in col('a').sum.over(col('w'))"],
+    ),
+    "rows that are read twice": (
+        "r = t.execute_sql('SELECT * FROM (VALUES (1)) AS v(x)')\nr.print()\nr.print()",
+        ["job.py, line 7: the rows of this result were read before", "execute the query again"],
+    ),
+    "a NULL in the query of NOT IN": (
+        f"{PAIRS}t.create_temporary_view('tab', tab)\n"
+        "t.execute_sql('SELECT n FROM tab WHERE item NOT IN (SELECT * FROM (VALUES (CAST(NULL AS STRING))) v(x))').print()",
+        ["the sub-query of NOT IN has a NULL in column 'x'", "WHERE .. IS NOT NULL"],
+    ),
+    "columns of INSERT in another order": (
+        "t.execute_sql(\"CREATE TABLE s (a INT, b INT) WITH ('connector'='blackhole')\")\n"
+        "t.execute_sql('INSERT INTO s SELECT 1 AS b, 2 AS a').wait()",
+        ["job.py, line 6: INSERT INTO", "gives (b, a) for its columns (a, b)", "write INSERT INTO table (b, a)"],
+    ),
+    "a table function that yields nothing": (
+        f"@udtf(result_types=['INT'])\ndef twice(x): x * 2\n{PAIRS}"
+        "tab.join_lateral(twice(col('n')).alias('m')).execute().print()",
+        ["its function 'twice' (job.py, line 5) yields nothing, so no row comes of it. Yield the rows"],
+    ),
+    "a frame's function that returns nothing": (
+        "import funken.dataframe as fd\ndef f(r): r['a'] * 2\n"
+        "fd.from_records([{'a': 1}]).map(f, return_dtype=fd.DataType.int64()).collect()",
+        ["its function 'f' (job.py, line 6) returns nothing, so each result is NULL"],
+    ),
+    "an accumulator that cannot change": (
+        "class Total(AggregateFunction):\n    def create_accumulator(self): return 0\n"
+        "    def accumulate(self, acc, v): acc += v\n    def get_value(self, acc): return acc\n"
+        f"{PAIRS}tab.select(udaf(Total(), result_type='INT')(col('n'))).execute().print()",
+        [
+            "create_accumulator() of Total gives 0, which accumulate() cannot change",
+            "as in [0], and change accumulator[0]",
+        ],
+    ),
+    "a result that loses its fraction": (
+        f"@udf(result_type='INT')\ndef half(x): return x / 2\n{PAIRS}tab.select(half(col('n'))).execute().print()",
+        ["function 'half' is declared to return INT, but gave 0.5, whose fraction is cut off", "round(...)"],
+    ),
+    "Python's type as a result type": (
+        f"@udf(result_type=int)\ndef f(x): return x\n{PAIRS}tab.select(f(col('n')))",
+        ["function 'f': result_type is Python's int. Write DataTypes.BIGINT()"],
+    ),
+    "an aggregate as a function of values": (
+        "class M(AggregateFunction):\n    def create_accumulator(self): return [0]\n    def accumulate(self, acc, v): pass\n"
+        "    def get_value(self, acc): return acc[0]\nudf(M(), result_type='INT')",
+        ["M aggregates rows. Make a function of it with udaf()"],
+    ),
+    "a function before its name": (
+        "t.create_temporary_function(udf(lambda x: x, result_type='INT'), 'f')",
+        ["create_temporary_function() needs a str", "The name is the first argument"],
+    ),
+    "rows that are not in a list": ("t.from_elements((1, 'a'), (2, 'b'))", ["from_elements() got 2 names"]),
+    "fields in a list": (
+        "t.from_elements([(1,)], [DataTypes.FIELD('n', DataTypes.INT())])",
+        ["from_elements() takes the rows as one list", "DataTypes.ROW("],
+    ),
+    "a time as a text": (
+        "t.from_elements([('2024-01-01',)], DataTypes.ROW([DataTypes.FIELD('x', DataTypes.TIMESTAMP(3))]))",
+        ["column 'x' is TIMESTAMP(3), but a row has '2024-01-01' there, which does not fit"],
+    ),
+    "a table of another environment": (
+        f"{PAIRS}TableEnvironment.create(EnvironmentSettings.in_batch_mode()).create_temporary_view('v', tab)",
+        ["view 'v' is of another table environment"],
+    ),
+    "settings in the place of an environment": (
+        "StreamTableEnvironment.create(EnvironmentSettings.in_batch_mode())",
+        ["create() needs a StreamExecutionEnvironment", "environment_settings=..."],
+    ),
+    "a name in the place of a table": (
+        "from funken import StreamExecutionEnvironment\nenv = StreamExecutionEnvironment.create_local_environment(1)\n"
+        "StreamTableEnvironment.create(env).to_data_stream('orders')",
+        ["a stream of a table needs a Table, but got 'orders'", "from_path()"],
+    ),
+    **{
+        f"a method of pandas: {call}": (
+            f"{PAIRS}tab.select(tab.n.{call}())",
+            ["line 6, in <module>", f"write col('n').{right}"],
+        )
+        for call, right in {"sum": "sum, without", "mean": "avg.", "upper": "upper_case.", "isnull": "is_null."}.items()
+    },
+    "a frame of data by its class": (
+        "import funken.dataframe as fd\nfd.DataFrame({'a': [1]})",
+        ["DataFrame() needs a Table", "from_dict()"],
+    ),
+    "an attribute of a frame that is set": (
+        "import funken.dataframe as fd\nframe = fd.from_records([{'a': 1}])\nframe.b = frame.a",
+        ["a frame does not change, so b cannot be set. with_column('b', ...)"],
+    ),
     "a column of a frame that is set": (
         "import funken.dataframe as fd\nfd.from_records([{'a': 1}])['b'] = 1",
         ["A frame does not change: frame.with_column('c', frame['a'] + 1) returns another one"],
@@ -167,6 +306,23 @@ RIGHT = {
     ),
     "a function of a column and a value": (
         f"@udf(result_type='BIGINT')\ndef plus(x, y): return x + y\n{PAIRS}tab.select(plus(col('n'), 3)).execute().print()"
+    ),
+    "a kept result, calls in a chain and an error that is caught": (
+        f"{PAIRS}kept = tab.where(col('n') > 1)\nkept = kept.select(col('n'))\n"
+        "kept.execute().print()\ntab.limit(1).execute().print()\n"
+        "try:\n    kept.select(col('missing'))\nexcept Exception:\n    pass\n"
+        "def program():\n    return tab.distinct()\nprogram().execute().print()\n"
+        "[tab.limit(n) for n in (1, 2)][0].execute().print()"
+    ),
+    "a product that is meant": (
+        f"{PAIRS}other = t.from_elements([('a', 1)], ['k', 'v'])\ntab.join(other, lit(True)).execute().print()\n"
+        "tab.join(other).where(tab.item == other.k).execute().print()"
+    ),
+    "whole numbers, a list as accumulator": (
+        "class Total(AggregateFunction):\n    def create_accumulator(self): return [0]\n"
+        "    def accumulate(self, acc, v): acc[0] += v\n    def get_value(self, acc): return acc[0]\n"
+        f"{PAIRS}tab.select(udaf(Total(), result_type='INT')(col('n'))).execute().print()\n"
+        "tab.select(udf(lambda x: x * 2.0, result_type='INT')(col('n'))).execute().print()"
     ),
     "a try": "t.execute_sql(\"SELECT TRY_CAST('12345.67' AS DECIMAL(4, 2))\").print()",
     "a latency": "t.get_config().set('table.exec.mini-batch.allow-latency', '5 ms')",

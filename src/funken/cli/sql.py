@@ -104,7 +104,7 @@ class SqlClient:
         elif command == "CLEAR":
             click.clear()
         elif command == "SOURCE":
-            self.script(Path(argument).read_text())
+            self.script(_text_of(argument))
         elif command == "BEGIN STATEMENT SET" and self._block is not None:
             raise click.ClickException("a statement set takes INSERT statements only; END runs it.")
         elif command == "BEGIN STATEMENT SET":
@@ -216,6 +216,17 @@ class SqlClient:
         for job in self.jobs:
             if not job.get_job_execution_result().done():
                 job.cancel().result()
+
+
+def _text_of(path: str) -> str:
+    """Return the text of a script that SOURCE names."""
+    try:
+        return Path(path).read_text()
+    except OSError as error:
+        folder = "" if os.path.isabs(path) else f" in the folder {os.getcwd()}"
+        raise click.ClickException(
+            f"SOURCE {path!r} cannot be read{folder}: {error.strerror}. Correct the path."
+        ) from None
 
 
 @contextlib.contextmanager

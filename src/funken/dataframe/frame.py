@@ -21,6 +21,7 @@ from funken.table.expression import lit as table_lit
 from funken.table.expressions import and_, call_sql, if_then_else
 from funken.table.table import Table
 from funken.table.types import DataTypes, DoubleType, FloatType, quoted
+from funken.types.callables import check_kind
 from funken.types.row import Row
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class DataFrame:
     """
 
     def __init__(self, table: Table) -> None:
+        check_kind(table, Table, "DataFrame()", "from_dict(), from_records() and from_pandas() make a frame of data.")
         self._table = table
 
     # ---- columns
@@ -95,6 +97,16 @@ class DataFrame:
 
     def __repr__(self) -> str:
         return f"<DataFrame {self._table.plan.row_type}>"
+
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if not name.startswith("_"):
+                raise AttributeError(
+                    f"a frame does not change, so {name} cannot be set. with_column({name!r}, ...) returns another one, "
+                    "rename() one with other names."
+                )
+            super().__setattr__(name, value)
 
     @overload
     def __getitem__(self, key: str) -> Expression: ...

@@ -224,10 +224,10 @@ class _Created(UserDefinedFunction):
         self._type = type_
         self._columns = columns
         self._made: Any = None
-        self._call: Callable[..., Any] | None = None
+        self.called: Callable[..., Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_made": None, "_call": None}
+        return {**self.__dict__, "_made": None, "called": None}
 
     def is_deterministic(self) -> bool:
         """Return the function's own answer."""
@@ -239,7 +239,7 @@ class _Created(UserDefinedFunction):
         self._made = self.source() if inspect.isclass(self.source) else self.source
         if isinstance(self._made, UserDefinedFunction):
             self._made.open(function_context)
-        self._call = getattr(self._made, "eval", self._made)
+        self.called = getattr(self._made, "eval", self._made)
 
     def close(self) -> None:
         """Close the function if it can be closed."""
@@ -248,9 +248,9 @@ class _Created(UserDefinedFunction):
 
     def invoke(self, *args: Any) -> Any:
         """Call the function."""
-        if self._call is None:
+        if self.called is None:
             self.open(None)
-        return self._call(*args)  # type: ignore[misc]  # set by open()
+        return self.called(*args)  # type: ignore[misc]  # set by open()
 
 
 class _Scalar(_Created, ScalarFunction):

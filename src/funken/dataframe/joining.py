@@ -41,7 +41,7 @@ def joined(left: Table, right: Table, on: Any, how: Any, left_on: Any, right_on:
         if any(one is not None for one in (on, left_on, right_on)):
             raise ValueError("cross join does not accept on, left_on, or right_on.")
         _distinct_names(left.names, right.names, set())
-        return left.join(right)
+        return left.join(right, True)
     sides = _sides(left, right, on, left_on, right_on, how not in ("semi", "anti"))
     if how in ("semi", "anti"):
         return _filtered(sides, left.names, how)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import opcode
 import re
 import sys
 import traceback
@@ -171,6 +172,38 @@ def printed_by(frame: FrameType) -> bool:
     return linecache.getline(frame.f_code.co_filename, line).encode()[column:].startswith(b"print(")
 
 
+def calling(frame: FrameType | None) -> tuple[int, int]:
+    """Return the place of the program's call that Funken's frames stand in: its code and instruction."""
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("funken."):
+        frame = frame.f_back
+    return (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
+
+
+def is_dropped(frame: FrameType, call: tuple[int, int]) -> bool:
+    """Return True if a statement drops the value of a call: asked by ``__del__`` of the value, of its caller.
+
+    >>> class Result:
+    ...     def __init__(self):
+    ...         self.call = id(sys._getframe(1).f_code), sys._getframe(1).f_lasti
+    ...     def __del__(self):
+    ...         print(is_dropped(sys._getframe(1), self.call))
+    >>> def program():
+    ...     Result()
+    ...     kept = Result()
+    >>> program()
+    True
+    False
+    """
+    code, last = frame.f_code.co_code, frame.f_lasti
+    behind = call[1] + 2
+    while behind < last and code[behind] == _CACHE:
+        behind += 2
+    return code[last] == _POP_TOP and call[0] == id(frame.f_code) and behind == last
+
+
+_POP_TOP, _CACHE = opcode.opmap["POP_TOP"], opcode.opmap["CACHE"]
+
+
 def _of_name(error: AttributeError) -> str:
     kind = error.obj if isinstance(error.obj, type) else type(error.obj)
     if error.name == "get_runtime_context" and any(map(_is_ours, kind.__mro__)):
@@ -219,13 +252,14 @@ def _of_import(error: ImportError) -> str:
     return "\n".join(f"Write: from {home} import {', '.join(found)}" for home, found in homes.items())
 
 
+_NOT_CALLABLE = "'Expression' object is not callable"
 _OF_TYPES = (
     (
         "'Expression' object is not iterable",
         "An expression stands for a column: write col('n').sum, .min or .max instead of sum(), min() or max().",
     ),
     (
-        "'Expression' object is not callable",
+        _NOT_CALLABLE,
         "An expression has no such method, or it is a property, without parentheses: col('n').upper_case, .desc, .sum. Any other "
         "name is taken for a field.",
     ),
@@ -262,13 +296,46 @@ _OF_TYPES = (
 """Uses of objects that Python refuses, with the remedy."""
 
 
+_OF_EXPRESSIONS = {
+    "astype": "cast(DataTypes.INT())",
+    "contains": "like('%text%')",
+    "endswith": "like('%text')",
+    "fillna": "if_null(0)",
+    "isin": "in_(1, 2)",
+    "isna": "is_null",
+    "isnull": "is_null",
+    "len": "char_length",
+    "lower": "lower_case",
+    "mean": "avg",
+    "notna": "is_not_null",
+    "notnull": "is_not_null",
+    "nunique": "count.distinct",
+    "startswith": "like('text%')",
+    "std": "stddev_samp",
+    "strip": "trim()",
+    "upper": "upper_case",
+}
+
+
+def _of_method(trace: TracebackType | None) -> str:
+    """Return the remedy for a method that expressions do not have, or that is a property of theirs."""
+    lines = linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace is not None else ""
+    expression = getattr(sys.modules.get("funken.table.expression"), "Expression", None)
+    for name in re.findall(r"\.(\w+)\(", lines):
+        if name in _OF_EXPRESSIONS:
+            return f"An expression has no {name}(): write col('n').{_OF_EXPRESSIONS[name]}."
+        if isinstance(getattr(expression, name, None), property):
+            return f"{name} of an expression is a property: write col('n').{name}, without parentheses."
+    return ""
+
+
 def _of_arguments(error: TypeError) -> str:
     bound, trace = _BOUND.match(str(error)), error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     for fact, remedy in _OF_TYPES:
         if re.search(fact, str(error)) is not None:
-            return remedy
+            return (_of_method(trace) if fact == _NOT_CALLABLE else "") or remedy
     if bound is None or trace is None:
         return ""
     function = _named(bound[1], trace.tb_frame)

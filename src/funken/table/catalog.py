@@ -378,7 +378,7 @@ class CatalogManager:
     def catalog(self, name: str) -> Catalog:
         """Return a catalog; an unknown name raises."""
         if name not in self.catalogs:
-            raise InvalidTable(f"A catalog with name [{name}] does not exist.")
+            raise InvalidTable(f"A catalog with name [{name}] does not exist. There are: {', '.join(self.catalogs)}.")
         return self.catalogs[name]
 
     def use_catalog(self, name: str) -> None:
@@ -532,9 +532,12 @@ class CatalogManager:
                 return False
             noun = "View" if only is CatalogView else kind.capitalize()
             word = f"Temporary {noun.lower()}" if temporary else noun
-            raise InvalidTable(
-                f"{word} with identifier '{path}' does not exist. Correct the name, or write DROP {noun.upper()} IF EXISTS."
-            )
+            remedy = f"Correct the name, or write DROP {noun.upper()} IF EXISTS."
+            other = found if temporary else found or self.temporary.get((kind, path))
+            if other is not None:
+                written = "VIEW" if isinstance(other, CatalogView) else kind.upper()
+                remedy = f"Write DROP {'TEMPORARY ' if other is not found or temporary else ''}{written}."
+            raise InvalidTable(f"{word} with identifier '{path}' does not exist. {remedy}")
         if temporary:
             del self.temporary[kind, path]
         else:

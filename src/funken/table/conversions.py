@@ -51,6 +51,7 @@ from funken.table.types import (
     logical_type,
 )
 from funken.table.values import named_parts
+from funken.types.callables import check_kind
 from funken.types.info import (
     BasicType,
     BasicTypeInfo,
@@ -199,6 +200,11 @@ def _named_types(elements: Sequence[Any], schema: Any) -> list[tuple[str, Logica
     width = max(map(len, columns))
     if schema is not None and names and not isinstance(first, Mapping) and len(names) != width:
         _say_names(names, width, first)
+    if names and not all(isinstance(name, str) for name in names):
+        raise InvalidProgram(
+            f"from_elements() takes the rows as one list, and as schema the names of columns or a ROW type, but got "
+            f"{names!r:.100}. Write from_elements([(1, 'a'), (2, 'b')], ['n', 'item']), or DataTypes.ROW([...]) there."
+        )
     names = [*(names or ()), *(f"_{place + 1}" for place in range(len(names or ()), width))]
     return [
         (name, _common([column[place] for column in columns if place < len(column)], f"column {name!r}"))
@@ -284,7 +290,7 @@ def _fits(value: Any, type_: LogicalType) -> bool:
     if isinstance(type_, VarCharType):
         return len(value) <= type_.length
     if isinstance(type_, TimestampType | LocalZonedTimestampType):
-        return not isinstance(value, datetime.date) or isinstance(value, datetime.datetime)
+        return not isinstance(value, str | datetime.date) or isinstance(value, datetime.datetime)
     if isinstance(type_, RowType) and isinstance(value, list | tuple | Row):
         return len(value) == len(type_.fields)
     return True
@@ -900,7 +906,9 @@ def _stamped_by(stream: DataStream[Row], place: int, is_time: bool) -> DataStrea
 def _stream_of(env: Any, table: Table, mode: ChangelogMode, key: tuple[int, ...] = ()) -> DataStream[Row]:
     from funken.table.physical import translate  # noqa: PLC0415 - loads Arrow
     from funken.table.rules import optimize  # noqa: PLC0415 - loads Arrow
+    from funken.table.table import Table  # noqa: PLC0415 - they refer to one another
 
+    check_kind(table, Table, "a stream of a table", "from_path() of the environment reads a table by its name.")
     batch = not env.is_streaming
     sink = LogicalSink(table.plan, None, collect="stream", accepts=mode, key=key)
     roots = optimize([sink], env.get_config(), batch)

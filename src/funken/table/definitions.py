@@ -151,8 +151,13 @@ def _type(definition: st.ColumnDefinition) -> Any:
         return parse_type(definition.type_text or "")
     except InvalidType as error:
         where = f"column '{definition.name}' at line {definition.line}, column {definition.column}"
+        text = definition.type_text or ""
         rest = (
-            " Between two columns is a comma; DEFAULT and AUTO_INCREMENT do not exist."
+            f" An array of {text[:-2]} is ARRAY<{text[:-2]}>."
+            if text.endswith("[]")
+            else f" With a length it is VAR{'CHAR' if text.upper().startswith('STRING') else 'BINARY'}{text[text.index('(') :]}."
+            if text.upper().startswith(("STRING(", "BYTES("))
+            else " Between two columns is a comma; DEFAULT and AUTO_INCREMENT do not exist."
             if "end of the type" in str(error)
             else ""
         )
@@ -168,6 +173,11 @@ def _watermark(watermark: tuple[str, Any], columns: list[TableColumn], typing: T
             f"{''.join(f'. Did you mean {near!r}?' for near in get_close_matches(name, types, 1))}"
         )
     type_ = types[name]
+    if any(column.name == name and str(column.expression).upper() == "PROCTIME()" for column in columns):
+        raise InvalidTable(
+            f"A watermark can not be defined for a processing-time attribute column, but '{name}' is one. Name a TIMESTAMP(3) "
+            "column of the data, or leave the watermark out."
+        )
     if not isinstance(type_, TimestampType | LocalZonedTimestampType) or type_.precision > 3:
         raise InvalidTable(
             f"Invalid data type of time field for watermark definition. The field must be of type TIMESTAMP(p) or "

@@ -335,6 +335,11 @@ class TableEnvironment:
             if not isinstance(self, StreamTableEnvironment):
                 raise InvalidProgram("only a StreamTableEnvironment gives names to streams.")
             table = self.from_data_stream(table, *fields_or_schema)
+        if table._environment is not self:
+            raise InvalidProgram(
+                f"view {view_path!r} is of another table environment. Only tables of this one can be registered: make both with "
+                "one TableEnvironment."
+            )
         self.catalogs.create(path_parts(view_path), table.as_view(), temporary=True)
 
     def create_view(self, view_path: str, table: Table, ignore_if_exists: bool = False) -> bool:
@@ -370,12 +375,16 @@ class TableEnvironment:
         """Give a function a name that holds everywhere, and hides a built-in one."""
         from funken.table.udf import definition_of  # noqa: PLC0415 - few programs have functions
 
+        check_kind(
+            name, str, "create_temporary_system_function()", "The name is the first argument, the function the second."
+        )
         self.catalogs.create_system_function(name, CatalogFunction(definition=definition_of(function, name)))
 
     def create_temporary_function(self, path: str, function: object) -> None:
         """Give a function a name in a database, for the session."""
         from funken.table.udf import definition_of  # noqa: PLC0415 - few programs have functions
 
+        check_kind(path, str, "create_temporary_function()", "The name is the first argument, the function the second.")
         parts = path_parts(path)
         entry = CatalogFunction(definition=definition_of(function, parts[-1]))
         self.catalogs.create(parts, entry, temporary=True)
@@ -731,6 +740,12 @@ class StreamTableEnvironment(TableEnvironment, StreamConversions):
     ) -> StreamTableEnvironment:
         """Return an environment; without settings the mode is that of the stream environment."""
         environment = stream_execution_environment or StreamExecutionEnvironment.get_execution_environment()
+        check_kind(
+            environment,
+            StreamExecutionEnvironment,
+            "create()",
+            "Settings are its second argument, environment_settings=...",
+        )
         if environment_settings is None:
             batch = environment.get_configuration().get(options.RUNTIME_MODE) == "batch"
             environment_settings = EnvironmentSettings(not batch)

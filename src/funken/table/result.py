@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from funken.config.configuration import warn
 from funken.errors import FunkenError
 from funken.io.standard import write_out
 from funken.plan import unexecuted
@@ -118,6 +119,7 @@ class TableResult:
         self._zone = zone
         self._null = null
         self._raw = raw
+        self._was_read = False
         self.unused = kind is ResultKind.SUCCESS_WITH_CONTENT and job is not None and not raw  # an INSERT has no rows
         if self.unused:
             unexecuted.begun.add(self)
@@ -171,6 +173,11 @@ class TableResult:
     def collect(self) -> RowIterator:
         """Return the rows as they come, with their row kinds; they can be read once."""
         self.unused = False
+        if self._job is not None and self._was_read:
+            warn(
+                "the rows of this result were read before, and come once. Keep them in a list, or execute the query again."
+            )
+        self._was_read = True
         return self._rows if isinstance(self._rows, RowIterator) else RowIterator(iter(self._rows))
 
     def print(self) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from funken.config.configuration import warn
 from funken.errors import InvalidProgram
 from funken.expr.ir import InputRef
-from funken.plan.advice import missing_name, printed_by
+from funken.plan.advice import calling, is_dropped, missing_name, printed_by
 from funken.table.catalog import CatalogView, ResolvedTable, TableColumn
 from funken.table.expression import Expression, col, lit_or_expression
-from funken.table.logical import LogicalNode, LogicalProject, LogicalSink, LogicalSort
+from funken.table.logical import LogicalNode, LogicalOver, LogicalProject, LogicalSink, LogicalSort, walk
 from funken.table.rendering import Rendering, path_parts
 from funken.table.schema import ResolvedSchema, Schema
 from funken.table.types import ArrayType, LogicalType, RowType, quoted
@@ -97,11 +97,14 @@ class Table:
     ['word', 'double']
     """
 
+    _call = (0, 0)
+
     def __init__(
         self, environment: TableEnvironment, plan: LogicalNode, declared: ResolvedSchema | None = None
     ) -> None:
         self._environment = environment
         self._plan = plan
+        self._call = calling(sys._getframe(1))
         self._declared = declared
         self._event_time: LogicalType | None = None if declared is None else declared.event_time()
 
@@ -139,6 +142,14 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<Table {self._plan.row_type}>"
+
+    def __del__(self) -> None:
+        if is_dropped(sys._getframe(1), self._call):
+            self._environment.unused = False
+            warn(
+                "the result of this line is dropped, and a table does not change. Keep it, as in table = table.where(...), or "
+                "run it with execute()."
+            )
 
     if not TYPE_CHECKING:
 
@@ -267,6 +278,11 @@ class Table:
         """Keep the rows for which a condition is TRUE."""
         if predicate is None:
             raise InvalidProgram("a filter is a condition such as col('a') > 1, but it is None.")
+        if isinstance(predicate, bool):
+            warn(
+                f"where() got {predicate}, the same for each row: Python compared two values, and no column. Write "
+                "col('a') == 'b', and is_null for None; lit(True) says that a constant is meant."
+            )
         condition = lit_or_expression(predicate)
         return self._as_declared(self._query(lambda r, name: f"SELECT * FROM {name} WHERE {condition.sql(r)}"))
 
@@ -322,7 +338,7 @@ class Table:
 
         def build(rendering: Rendering, name: str) -> str:
             if predicate is None:
-                return f"SELECT * FROM {name} CROSS JOIN {rendering.table(right)}"
+                return f"SELECT * FROM {name}, {rendering.table(right)}"
             return (
                 f"SELECT * FROM {name} {kind} {rendering.table(right)} ON {lit_or_expression(predicate).sql(rendering)}"
             )
@@ -760,4 +776,10 @@ class OverWindowedTable:
 
     def select(self, *fields: Field) -> Table:
         """Compute columns."""
-        return self._table._selected(fields, "", self._windows)
+        table = self._table._selected(fields, "", self._windows)
+        if not any(isinstance(node, LogicalOver) for node in walk(table.plan)):
+            warn(
+                f"no column is computed over the window {', '.join(map(repr, self._windows))}. Write it behind an aggregate, as "
+                f"in col('a').sum.over(col({next(iter(self._windows))!r}))."
+            )
+        return table

@@ -21,15 +21,10 @@ from funken.config.configuration import warn
 from funken.errors import InvalidProgram, ValueDoesNotFit
 from funken.expr.ir import Literal, Node
 from funken.lazy import LoadedLater
-from funken.operators.user_functions import KIND, without_return
 from funken.table.catalog import InvalidTable
+from funken.table.function_doubts import refuse_type, say_doubt, say_fractions
 from funken.table.schema import as_type, engine_type
-from funken.table.types import (
-    ArrayType,
-    BooleanType,
-    LogicalType,
-    RowType,
-)
+from funken.table.types import ArrayType, BooleanType, LogicalType, RowType
 from funken.table.values import (
     ListView,
     MapView,
@@ -215,7 +210,7 @@ class FunctionDefinition:
     _func = property(lambda self: self.function)  # by which its guide tests a function
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "__wrapped__"}
+        return {key: value for key, value in self.__dict__.items() if key not in {"__wrapped__", "_context"}}
 
     def _is_deterministic(self, given: bool | None) -> bool:
         own = getattr(self.function, "is_deterministic", None)
@@ -235,14 +230,12 @@ class FunctionDefinition:
         """Return the type of the result for the types of arguments; raises ``InvalidProgram`` if nothing says it."""
         given = self._result
         if callable(given) and not isinstance(given, LogicalType):
-            named = getattr(given, "type_name", None)  # of a class of PyFlink's types
-            if named or (getattr(given, "__module__", None) or "").startswith("funken.table.types"):
-                shown = f"DataTypes.{named() if named else getattr(given, '__name__', given)}"
-                raise InvalidProgram(f"function {self.name!r}: result_type is {shown}, not called. Write {shown}().")
+            refuse_type(self.name, given)
             given = given(types)
         if given is None:
-            own = getattr(self.function, "get_result_type", None)
-            given = own() if callable(own) else type_of_annotation(self._annotated())
+            own: Any = getattr(self.function, "get_result_type", None)
+            declared = callable(own) and getattr(own, "__module__", None) != __name__
+            given = own() if declared else type_of_annotation(self._annotated())
         if given is None:
             raise InvalidProgram(
                 f"function {self.name!r} has no result type. Pass result_type=DataTypes.BIGINT(), say, or annotate its return."
@@ -334,6 +327,7 @@ class FunctionDefinition:
         if callable(opens):
             parameters = getattr(operator_context, "job_parameters", {})
             opens(FunctionContext(getattr(operator_context, "operator", self.name), parameters, operator_context))
+        say_doubt(self.kind, self.function, operator_context)
         return self.function
 
     def close(self) -> None:
@@ -383,12 +377,12 @@ class ScalarDefinition(FunctionDefinition):
     <scalar function double>
     """
 
+    _is_first, _context = True, None
+
     def open(self, operator_context: Any) -> None:
-        """Open the function; warn of one that returns nothing."""
-        eval_ = getattr(self.opened(operator_context), "eval", self.function)
-        silent = without_return(eval_, "Return the result.", "returns nothing, so each result is NULL")
-        if silent is not None:
-            operator_context.warn(KIND, silent)
+        """Open the function."""
+        self._context = operator_context
+        self.opened(operator_context)
 
     def evaluate(self, call: Any, evaluator: Any) -> Any:
         """Return the results for the rows of a batch as an array."""
@@ -399,6 +393,9 @@ class ScalarDefinition(FunctionDefinition):
         rows: Iterable[tuple[Any, ...]] = zip(*columns, strict=True) if columns else [()] * evaluator.rows
         called = self._called()
         results = [called(*row) for row in rows]
+        if self._is_first and results:
+            self._is_first = False
+            say_fractions(self.name, results, call.type, self._context)
         if isinstance(call.type, BooleanType):  # 1 and 0 are truth values here, as in PyFlink
             results = [bool(result) if isinstance(result, int) else result for result in results]
         try:
@@ -824,6 +821,9 @@ def _made(kind: type[FunctionDefinition], f: Any, **options: Any) -> Any:
             )
         raise InvalidFunction(f"{f!r} is no function; pass a callable, or an object of one of the function classes.")
     if isinstance(f, ImperativeAggregateFunction):
+        if not issubclass(kind, AggregateDefinition):
+            maker = "udtaf" if isinstance(f, TableAggregateFunction) else "udaf"
+            raise InvalidFunction(f"{type(f).__name__} aggregates rows. Make a function of it with {maker}().")
         result = "emit_value" if isinstance(f, TableAggregateFunction) else "get_value"
         _check_defined(f, ("create_accumulator", "accumulate", result))
     return kind(f, options.pop("result_type", None), **options)

@@ -214,6 +214,9 @@ def _parts(pattern: str, strict: bool = True) -> tuple[tuple[str, str, int], ...
     letters = {text for kind, text, _ in found if kind == "letter"}
     if "m" in letters and "M" not in letters and "d" in letters and letters.isdisjoint("HhKk"):
         warn(f"in the format '{pattern}', m is the minute: the month is M, as in '{pattern.replace('m', 'M')}'.")
+    if "M" in letters and "m" not in letters and re.search("[HhKk]:MM", pattern):
+        right = re.sub("(?<=[HhKk]:)MM", "mm", pattern)
+        warn(f"in the format '{pattern}', M is the month: the minute is m, as in '{right}'.")
     if "Y" in letters and "w" not in letters:
         warn(
             f"in the format '{pattern}', Y is the year of the week: that of the date is y, as in '{pattern.replace('Y', 'y')}'."

@@ -510,6 +510,23 @@ _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|(\d+)|([A-Za-z_][\
 _UNITS = {"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
 
 
+_FOREIGN = {
+    **dict.fromkeys(("LONG", "INT64", "SERIAL", "BIGSERIAL"), "BIGINT"),
+    **dict.fromkeys(("TEXT", "STR", "UUID", "JSON", "OBJECT", "VARCHAR2", "NVARCHAR"), "STRING"),
+    **dict.fromkeys(("DATETIME", "DATETIME64", "TIMESTAMPTZ"), "TIMESTAMP(3)"),
+    **dict.fromkeys(("FLOAT64", "NUMBER"), "DOUBLE"),
+    **{
+        "FLOAT32": "FLOAT",
+        "INT32": "INT",
+        "BOOL": "BOOLEAN",
+        "LIST": "ARRAY<INT>",
+        "STRUCT": "ROW<n INT>",
+        "DICT": "MAP<STRING, INT>",
+    },
+}
+"""Types of other languages, with those that take their values."""
+
+
 class _Parser:
     """A recursive descent over the text of a type."""
 
@@ -584,8 +601,8 @@ class _Parser:
         read = _READERS.get(word)
         if read is None:
             self.at -= 1
-            near = get_close_matches(word, [*_SIMPLE, *_READERS], 1)
-            self.fail(f"a type, such as {near[0] if near else 'STRING, BIGINT, DOUBLE or TIMESTAMP(3)'}")
+            near = _FOREIGN.get(word) or next(iter(get_close_matches(word, [*_SIMPLE, *_READERS], 1)), None)
+            self.fail(f"a type, such as {near or 'STRING, BIGINT, DOUBLE or TIMESTAMP(3)'}")
         return read(self)
 
     def precision(self, default: int) -> int:

@@ -58,6 +58,7 @@ from funken.table.rules.building import (
 )
 from funken.table.rules.changes import Settler
 from funken.table.rules.conditions import is_deterministic, substituted
+from funken.table.rules.doubts import warn_of_products
 from funken.table.rules.functions import table_function
 from funken.table.rules.join_order import JoinOrder
 from funken.table.rules.joins import join, temporal_join
@@ -418,6 +419,8 @@ def optimize(sinks: Sequence[LogicalSink], config: Any, batch: bool = False) -> 
         for root in sinks:
             refuse_ranks(root.input)
     relations = [rewriter.push(root.input) for root in sinks]
+    for each in relations:
+        warn_of_products(each)
     if batch:
         ordered = JoinOrder(config)
         relations = [ordered.of(each) for each in relations]

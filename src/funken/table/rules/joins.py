@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Any
 
+from funken.config.configuration import warn
 from funken.dataclass import dataclass
 from funken.expr.ir import Call, InputRef, Literal, Node, input_refs, shifted
 from funken.expr.sql.functions import FUNCTIONS
@@ -222,6 +223,12 @@ def _window_join(sides: Sides) -> ExecNode | None:
     pairs = list(zip(sides.left_keys, sides.right_keys, strict=True))
     starts = [pair for pair in pairs if pair[0] in left.starts and pair[1] in right.starts]
     ends = [pair for pair in pairs if pair[0] in left.ends and pair[1] in right.ends]
+    if bool(starts) != bool(ends):
+        given, missing = ("start", "end") if starts else ("end", "start")
+        warn(
+            f"a join that compares window_{given} without window_{missing} is one like any other, which keeps its rows for good. "
+            f"Add a.window_{missing} = b.window_{missing} to join windows."
+        )
     if not starts or not ends or sides.extra_left or sides.extra_right:
         return None
     insert_only(sides.left, "WindowJoin")
@@ -277,6 +284,11 @@ def _interval_join(sides: Sides) -> ExecNode | None:
     bounds, rest = _equal_times(sides, bounds, rest)
     if bounds is None or bounds.lower is None or bounds.upper is None:
         return None
+    if bounds.lower > bounds.upper:
+        warn(
+            "the interval join never finds a partner: its lower bound is behind its upper one. BETWEEN takes the earlier time "
+            "first: a.ts BETWEEN b.ts - INTERVAL '5' MINUTE AND b.ts."
+        )
     sides.rest = rest
     insert_only(sides.left, "IntervalJoin")
     insert_only(sides.right, "IntervalJoin")

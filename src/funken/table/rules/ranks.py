@@ -294,7 +294,10 @@ def _over(below: ExecNode, group: OverGroup, converter: PlanConversion) -> ExecN
         if call.function in {"NTILE", "CUME_DIST", "PERCENT_RANK"} and not converter.batch:
             refuse(f"{call.function} Function is not supported in stream mode.")
     if not group.order and not converter.batch:
-        refuse("The window can only be ordered by a single time column.")
+        refuse(
+            "The window can only be ordered by a single time column. Write OVER (PARTITION BY .. ORDER BY ts), with the "
+            "column of the watermark or of PROCTIME(); batch mode needs none."
+        )
     if group.upper.kind is not BoundKind.CURRENT_ROW and not converter.batch:
         refuse("OVER RANGE FOLLOWING windows are not supported yet.")
     for key in group.order:

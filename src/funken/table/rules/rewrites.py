@@ -29,6 +29,7 @@ from funken.table.logical import (
     TableCall,
     TimeAttribute,
     WindowKind,
+    joined,
     project,
 )
 from funken.table.rules.conditions import (
@@ -39,6 +40,7 @@ from funken.table.rules.conditions import (
     rejects_null,
     substituted,
 )
+from funken.table.rules.doubts import warn_of_conditions, warn_of_divisions
 from funken.table.types import BigIntType
 
 
@@ -71,11 +73,14 @@ class Rewriter:
 
     def filter(self, node: LogicalFilter, predicates: list[Node]) -> LogicalNode:
         """Push the conjuncts on."""
-        return self.push(node.input, [*map(self._fold, conjuncts(node.condition)), *predicates])
+        own = list(map(self._fold, conjuncts(node.condition)))
+        warn_of_conditions(own, predicates, node.row_type.names)
+        return self.push(node.input, [*own, *predicates])
 
     def project(self, node: LogicalProject, predicates: list[Node]) -> LogicalNode:
         """Push deterministic predicates through the projection."""
         expressions = tuple(map(self._fold, node.expressions))
+        warn_of_divisions(expressions, node.input.row_type.names)
         below: list[Node] = []
         above: list[Node] = []
         for predicate in predicates:
@@ -96,6 +101,7 @@ class Rewriter:
         if any(rejects_null(each, lefts) for each in predicates):
             kind = {JoinType.RIGHT: JoinType.INNER, JoinType.FULL: JoinType.LEFT}.get(kind, kind)
         on = list(map(self._fold, conjuncts(node.condition)))
+        warn_of_conditions(on, [], joined(node.left.row_type, node.right.row_type, JoinType.INNER).names)
         if kind is JoinType.INNER:
             on, predicates = on + predicates, []
         to_left, to_right, stay, above = [], [], [], []
@@ -117,7 +123,7 @@ class Rewriter:
                 to_right.append(moved(each, -width))
             else:
                 above.append(each)
-        joined = LogicalJoin(
+        made = LogicalJoin(
             self.push(node.left, to_left),
             self.push(node.right, to_right),
             kind,
@@ -126,7 +132,7 @@ class Rewriter:
             node.ttl,
             span=node.span,
         )
-        return filtered(joined, above)
+        return filtered(made, above)
 
     def temporal(self, node: LogicalTemporalJoin, predicates: list[Node]) -> LogicalNode:
         """Push predicates on the left side alone to it, and those on a lookup's rows into it: versions stay whole."""

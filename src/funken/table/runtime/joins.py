@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from funken.expr.ir import Node, input_refs
+from funken.expr.ir import Call, InputRef, Node, input_refs, walk
 from funken.operators.base import OperatorContext, Output
 from funken.table.logical import JoinType
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, BlockSchema, TableBlock
@@ -33,8 +33,18 @@ _NAMES = ("left", "right")
 _NONE = np.empty(0, np.int64)
 
 
+def _excluding(condition: Node, width: int) -> list[int]:
+    """Return the right columns whose NULL excludes every left row: NOT IN asks ``l = r OR r IS NULL``."""
+    choices = [each for each in walk(condition) if isinstance(each, Call) and each.function == "OR"]
+    tested = [arg for each in choices for arg in each.args if isinstance(arg, Call) and arg.function == "IS NULL"]
+    refs = [each.args[0] for each in tested if isinstance(each.args[0], InputRef)]
+    return [each.index - width for each in refs if each.index >= width]
+
+
 class JoinBase(KeepsSides):
     """The base of joins by keys."""
+
+    _must_have: Sequence[int] = ()
 
     def __init__(
         self,
@@ -59,6 +69,8 @@ class JoinBase(KeepsSides):
             self._kept = Expressions([self._condition], self, self._parameters)
             width, read = len(self.inputs[0]), input_refs(self._condition)
             self._read = ({at for at in read if at < width}, {at - width for at in read if at >= width})
+            if self._kind is JoinType.ANTI:
+                self._must_have = _excluding(self._condition, width)
 
     def block(self, block: TableBlock) -> None:
         """Handle a block of the left side."""
@@ -66,6 +78,14 @@ class JoinBase(KeepsSides):
 
     def second(self, block: TableBlock) -> None:
         """Handle a block of the right side."""
+        for place in self._must_have:
+            if block.batch.column(place).null_count:
+                self.context.warn(
+                    "NULL in NOT IN",
+                    f"the sub-query of NOT IN has a NULL in column {self.inputs[1].names[place]!r}, and NOT IN is never TRUE "
+                    "then, so no row is kept. Leave them out in the sub-query: WHERE .. IS NOT NULL.",
+                )
+                self._must_have = []
         self.side(block, 1)
 
     def side(self, block: TableBlock, index: int) -> None:

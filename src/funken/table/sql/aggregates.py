@@ -217,7 +217,9 @@ class Aggregation:
             attribute = TimeAttribute.ROWTIME  # a batch has all rows before the first window ends
         if attribute is None:
             fail(
-                tree, f"Window aggregate can only be defined over a time attribute column, but {time.type} encountered."
+                tree,
+                f"Window aggregate can only be defined over a time attribute column, but {time.type} encountered. Declare one in "
+                "its table: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND",
             )
         self.window_kind, self.window_time = name, time
         lengths_of: dict[str, Any] = {"gap": lengths[0]}
@@ -355,7 +357,9 @@ def refuse_property(reference: PropertyRef, tree: Any, grouped: str | None = Non
     name = f"{reference.window}_{reference.property.name}"
     needed = f"matching call to group function '{reference.window}' in GROUP BY clause"
     remedy = f"add {reference.window}(...) to GROUP BY"
-    if grouped is not None:
+    if grouped == "":
+        remedy = "behind TABLE(TUMBLE(..)) and its like write window_start, window_end or window_time instead"
+    elif grouped is not None:
         same = grouped == reference.window
         remedy = (
             "give both the same arguments"

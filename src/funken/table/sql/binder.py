@@ -38,6 +38,7 @@ from funken.table.logical import (
 )
 from funken.table.sql import subqueries
 from funken.table.sql.aggregates import Aggregation, has_keys, overs, properties, refuse_property
+from funken.table.sql.doubts import warn_of_order, warn_of_outer_column, warn_of_texts
 from funken.table.sql.expressions import (
     AggregateRef,
     ExpressionBinder,
@@ -324,6 +325,7 @@ class Binder:
                 tree,
                 f"Column count mismatch in {name}: {widths[0]} and {widths[1]} columns; select as many on both sides",
             )
+        warn_of_order(tree, *(node.row_type.names for node in nodes))
         return Bound(
             set_operation(kind, every, nodes, lambda place: fail(tree, _mismatch(nodes, place, name))),
             widths[0],
@@ -417,11 +419,13 @@ class SelectBinder:
             if tree.args.get(clause):
                 fail(tree, f"{clause.upper()} is not supported")
         bind_from(self)
+        warn_of_texts(tree, {column.name for _, column in self.scope.columns()})
         where = tree.args.get("where")
         if where is not None:
             for part in conjuncts(where.this):
                 self.filter(part)
         items = list(self.items())
+        warn_of_outer_column(tree, len(items) == 1 and isinstance(items[0][0], OuterRef))
         order = self.order_items(items)
         return self.finish(items, order)
 
@@ -546,7 +550,7 @@ class SelectBinder:
             nodes = aggregation.apply()
             empty, always = self.of_no_rows(aggregation, len(items), len(items) + len(extra), len(filters))
         elif filters:
-            fail(having, "HAVING needs GROUP BY or an aggregate")
+            fail(having, "HAVING needs GROUP BY or an aggregate; a condition on each row goes to WHERE")
         nodes = [subqueries.attach(self, node) for node in nodes]
         width, spare = len(items), len(items) + len(extra)
         for condition in nodes[spare : spare + len(filters)]:

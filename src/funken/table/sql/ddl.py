@@ -79,6 +79,12 @@ def _table(reader: TokenReader, temporary: bool, replaces: bool) -> st.CreateTab
         inner = reader.nested(reader.rest())
         assert isinstance(inner, st.Query)
         query = inner.tree
+    untyped = [each for each in parts.get("columns", ()) if each.type_text is None and each.expression is None]
+    if untyped and query is None:
+        each = untyped[0]
+        raise st.InvalidStatement(
+            f"column {each.name!r} at line {each.line}, column {each.column} has no type. Write one, as in {each.name} STRING."
+        )
     table = st.DeclaredTable(**parts)
     return st.CreateTable(path, table, temporary, missing, replaces, like, query, text=reader.text)
 

@@ -314,8 +314,9 @@ class ExpressionBinder:
         )
 
     def _near_table(self, name: str) -> str:
-        near = (each.alias for each in self.scope.relations if each.alias and each.alias.lower() == name.lower())
-        return next((f"; did you mean '{alias}'?" for alias in near), "")
+        aliases = {each.alias.lower(): each.alias for each in self.scope.relations if each.alias}
+        near = aliases.get(name.lower())
+        return f"; did you mean '{near}'?" if near else f"; FROM has: {', '.join(aliases.values())}"
 
     def resolve(self, scope: Scope, parts: list[exp.Identifier], names: list[str], depth: int) -> Node | None:
         """A name in one scope: an alias and a column, or a column, then nested fields."""
@@ -450,7 +451,7 @@ class ExpressionBinder:
             return self.call(tree, prefix + "NULL", [tree.this])
         if isinstance(what, exp.Boolean):
             return self.call(tree, prefix + ("TRUE" if what.this else "FALSE"), [tree.this])
-        fail(tree, f"IS {what.sql()} is not supported")
+        fail(tree, f"IS {what.sql()} is not supported: write IS NULL, IS TRUE or IS FALSE, and = for another value")
 
     def negation(self, tree: exp.Not) -> Node:
         """Return NOT."""
@@ -600,7 +601,7 @@ class ExpressionBinder:
     @staticmethod
     def _hint(message: str) -> str:
         _, hint, name = message.partition(" Did you mean")
-        return hint + name or " One of your own is created with create_temporary_system_function()."
+        return f"{hint}{name} One of your own is created with create_temporary_system_function()."
 
     def arguments(self, trees: Sequence[Any]) -> tuple[list[Node], dict[str, Any]]:
         """Return positional arguments, and the syntax beside them (``Kwarg``)."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from funken.config.configuration import warn
 from funken.errors import FunkenError
 from funken.expr.ir import InputRef, Node
 from funken.expr.sql.casts import castable
@@ -91,12 +93,27 @@ def sink(
             )
         else:
             expressions[column.name] = null(column.type)
+    if columns is None and is_permuted(row_type.names, given):
+        listed = ", ".join(row_type.names)
+        warn(
+            f"INSERT INTO '{table.path}' gives ({listed}) for its columns ({', '.join(given)}): they go by their position. "
+            f"Select them in that order, or write INSERT INTO table ({listed})."
+        )
     order = [column.name for column in table.persisted]
     shown = [expressions[name] for name in order]
     plain = [InputRef(place, type=column.type) for place, column in enumerate(row_type)]
     node = plan if shown == plain and tuple(order) == row_type.names else project(plan, shown, order)
     targets = None if columns is None else tuple(order.index(name) for name in columns)
     return LogicalSink(node, table, overwrite, partition, targets, conflict, None, options)
+
+
+def is_permuted(names: Sequence[str], others: Sequence[str]) -> bool:
+    """Return True if names are the same ones in another order.
+
+    >>> is_permuted(["a", "b"], ["b", "a"]), is_permuted(["a", "b"], ["a", "b"]), is_permuted(["a", "b"], ["b", "c"])
+    (True, False, False)
+    """
+    return list(names) != list(others) and sorted(names) == sorted(others)
 
 
 def _declared(table: ResolvedTable) -> list[TableColumn]:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from funken.table.sql import statements as st
 from funken.table.sql.ddl import alter, create, drop, replace_table
-from funken.table.sql.reader import BLANK, TokenReader, near_word, untokenized
+from funken.table.sql.reader import BLANK, FOREIGN, TokenReader, near_word, untokenized
 
 try:
     from sqlglot import exp
@@ -149,6 +149,8 @@ def _message(error: ParseError, shift: int) -> str:
         return f'SQL parse failed. Encountered "==" at line {line}, column {max(column - 1, 1)}. SQL compares with a single =.'
     elif before.upper().endswith("SELECT TOP"):
         remedy = f" Write LIMIT {word} at the end of the query instead."
+    elif word.upper() in FOREIGN:
+        remedy = FOREIGN[word.upper()]
     elif meant := _misspelt(before, word):
         remedy = meant
     elif before.upper().endswith("INTERVAL") and not word.startswith("'"):
@@ -179,9 +181,15 @@ _CLAUSES = (
 """Words of a query that are guessed."""
 
 
+_BEFORE_NAMES = {"FROM", "JOIN", "INTO", "TABLE", "AS", ","}
+
+
 def _misspelt(before: str, word: str) -> str:
     """Return the guess for a word of SQL that is misspelt where a query cannot be read, or right before."""
-    for each in (before.rpartition(" ")[2], word):
+    words = ["", "", *before.split(), word]
+    for previous, each in (words[-3:-1], words[-2:]):
+        if previous.upper() in _BEFORE_NAMES:
+            continue
         if near := near_word(each, _CLAUSES):
             return f" Did you mean {near} instead of {each}?"
     return ""

@@ -21,6 +21,20 @@ except ImportError as error:  # the extra is missing
 BLANK = re.compile(r"[^\n]")
 
 
+FOREIGN = {
+    "&&": " Write AND.",
+    "!": " Write <> for different values.",
+    "#": " A comment begins with --.",
+    "/": " A comment begins with --.",
+    "-": " A comment begins with --.",
+    "ILIKE": " Write UPPER(text) LIKE 'PATTERN%'.",
+    "RLIKE": " Write REGEXP(text, 'pattern').",
+    "REGEXP": " Write REGEXP(text, 'pattern').",
+    "{": ' A text of Python with names in {} is an f-string: f"SELECT ...".',
+}
+"""Words and characters of other languages, with the remedy."""
+
+
 def near_word(word: str, words: Iterable[str]) -> str:
     """Return the word of SQL that a misspelt one is like; ``""`` if there is none, or it is one of them.
 
@@ -85,7 +99,7 @@ class TokenReader:
             raise st.InvalidStatement(f'SQL parse failed. Encountered "<EOF>" at line {line}. Expected {expected}.')
         line, column = self.place(token)
         near = near_word(token.text, re.findall(r"[A-Z]{2,}", expected))
-        meant = f" Did you mean {near}?" if near else ""
+        meant = f" Did you mean {near}?" if near else FOREIGN.get(token.text.upper(), "")
         raise st.InvalidStatement(
             f'SQL parse failed. Encountered "{token.text}" at line {line}, column {column}. Expected {expected}.{meant}'
         )
@@ -241,4 +255,6 @@ def untokenized(text: str, error: TokenError) -> str:
     for quote, what in (("'", "text"), ("`", "name in backticks"), ('"', "name in double quotes")):
         if text.count(quote) % 2:
             return f"SQL parse failed. A {what} has no closing {quote} in: {text.strip()[:200]}"
+    if text.count("/*") > text.count("*/"):
+        return f"SQL parse failed. A comment has no closing */ in: {text.strip()[:200]}"
     return f"SQL parse failed. {error}"

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from funken.expr.sql.functions import FUNCTIONS
-from funken.table.sql.scopes import fail
+from funken.table.sql.scopes import fail, span_of
 
 
 def check_forms(tree: Any) -> None:
@@ -37,8 +37,28 @@ def _fetch(node: exp.Fetch) -> str | None:
     return None
 
 
+_CLAUSES = {"where": "WHERE", "group": "GROUP BY", "having": "HAVING", "order": "ORDER BY"}
+
+
 def _select(node: exp.Select) -> str | None:
-    return "A query has no FOR UPDATE or FOR SHARE" if node.args.get("locks") else None
+    if node.args.get("locks"):
+        return "A query has no FOR UPDATE or FOR SHARE"
+    written = [
+        each for each in node.args if each in _CLAUSES and node.args[each] is not None
+    ]  # in the order of the text
+    ordered = [each for each in _CLAUSES if each in written]
+    for found, right in zip(written, ordered, strict=True):
+        if found != right:
+            return f"{_CLAUSES[right]} stands before {_CLAUSES[found]}: WHERE, GROUP BY, HAVING, ORDER BY, LIMIT is their order"
+    limit, order = (span_of(node.args.get(each)) for each in ("limit", "order"))
+    if limit is not None and order is not None and (limit.line, limit.column) < (order.line, order.column):
+        return "ORDER BY stands before LIMIT: the rows are sorted first, then the first ones are kept"
+    return None
+
+
+def _in(node: exp.In) -> str | None:
+    given = any(node.args.get(each) for each in ("expressions", "query", "unnest", "field", "is_global"))
+    return None if given else "IN () has no values. Give one at least, or leave the condition out"
 
 
 def _lateral(node: exp.Lateral) -> str | None:
@@ -65,6 +85,7 @@ _CHECKS: dict[type, Callable[[Any], str | None]] = {
     **dict.fromkeys((exp.Union, exp.Except, exp.Intersect), _set_operation),
     exp.Fetch: _fetch,
     exp.Select: _select,
+    exp.In: _in,
     exp.Lateral: _lateral,
     exp.Join: _join,
     exp.WindowSpec: _frame,

@@ -24,10 +24,11 @@ from funken.table.logical import (
     TableCall,
 )
 from funken.table.sql import subqueries
+from funken.table.sql.doubts import is_reflexive
 from funken.table.sql.expressions import AggregateRef, ExpressionBinder, OverRef, PropertyRef, SubQueryRef, has
 from funken.table.sql.hints import check_hints, check_known, lifetime, lookup_settings
 from funken.table.sql.patterns import bind_match
-from funken.table.sql.scopes import OuterRef, Scope, ScopeRelation, fail
+from funken.table.sql.scopes import OuterRef, Scope, ScopeRelation, fail, span_of
 from funken.table.sql.table_functions import SEARCH, TableFunctionCall, bind_table_function
 from funken.table.sql.trees import hints_of, renamed
 from funken.table.types import ArrayType, IntType, MapType, MultisetType, RowType
@@ -216,7 +217,11 @@ class FromBinder:
         condition = self.join_condition(left, right, tree, method, how, on)
         sides = (self.scope.relations[:before], self.scope.relations[before:])
         lives = [lifetime(self.select.hints, side[0] if len(side) == 1 else None, tree) for side in sides]
-        self.node = LogicalJoin(left, right, how, condition, self.select.hints, (lives[0], lives[1]))
+        asked = on is None or (condition is not None and not any(map(is_reflexive, on.find_all(exp.EQ))))
+        span = (
+            span_of(target) if asked and kind != "CROSS" else None
+        )  # of a join that needs a condition, in WHERE perhaps
+        self.node = LogicalJoin(left, right, how, condition, self.select.hints, (lives[0], lives[1]), span=span)
         for inner in target.args.get("joins") or () if nested is None and isinstance(target, exp.Table) else ():
             self.refresh()
             self.join(inner)

@@ -168,7 +168,9 @@ class TableFunctionCall:
             )
         columns = self.descriptor(given["TIMECOL"])
         if len(columns) != 1 or columns[0].name not in node.row_type.names:
-            fail(given["TIMECOL"], f"Unknown identifier '{columns[0].name if columns else ''}'")
+            times = [column.name for column in node.row_type if is_timestamp(column.type)]
+            known = f". Its columns of time: {', '.join(times)}" if times else ". The table has no column of time"
+            fail(given["TIMECOL"], f"Unknown identifier '{columns[0].name if columns else ''}'{known}")
         place = node.row_type.index(columns[0].name)
         column = node.row_type[place]
         if not is_timestamp(column.type):
