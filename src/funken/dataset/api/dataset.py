@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, overload
 
@@ -52,6 +53,7 @@ from funken.dataset.plan.nodes import (
     parse_forwarded,
 )
 from funken.errors import InvalidProgram
+from funken.plan.advice import dropped_at
 from funken.types.callables import Generic, IN_contra, OUT_co, R, S, T_co, check_kind
 
 if TYPE_CHECKING:
@@ -213,6 +215,10 @@ class DataSet(Generic[T_co]):
         self._environment = environment
         self._current = node
         self._read_by = ""
+
+    def __del__(self) -> None:
+        if not getattr(self, "_read_by", True) and (place := dropped_at(sys._getframe(1))) is not None:
+            self._environment._dropped.append(place)
 
     # ---- the node
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import linecache
 import os
 import uuid
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from typing import Any, overload
 from funken import Configuration, DataStream, JobExecutionResult, Row, config, extras
 from funken.api.jobs.notebook import BatchProgress, batch_shown_in_notebook, batch_watchers
 from funken.api.streams.settings import positive
+from funken.config.configuration import warn
 from funken.dataset.api.dataset import DataSet, DataSink
 from funken.dataset.formats.inputs import (
     CollectionInput,
@@ -112,6 +114,7 @@ class ExecutionEnvironment:
         self._cached_files: dict[str, str] = {}
         self._last_result: DataSetResult | None = None
         self._built: list[str] = []
+        self._dropped: list[tuple[str, int]] = []
         self.unused = False
         warn_at_exit()
 
@@ -337,6 +340,13 @@ class ExecutionEnvironment:
 
     def _plan(self) -> Plan:
         self._built, self.unused = [], False
+        dropped, self._dropped = dict.fromkeys(self._dropped), []
+        for file, line in dropped:
+            written = linecache.getline(file, line).strip()
+            warn(
+                f"line {line} of {os.path.basename(file)} drops a data set{written and f' ({written})'}: no operator reads it. "
+                "A method returns a new data set, so use that one, as in data = data.filter(...), or call collect() on it."
+            )
         if not self._sinks:
             raise InvalidProgram(
                 "the program has no sink. Write or output a data set before execute(), or call collect(), count() or print()."
