@@ -612,7 +612,7 @@ class Nfa:
         self.gaps = [state.window for state in automaton.states]
         self.any_gap = any(self.gaps)
         self.windowed = bool(self.window) or self.any_gap
-        self._context = ConditionContext.of(self.names)
+        self._context = ConditionContext.of([each.name for part in automaton.pattern.parts for each in part.named()])
         self.decisions = Decisions(automaton)
         self._roots, self._tables, self.starts = self.decisions.roots, self.decisions.tables, self.decisions.starts
         self.known, self.masks = self.decisions.known, self.decisions.masks

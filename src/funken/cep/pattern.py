@@ -7,7 +7,6 @@ can only be known of a whole pattern (``validate``) is refused when the pattern 
 from __future__ import annotations
 
 import inspect
-import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -240,7 +239,7 @@ class ConditionContext(Generic[T_co]):
             node = node.previous
         if not found and name not in self._names:
             raise InvalidProgram(
-                f"get_events_for_pattern({name!r}): no part of the pattern that takes events has this name; there are "
+                f"get_events_for_pattern({name!r}): no part of the pattern has this name; there are "
                 f"{', '.join(map(repr, self._names))}. Correct the name."
             )
         found.reverse()
@@ -634,7 +633,7 @@ class Pattern(Generic[T_contra, F_contra]):
     funken.errors.MalformedPattern: pattern 'end': greedy() needs a quantifier. Call one_or_more() or times() before it.
     """
 
-    __slots__ = ("parts", "skip")
+    __slots__ = ("_used", "parts", "skip")
 
     def __init__(self, parts: tuple[Part, ...], skip: AfterMatchSkipStrategy) -> None:
         self.parts = parts
@@ -642,6 +641,7 @@ class Pattern(Generic[T_contra, F_contra]):
         for name, count in Counter(each.name for part in parts for each in part.named()).items():
             if count > 1:
                 raise MalformedPattern(f"Duplicate pattern name: {name}. Names must be unique.")
+        self._used = False
 
     # -- the sequence -------------------------------------------------------------------------------------------------
 
@@ -830,6 +830,7 @@ class Pattern(Generic[T_contra, F_contra]):
 
     def validate(self) -> None:
         """Raise ``MalformedPattern`` for contradictions in the whole."""
+        self._used = True
         window, last = self.window, self.parts[-1]
         if last.contiguity is Contiguity.NOT_FOLLOW and not (window or last.gap):
             raise MalformedPattern(
@@ -911,7 +912,7 @@ class Pattern(Generic[T_contra, F_contra]):
         return found
 
     def __del__(self) -> None:
-        if dropped_at(sys._getframe(1)) is not None:
+        if not getattr(self, "_used", True) and dropped_at() is not None:
             warn(
                 f"pattern {self.parts[-1].name!r}: this pattern goes nowhere. A method leaves its pattern as it is and returns a "
                 "new one: write pattern = pattern.followed_by(...)."
@@ -932,6 +933,7 @@ class _InstanceOf:
 
 def _part(what: str | Pattern, contiguity: Contiguity) -> Part:
     if isinstance(what, Pattern):
+        what._used = True
         last = what.parts[-1]
         if last.contiguity is Contiguity.NOT_FOLLOW:
             raise MalformedPattern(f"pattern {last.name!r}: a group cannot end with it. Put it behind the group.")

@@ -90,7 +90,7 @@ class PatternStream(Generic[T_co]):
     def process(self, pattern_process_function: PatternProcessFunction[T_co, R]) -> DataStream[R]:
         """Handle matches, and with a ``TimedOutPartialMatchHandler`` also time-outs."""
         _check_process(pattern_process_function)
-        if isinstance(pattern_process_function, TimedOutPartialMatchHandler) and not self._pattern.ends():
+        if isinstance(pattern_process_function, SelectingTimeouts) and not self._pattern.ends():
             warn(
                 f"the pattern of {', '.join(self._pattern.names())} has no within(), so no partial match times out, and the "
                 "function for time-outs is never called. Bound the pattern, as with within('10 s')."

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType, ModuleType, TracebackType
 from typing import Any
 
 from funken.lazy import home_of
@@ -227,12 +227,12 @@ def printed_by(frame: FrameType) -> bool:
     return linecache.getline(frame.f_code.co_filename, line).encode()[column:].startswith(b"print(")
 
 
-def dropped_at(frame: FrameType) -> tuple[str, int] | None:
-    """Return the file and line of a statement that drops the value of its expression, as a ``__del__`` sees its caller.
+def dropped_at() -> tuple[str, int] | None:
+    """Return the file and line of the statement that drops the result of a call, for the ``__del__`` of that.
 
     >>> class Result:
     ...     def __del__(self):
-    ...         print(dropped_at(sys._getframe(1)) is not None)
+    ...         print(dropped_at() is not None)
     >>> def program():
     ...     Result()
     ...     kept = Result()
@@ -240,16 +240,26 @@ def dropped_at(frame: FrameType) -> tuple[str, int] | None:
     True
     False
     """
-    code = frame.f_code
-    if code.co_code[frame.f_lasti] != _POP_TOP or frame.f_globals.get("__name__", "").startswith("funken."):
+    frame = sys._getframe(1).f_back
+    if frame is None:
         return None
-    return code.co_filename, frame.f_lineno
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if code[at] != _POP_TOP or frame.f_globals.get("__name__", "").startswith("funken."):
+        return None
+    at -= 2
+    while at > 0 and code[at] == _CACHE:
+        at -= 2
+    return (frame.f_code.co_filename, frame.f_lineno) if code[at] in _CALLS else None
 
 
+_CACHE = opcode.opmap.get("CACHE", 0)
+_CALLS = {opcode.opmap.get(name, -1) for name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX")}
 _POP_TOP = opcode.opmap["POP_TOP"]
 
 
 def _of_name(error: AttributeError) -> str:
+    if isinstance(error.obj, ModuleType) and error.obj.__name__.startswith("funken."):
+        return _ABSENT.get(error.name or "", "")
     kind = error.obj if isinstance(error.obj, type) else type(error.obj)
     if error.name == "get_runtime_context" and any(map(_is_ours, kind.__mro__)):
         return "The runtime context comes to open(self, runtime_context): ask it for states there."
@@ -269,10 +279,17 @@ def _of_name(error: AttributeError) -> str:
     return f"{article} {kind.__name__} has, for example: {near_names(kind, error.name)}."
 
 
-_ABSENT = dict.fromkeys(
-    ("Vectors", "DenseVector", "SparseVector", "Vector"),
-    "A vector needs no class: it is a NumPy array, or a tuple or list of numbers.",
-)
+_ABSENT = {
+    **dict.fromkeys(
+        ("Vectors", "DenseVector", "SparseVector", "Vector"),
+        "A vector needs no class: it is a NumPy array, or a tuple or list of numbers.",
+    ),
+    **{
+        f"{name}{kind}": f"Trees are those of scikit-learn, one model per task: Partition{kind}(estimator) of funken.ml."
+        for name in ("DecisionTree", "ExtraTrees", "GBT", "GradientBoosting", "HistGradientBoosting", "RandomForest")
+        for kind in ("Classifier", "Regressor")
+    },
+}
 """Names that other libraries have, with the remedy."""
 
 

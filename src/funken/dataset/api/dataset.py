@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, overload
 
@@ -217,7 +216,7 @@ class DataSet(Generic[T_co]):
         self._read_by = ""
 
     def __del__(self) -> None:
-        if not getattr(self, "_read_by", True) and (place := dropped_at(sys._getframe(1))) is not None:
+        if not getattr(self, "_read_by", True) and (place := dropped_at()) is not None:
             self._environment._dropped.append(place)
 
     # ---- the node

@@ -33,6 +33,7 @@ from funken.dataset.runtime import local
 from funken.dataset.runtime.context import Accumulator
 from funken.dataset.runtime.pipeline import RunningProgram
 from funken.errors import InvalidProgram
+from funken.operators.user_functions import traits_of
 from funken.plan import unexecuted
 from funken.plan.unexecuted import warn_at_exit
 from funken.types.callables import T
@@ -324,6 +325,11 @@ class ExecutionEnvironment:
         >>> sorted(env.from_data_stream(local([1, 2, 3]).map(lambda n: n * 2)).collect())
         [2, 4, 6]
         """
+        endless = [node.name for node in stream.get_execution_environment().graph if not traits_of(node.spec).bounded]
+        if endless:
+            raise InvalidProgram(
+                f"source {endless[0]!r} never ends, and a data set does. Bound the source, as with count= or set_bounded()."
+            )
         with stream.execute_and_collect() as records:
             return self._source(CollectionInput(check_elements(records, "from_data_stream")), "stream")
 
