@@ -756,6 +756,8 @@ class OperatorTraits:
     sink: bool = False
     folder: str | None = None
     """The folder that a sink of files writes to."""
+    commits: bool = False
+    """True for a sink whose output is visible after a checkpoint only."""
     coordinator: MakeCoordinator | None = None
     keys: tuple[UserFunction | None, ...] = ()
     """The key selectors of the inputs of a keyed operator; ``None``: that input is not keyed."""
