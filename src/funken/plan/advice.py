@@ -33,7 +33,7 @@ def advise(error: BaseException) -> None:
     >>> from funken.dataset import ExecutionEnvironment
     >>> words = ExecutionEnvironment.create_local_environment(parallelism=1).from_elements("to")
     >>> try:
-    ...     words.key_by(len)
+    ...     words.grouped_by(len)
     ... except AttributeError as error:
     ...     advise(error)
     ...     print(error.__notes__[0].partition(":")[0], "group_by()" in error.__notes__[0])
@@ -233,11 +233,11 @@ def dropped_at() -> tuple[str, int] | None:
     >>> class Result:
     ...     def __del__(self):
     ...         print(dropped_at() is not None)
-    >>> def program():
-    ...     Result()
-    ...     kept = Result()
-    >>> program()
+    >>> names = {"Result": Result, "__name__": "job"}
+    >>> exec("Result()", names)
     True
+    >>> exec("kept = Result()", names)
+    >>> del names["kept"]
     False
     """
     frame = sys._getframe(1).f_back
