@@ -38,8 +38,8 @@ from funken.cep.pattern import (
 )
 from funken.errors import CheckpointIncompatible
 from funken.ids import MAX_WATERMARK
-from funken.sdk import BlockPredicates, immutable
-from funken.types.callables import T, check_kind
+from funken.sdk import BlockPredicates, check_kind, immutable
+from funken.types.callables import T
 
 # ---- From a pattern to its automaton: one state per occurrence of a pattern, and edges TAKE, IGNORE and PROCEED.
 #

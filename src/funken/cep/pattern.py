@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 from funken.config.configuration import warn
 from funken.errors import InvalidProgram, MalformedPattern
 from funken.io.durations import DurationLike, duration_ms
-from funken.plan.advice import dropped_at
-from funken.sdk import check_result, never_together, shown_function
-from funken.types.callables import F_contra, Generic, S, T, T_co, T_contra, check_kind
+from funken.sdk import check_kind, check_result, dropped_at, never_together, shown_function
+from funken.types.callables import F_contra, Generic, S, T, T_co, T_contra
 
 if TYPE_CHECKING:
     from funken import RuntimeContext

@@ -23,7 +23,8 @@ from funken.graph.iterations import (
     scatter_gather,
     vertex_centric,
 )
-from funken.types.callables import A, Generic, K, N, OUT_co, R, S, T, V, check_kind
+from funken.sdk import check_kind
+from funken.types.callables import A, Generic, K, N, OUT_co, R, S, T, V
 
 if TYPE_CHECKING:
     from typing import Self

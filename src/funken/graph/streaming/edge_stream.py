@@ -31,8 +31,8 @@ from funken import (
 )
 from funken.errors import InvalidProgram
 from funken.graph.core import EdgeDirection, GraphEdge, GraphVertex
-from funken.sdk import Operator, OperatorCall, Timestamps, UserFunction, Values, copied_block, load_state
-from funken.types.callables import A, Generic, K, OUT_co, R, S, T, check_kind
+from funken.sdk import Operator, OperatorCall, Timestamps, UserFunction, Values, check_kind, copied_block, load_state
+from funken.types.callables import A, Generic, K, OUT_co, R, S, T
 
 if TYPE_CHECKING:
     from funken.io.durations import DurationLike
