@@ -814,7 +814,7 @@ def test_a_misspelt_name_is_guessed(env, take, message):
     [
         (
             lambda: ExecutionEnvironment.create_local_environment().from_elements(1).key_by,
-            r"A DataSet has, .*group_by\(\)",
+            r"A data set has group_by\(\)",
         ),
         (lambda: Pattern.begin("a").follow, r"A Pattern has, for example: followed_by\(\)"),
         (lambda: Pattern.start, r"A Pattern has, for example: "),
