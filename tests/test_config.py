@@ -221,3 +221,12 @@ def test_a_mapping_may_be_one_of_yaml(given_value):
     found = Configuration().set("pipeline.global-job-parameters", given_value).get(config.JOB_PARAMETERS)
 
     assert found == {"a": "1", "b": "x"}
+
+
+def test_a_key_in_capitals_is_guessed_and_an_attribute_is_no_option():
+    with pytest.raises(InvalidConfiguration, match="Did you mean 'parallelism.default'"):
+        Configuration({"PARALLELISM.DEFAULT": 2})
+    with pytest.raises(AttributeError):
+        Configuration().parallelism = 3
+    with pytest.raises(InvalidConfiguration, match=r"get\(\) takes an option of funken.config.* get_string"):
+        Configuration().get("parallelism.default")

@@ -23,7 +23,8 @@ A function of the program is a ``UserFunction`` in an operator: ``open(context)`
 state. ``BlockPredicates`` evaluates simple predicates for a block. ``immutable`` marks classes whose objects need no copies,
 ``copied_block`` makes copies of records that can be changed. ``check_arguments``, ``check_function``, ``check_methods``,
 ``check_result`` and ``check_several`` refuse functions and results that an operator cannot use; ``shown_function`` names one,
-and ``never_together`` finds two conditions that exclude each other.
+and ``never_together`` finds two conditions that exclude each other. ``check_kind`` refuses an argument of another type, and
+``calling`` and ``is_dropped`` tell a ``__del__`` that a statement drops the result of its call.
 ``stable_hash`` is the hash of keys, the same in every process.
 ``normal_key`` and ``normal_keys`` give keys as state looks them up: every NaN is one key. ``load_state`` unpickles a snapshot,
 also one of a version whose classes were in other modules.
@@ -46,8 +47,16 @@ from funken.operators.coordinators import OperatorCoordinator, OperatorCoordinat
 from funken.operators.masks import BlockPredicates
 from funken.operators.process.keyed_operator import KeyedOperator
 from funken.operators.user_functions import UserFunction
+from funken.plan.advice import calling, is_dropped
 from funken.state.keygroups import normal_key, normal_keys, stable_hash
-from funken.types.callables import check_arguments, check_function, check_methods, check_several, shown_function
+from funken.types.callables import (
+    check_arguments,
+    check_function,
+    check_kind,
+    check_methods,
+    check_several,
+    shown_function,
+)
 from funken.types.copying import copied_block, immutable
 
 __all__ = [
@@ -64,13 +73,16 @@ __all__ = [
     "Timestamps",
     "UserFunction",
     "Values",
+    "calling",
     "check_arguments",
     "check_function",
+    "check_kind",
     "check_methods",
     "check_result",
     "check_several",
     "copied_block",
     "immutable",
+    "is_dropped",
     "load_state",
     "never_together",
     "normal_key",

@@ -814,7 +814,7 @@ def test_a_misspelt_name_is_guessed(env, take, message):
     [
         (
             lambda: ExecutionEnvironment.create_local_environment().from_elements(1).key_by,
-            r"A DataSet has, .*group_by\(\)",
+            r"A data set has group_by\(\)",
         ),
         (lambda: Pattern.begin("a").follow, r"A Pattern has, for example: followed_by\(\)"),
         (lambda: Pattern.start, r"A Pattern has, for example: "),
@@ -1028,6 +1028,21 @@ def test_it_is_said_while_the_job_runs(env, build, warning, caplog):
     env.execute()
 
     assert re.search(warning, caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("count", "checkpoints", "kinds"),
+    [(None, False, ["no checkpoints"]), (None, True, []), (9, False, [])],
+)
+def test_files_that_no_checkpoint_makes_visible_are_warned_of(env, tmp_path, count, checkpoints, kinds):
+    numbers = env.from_source(DataGeneratorSource(int, count), source_name="numbers")
+    numbers.sink_to(FileSink.for_row_format(tmp_path, Encoder.simple_string_encoder()).build())
+
+    warnings = []
+    JobDiagnosis(env.compile(), warnings.append, checkpoints=checkpoints)
+
+    assert [warning.kind for warning in warnings] == kinds
+    assert all("env.enable_checkpointing('10 s')" in warning.text for warning in warnings)
 
 
 @pytest.mark.parametrize(

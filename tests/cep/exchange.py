@@ -66,8 +66,13 @@ def condition(given: list[Any]) -> Any:
     if kind == "in":
         return lambda event: event[1] in what
     if kind == "above_last":
-        return lambda event, ctx: event[2] > ([-1] + [each[2] for each in ctx.get_events_for_pattern(what)])[-1]
-    return lambda event, ctx: sum(each[2] for each in ctx.get_events_for_pattern(what)) + event[2] < given[2]
+        return lambda event, ctx: event[2] > ([-1] + [each[2] for each in taken(ctx, what)])[-1]
+    return lambda event, ctx: sum(each[2] for each in taken(ctx, what)) + event[2] < given[2]
+
+
+def taken(ctx: Any, name: str) -> list[Any]:
+    """Return the events of a name; none of a name that the pattern lacks, as Flink does: Funken refuses it."""
+    return ctx.get_events_for_pattern(name) if name in ctx._names else []
 
 
 class Led(Nfa):

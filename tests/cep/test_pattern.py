@@ -1,14 +1,26 @@
 """What a pattern refuses, and when."""
 
 import pickle
+import warnings
 from datetime import timedelta
 
 import cloudpickle
 import pytest
 
-from funken.cep import AfterMatchSkipStrategy, IterativeCondition, Pattern, SimpleCondition, WithinType, matches_of
+from funken import OutputTag
+from funken.cep import (
+    CEP,
+    AfterMatchSkipStrategy,
+    IterativeCondition,
+    Pattern,
+    PatternProcessFunction,
+    SimpleCondition,
+    WithinType,
+    matches_of,
+)
 from funken.cep.nfa import compile_pattern
 from funken.errors import FunkenError, InvalidProgram, MalformedPattern
+from funken.testing import local
 
 A = Pattern.begin("a")
 GROUP = Pattern.begin(Pattern.begin("x").next("y"))
@@ -204,3 +216,52 @@ def test_durations_are_what_they_are_everywhere():
 
     assert (from_texts.window, from_texts.parts[0].inner_window) == (10_000, 1000)
     assert Pattern.begin("a").times(2, within=timedelta(seconds=1)).within(10.5).window == 10
+
+
+WRONG_KINDS = {
+    "times of a text": (lambda: A.times("2"), r"times\(\) needs an int, but got '2'"),
+    "times or more of a text": (lambda: A.times_or_more("2"), r"times_or_more\(\) needs an int"),
+    "a text as skip strategy": (lambda: Pattern.begin("a", "skip_to_next"), "needs an AfterMatchSkipStrategy"),
+    "events before their pattern": (lambda: matches_of([1], A), "Give the pattern, then the events"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_KINDS)
+def test_an_argument_of_another_kind_is_refused(name):
+    make, message = WRONG_KINDS[name]
+    with pytest.raises(TypeError, match=message):
+        make()
+
+
+def test_a_condition_that_asks_for_a_name_that_is_not_there_is_refused():
+    pattern = A.next("b").where(lambda n, ctx: n > len(ctx.get_events_for_pattern("A")))
+
+    with pytest.raises(InvalidProgram, match=r"get_events_for_pattern\('A'\).* there are 'a', 'b'"):
+        matches_of(pattern, [1, 2])
+
+
+def test_a_dropped_pattern_is_said_once():
+    base = Pattern.begin("a")
+    with pytest.warns(UserWarning, match="pattern 'b': this pattern goes nowhere") as said:
+        base.next("b").where(lambda n: n > 1)
+    kept = base.next("c")
+    kept = kept.within(5)
+
+    assert [warning.filename for warning in said] == [__file__]
+    assert matches_of(kept, [1, 2]) == [{"a": [1], "c": [2]}]
+
+
+def test_time_outs_without_a_window_are_said():
+    tag = OutputTag("open")
+    for pattern, count in ((A.next("b"), 1), (A.next("b").within("5 s"), 0), (A.next("b").within(5, GAP), 0)):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            CEP.pattern(local([1]), pattern).select(tag, lambda match, at: match, lambda match: match)
+        assert [("has no within()" in str(each.message)) for each in said] == [True] * count
+
+
+def test_a_list_is_no_stream():
+    with pytest.raises(InvalidProgram, match="needs a stream, then a Pattern"):
+        CEP.pattern([1, 2], A)
+    with pytest.raises(InvalidProgram, match=r"Give an object: PatternProcessFunction\(\)"):
+        CEP.pattern(local([1]), A).process(PatternProcessFunction)

@@ -363,6 +363,10 @@ def test_a_script_for_pyflink_is_told_the_option(run):
         (("sql", "SELECT 1 AS n"), "'SELECT 1 AS n' is a statement, and no file. Give it with -e"),
         (("rnu", "job.py"), "No such command 'rnu'. Did you mean 'run'?"),
         (("job.py",), "No such command 'job.py'. A script runs with: funken run job.py"),
+        (("submit", "job.py"), "No such command 'submit'. A script runs with: funken run job.py"),
+        (("help", "run"), "The options of a command: funken COMMAND --help"),
+        (("run", "--set", "parallelism.default=2", "job.py"), "-D KEY=VALUE sets an option."),
+        (("list", "-m", "localhost:8081"), "--url http://HOST:PORT names a driver."),
     ],
 )
 def test_a_mistyped_command_is_answered(tmp_path, monkeypatch, arguments, told):

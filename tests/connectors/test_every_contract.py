@@ -3,15 +3,32 @@
 import inspect
 import pkgutil
 import re
+import sqlite3
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import funken.connectors
-from funken import CollectionSource, DataGeneratorSource
-from funken.connectors import RateLimitedSource, Sink, Source
-from funken.testing import check_source
+from funken import (
+    CollectionSource,
+    DataGeneratorSource,
+    Encoder,
+    FileSink,
+    FileSource,
+    InvalidProgram,
+    StreamFormat,
+)
+from funken.connectors import DeliveryGuarantee, RateLimitedSource, Sink, Source
+from funken.connectors.elasticsearch import ElasticsearchSink
+from funken.connectors.kafka.enumerator import Subscription
+from funken.connectors.kinesis import KinesisSource
+from funken.connectors.mongodb import MongoSource
+from funken.connectors.pulsar import PulsarSource
+from funken.connectors.redis import RedisStreamSource
+from funken.connectors.sql import SqliteDatabase, SqlSink, SqlSource
+from funken.testing import check_source, local
 
 TESTS = Path(__file__).parents[1]
 HERE = "connectors/test_every_contract.py"
@@ -95,3 +112,60 @@ def test_the_tests_are_there(name):
 )
 def test_sources_without_a_server(source, expected):
     check_source(source, expected, seeds=20)
+
+
+def test_a_text_is_no_server_no_guarantee_and_no_tuple():
+    shop = SqliteDatabase("shop.db")
+    wrong = {
+        "SqlSource.database needs a SqlDatabase, but got 'sqlite:///shop.db'": SqlSource(
+            "sqlite:///shop.db", "SELECT 1", "id"
+        ),
+        "SqlSink.guarantee needs a DeliveryGuarantee.* Give DeliveryGuarantee.EXACTLY_ONCE": SqlSink(
+            shop, "t", ("id",), guarantee="exactly-once"
+        ),
+        r"SqlSink.columns is a tuple, but got the text 'id'. Write \('id',\)": SqlSink(shop, "t", "id"),
+        "RedisStreamSource.server needs a RedisServer": RedisStreamSource("redis://localhost", ("s",)),
+        "MongoSource.server needs a MongoServer": MongoSource("mongodb://localhost", "d", "c"),
+        "KinesisSource.connection needs a KinesisConnection": KinesisSource("s", ("t",)),
+        "PulsarSource.connection needs a PulsarConnection": PulsarSource("pulsar://localhost", ("t",), "s"),
+        "ElasticsearchSink.server needs an ElasticsearchServer": ElasticsearchSink("http://localhost:9", print),
+    }
+    for message, connector in wrong.items():
+        stream = local([1])
+        end = stream.sink_to if isinstance(connector, Sink) else stream.get_execution_environment().from_source
+        with pytest.raises(TypeError, match=message):
+            end(connector)
+    local([1]).sink_to(SqlSink(shop, "t", ("id",), guarantee=DeliveryGuarantee.EXACTLY_ONCE))
+
+
+REFUSED = {
+    "a list of paths": (
+        lambda: FileSource.for_format(StreamFormat.text_line_format(), ["a", "b"]),
+        "of a list: *paths",
+    ),
+    "a text as encoder": (lambda: FileSink.for_row_format("out", "utf-8"), "needs an Encoder, but got 'utf-8'"),
+    "a count that is a text": (lambda: DataGeneratorSource(int, "3"), "a generator cannot make '3' records"),
+    "topics in one text": (lambda: Subscription(topics=("a,b",)), "set_topics('a', 'b')"),
+}
+
+
+@pytest.mark.parametrize("mistake", REFUSED)
+def test_a_mistake_in_an_argument_is_answered(mistake):
+    make, message = REFUSED[mistake]
+    with pytest.raises((InvalidProgram, TypeError), match=re.escape(message)):
+        make()
+
+
+def test_a_path_of_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert FileSink.for_row_format("~/out", Encoder.simple_string_encoder()).build().base_path == f"{tmp_path}/out"
+
+
+def test_a_query_may_end_with_a_semicolon(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as db, db:
+        db.execute("CREATE TABLE items (id INTEGER PRIMARY KEY)")
+        db.execute("INSERT INTO items VALUES (7)")
+    source = SqlSource(SqliteDatabase(str(tmp_path / "shop.db")), "SELECT id FROM items; ", "id")
+
+    assert local([]).get_execution_environment().from_source(source).execute_and_collect(limit=2) == [(7,)]

@@ -1,5 +1,6 @@
 """What is refused while the program is built, what functions are given, and how failures are reported."""
 
+import itertools
 import os
 
 import pytest
@@ -8,13 +9,20 @@ from funken import FunkenError, InvalidProgram, MapFunction, ReduceFunction
 from funken.dataset import (
     Aggregations,
     AverageAccumulator,
+    DiscardingOutput,
     Histogram,
     IntCounter,
     JoinHint,
     ListAccumulator,
 )
-from funken.errors import OperatorFailed, RecordNotPicklable
+from funken.errors import OperatorFailed, RecordNotPicklable, SourceNotReadable
+from funken.plan.advice import advise
 from tests.dataset.programs import PARALLELISM, environment
+
+
+def _closed(data, step):
+    start = data.iterate(3)
+    return start.close_with(step(start))
 
 
 def pair_set():
@@ -46,6 +54,14 @@ MISTAKES = [
     (lambda d: d.union(), "no other data set"),
     (lambda d: d.join(pair_set()), "different environments"),
     (lambda d: d.join([1]), "join() needs a DataSet"),
+    (lambda d: _closed(d, lambda start: d), "operator 'elements' does not depend on the result of iterate()"),
+    (
+        lambda d: d.iterate_delta(d, 9, 0).close_with(d, d),
+        "do not depend on the iteration, so every superstep makes the same",
+    ),
+    (lambda d: d.write_as_text("s3://bucket/x"), "'s3://bucket/x' is no local path"),
+    (lambda d: d.get_execution_environment().read_text_file("hdfs://host/x").collect(), "is no local path"),
+    (lambda d: d.get_execution_environment().read_csv_file("x.csv", ["name"]), "'name' is no type of a field"),
     (lambda d: d.join(d).where(0, 1).equal_to(0), "1. Give both the same number"),
     (lambda d: d.join(d).equal_to(0), "needs where() before it"),
     (lambda d: d.left_outer_join(d, JoinHint.BROADCAST_HASH_FIRST), "left_outer_join(): the hint BROADCAST_HASH_FIRST"),
@@ -63,6 +79,143 @@ def test_a_mistake_is_refused_while_the_program_is_built(mistake, message):
         mistake(pair_set())
 
     assert message in str(caught.value)
+
+
+def test_a_hint_of_another_kind_is_refused():
+    pairs = pair_set()
+    with pytest.raises(TypeError, match=r"join\(\) needs a JoinHint, but got .* join\(other\).where\(key\)"):
+        pairs.join(pairs, lambda one, other: True)
+    with pytest.raises(TypeError, match="needs a WriteMode, but got 'overwrite'. Give WriteMode.OVERWRITE"):
+        pair_set().write_as_text("out", "overwrite")
+
+
+def _twice(records):
+    return [(sum(1 for _ in records), list(records))]
+
+
+def _all_pairs(ones, others):
+    return ((one, other) for one in ones for other in others)
+
+
+READ_TWICE = {
+    "a group": lambda d: d.group_by(0).reduce_group(_twice),
+    "part of a group": lambda d: d.group_by(0).combine_group(_twice),
+    "all records": lambda d: d.reduce_group(_twice),
+    "a partition": lambda d: d.map_partition(_twice),
+    "a loop in a loop": lambda d: d.union(d).co_group(d.union(d)).where(0).equal_to(0).using(_all_pairs),
+}
+
+
+@pytest.mark.parametrize("program", READ_TWICE)
+def test_records_that_are_read_already_are_not_read_again(program):
+    with pytest.raises(
+        OperatorFailed, match=r"can be read once. Make a list of them before: records = list\(records\)"
+    ):
+        READ_TWICE[program](pair_set()).collect()
+
+
+def _in_batches(records):
+    while batch := list(itertools.islice(records, 1)):
+        yield batch
+
+
+def _with_first(records):
+    first = next(records)
+    yield first
+    yield from records
+
+
+@pytest.mark.parametrize("function", [_in_batches, _with_first, lambda records: list(records) * 2])
+def test_records_may_be_read_in_parts(function):
+    assert len(pair_set().reduce_group(function).collect()) in (2, 4)
+
+
+def test_a_loop_in_a_loop_is_right_where_the_outer_one_has_one_record():
+    pairs = pair_set()
+
+    assert len(pairs.co_group(pairs.union(pairs)).where(0).equal_to(0).using(_all_pairs).collect()) == 4
+
+
+def test_a_dropped_data_set_is_said_when_the_program_runs():
+    pairs = pair_set()
+    pairs.filter(lambda pair: pair[0] > 1).map(str)
+    with pytest.warns(
+        UserWarning, match=r"of test_program.py drops a data set \(pairs.filter\(.*\): no operator reads it"
+    ):
+        assert len(pairs.collect()) == 2
+
+    assert len(pairs.collect()) == 2
+
+
+def test_a_data_set_with_a_name_is_not_dropped():
+    pairs = pair_set()
+    mapped = pairs.map(str)
+    mapped.name("texts")
+    mapped = pairs.map(repr)
+    mapped.set_parallelism(1)
+    mapped.output(DiscardingOutput())
+
+    assert len(mapped.collect()) == 2
+
+
+def test_elements_that_a_function_changes_are_as_before_in_the_next_execution():
+    lists = environment(1).from_elements([1], [2])
+
+    assert lists.map(lambda one: one.append(3) or one).collect() == [[1, 3], [2, 3]]
+    assert lists.collect() == [[1], [2]]
+
+
+FILES = {
+    "a header": ("a,b\n1,2\n", [int, int], "set skip_header=True if it names the columns"),
+    "another delimiter": ("1;2\n", [int, int], "it has 1 field, not 2: see the delimiter"),
+}
+
+
+@pytest.mark.parametrize("mistake", FILES)
+def test_a_line_that_does_not_fit_is_answered(tmp_path, mistake):
+    text, types, message = FILES[mistake]
+    (tmp_path / "x.csv").write_text(text)
+
+    with pytest.raises(SourceNotReadable, match=message):
+        environment(1).read_csv_file(tmp_path / "x.csv", types).collect()
+
+
+def test_an_empty_folder_is_named(tmp_path):
+    with pytest.raises(SourceNotReadable, match="the folder has no file"):
+        environment(1).read_text_file(tmp_path).collect()
+
+
+def test_a_missing_column_of_parquet_is_named(tmp_path):
+    pairs = pair_set()
+    pairs.write_as_parquet(tmp_path / "pairs")
+    pairs.get_execution_environment().execute()
+
+    with pytest.raises(SourceNotReadable, match="it has no column 'f7', but 'f0', 'f1'"):
+        environment(1).read_parquet_file(tmp_path / "pairs", ["f7"]).collect()
+
+
+NAMES = {
+    "a join without keys": (lambda d: d.join(d).collect(), "join(other).where(key).equal_to(key)"),
+    "an outer join without a function": (
+        lambda d: d.left_outer_join(d).where(0).equal_to(0).collect(),
+        "call using(function)",
+    ),
+    "groups without a function": (lambda d: d.group_by(0).collect(), "make records of them"),
+    "a method of streams": (lambda d: d.key_by(0), "A data set has group_by()"),
+    "a method of Spark": (lambda d: d.order_by(0), "Use sort_partition()"),
+    "a plus": (lambda d: d + d, "one.union(other) has the records of both."),
+    "a loop over a join": (lambda d: list(d.join(d).where(0).equal_to(0)), "collect() runs it"),
+}
+
+
+@pytest.mark.parametrize("mistake", NAMES)
+def test_a_name_of_something_else_is_answered(mistake):
+    program, remedy = NAMES[mistake]
+    with pytest.raises((AttributeError, TypeError)) as caught:
+        program(pair_set())
+    advise(caught.value)
+
+    assert remedy in caught.value.__notes__[0]
 
 
 def test_a_property_cannot_be_set_behind_a_consumer():

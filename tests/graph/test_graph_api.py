@@ -4,7 +4,8 @@ import networkx
 import pytest
 
 from funken.errors import InvalidProgram
-from funken.graph import EdgeDirection, Graph
+from funken.graph import BreadthFirstSearch, EdgeDirection, Graph, PageRank, SingleSourceShortestPaths
+from funken.plan.advice import advise
 from tests.dataset.programs import environment
 from tests.graph.examples import DEFAULT, default
 
@@ -140,6 +141,10 @@ def test_csv_files(tmp_path):
     assert found(graph.get_edges()) == [("a", "b", None), ("b", "c", None)]
 
 
+def _lengths(env, length):
+    return Graph.from_collection(env, [(1, 2, length), (2, 3, length)])
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -152,6 +157,18 @@ def test_csv_files(tmp_path):
         (lambda env: default().add_vertices([(1, 2, 3)]), "add_vertices() got (1, 2, 3); give (id, value)"),
         (lambda env: default().reduce_on_edges(min, "in"), "use EdgeDirection.IN, OUT or ALL"),
         (lambda env: default().run(5), "run() needs an object with a method run(graph)"),
+        (lambda env: default().run(PageRank), "Make one: graph.run(PageRank(...))"),
+        (lambda env: Graph.from_collection(env, [(1, 0)], [(1, 2, 3)]), "Edges come before vertices"),
+        (lambda env: PageRank("0.85", 3), "the damping factor has to be between 0 and 1"),
+        (
+            lambda env: _lengths(env, 1.0).run(SingleSourceShortestPaths("1", 5)).collect(),
+            "the source '1' is no vertex of the graph, whose ids are such as ",
+        ),
+        (lambda env: _lengths(env, 1.0).run(BreadthFirstSearch(7, 5)).collect(), "the source 7 is no vertex"),
+        (
+            lambda env: _lengths(env, float("nan")).run(SingleSourceShortestPaths(1, 5)).collect(),
+            "an edge has NaN. Remove it",
+        ),
     ],
 )
 def test_mistakes_are_named(make, message):
@@ -159,3 +176,25 @@ def test_mistakes_are_named(make, message):
         make(environment())
 
     assert message in str(failure.value)
+
+
+def test_another_argument_is_refused_and_a_name_of_networkx_answered():
+    graph = default()
+    for wrong in (
+        lambda: Graph.from_collection([(1, 2, None)], [(1, 2)]),
+        lambda: Graph.from_networkx(networkx.path_graph(3), environment()),
+    ):
+        with pytest.raises(TypeError, match=r"needs an ExecutionEnvironment, but got .* Its arguments are: env"):
+            wrong()
+    for wrong, remedy in ((lambda: graph.nodes, "get_vertices()"), (lambda: len(graph), "number_of_vertices()")):
+        with pytest.raises((AttributeError, TypeError)) as caught:
+            wrong()
+        advise(caught.value)
+        assert remedy in caught.value.__notes__[0]
+
+
+def test_a_dropped_graph_is_said():
+    graph = default()
+    graph.add_vertex((99, "x"))
+    with pytest.warns(UserWarning, match=r"drops a data set \(graph.add_vertex"):
+        assert graph.number_of_vertices() == default().number_of_vertices()

@@ -11,7 +11,7 @@ from sklearn import datasets, feature_extraction, metrics, pipeline, preprocessi
 from sklearn.model_selection import cross_val_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from funken import InvalidProgram, Row, ml
+from funken import DataGeneratorSource, InvalidProgram, Row, ml
 from funken.dataset import ExecutionEnvironment
 from funken.ml import metrics as measures
 from funken.ml.preprocessing import transformers as statistics
@@ -169,6 +169,10 @@ def test_a_split_takes_each_record_once_and_again_the_same():
     assert 200 < len(first) < 400
 
 
+def _endless():
+    return local([]).get_execution_environment().from_source(DataGeneratorSource(float), source_name="endless")
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -187,6 +191,17 @@ def test_a_split_takes_each_record_once_and_again_the_same():
         (lambda data: ml.KMeans(200).fit(data, features=["a"]), "200 clusters"),
         (lambda data: ml.LogisticRegression(l1_ratio=0.5).fit(data, y="kind"), "l1_ratio"),
         (lambda data: ml.ALS().fit([(-1, 0, 3.0)]), "negative"),
+        (lambda data: ml.LogisticRegression().fit(X, y="kind"), "y='kind' names a field"),
+        (lambda data: ml.LogisticRegression().fit(data.map(lambda f: (f.a, f.b / 7)), y=1), "needs classes"),
+        (
+            lambda data: ml.make_pipeline(ml.StandardScaler, ml.GaussianNB).fit(data, y="kind"),
+            "an object: StandardScaler",
+        ),
+        (lambda data: ml.make_pipeline(ml.GaussianNB(), ml.StandardScaler()).fit(data, y="kind"), "Put it last"),
+        (measures.accuracy_score, "needs pairs"),
+        (lambda data: measures.accuracy_score(data, data), "got two arguments"),
+        (lambda data: ml.save([1], "model"), "is no model"),
+        (lambda data: ml.KMeans(2).fit(_endless()), "source 'endless' never ends"),
     ],
 )
 def test_a_mistake_is_named(wrong, message):
@@ -194,3 +209,10 @@ def test_a_mistake_is_named(wrong, message):
         wrong(environment().from_collection(flowers()))
     error = raised.value
     assert isinstance(error, InvalidProgram) or "InvalidProgram" in repr(error.__cause__) or message in str(error)
+
+
+def test_fit_and_the_result_in_one_call():
+    points = environment().from_collection([(0.0, 1.0), (2.0, 3.0)])
+
+    assert [vector.tolist() for _, vector in ml.StandardScaler().fit_transform(points).collect()] == [[-1, -1], [1, 1]]
+    assert {label for _, label in ml.KMeans(2, random_state=1).fit_predict(points).collect()} == {0, 1}

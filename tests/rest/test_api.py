@@ -121,6 +121,7 @@ def test_logs_are_chosen_by_level_vertex_and_subtask_and_never_old(api, job):
 
 def test_a_method_that_a_path_does_not_have_is_rejected(api):
     assert api.post("/overview").status == 405
+    assert "POST /overview. Allowed are: " in api.post("/overview").json["errors"][0]
 
 
 def test_a_savepoint_is_begun_and_then_followed(api, job):

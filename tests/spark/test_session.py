@@ -14,6 +14,7 @@ from funken.errors import (
     JobExecutionError,
     OperatorFailed,
     SessionLost,
+    SessionNotSuitable,
     SessionStopped,
     SparkNotStarted,
     TooFewTaskSlots,
@@ -188,6 +189,22 @@ def test_a_spark_that_does_not_start_is_an_error_of_the_environment(monkeypatch)
 
     with pytest.raises(SparkNotStarted, match=r"Spark \(master local\[64\]\) did not start: ConnectionRefusedError"):
         session_for(Configuration(), None, 2)
+
+
+def test_a_master_of_no_kind_is_refused_before_spark_starts(monkeypatch):
+    monkeypatch.setattr(sessions, "ensure_java", lambda: "/nowhere")
+    monkeypatch.setattr(sessions, "existing", lambda: None)
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, "python3")
+
+    with pytest.raises(SparkNotStarted, match=r"spark.master 'locl\[2\]' names no Spark. Write local\[4\]"):
+        session_for(Configuration({"spark.master": "locl[2]"}), None, 2)
+
+
+@pytest.mark.parametrize("given", ["local[2]", SimpleNamespace])
+def test_what_is_no_session_is_refused(given):
+    with pytest.raises(SessionNotSuitable, match="is no SparkSession. Give SparkSession.builder.getOrCreate()"):
+        living(given)
 
 
 def test_a_start_that_fails_leaves_no_folder(monkeypatch, tmp_path):

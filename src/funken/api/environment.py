@@ -26,7 +26,7 @@ from funken.operators.source import SourceSpec
 from funken.plan.nodes import NodeInput, StreamGraph
 from funken.plan.unexecuted import started, warn_at_exit
 from funken.timing.watermarks import WatermarkStrategy
-from funken.types.callables import S, check_collection, check_kind
+from funken.types.callables import S, check_collection, check_fields, check_kind
 from funken.types.convert import converter
 from funken.types.info import TypeInformation, declared
 from funken.types.row import Row
@@ -210,6 +210,7 @@ class StreamExecutionEnvironment(ReadShortcuts, ProgramDisplay, StaysHere):
         [(1, 1000), (2, 2000), (3, 3000)]
         """
         check_kind(source, Source, "from_source()", "from_collection() reads a list, read_text_file() a file.")
+        check_fields(source)
         if watermark_strategy is not None:
             check_strategy(watermark_strategy, "from_source()")
         node = self.graph.add(

@@ -38,7 +38,7 @@ from funken.cep.pattern import (
 )
 from funken.errors import CheckpointIncompatible
 from funken.ids import MAX_WATERMARK
-from funken.sdk import BlockPredicates, immutable
+from funken.sdk import BlockPredicates, check_kind, immutable
 from funken.types.callables import T
 
 # ---- From a pattern to its automaton: one state per occurrence of a pattern, and edges TAKE, IGNORE and PROCEED.
@@ -612,6 +612,7 @@ class Nfa:
         self.gaps = [state.window for state in automaton.states]
         self.any_gap = any(self.gaps)
         self.windowed = bool(self.window) or self.any_gap
+        self._context = ConditionContext.of([each.name for part in automaton.pattern.parts for each in part.named()])
         self.decisions = Decisions(automaton)
         self._roots, self._tables, self.starts = self.decisions.roots, self.decisions.tables, self.decisions.starts
         self.known, self.masks = self.decisions.known, self.decisions.masks
@@ -734,7 +735,7 @@ class Nfa:
             else:
                 by_mask = False
                 if at.iterative:
-                    result = bool(at.function(value, ConditionContext(tail, timestamp, now)))
+                    result = bool(at.function(value, self._context(tail, timestamp, now)))
                 elif at.slot in results:
                     result = results[at.slot]
                 else:
@@ -851,6 +852,7 @@ def matches_of(
     >>> matches_of(pattern, [5, -1, 7, 1])
     [{'a': [7]}]
     """
+    check_kind(pattern, Pattern, "matches_of()", "Give the pattern, then the events.")
     clock = iter(timestamps) if timestamps is not None else None
     with closing(OpenedConditions()) as opened:
         opened.open(pattern.tests(), None)

@@ -7,8 +7,9 @@ can only be known of a whole pattern (``validate``) is refused when the pattern 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 from funken.config.configuration import warn
 from funken.errors import InvalidProgram, MalformedPattern
 from funken.io.durations import DurationLike, duration_ms
-from funken.sdk import check_result, never_together, shown_function
+from funken.sdk import calling, check_kind, check_result, is_dropped, never_together, shown_function
 from funken.types.callables import F_contra, Generic, S, T, T_co, T_contra
 
 if TYPE_CHECKING:
@@ -216,6 +217,12 @@ class ConditionContext(Generic[T_co]):
     """
 
     __slots__ = ("_now", "_tail", "_timestamp")
+    _names: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> type[ConditionContext[Any]]:
+        """Return the class for the conditions of a pattern with these names."""
+        return type(cls.__name__, (cls,), {"__slots__": (), "_names": names})
 
     def __init__(self, tail: Node | None, timestamp: int, now: int) -> None:
         self._tail = tail
@@ -230,6 +237,11 @@ class ConditionContext(Generic[T_co]):
             if node.name == name:
                 found.append(node.event.value)
             node = node.previous
+        if not found and name not in self._names:
+            raise InvalidProgram(
+                f"get_events_for_pattern({name!r}): no part of the pattern has this name; there are "
+                f"{', '.join(map(repr, self._names))}. Correct the name."
+            )
         found.reverse()
         return found
 
@@ -621,7 +633,7 @@ class Pattern(Generic[T_contra, F_contra]):
     funken.errors.MalformedPattern: pattern 'end': greedy() needs a quantifier. Call one_or_more() or times() before it.
     """
 
-    __slots__ = ("parts", "skip")
+    __slots__ = ("_call", "_used", "parts", "skip")
 
     def __init__(self, parts: tuple[Part, ...], skip: AfterMatchSkipStrategy) -> None:
         self.parts = parts
@@ -629,6 +641,8 @@ class Pattern(Generic[T_contra, F_contra]):
         for name, count in Counter(each.name for part in parts for each in part.named()).items():
             if count > 1:
                 raise MalformedPattern(f"Duplicate pattern name: {name}. Names must be unique.")
+        self._used = False
+        self._call = calling(sys._getframe(1))
 
     # -- the sequence -------------------------------------------------------------------------------------------------
 
@@ -637,7 +651,11 @@ class Pattern(Generic[T_contra, F_contra]):
         cls, what: str | Pattern[T_contra, Any], skip: AfterMatchSkipStrategy | None = None
     ) -> Pattern[T_contra, T_contra]:
         """Return a pattern that begins with a named pattern or a group; ``skip`` holds for the whole sequence."""
-        return Pattern((_part(what, Contiguity.STRICT),), skip or AfterMatchSkipStrategy.no_skip())
+        skip = skip or AfterMatchSkipStrategy.no_skip()
+        check_kind(
+            skip, AfterMatchSkipStrategy, "Pattern.begin()", "Give AfterMatchSkipStrategy.skip_past_last_event(), say."
+        )
+        return Pattern((_part(what, Contiguity.STRICT),), skip)
 
     def next(self, what: str | Pattern[T_contra, Any]) -> Pattern[T_contra, T_contra]:
         """Append a pattern or a group whose first event is the very next one."""
@@ -707,6 +725,8 @@ class Pattern(Generic[T_contra, F_contra]):
         each further one that is needed; optional ones are not bounded.
         """
         name, upper = self.parts[-1].name, from_times if to_times is None else to_times
+        check_kind(from_times, int, "times()", "Give a number of events.")
+        check_kind(upper, int, "times()", "Give a number of events.")
         if from_times < 0 or upper <= 0 or upper < from_times:
             raise InvalidProgram(
                 f"pattern {name!r}: times({from_times}, {upper}) needs 0 <= from <= to and to > 0. "
@@ -721,6 +741,7 @@ class Pattern(Generic[T_contra, F_contra]):
 
     def times_or_more(self, times: int, within: DurationLike | None = None) -> Pattern[T_contra, F_contra]:
         """Take this number of events or more; ``within`` as in ``times``."""
+        check_kind(times, int, "times_or_more()", "Give a number of events.")
         if times <= 0:
             raise InvalidProgram(f"pattern {self.parts[-1].name!r}: times_or_more({times}) needs a number above 0.")
         return self._quantify(times, None, within)
@@ -775,6 +796,14 @@ class Pattern(Generic[T_contra, F_contra]):
         """The time (ms) in which a whole match lies; 0: unbounded."""
         return min((each.window for each in _all_parts(self.parts) if each.window), default=0)
 
+    def ends(self) -> bool:
+        """Return True if a partial match may time out.
+
+        >>> Pattern.begin("a").next("b").ends(), Pattern.begin("a").next("b").within("5 s").ends()
+        (False, True)
+        """
+        return any(each.window or each.gap or each.inner_window for each in _all_parts(self.parts))
+
     def tests(self) -> Iterator[Test]:
         """Yield the functions of all conditions."""
         for part in _all_parts(self.parts):
@@ -802,6 +831,7 @@ class Pattern(Generic[T_contra, F_contra]):
 
     def validate(self) -> None:
         """Raise ``MalformedPattern`` for contradictions in the whole."""
+        self._used = True
         window, last = self.window, self.parts[-1]
         if last.contiguity is Contiguity.NOT_FOLLOW and not (window or last.gap):
             raise MalformedPattern(
@@ -882,6 +912,13 @@ class Pattern(Generic[T_contra, F_contra]):
             )
         return found
 
+    def __del__(self) -> None:
+        if not getattr(self, "_used", True) and is_dropped(sys._getframe(1), self._call):
+            warn(
+                f"pattern {self.parts[-1].name!r}: this pattern goes nowhere. A method leaves its pattern as it is and returns a "
+                "new one: write pattern = pattern.followed_by(...)."
+            )
+
     def __repr__(self) -> str:
         return f"Pattern({', '.join(self.names())})"
 
@@ -897,12 +934,16 @@ class _InstanceOf:
 
 def _part(what: str | Pattern, contiguity: Contiguity) -> Part:
     if isinstance(what, Pattern):
+        what._used = True
         last = what.parts[-1]
         if last.contiguity is Contiguity.NOT_FOLLOW:
             raise MalformedPattern(f"pattern {last.name!r}: a group cannot end with it. Put it behind the group.")
         return Part(f"({', '.join(what.names())})", contiguity, group=what.parts)
     if not isinstance(what, str) or not what or ":" in what:
-        raise InvalidProgram(f"a pattern needs a name without ':', or a Pattern as a group, but got {what!r}.")
+        raise InvalidProgram(
+            f"a pattern needs a name without ':', or a Pattern as a group, but got {what!r}. Give the name first, then the "
+            "condition: Pattern.begin('name').where(condition)."
+        )
     return Part(what, contiguity)
 
 

@@ -26,6 +26,7 @@ from funken.cep.operator import (
 )
 from funken.cep.pattern import OpenedConditions, Pattern
 from funken.config import MAX_PARTIAL_MATCHES
+from funken.config.configuration import warn
 from funken.ids import MAX_WATERMARK
 from funken.sdk import OperatorSpec, check_methods, check_several, copied_block
 from funken.types.callables import Generic, IN_contra, OUT_co, R, S, T, T_co, T_contra, V
@@ -57,6 +58,15 @@ TimesOut: TypeAlias = Callable[[Match[T], int], V] | _Timeout[T, V]
 Compares: TypeAlias = Callable[[T, T], int] | _Compare[T]
 
 
+def _check_process(function: object) -> None:
+    """Raise ``InvalidProgram`` unless it is an object of a ``PatternProcessFunction`` with its method."""
+    if not isinstance(function, PatternProcessFunction):
+        is_class = isinstance(function, type) and issubclass(function, PatternProcessFunction)
+        remedy = f"Give an object: {function.__name__}()." if is_class else "select() takes a function of the match."  # type: ignore[attr-defined]
+        raise InvalidProgram(f"process() needs a PatternProcessFunction, but got {function!r}. {remedy}")
+    check_methods(function, PatternProcessFunction, "process()")
+
+
 class PatternStream(Generic[T_co]):
     """A stream in which a pattern is looked for; made by ``CEP.pattern``, immutable."""
 
@@ -79,12 +89,12 @@ class PatternStream(Generic[T_co]):
 
     def process(self, pattern_process_function: PatternProcessFunction[T_co, R]) -> DataStream[R]:
         """Handle matches, and with a ``TimedOutPartialMatchHandler`` also time-outs."""
-        if not isinstance(pattern_process_function, PatternProcessFunction):
-            raise InvalidProgram(
-                f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}. select() takes a function "
-                "of the match."
+        _check_process(pattern_process_function)
+        if isinstance(pattern_process_function, SelectingTimeouts) and not self._pattern.ends():
+            warn(
+                f"the pattern of {', '.join(self._pattern.names())} has no within(), so no partial match times out, and the "
+                "function for time-outs is never called. Bound the pattern, as with within('10 s')."
             )
-        check_methods(pattern_process_function, PatternProcessFunction, "process()")
         keyed = isinstance(self._stream, KeyedStream)
         stream = self._stream if isinstance(self._stream, KeyedStream) else self._stream.key_by(one_key)
         bound = stream.get_execution_environment().get_configuration().get(MAX_PARTIAL_MATCHES)
@@ -202,12 +212,7 @@ class DynamicPatternStream(PatternStream[T_co], Generic[T_co]):
 
     def process(self, pattern_process_function: PatternProcessFunction[T_co, R]) -> DataStream[R]:
         """Handle matches; ``ctx.rule_id()`` tells of which rule. As with one pattern, time-outs can be handled, too."""
-        if not isinstance(pattern_process_function, PatternProcessFunction):
-            raise InvalidProgram(
-                f"process() needs a PatternProcessFunction, but got {pattern_process_function!r}. select() takes a function "
-                "of the match."
-            )
-        check_methods(pattern_process_function, PatternProcessFunction, "process()")
+        _check_process(pattern_process_function)
         keyed = isinstance(self._stream, KeyedStream)
         stream = self._stream if keyed else self._stream.key_by(one_key)
         bound = stream.get_execution_environment().get_configuration().get(MAX_PARTIAL_MATCHES)
@@ -416,7 +421,7 @@ class CEP:
         ``comparator(a, b)`` below, equal to or above 0 orders events of one timestamp, as does an object with a method
         ``compare``; without one they are handled as they came.
         """
-        if not isinstance(pattern, Pattern):
+        if not isinstance(pattern, Pattern) or not isinstance(stream, DataStream):
             raise InvalidProgram(
                 f"CEP.pattern() needs a stream, then a Pattern, but got {stream!r} and {pattern!r}. "
                 "Pattern.begin('name') begins one."

@@ -70,6 +70,23 @@ _COMMANDS = {
 """The function of each command, and its line in the help: to read it from the function takes half a second of imports."""
 
 
+_ELSEWHERE = {
+    "help": "The options of a command: funken COMMAND --help",
+    **dict.fromkeys(("run-application", "submit"), "A script runs with: funken run job.py"),
+    **dict.fromkeys(
+        ("start-cluster", "stop-cluster"),
+        "There is no cluster to start: funken run starts what a job needs, or joins a Spark.",
+    ),
+}
+"""Commands of other systems, with the remedy."""
+_OPTIONS = {
+    **dict.fromkeys(("-c", "--config", "--set"), "-D KEY=VALUE sets an option."),
+    **dict.fromkeys(("-m", "--jobmanager", "--host", "--port"), "--url http://HOST:PORT names a driver."),
+    **dict.fromkeys(("-s", "--fromSavepoint"), "--from-savepoint PATH begins with a savepoint."),
+}
+"""Options of other systems, with the remedy."""
+
+
 class CommandGroup(click.Group):
     """A group whose commands are imported when they are asked for."""
 
@@ -98,6 +115,8 @@ class CommandGroup(click.Group):
             guess = f" Did you mean {near[0]!r}?" if near else ""
             if args[0].endswith(".py"):
                 guess = f" A script runs with: funken run {args[0]}"
+            elif args[0] in _ELSEWHERE:
+                guess = f" {_ELSEWHERE[args[0]]}"
             raise click.UsageError(f"{error.message}{guess}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -111,6 +130,9 @@ class CommandGroup(click.Group):
             starting.open_streams()
             with starting.raised_again(KeyboardInterrupt, starting.interrupt):
                 return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            error.message = f"{error.message} {_OPTIONS.get(error.option_name, '')}".rstrip()
+            raise
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)

@@ -144,6 +144,8 @@ class Configuration:
     (True, 0.5)
     """
 
+    __slots__ = ("_values",)
+
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._values: dict[str, Any] = {}
         if values is not None and not isinstance(values, Mapping):
@@ -215,7 +217,8 @@ class Configuration:
 
     def _unknown(self, name: str) -> None:
         """Raise for a key that neither Funken nor Flink has."""
-        near = nearest(name, _ALMOST if name.startswith("spark.") else _SOMEWHAT)
+        least = _ALMOST if name.startswith("spark.") else _SOMEWHAT
+        near = nearest(name, least) or nearest(name.lower(), least)
         if near is not None:
             hint = f"Did you mean {near!r}?"
         elif name.startswith("spark."):
@@ -226,6 +229,11 @@ class Configuration:
 
     def get(self, option: Option[T]) -> T:
         """Return an option's value, or its default; the newest of its names that was set counts."""
+        if not isinstance(option, Option):
+            raise InvalidConfiguration(
+                f"get() takes an option of funken.config, such as config.PARALLELISM, but got {option!r}. "
+                "get_string(key, default) reads by name."
+            )
         for name in (option.key, *option.older):
             if name in self._values:
                 return option.parse(self._values[name])

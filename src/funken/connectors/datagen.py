@@ -163,8 +163,10 @@ class DataGeneratorSource(Source[T_co]):
         if not callable(self.generator_function) and not hasattr(self.generator_function, "map"):
             raise InvalidProgram(f"{self.generator_function!r} generates nothing; pass a function of an index.")
         check_arguments(self.generator_function, "map", "DataGeneratorSource", "the index")
-        if self.count is not None and self.count < 0:
-            raise InvalidProgram(f"a generator cannot make {self.count} records; pass count >= 0, or None for no end.")
+        if self.count is not None and (not isinstance(self.count, int) or self.count < 0):
+            raise InvalidProgram(
+                f"a generator cannot make {self.count!r} records; pass count >= 0, or None for no end."
+            )
         if self.rate_per_second is not None and not 0 < self.rate_per_second < math.inf:
             raise InvalidProgram(f"{self.rate_per_second} records per second is no rate; pass a positive number.")
         bounded = Boundedness.CONTINUOUS_UNBOUNDED if self.count is None else Boundedness.BOUNDED

@@ -23,6 +23,7 @@ from funken.graph.iterations import (
     scatter_gather,
     vertex_centric,
 )
+from funken.sdk import check_kind
 from funken.types.callables import A, Generic, K, N, OUT_co, R, S, T, V
 
 if TYPE_CHECKING:
@@ -197,10 +198,13 @@ class Graph(GraphBase[K, V, T], Generic[K, V, T]):
         vertices: Iterable[Any] | Callable[[Any], Any] | None = None,
     ) -> Graph[Any, Any, Any]:
         """Make a graph of lists of tuples; ``vertices`` may be a function from an id to a value."""
-        found = _widths(edges, 3, "edge", "(source, target, value)")
+        check_kind(env, ExecutionEnvironment, "Graph.from_collection()", "Its arguments are: env, edges, vertices.")
+        order = "Edges come before vertices: from_collection(env, edges, vertices). Without a value: (source, target, None)."
+        found = _widths(edges, 3, "edge", "(source, target, value)", order)
         given: Any = vertices
         if vertices is not None and not callable(vertices):
-            given = env.from_collection(_widths(vertices, 2, "vertex", "(id, value)"))
+            ids = "Of ids alone, leave the vertices out, or give a function from an id to a value."
+            given = env.from_collection(_widths(vertices, 2, "vertex", "(id, value)", ids))
         return cls.from_data_set(env.from_collection(found), given)
 
     @classmethod
@@ -250,6 +254,7 @@ class Graph(GraphBase[K, V, T], Generic[K, V, T]):
         >>> Graph.from_networkx(env, networkx.path_graph(3)).number_of_edges()
         4
         """
+        check_kind(env, ExecutionEnvironment, "Graph.from_networkx()", "Its arguments are: env, graph.")
         edges = [(source, target, data.get(weight)) for source, target, data in graph.edges(data=True)]
         if not graph.is_directed():
             edges += [(target, source, value) for source, target, value in edges if source != target]
@@ -319,7 +324,10 @@ class Graph(GraphBase[K, V, T], Generic[K, V, T]):
     def run(self, algorithm: RunsOnGraph[K, V, T, R]) -> R:
         """Return the result of ``algorithm.run(graph)``: a data set, a graph, or an analytic to be executed."""
         if not callable(getattr(algorithm, "run", None)) or isinstance(algorithm, type):
-            raise InvalidProgram(f"run() needs an object with a method run(graph), but got {algorithm!r}.")
+            name = getattr(algorithm, "__name__", "PageRank")
+            raise InvalidProgram(
+                f"run() needs an object with a method run(graph), but got {algorithm!r}. Make one: graph.run({name}(...))."
+            )
         return algorithm.run(self)
 
     def run_vertex_centric_iteration(
@@ -627,9 +635,9 @@ def _per_vertex(function: Callable[..., Any], vertices: Iterable[Any], found: It
         yield from function(GraphVertex(vertex[0], vertex[1]), own) or ()
 
 
-def _widths(records: Iterable[Any], width: int, what: str, wanted: str) -> list[Any]:
+def _widths(records: Iterable[Any], width: int, what: str, wanted: str, remedy: str) -> list[Any]:
     found = list(records)
     for record in found:
         if not isinstance(record, tuple) or len(record) != width:
-            raise InvalidProgram(f"the {what} {record!r} is no tuple {wanted}.")
+            raise InvalidProgram(f"the {what} {record!r} is no tuple {wanted}. {remedy}")
     return found

@@ -422,7 +422,7 @@ class PageRank:
         threshold: float | None = None,
         include_zero_degree_vertices: bool = False,
     ) -> None:
-        if not 0 < damping < 1:
+        if not (isinstance(damping, float | int) and 0 < damping < 1):
             raise InvalidProgram(f"PageRank: the damping factor has to be between 0 and 1, but is {damping!r}.")
         self._iterations = _limits("PageRank", iterations, threshold)
         self._parameters = damping, threshold, include_zero_degree_vertices

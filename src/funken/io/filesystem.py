@@ -217,7 +217,7 @@ _BROKEN_SCHEME = re.compile(r"(s3[an]?|gs|hdfs|abfss?|wasbs?|oss|viewfs)//", re.
 
 
 def absolute(root: str | os.PathLike[str]) -> str:
-    """Return a root that means the same in every process: URIs as they are, local paths from ``/`` on.
+    """Return a root that means the same in every process: URIs as they are, local paths from ``/`` on, ``~`` as the home folder.
 
     >>> absolute("s3://bucket/logs"), absolute("file:///tmp/a%20b"), absolute("/tmp/../etc")
     ('s3://bucket/logs', '/tmp/a b', '/etc')
@@ -231,7 +231,7 @@ def absolute(root: str | os.PathLike[str]) -> str:
             raise ValueError(
                 f"{name!r} begins like a URI, but :// ends its scheme. Write {written!r}, or './{name}' for a local file."
             )
-        return os.path.abspath(name)
+        return os.path.abspath(os.path.expanduser(name))
     uri = urlsplit(name)
     if scheme[1].lower() != "file":
         if uri.password:

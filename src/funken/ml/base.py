@@ -68,6 +68,17 @@ def applied(X: Any, function: ApplyModel) -> Any:
     return X.map_partition(pairs)
 
 
+def check_arrays(X: object, y: object, caller: str) -> None:
+    """Raise ``InvalidProgram`` for a table, and for a label's name where there is no field of it."""
+    if type(X).__module__.startswith(("funken.table.", "funken.dataframe.")):
+        raise InvalidProgram(f"{caller} got a {type(X).__name__}. Give to_pandas() of it, and the labels of that.")
+    if isinstance(y, str):
+        raise InvalidProgram(
+            f"{caller}: y={y!r} names a field, which a data set, stream or DataFrame of Spark has. Of arrays, lists and pandas, "
+            f"give the values, as in fit(frame[['a', 'b']], frame[{y!r}])."
+        )
+
+
 class DistributedEstimator:
     """The half of an estimator that handles ``DataSet``, ``DataStream`` and Spark ``DataFrame`` objects.
 
@@ -94,6 +105,7 @@ class DistributedEstimator:
                     "fit(): features name fields of distributed data; choose the columns of an array yourself."
                 )
             self.fields_ = None
+            check_arrays(X, y, f"{type(self).__name__}.fit()")
             fitted: Self = super().fit(X, y, **given)  # type: ignore[misc]
             return fitted
         unknown = given.keys() - {"sample_weight"}
@@ -169,7 +181,9 @@ class DistributedTransformer(DistributedEstimator):
     @spreads
     def fit_transform(self, X: Any, y: Any = None, **given: Any) -> Any:
         """Fit, then transform."""
-        if is_distributed(X):
+        if is_distributed(X) and not isinstance(X, BlockSet):
+            return self.fit(X, y, **given).transform(X)
+        if isinstance(X, BlockSet):
             demands = demands_of(self, "fit_transform")
             blocks = BlockSet.of(X, y, given.pop("sample_weight", None), given.pop("features", None), demands)
             return self.fit(blocks, **given).transform(blocks)
@@ -309,6 +323,10 @@ class EstimatorPipeline(DistributedEstimator, pipeline.Pipeline):
         for at, (name, step) in enumerate(self.steps):
             if step is None or step == "passthrough":
                 continue
+            if isinstance(step, type):
+                raise InvalidProgram(
+                    f"the step {name!r} of the pipeline is the class {step.__name__}. Give an object: {step.__name__}()."
+                )
             if not isinstance(step, DistributedEstimator):
                 raise InvalidProgram(
                     f"the step {name!r} of the pipeline is a {type(step).__name__}, which fits arrays only. Take "
@@ -317,7 +335,10 @@ class EstimatorPipeline(DistributedEstimator, pipeline.Pipeline):
             step.fit(blocks)
             if at < len(self.steps) - 1:
                 if not isinstance(step, DistributedTransformer):
-                    raise InvalidProgram(f"the step {name!r} is not the last one, and has no transform().")
+                    raise InvalidProgram(
+                        f"the step {name!r} is not the last one, and has no transform(). Put it last: scalers and other "
+                        "transformers come first."
+                    )
                 blocks = step.transform(blocks)
         self.fields_ = whole.fields
 

@@ -177,6 +177,12 @@ class Demands:
             wrong = ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(0, dtype=bool)
             if wrong.any():
                 self._refuse_missing(records, int(wrong.argmax()))
+            if self.labels == "class" and self.caller.endswith(".fit()") and y.dtype.kind == "f" and (y % 1).any():
+                row = int((y % 1 != 0).argmax())
+                raise InvalidProgram(
+                    f"{self.caller}: the label of {_of(records, row)} is {y[row]:g}, but a classifier needs classes: whole "
+                    "numbers or texts. Take a regression, or divide the numbers into classes."
+                )
             if self.label == "text" and len(y):
                 raise self._other_label(records, 0, y[0].item())
             return
@@ -223,13 +229,13 @@ def demands_of(estimator: Any, method: str, **shape: Any) -> Demands:
     from sklearn.base import is_classifier, is_regressor  # noqa: PLC0415 - slow to load
 
     first = estimator
-    while getattr(first, "steps", None):
+    while getattr(first, "steps", None) and not isinstance(first, type):
         first = next((step for _, step in first.steps if step is not None and step != "passthrough"), None)
     if not hasattr(first, "coef_") and getattr(first, "estimator", None) is not None:
         first = first.estimator
     labels = "number" if is_regressor(estimator) else "class" if is_classifier(estimator) else None
     caller = f"{type(estimator).__name__}.{method}()"
-    if first is None or not hasattr(first, "__sklearn_tags__"):
+    if first is None or isinstance(first, type) or not hasattr(first, "__sklearn_tags__"):
         return Demands(caller, labels=labels, **shape)
     tags = first.__sklearn_tags__().input_tags
     numbers = tags.two_d_array and not tags.categorical and not tags.string
@@ -763,6 +769,7 @@ class BlockSet:
                 )
         if isinstance(data, BlockSet):
             return data
+        features = (features,) if isinstance(features, str) else features
         asked = FieldLayout(None if features is None else tuple(features), y, sample_weight)
         if is_frame(data):
             read = ParquetBlocks.of(data, asked, demands)

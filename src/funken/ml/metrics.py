@@ -25,19 +25,30 @@ def _sums_of_pairs(task: int, values: Iterable[Any]) -> Iterator[Any]:
 
 def _counted(pairs: DataSet) -> Counter[Any]:
     whole: Counter[Any] = Counter()
-    for part in pairs.map_partition(
-        lambda values: [Counter((true, predicted) for true, predicted in values)]
-    ).collect():
+    for part in pairs.map_partition(lambda values: [Counter(map(_pair, values))]).collect():
         whole.update(part)
     if not whole:
         raise InvalidProgram("a metric of a data set needs pairs (true, predicted), but there is no record.")
     return whole
 
 
+def _pair(record: Any) -> tuple[Any, Any]:
+    if isinstance(record, tuple | list) and len(record) == 2:
+        return record[0], record[1]
+    raise InvalidProgram(
+        f"a metric of a data set needs pairs (true, predicted), but got {record!r:.200}. Map the result of predict(): "
+        "model.predict(data).map(lambda pair: (pair[0].label, pair[1]))."
+    )
+
+
 def _weighted(metric: Any, y_true: Any, y_pred: Any, given: dict[str, Any]) -> Any:
     """Call a metric with each distinct pair once, weighted by its count."""
     if not isinstance(y_true, DataSet):
         return metric(y_true, y_pred, **given)
+    if y_pred is not None:
+        raise InvalidProgram(
+            "a metric of a data set needs one data set, of pairs (true, predicted), but got two arguments."
+        )
     counts = _counted(y_true)
     true, predicted = (list(side) for side in zip(*counts, strict=True))
     return metric(true, predicted, sample_weight=list(counts.values()), **given)

@@ -616,6 +616,8 @@ class RiverLearner(OnlineLearner):
     def __init__(
         self, model: Any, *, label: FieldName | None = None, features: Iterable[FieldName] | None = None
     ) -> None:
+        if isinstance(model, type):
+            raise InvalidProgram(f"RiverLearner: {model.__name__} is a class. Give an object: {model.__name__}().")
         self.model = model
         self.label = label
         self.features = features

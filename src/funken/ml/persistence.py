@@ -59,6 +59,10 @@ def save(model: Any, path: Any) -> None:
     >>> load(folder).coef_
     array([2.])
     """
+    if not hasattr(model, "__dict__") or not type(model).__module__.startswith("funken.ml"):
+        raise InvalidProgram(
+            f"save(): {model!r:.100} is no model. Give a fitted estimator of funken.ml, or version.model."
+        )
     arrays: dict[str, Any] = {}
     header = {"format": FORMAT, "version": VERSION, "model": _Encoder(arrays).encode(model, type(model).__name__)}
     folder = os.fspath(path)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from funken.connectors.base import declares
-from funken.connectors.sink import PreparedCommittable, Sink, SinkWriter
+from funken.connectors.sink import DeliveryGuarantee, PreparedCommittable, Sink, SinkWriter
 from funken.dataclass import dataclass
 from funken.io.shapes import dumps_records
 from funken.operators.base import Operator, Timestamps, Values, connector_context
@@ -35,7 +35,14 @@ class WriterSink:
     def traits(self) -> OperatorTraits:
         """It is a sink."""
         never_waits = self.sink.never_waits and declares(self.sink, "never_waits", "writer")
-        return OperatorTraits(sink=True, calls=() if never_waits else None, folder=self.sink.written_folder)
+        exactly_once = DeliveryGuarantee.EXACTLY_ONCE
+        commits = type(self.sink).committer is not Sink.committer
+        return OperatorTraits(
+            sink=True,
+            calls=() if never_waits else None,
+            folder=self.sink.written_folder,
+            commits=commits and getattr(self.sink, "guarantee", exactly_once) is exactly_once,
+        )
 
     def build(self) -> Operator:
         """Make the logic of one subtask."""

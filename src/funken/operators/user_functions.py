@@ -338,7 +338,8 @@ def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, st
     if "source: change" not in mistakes and _never_writes(target):
         remedy = "a change within a value is lost. Write it with update()."
         yield "state", f"{type(target).__name__} reads a state with value() and never writes one: {remedy}"
-    if on_timer is not None and not (on_timer.__module__ or "").startswith("funken."):
+    theirs = getattr(call, "__module__", None) or ""
+    if theirs.startswith("funken.") or (on_timer is not None and not (on_timer.__module__ or "").startswith("funken.")):
         return
     silent = without_return(call, "Yield the results.", "yields nothing, so no record comes of it")
     if silent is not None:
@@ -755,6 +756,8 @@ class OperatorTraits:
     sink: bool = False
     folder: str | None = None
     """The folder that a sink of files writes to."""
+    commits: bool = False
+    """True for a sink whose output is visible after a checkpoint only."""
     coordinator: MakeCoordinator | None = None
     keys: tuple[UserFunction | None, ...] = ()
     """The key selectors of the inputs of a keyed operator; ``None``: that input is not keyed."""

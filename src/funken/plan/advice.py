@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType, ModuleType, TracebackType
 from typing import Any
 
 from funken.lazy import home_of
@@ -33,7 +33,7 @@ def advise(error: BaseException) -> None:
     >>> from funken.dataset import ExecutionEnvironment
     >>> words = ExecutionEnvironment.create_local_environment(parallelism=1).from_elements("to")
     >>> try:
-    ...     words.key_by(len)
+    ...     words.grouped_by(len)
     ... except AttributeError as error:
     ...     advise(error)
     ...     print(error.__notes__[0].partition(":")[0], "group_by()" in error.__notes__[0])
@@ -134,6 +134,61 @@ _OF_FRAMES = {
     "withColumnRenamed": "Use rename(old, new)",
     "write": "Use write_parquet(), write_json(), write_kafka() or write_generic()",
 }
+_KEYS = "A join needs keys before its records are known: one.join(other).where(key).equal_to(key), then using(function)"
+_OF_BATCH = {
+    "DataSet": {
+        "append": "union() has the records of two data sets",
+        "distinct_by": "Use distinct(key)",
+        "foreach": "collect() returns the records, print() shows them, map() calls a function with each",
+        "for_each": "collect() returns the records, print() shows them, map() calls a function with each",
+        "groupBy": "Use group_by()",
+        "head": "first(5).collect() returns five records",
+        "key_by": "A data set has group_by(), streams have key_by()",
+        "limit": "first(n) keeps n records",
+        "order_by": "Use sort_partition(); set_parallelism(1) on it makes one order of all records",
+        "show": "Use print()",
+        "sort": "Use sort_partition(); set_parallelism(1) on it makes one order of all records",
+        "sort_by": "Use sort_partition(); set_parallelism(1) on it makes one order of all records",
+        "sortBy": "Use sort_partition(); set_parallelism(1) on it makes one order of all records",
+        "sort_group": "group_by(key).sort_group(field) sorts groups, sort_partition(field) whole partitions",
+        "take": "first(n).collect() returns n records",
+        "toPandas": "pandas.DataFrame(data.collect()) has the records",
+        "to_pandas": "pandas.DataFrame(data.collect()) has the records",
+    },
+    "ExecutionEnvironment": {
+        "read_csv": "Use read_csv_file()",
+        "read_json": "Use read_json_file()",
+        "read_parquet": "Use read_parquet_file()",
+    },
+    "GroupedDataSet": {
+        **dict.fromkeys(
+            ("collect", "print", "output", "filter", "map", "flat_map", "name"),
+            "Groups are no records yet: reduce(), reduce_group(), sum(), first() and their like make records of them",
+        ),
+        "agg": "aggregate(Aggregations.SUM, field).and_(...) aggregates fields",
+        "apply": "reduce_group() calls a function with the records of each group",
+        "count": "reduce_group(lambda group: [len(list(group))]) counts each group",
+    },
+    "Graph": {
+        "add_node": "Use add_vertex((id, value)), which returns another graph",
+        "connected_components": "graph.run(ConnectedComponents(10)) computes them",
+        "degree": "Use get_degrees(), in_degrees() or out_degrees()",
+        "edges": "Use get_edges()",
+        "neighbors": "get_edges() has the neighbours, reduce_on_neighbors() combines their values",
+        "nodes": "Use get_vertices() or get_vertex_ids()",
+        "number_of_nodes": "Use number_of_vertices()",
+        "vertices": "Use get_vertices() or get_vertex_ids()",
+    },
+    "CoGroupOperator": {"": _KEYS.replace("join", "co_group")},
+    "JoinOperator": {"": _KEYS},
+    "KeyedCoGroup": {"": "A co-group has no records without a function: call using(function) on it"},
+    "OuterJoin": {"": "An outer join has no records without a function: call using(function) on it"},
+    "OuterJoinOperator": {"": _KEYS},
+    "PatternStream": {
+        "": "It has no records before select(), flat_select() or process(), each of which gets a function of the matches",
+    },
+}
+"""Names that other libraries have, by class; ``""``: every name of a class that has no records yet."""
 _OF_TABLES = {
     "agg": "group_by() and select() aggregate",
     "assign": "add_columns() adds a column",
@@ -205,6 +260,8 @@ _POP_TOP, _CACHE = opcode.opmap["POP_TOP"], opcode.opmap["CACHE"]
 
 
 def _of_name(error: AttributeError) -> str:
+    if isinstance(error.obj, ModuleType) and error.obj.__name__.startswith("funken."):
+        return _ABSENT.get(error.name or "", "")
     kind = error.obj if isinstance(error.obj, type) else type(error.obj)
     if error.name == "get_runtime_context" and any(map(_is_ours, kind.__mro__)):
         return "The runtime context comes to open(self, runtime_context): ask it for states there."
@@ -215,14 +272,26 @@ def _of_name(error: AttributeError) -> str:
     algorithm = "".join(part.title() for part in error.name.split("_"))
     if kind.__name__ == "Graph" and home_of(algorithm) == "funken.graph":
         return f"An algorithm is an object that runs: graph.run({algorithm}(...)), with from funken.graph import {algorithm}."
+    for each in kind.__mro__:
+        if (
+            remedy := _OF_BATCH.get(each.__name__, {}).get(error.name) or _OF_BATCH.get(each.__name__, {}).get("")
+        ) is not None:
+            return f"{remedy}."
     article = "An" if kind.__name__[0] in "AEIOU" else "A"
     return f"{article} {kind.__name__} has, for example: {near_names(kind, error.name)}."
 
 
-_ABSENT = dict.fromkeys(
-    ("Vectors", "DenseVector", "SparseVector", "Vector"),
-    "A vector needs no class: it is a NumPy array, or a tuple or list of numbers.",
-)
+_ABSENT = {
+    **dict.fromkeys(
+        ("Vectors", "DenseVector", "SparseVector", "Vector"),
+        "A vector needs no class: it is a NumPy array, or a tuple or list of numbers.",
+    ),
+    **{
+        f"{name}{kind}": f"Trees are those of scikit-learn, one model per task: Partition{kind}(estimator) of funken.ml."
+        for name in ("DecisionTree", "ExtraTrees", "GBT", "GradientBoosting", "HistGradientBoosting", "RandomForest")
+        for kind in ("Classifier", "Regressor")
+    },
+}
 """Names that other libraries have, with the remedy."""
 
 
@@ -289,8 +358,13 @@ _OF_TYPES = (
         "collect() reads the rows of a TableResult: with result.collect() as rows: ... A Table has to_pandas().",
     ),
     (
-        "'DataSet' object is not|'DataSet' has no len",
+        r"'\w*DataSet' object is not|'\w*DataSet' has no len",
         "A DataSet is a plan: collect() runs it and returns the records, count() their number, print() shows them.",
+    ),
+    (r"for \+: '\w*DataSet'", "one.union(other) has the records of both."),
+    (
+        "'Graph' object is not|'Graph' has no len",
+        "A Graph is a plan: get_vertices() and get_edges() are data sets, number_of_vertices() and number_of_edges() numbers.",
     ),
 )
 """Uses of objects that Python refuses, with the remedy."""

@@ -312,7 +312,11 @@ def guarded(
         assert isinstance(error, HTTPException)
         if error.status_code == 404:
             return error_response(f"There is no {request.url.path}.{hint}", 404)
-        return error_response(str(error.detail), error.status_code, error.headers)
+        detail = str(error.detail)
+        if error.status_code == 405:
+            allowed = (error.headers or {}).get("Allow", "")
+            detail = f"Method Not Allowed: {request.method} {request.url.path}. Allowed are: {allowed}."
+        return error_response(detail, error.status_code, error.headers)
 
     files = dashboard_files()
     shown = [Route(path, partial(_file, path), methods=["GET"]) for path in files]

@@ -72,7 +72,9 @@ class RestClient:
             raise self._not_reached(error) from error
 
     def _not_reached(self, error: Exception) -> ServerNotReached:
-        return ServerNotReached(f"no REST server answers at {self.url}: {error}.")
+        return ServerNotReached(
+            f"no REST server answers at {self.url}: {error}. A driver logs its address, and 'funken list' shows this user's."
+        )
 
     def _request(self, method: str, path: tuple[str, ...], query: dict[str, str], body: bytes) -> Any:
         target = "".join(f"/{quote(part, safe='')}" for part in path) + (f"?{urlencode(query)}" if query else "")

@@ -82,6 +82,7 @@ ENCRYPTED = {
 """Settings of a session that Funken starts where all is to be encrypted."""
 
 _OWN_SLOTS = 64
+_MASTERS = ("local", "spark://", "yarn", "k8s://")
 _SOCKETS, _SOCKETS_DIR = (f"spark.python.unix.domain.socket.{name}" for name in ("enabled", "dir"))
 _SLOTS_SECONDS = 0.2
 _LONGEST_SOCKET_FOLDER = 60
@@ -163,6 +164,11 @@ def living(given: Any) -> SparkSession | None:
 
     Raises ``SessionStopped`` if it has ended and is the user's.
     """
+    if isinstance(given, str | type):
+        raise SessionNotSuitable(
+            f"spark={given!r} is no SparkSession. Give SparkSession.builder.getOrCreate(), or leave it out: the option "
+            "spark.master names the cluster."
+        )
     if given is None or jvm.lives(given.sparkContext):
         return given  # type: ignore[no-any-return]
     _let_go(given.sparkContext)
@@ -248,6 +254,11 @@ class SessionLaunch:
 
     def start(self, wanted: Callable[[], bool], **more: str) -> SparkSession:
         """Start it; raises ``SparkNotStarted``."""
+        if not self.master.startswith(_MASTERS):
+            raise SparkNotStarted(
+                f"spark.master {self.master!r} names no Spark. Write local[4], spark://host:7077, yarn or "
+                "k8s://https://host:443, say."
+            )
         settings, options = self.settings | more, self.options
         if self.shares_classes:
             options += f" {class_data.options(self.java_home, Path(pyspark.__file__).parent / 'jars')}"

@@ -12,6 +12,7 @@ import importlib
 import itertools
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -31,7 +32,7 @@ from funken.checkpoint.machine import Outcome
 from funken.checkpoint.settings import CheckpointSettings
 from funken.config import Configuration
 from funken.connectors.dataframe import RowsSource
-from funken.errors import JobCancelled, JobExecutionError, TaskLost, TooFewTaskSlots
+from funken.errors import EnvironmentNotReady, JobCancelled, JobExecutionError, TaskLost, TooFewTaskSlots
 from funken.io.temporary import temporary_folder
 from funken.io.threads import in_daemon
 from funken.operators.user_functions import traits_of
@@ -237,6 +238,12 @@ class SparkRunner:
             text = why()
             if "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT" in text:
                 raise too_few_slots(job.plan.slots, job.slots() if job.slots else 0, text.splitlines()[0])
+            found = re.search(r'Cannot run program "([^"]*)"', text)
+            if found is not None:
+                raise EnvironmentNotReady(
+                    f"Spark cannot start the Python of its workers, {found[1]!r}, which PYSPARK_PYTHON or spark.pyspark.python "
+                    "names. Name a Python with Funken on every machine, or leave it out."
+                )
             raise JobExecutionError(f"Spark ended job {job.plan.name!r}: {text}")
         if master.error is not None:
             raise master.error

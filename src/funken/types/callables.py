@@ -7,7 +7,9 @@ that Funken does not call would never run; and a text returned as the *results* 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import difflib
+import enum
 import inspect
 import os
 import sys
@@ -252,6 +254,40 @@ def check_stream(stream: Any, role: str, *kinds: type) -> None:
     if not isinstance(stream, kinds):
         remedy = " Make one of it with from_collection()." if isinstance(stream, list | tuple) else ""
         raise TypeError(f"{role} takes streams, but got {stream!r:.100} ({type(stream).__name__}).{remedy}")
+
+
+def check_fields(made: object) -> None:
+    """Raise ``TypeError`` for a text in a field of a connector that is declared as a class of Funken, or as a tuple.
+
+    >>> from funken.connectors.sql import SqlSink, SqliteDatabase
+    >>> check_fields(SqlSink("shop.db", "items", ("id",)))
+    Traceback (most recent call last):
+        ...
+    TypeError: SqlSink.database needs a SqlDatabase, but got 'shop.db'. Give one: ...
+    >>> check_fields(SqlSink(SqliteDatabase("shop.db"), "items", ("id",), guarantee="exactly-once"))
+    Traceback (most recent call last):
+        ...
+    TypeError: SqlSink.guarantee needs a DeliveryGuarantee, but got 'exactly-once'. Give DeliveryGuarantee.EXACTLY_ONCE.
+    """
+    for field in dataclasses.fields(made) if dataclasses.is_dataclass(made) else ():
+        value, declared = getattr(made, field.name, None), str(field.type)
+        if not isinstance(value, str):
+            continue
+        role = f"{type(made).__name__}.{field.name}"
+        if declared.startswith(("tuple[", "Sequence[")):
+            raise TypeError(f"{role} is a tuple, but got the text {value!r}. Write ({value!r},).")
+        home = next(each for each in type(made).__mro__ if field.name in vars(each).get("__annotations__", {}))
+        kind = getattr(sys.modules[home.__module__], declared, None) if declared.isidentifier() else None
+        if isinstance(kind, type) and kind.__module__.startswith("funken.") and not issubclass(kind, str):
+            check_kind(value, kind, role, _example(kind, value))
+
+
+def _example(kind: type, text: str) -> str:
+    if issubclass(kind, enum.Enum):
+        member = next((each for each in kind if each.value == text), next(iter(kind)))
+        return f"Give {kind.__name__}.{member.name}."
+    known = [each.__name__ for each in kind.__subclasses__() if not each.__name__.startswith("_")] or [kind.__name__]
+    return f"Give one: {', '.join(f'{name}(...)' for name in known)}."
 
 
 def check_kind(given: Any, kind: type, role: str, remedy: str = "") -> None:

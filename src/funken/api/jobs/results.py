@@ -59,9 +59,8 @@ class JobExecutionResult:
         found = self.get_all_accumulator_results()
         if accumulator_name not in found:
             counter = f"get_metrics_group().counter({accumulator_name!r})"
-            raise KeyError(
-                f"there is no accumulator {accumulator_name!r}; a function of a stream counts with {counter}"
-            )
+            others = f"there are: {', '.join(found)}" if found else f"a function of a stream counts with {counter}"
+            raise KeyError(f"there is no accumulator {accumulator_name!r}; {others}")
         return found[accumulator_name]
 
     def get_all_accumulator_results(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from funken.io.standard import write_out
 from funken.operators.sink import CollectSink, ForEach, PrintSink, WriterSink
 from funken.operators.user_functions import traits_of
 from funken.plan.nodes import Node, NodeInput
-from funken.types.callables import Generic, T_co, check_kind
+from funken.types.callables import Generic, T_co, check_fields, check_kind
 from funken.types.convert import ArrowSchema, ArrowTable
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ class StreamEnds(Generic[T_co]):
             "Use for_each() for a function, print() to print, FileSink.for_row_format(path, encoder).build() for files."
         )
         check_kind(sink, Sink, "sink_to()", remedy)
+        check_fields(sink)
         return self._sink("sink", WriterSink(sink.of_type(type_of(self))))
 
     add_sink = sink_to

@@ -42,7 +42,7 @@ from funken.errors import InvalidConfiguration, InvalidProgram, SinkNotWritable
 from funken.ids import MIN_TIMESTAMP, Millis
 from funken.io.durations import DurationLike, duration_ms
 from funken.io.filesystem import absolute, locate
-from funken.types.callables import Generic, S, T_contra
+from funken.types.callables import Generic, S, T_contra, check_kind
 from funken.types.info import TypeInformation
 
 # ---- Which folder below a file sink's base path a record goes to.
@@ -319,6 +319,8 @@ class FileSink(Sink[T_contra], Generic[T_contra]):
         >>> sink.base_path, sink.bucket_assigner
         ('/data/out', DateTimeBucketAssigner(format_str='yyyy-MM-dd--HH', timezone_id=None))
         """
+        remedy = "Give the path, then Encoder.simple_string_encoder(), say."
+        check_kind(encoder, Encoder, f"the file sink of {base_path!r}", remedy)
         return RowFormatBuilder(FileSink(os.fspath(base_path), encoder))
 
     @staticmethod

@@ -142,6 +142,11 @@ class FileSource(Source[T_co], Generic[T_co]):
         ('/data/dt=*',)
         """
         check_kind(format, FileFormat, "a FileSource", "Give StreamFormat.text_line_format(), say, before the paths.")
+        for path in paths:
+            if not isinstance(path, str | os.PathLike):
+                raise InvalidProgram(
+                    f"a FileSource reads paths, but got {path!r}. Give each as an argument of its own, of a list: *paths."
+                )
         return FileSourceBuilder(FileSource(tuple(os.fspath(path) for path in paths), format))
 
     @staticmethod

@@ -127,8 +127,13 @@ class Subscription:
     def __post_init__(self) -> None:
         """Check the names."""
         for topic in self.topics:
-            if not isinstance(topic, str) or not topic:
-                raise InvalidConfiguration(f"{topic!r} is no name of a topic; give a text such as 'orders'.")
+            if not isinstance(topic, str) or not topic or "," in topic:
+                several = (
+                    " Several topics are arguments: set_topics('a', 'b')."
+                    if isinstance(topic, str | list) and topic
+                    else ""
+                )
+                raise InvalidConfiguration(f"{topic!r} is no name of a topic; give a text such as 'orders'.{several}")
 
     def __str__(self) -> str:
         if self.pattern is not None:

@@ -348,7 +348,8 @@ class SqliteDatabase(SqlDatabase):
         """Return the meaning of SQLite's message."""
         text = str(error)
         if "unable to open" in text:
-            return SqlProblem(f"{self.path!r} cannot be opened", "create the database, or correct the path")
+            url = "write the path of the file, not a URL, or " if ":" in self.path else ""
+            return SqlProblem(f"{self.path!r} cannot be opened", f"{url}create the database, or correct the path")
         if "no such table" in text:
             return SqlProblem(f"{self.path!r} has {text}", "create it, or correct the name")
         if "column" in text and ("no such" in text or "has no" in text):

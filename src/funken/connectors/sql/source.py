@@ -127,7 +127,8 @@ class SqlSource(Source[ROW_co], Generic[ROW_co]):
     def select(self, what: str, conditions: Sequence[str], order: str = "") -> str:
         """Return a query of this query."""
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT {what} FROM ({self.query}) rows_to_read{where}{order}"
+        query = self.query.rstrip().rstrip(";")
+        return f"SELECT {what} FROM ({query}) rows_to_read{where}{order}"
 
 
 _MOST_INFINITE = 4

@@ -402,5 +402,5 @@ def group_functions(function: Any, combine: Any) -> tuple[DataSetFunction, DataS
     if combine is not None:
         return call, user_function(combine, "combine", "reduce_group")
     if call.method and hasattr(function, "combine"):
-        return call, DataSetFunction(function, "combine", call.rich)
+        return call, dataclasses.replace(call, method="combine")
     return call, None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, overload
 
@@ -52,6 +53,7 @@ from funken.dataset.plan.nodes import (
     parse_forwarded,
 )
 from funken.errors import InvalidProgram
+from funken.plan.advice import calling, is_dropped
 from funken.types.callables import Generic, IN_contra, OUT_co, R, S, T_co, check_kind
 
 if TYPE_CHECKING:
@@ -106,6 +108,7 @@ class DataSink:
                 f"the sink {self._current.name!r} was executed already. Set its properties before execute()."
             )
         self._current = dataclasses.replace(self._current, **changes)
+        self._call = calling(sys._getframe(1))
         return self
 
     def name(self, name: str) -> DataSink:
@@ -213,6 +216,12 @@ class DataSet(Generic[T_co]):
         self._environment = environment
         self._current = node
         self._read_by = ""
+        self._call = calling(sys._getframe(1))
+
+    def __del__(self) -> None:
+        frame = sys._getframe(1)
+        if not getattr(self, "_read_by", True) and is_dropped(frame, self._call):
+            self._environment._dropped.append((frame.f_code.co_filename, frame.f_lineno))
 
     # ---- the node
 

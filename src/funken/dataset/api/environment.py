@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import linecache
 import os
 import uuid
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from typing import Any, overload
 from funken import Configuration, DataStream, JobExecutionResult, Row, config, extras
 from funken.api.jobs.notebook import BatchProgress, batch_shown_in_notebook, batch_watchers
 from funken.api.streams.settings import positive
+from funken.config.configuration import warn
 from funken.dataset.api.dataset import DataSet, DataSink
 from funken.dataset.formats.inputs import (
     CollectionInput,
@@ -31,6 +33,7 @@ from funken.dataset.runtime import local
 from funken.dataset.runtime.context import Accumulator
 from funken.dataset.runtime.pipeline import RunningProgram
 from funken.errors import InvalidProgram
+from funken.operators.user_functions import traits_of
 from funken.plan import unexecuted
 from funken.plan.unexecuted import warn_at_exit
 from funken.types.callables import T
@@ -112,6 +115,7 @@ class ExecutionEnvironment:
         self._cached_files: dict[str, str] = {}
         self._last_result: DataSetResult | None = None
         self._built: list[str] = []
+        self._dropped: list[tuple[str, int]] = []
         self.unused = False
         warn_at_exit()
 
@@ -321,6 +325,11 @@ class ExecutionEnvironment:
         >>> sorted(env.from_data_stream(local([1, 2, 3]).map(lambda n: n * 2)).collect())
         [2, 4, 6]
         """
+        endless = [node.name for node in stream.get_execution_environment().graph if not traits_of(node.spec).bounded]
+        if endless:
+            raise InvalidProgram(
+                f"source {endless[0]!r} never ends, and a data set does. Bound the source, as with count= or set_bounded()."
+            )
         with stream.execute_and_collect() as records:
             return self._source(CollectionInput(check_elements(records, "from_data_stream")), "stream")
 
@@ -337,6 +346,13 @@ class ExecutionEnvironment:
 
     def _plan(self) -> Plan:
         self._built, self.unused = [], False
+        dropped, self._dropped = dict.fromkeys(self._dropped), []
+        for file, line in dropped:
+            written = linecache.getline(file, line).strip()
+            warn(
+                f"line {line} of {os.path.basename(file)} drops a data set{written and f' ({written})'}: no operator reads it. "
+                "A method returns a new data set, so use that one, as in data = data.filter(...), or call collect() on it."
+            )
         if not self._sinks:
             raise InvalidProgram(
                 "the program has no sink. Write or output a data set before execute(), or call collect(), count() or print()."

@@ -137,6 +137,11 @@ class IterativeDataSet(DataSet[T_co], Generic[T_co]):
         roots = [step, *([ending] if ending is not None else [])]
         dynamic = dynamic_nodes(roots, [self._partial])
         _check_step(roots, dynamic)
+        if id(step) not in dynamic:
+            raise InvalidProgram(
+                f"close_with(): operator {step.name!r} does not depend on the result of iterate(), so every superstep makes the "
+                "same. Build the step on that: start = data.iterate(n), then start.close_with(start.map(...))."
+            )
         made = nodes.BulkIteration(
             id=self._environment._next_id(),
             name="iteration",
@@ -224,6 +229,11 @@ class DeltaIteration(Generic[T1_co, T2_co]):
         _check_step(roots, dynamic)
         for node in nodes.walk(roots):
             self._check_use(node)
+        if not {id(workset), id(changes)} & dynamic:
+            raise InvalidProgram(
+                f"close_with(): operators {changes.name!r} and {workset.name!r} do not depend on the iteration, so every "
+                "superstep makes the same. Build the step on get_workset() of it, joined with get_solution_set()."
+            )
         if self._solution in roots:
             raise InvalidProgram(
                 "close_with(): the solution set itself can be neither the delta nor the next workset. Join the workset with it."

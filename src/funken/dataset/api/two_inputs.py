@@ -13,7 +13,7 @@ from funken.dataset.plan.functions import DataSetFunction, user_function
 from funken.dataset.plan.keys import UNKNOWN, Key, Path, SortField, make_key, make_paths, tuple_of
 from funken.dataset.plan.nodes import CrossHint, Forwarded, JoinHint, JoinKind
 from funken.errors import InvalidProgram
-from funken.types.callables import Generic, O1_co, O2_co, OUT_co, R, T1_co, T2_co
+from funken.types.callables import Generic, O1_co, O2_co, OUT_co, R, T1_co, T2_co, check_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -85,6 +85,7 @@ class _Join(_TwoKeys[T1_co, T2_co], Generic[T1_co, T2_co]):
         self, first: DataSet[T1_co], second: DataSet[T2_co], kind: JoinKind, hint: JoinHint, name: str
     ) -> None:
         super().__init__(first, second, name)
+        check_kind(hint, JoinHint, f"{name}()", f"Name keys behind it: {name}(other).where(key).equal_to(key).")
         if hint not in ALLOWED_HINTS[kind]:
             allowed = ", ".join(each.name for each in JoinHint if each in ALLOWED_HINTS[kind])
             raise InvalidProgram(

@@ -26,6 +26,7 @@ from funken.errors import FunkenError, InvalidProgram, SourceNotReadable
 from funken.expr.types import FLOAT, INT, STR, Tuple
 from funken.types.callables import Generic, T, T_co, check_collection
 from funken.types.convert import parquet_file, python_rows, python_values
+from funken.types.copying import copied_block
 from funken.types.info import Types
 from funken.types.text import boolean, date_of, datetime_of, decimal_number, real_number, time_of, whole_number
 
@@ -93,13 +94,12 @@ class CollectionInput(InputFormat[T_co], Generic[T_co]):
 
     def read(self, split: Any) -> Iterable[Any]:
         """Return the elements of a part."""
-        part: list[Any] = self.elements[split[0] : split[1]]
-        return part
+        return itertools.chain.from_iterable(self.blocks(split))
 
     def blocks(self, split: Any) -> Iterator[Block]:
-        """Return slices of the list."""
+        """Return slices of the list: copies of elements that a function may change, which are read again in each execution."""
         for at in range(split[0], split[1], BLOCK_RECORDS):
-            yield self.elements[at : min(at + BLOCK_RECORDS, split[1])]
+            yield copied_block(self.elements[at : min(at + BLOCK_RECORDS, split[1])])
 
     def statistics(self) -> Statistics:
         """Count the elements, and weigh the first ones."""
@@ -167,16 +167,16 @@ class FileInput(InputFormat[T_co], Generic[T_co]):
 
     def files(self) -> list[str]:
         """Return the files, in order; raise ``SourceNotReadable`` if there is none."""
-        path = os.fspath(self.path).removeprefix("file://")
+        path = local_path(self.path)
+        fact = "there is no such file, folder or match"
         if os.path.isdir(path):
             found = [os.path.join(path, name) for name in os.listdir(path) if name[:1] not in {".", "_"}]
             found = [name for name in found if os.path.isfile(name)]
+            fact = "the folder has no file whose name begins with neither '.' nor '_'"
         else:
             found = [path] if os.path.exists(path) else glob.glob(path)
         if not found:
-            raise SourceNotReadable(
-                f"{type(self).__name__} cannot read {self.path!r}: there is no such file, folder or match. Correct the path."
-            )
+            raise SourceNotReadable(f"{type(self).__name__} cannot read {self.path!r}: {fact}. Correct the path.")
         return sorted(found, key=_natural)
 
     def create_splits(self, parallelism: int) -> Sequence[Any]:
@@ -223,7 +223,8 @@ class FileInput(InputFormat[T_co], Generic[T_co]):
             if isinstance(error, FunkenError):
                 raise
             raise SourceNotReadable(
-                f"{type(self).__name__} cannot read {name!r}{place()}: {error}. Correct the file, or leave it out."
+                f"{type(self).__name__} cannot read {name!r}{place()}: {str(error).rstrip('.')}. Correct the file, or "
+                "leave it out."
             ) from error
 
     def statistics(self) -> Statistics:
@@ -232,6 +233,23 @@ class FileInput(InputFormat[T_co], Generic[T_co]):
 
     def __str__(self) -> str:
         return str(self.path)
+
+
+def local_path(path: str | os.PathLike[str]) -> str:
+    """Return a path without ``file://`` and with the home folder for ``~``; raise ``InvalidProgram`` for a URI elsewhere.
+
+    >>> local_path("file:///tmp/a"), local_path("s3://bucket/a")
+    Traceback (most recent call last):
+    funken.errors.InvalidProgram: 's3://bucket/a' is no local path, which the files of a DataSet program need. Copy it here, or
+    read it as a stream: env.from_data_stream(stream).
+    """
+    found = os.fspath(path).removeprefix("file://")
+    if "://" in found:
+        raise InvalidProgram(
+            f"{found!r} is no local path, which the files of a DataSet program need. Copy it here, or read it as a stream: "
+            "env.from_data_stream(stream)."
+        )
+    return os.path.expanduser(found)
 
 
 def _natural(name: str) -> tuple[int, str]:
@@ -335,7 +353,7 @@ class ParquetInput(FileInput):
         """Return the records of a row group."""
         name, group = split
         with self.named(name, lambda: f", group of rows {group}"), parquet_file(name) as file:
-            columns = list(self.columns) or None
+            columns = self._chosen(file) or None
             for batch in file.iter_batches(BLOCK_RECORDS, row_groups=[group], columns=columns):
                 if self.target is not None:
                     yield from (self.target(**row) for row in python_rows(batch))
@@ -354,13 +372,21 @@ class ParquetInput(FileInput):
 
         name, group = split
         with self.named(name, lambda: f", group of rows {group}"), parquet_file(name) as file:
-            for batch in file.iter_batches(COLUMN_RECORDS, row_groups=[group], columns=list(self.columns)):
+            for batch in file.iter_batches(COLUMN_RECORDS, row_groups=[group], columns=self._chosen(file)):
                 chosen = batch.select(list(self.columns)).columns
                 columns = columns_from_arrow(chosen, batch.num_rows)
                 if columns is not None:
                     yield block_of(columns)
                 else:
                     yield from blocks_of(zip(*(python_values(column) for column in chosen), strict=True))
+
+    def _chosen(self, file: Any) -> list[str]:
+        """Return the columns that are read; raise ``ValueError`` for one that the file lacks."""
+        names = file.schema_arrow.names
+        for column in self.columns:
+            if column not in names:
+                raise ValueError(f"it has no column {column!r}, but {', '.join(map(repr, names))}")
+        return list(self.columns)
 
     def statistics(self) -> Statistics:
         """Return the rows and bytes that the files' footers name."""
@@ -418,6 +444,15 @@ class CsvInput(FileInput):
     target: Any = None
     vectorized: bool = True
 
+    def __post_init__(self) -> None:
+        """Refuse types that cannot parse a text."""
+        for kind in self.types:
+            if not callable(kind):
+                raise InvalidProgram(
+                    f"read_csv_file(): {kind!r} is no type of a field. Give Python's types, in the order of the fields, such as "
+                    "[str, int]; target=, a class with fields, names them."
+                )
+
     def read(self, split: Any) -> Iterable[Any]:
         """Return the records of a split."""
         lines = self.lines(split)
@@ -436,11 +471,18 @@ class CsvInput(FileInput):
                 continue
             try:
                 (fields,) = csv.reader(io.StringIO(line), delimiter=self.delimiter)
+                if types and len(fields) != len(types):
+                    raise ValueError(
+                        f"it has {len(fields)} field{'s' * (len(fields) != 1)}, not {len(types)}: see the delimiter"
+                    )
                 made = make(*([parse(text) for parse, text in zip(parsers, fields, strict=True)] if types else fields))
             except (ValueError, TypeError, csv.Error) as error:
+                at_start = number == 1 and split[1] == 0 and not self.skip_header
+                header = " set skip_header=True if it names the columns," if at_start else ""
+                names = ", ".join(getattr(kind, "__name__", repr(kind)) for kind in types)
                 raise SourceNotReadable(
                     f"CsvInput: line {number} of {split[0]!r} from byte {split[1]} does not fit "
-                    f"{', '.join(kind.__name__ for kind in types)}: {line!r} ({error}). Correct the types, or read it as text."
+                    f"{names}: {line!r} ({error}). Correct the types,{header} or read it as text."
                 ) from error
             yield made
 

@@ -15,11 +15,12 @@ from typing import Any
 from funken import Row, Types
 from funken.connectors.formats.arrow import check_values
 from funken.connectors.formats.json_schema import json_text
+from funken.dataset.formats.inputs import local_path
 from funken.dataset.memory.manager import Block
 from funken.dataset.plan.keys import field_names, value_of
 from funken.errors import SinkNotWritable
 from funken.io.standard import write_out
-from funken.types.callables import Generic, T_contra
+from funken.types.callables import Generic, T_contra, check_kind
 from funken.types.text import written
 
 
@@ -144,7 +145,8 @@ class FileOutput(OutputFormat):
     """A file with a parallelism of 1, else a folder of files ``1`` to ``n``; both get their name when all is written."""
 
     def __init__(self, path: Any, write_mode: WriteMode = WriteMode.NO_OVERWRITE) -> None:
-        self.path: str = os.path.abspath(os.fspath(path).removeprefix("file://"))
+        check_kind(write_mode, WriteMode, f"the sink of {os.fspath(path)!r}", "Give WriteMode.OVERWRITE, say.")
+        self.path: str = os.path.abspath(local_path(path))
         self.write_mode = write_mode
         self._folder, name = os.path.split(self.path)
         self._unfinished = os.path.join(self._folder, f".{name}.unfinished")

@@ -7,10 +7,14 @@ two subtasks share what it keeps.
 from __future__ import annotations
 
 import inspect
+import opcode
 import pickle
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
+from types import CodeType
 from typing import Any
 
 from funken import Function
@@ -37,9 +41,15 @@ class DataSetFunction:
     target: Any
     method: str | None = None
     rich: bool = False
+    groups: bool = False
+    """True if its arguments are iterables of records."""
 
     def bind(self) -> Callable[..., Any]:
-        """Return the callable for each record."""
+        """Return the callable for each record, or each group of records."""
+        call = self._call()
+        return _watched(call) if self.groups else call
+
+    def _call(self) -> Callable[..., Any]:
         call: Callable[..., Any] = self.target if self.method is None else getattr(self.target, self.method)
         return call
 
@@ -47,7 +57,7 @@ class DataSetFunction:
         """Return the function for one subtask: a copy of an object with a life cycle."""
         if not self.rich:
             return self
-        return DataSetFunction(pickle.loads(dumps_by_value(self.target, _not_copied, self)), self.method, True)
+        return replace(self, target=pickle.loads(dumps_by_value(self.target, _not_copied, self)))
 
     def open(self, context: Any) -> None:
         """Open a function with a life cycle."""
@@ -62,7 +72,7 @@ class DataSetFunction:
     @property
     def yields(self) -> bool:
         """True if the function is a generator function."""
-        return inspect.isgeneratorfunction(self.bind())
+        return inspect.isgeneratorfunction(self._call())
 
     def __str__(self) -> str:
         target = self.target.func if isinstance(self.target, partial) else self.target
@@ -78,6 +88,69 @@ def _not_copied(error: Exception, function: DataSetFunction) -> InvalidProgram:
 
 
 _SEVERAL = ("flat_map", "map_partition", "reduce_group", "co_group", "join", "cross", "with_", "using")
+
+
+_GROUPS = ("map_partition", "reduce_group", "combine_group", "co_group")
+
+
+_WATCHED = 32
+"""Groups per task in which a second loop over the records is refused: watching takes longer than small groups do."""
+_NONE = object()
+
+
+class _Once:
+    """The records of a group, as a function gets them: a second loop over them is refused, in which there would be none.
+
+    The same call may ask again, such as ``list(islice(records, 100))`` in a loop.
+    """
+
+    __slots__ = ("_asked", "_ended", "_records")
+
+    def __init__(self, first: Any, records: Iterator[Any]) -> None:
+        self._ended: list[bool] = []
+        self._records = chain((first,), records, _marked(self._ended))
+        self._asked: tuple[CodeType, int] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        frame = sys._getframe(1)
+        asked = frame.f_code, frame.f_lasti
+        loop = frame.f_code.co_code[frame.f_lasti] == _GET_ITER
+        if self._ended and (loop or asked != self._asked):
+            raise TypeError(
+                "the records of a group can be read once. Make a list of them before: records = list(records)."
+            )
+        self._asked = asked
+        return self._records
+
+    def __next__(self) -> Any:
+        return next(self._records)
+
+
+def _marked(ended: list[bool]) -> Iterator[Any]:
+    ended.append(True)
+    yield from ()
+
+
+_GET_ITER = opcode.opmap["GET_ITER"]
+
+
+def _readable_once(records: Iterator[Any]) -> Any:
+    first = next(records, _NONE)
+    return records if first is _NONE else _Once(first, records)
+
+
+def _watched(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of groups that is watched in the first ones."""
+    left = _WATCHED
+
+    def watched(*groups: Iterator[Any]) -> Any:
+        nonlocal left
+        if not left:
+            return call(*groups)
+        left -= 1
+        return call(*map(_readable_once, groups))
+
+    return watched
 
 
 _ARGUMENTS = {
@@ -111,7 +184,7 @@ def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
         if hasattr(function, method):
             check_methods(function, Function, f"{operator}()")
             check_function(function, method, f"{operator}()", operator in _SEVERAL or None)
-            return DataSetFunction(function, method, rich)
+            return DataSetFunction(function, method, rich, operator in _GROUPS)
     elif callable(function):
         check_function(function, method, f"{operator}()", operator in _SEVERAL or None)
         if operator in _ARGUMENTS:
@@ -120,7 +193,7 @@ def user_function(function: Any, method: str, operator: str) -> DataSetFunction:
         silent = without_return(function, *given) if given is not None else None
         if silent is not None:
             warn(f"{operator}(): {silent}")
-        return DataSetFunction(function)
+        return DataSetFunction(function, groups=operator in _GROUPS)
     raise InvalidProgram(f"{operator}() needs a function, or an object with a method {method}(), but got {function!r}.")
 
 

@@ -368,10 +368,18 @@ def _to_targets(count: int, layout: PartLayout, chunk: Any) -> Iterator[Any]:
 
 
 def _weights(values: Any) -> Any:
+    if (
+        values is not None
+        and values.dtype.kind not in "iuf"
+        and all(isinstance(n, (int, float)) for n in values.tolist())
+    ):
+        values = np.array(values.tolist(), np.float64)
     if values is not None and values.dtype.kind in "iuf":
-        return values.astype(np.float64)
-    if values is not None and all(isinstance(value, (int, float)) for value in values.tolist()):
-        return np.array(values.tolist(), np.float64)
+        if np.isnan(values := values.astype(np.float64)).any():
+            raise InvalidProgram(
+                "this algorithm needs numbers as edge values, but an edge has NaN. Remove it: filter_on_edges()."
+            )
+        return values
     bad = None if values is None else next(each for each in values.tolist() if not isinstance(each, (int, float)))
     raise InvalidProgram(
         f"this algorithm needs numbers as edge values, but an edge has {bad!r}. Call map_edges() first."

@@ -214,6 +214,7 @@ class LeastValue(PartProgram):
 class Distance(LeastValue):
     """The least sum of weights from a source; infinite where there is no way."""
 
+    sums = ("sources",)
     weigh: Callable[[Any, Any], Any] = staticmethod(np.add)
 
     def __init__(self, source: Any, weighted: bool = True) -> None:
@@ -228,6 +229,19 @@ class Distance(LeastValue):
         here = _places(part.ids, self.source)
         values[here] = 0.0
         return values, here
+
+    def step(
+        self, part: GraphPart, state: Any, messages: list[tuple[Any, ...]], view: SuperstepView
+    ) -> tuple[Any, list[Message]]:
+        """Take the messages, and send new values; raise ``InvalidProgram`` if no part has the source."""
+        if state is None:
+            view.add("sources", int(_places(part.ids, self.source).sum()))
+        elif view.number == 2 and len(part) and not view.before("sources"):
+            raise InvalidProgram(
+                f"the source {self.source!r} is no vertex of the graph, whose ids are such as {part.ids[:1].tolist()[0]!r}. "
+                "Give an id of the graph, of the same type."
+            )
+        return super().step(part, state, messages, view)
 
 
 class Level(Distance):

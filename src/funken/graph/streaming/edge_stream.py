@@ -31,7 +31,7 @@ from funken import (
 )
 from funken.errors import InvalidProgram
 from funken.graph.core import EdgeDirection, GraphEdge, GraphVertex, at_least
-from funken.sdk import Operator, OperatorCall, Timestamps, UserFunction, Values, copied_block, load_state
+from funken.sdk import Operator, OperatorCall, Timestamps, UserFunction, Values, check_kind, copied_block, load_state
 from funken.types.callables import A, Generic, K, OUT_co, R, S, T
 
 if TYPE_CHECKING:
@@ -513,6 +513,7 @@ class EdgeStream(Generic[K, T]):
         >>> edges.get_edges().execute_and_collect(limit=1)
         [GraphEdge(source='ann', target='bob', value=9)]
         """
+        check_kind(stream, DataStream, "EdgeStream.from_stream()", "env.from_collection(edges) makes one.")
         made = stream if edge is None else stream.map(edge)
         return EdgeStream(made.map(_edge).name("edges"))
 

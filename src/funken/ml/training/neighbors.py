@@ -595,6 +595,10 @@ class KMeans(DistributedPredictor, DistributedTransformer, cluster.KMeans):
     [0.1, 9.1]
     """
 
+    def fit_predict(self, X: Any, y: Any = None, **given: Any) -> Any:
+        """Fit, then predict."""
+        return self.fit(X, y, **given).predict(X) if is_distributed(X) else super().fit_predict(X, y, **given)
+
     def _fit_blocks(self, blocks: BlockSet) -> None:
         if callable(self.init):
             raise InvalidProgram("KMeans: of distributed data init is 'k-means++', 'random' or an array of centres.")

@@ -96,7 +96,13 @@ class JobDiagnosis:
     After a restart, late records are counted again if they are read again: the sum is one of drops, not of records.
     """
 
-    def __init__(self, plan: PhysicalPlan, warn: Callable[[JobWarning], None], batch: bool = False) -> None:
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        warn: Callable[[JobWarning], None],
+        batch: bool = False,
+        checkpoints: bool = True,
+    ) -> None:
         self._vertices = {vertex.id: vertex for vertex in plan.vertices}
         nodes = [node for vertex in plan.vertices for node in vertex.nodes]
         self._names = {node.id: node.name for node in nodes}
@@ -127,6 +133,13 @@ class JobDiagnosis:
                 name,
                 "its windows end by event time, but no source gives watermarks, and the input has no end: they never fire. Give "
                 "from_source() or assign_timestamps_and_watermarks() a strategy, such as for_bounded_out_of_orderness('5 s').",
+            )
+        for name in [] if checkpoints or batch or plan.bounded else _committing(plan):
+            self._say(
+                "no checkpoints",
+                name,
+                "its output is visible after a checkpoint only, but the input has no end, and no checkpoints are taken: nobody "
+                "sees it. Call env.enable_checkpointing('10 s').",
             )
         for name, text in _late_names(plan):
             self._say("late names", name, text)
@@ -310,6 +323,11 @@ def _unread(plan: PhysicalPlan) -> list[str]:
         if (results or traits.source is not None) and not traits.sink and node.id not in read:
             found.append(node.name)
     return found
+
+
+def _committing(plan: PhysicalPlan) -> list[str]:
+    """Return the names of the sinks whose output is visible after a checkpoint only."""
+    return [node.name for vertex in plan.vertices for node in vertex.nodes if traits_of(node.spec).commits]
 
 
 def _own_results(plan: PhysicalPlan) -> Iterator[tuple[str, str]]:

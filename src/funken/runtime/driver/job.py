@@ -531,7 +531,9 @@ class Job:
         self._masked = masked(self.configuration.to_dict())
         self.stacks = JobStacks(self._send_to, self._clock)
         self.logs = JobLogs(self.settings.job_id, self.configuration, self._clock.now)
-        self.diagnosis = JobDiagnosis(self.plan, self._log, self.settings.batch)
+        commits = self.configuration.get(config.TARGET) == "micro-batch"  # each of them does, without a checkpoint
+        checkpoints = commits or self.configuration.get(config.CHECKPOINT_INTERVAL) > 0
+        self.diagnosis = JobDiagnosis(self.plan, self._log, self.settings.batch, checkpoints)
         self._in_keyed_state: frozenset[str] = frozenset()
 
     def _elastic(self) -> Elasticity | None:
