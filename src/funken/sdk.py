@@ -24,7 +24,7 @@ state. ``BlockPredicates`` evaluates simple predicates for a block. ``immutable`
 ``copied_block`` makes copies of records that can be changed. ``check_arguments``, ``check_function``, ``check_methods``,
 ``check_result`` and ``check_several`` refuse functions and results that an operator cannot use; ``shown_function`` names one,
 and ``never_together`` finds two conditions that exclude each other. ``check_kind`` refuses an argument of another type, and
-``calling`` and ``is_dropped`` tell a ``__del__`` that a statement drops the result of its call.
+``calling`` and ``dropped_at`` tell a ``__del__`` that a statement drops the result of its call.
 ``stable_hash`` is the hash of keys, the same in every process.
 ``normal_key`` and ``normal_keys`` give keys as state looks them up: every NaN is one key. ``load_state`` unpickles a snapshot,
 also one of a version whose classes were in other modules.
@@ -47,7 +47,7 @@ from funken.operators.coordinators import OperatorCoordinator, OperatorCoordinat
 from funken.operators.masks import BlockPredicates
 from funken.operators.process.keyed_operator import KeyedOperator
 from funken.operators.user_functions import UserFunction
-from funken.plan.advice import calling, is_dropped
+from funken.plan.advice import calling, dropped_at
 from funken.state.keygroups import normal_key, normal_keys, stable_hash
 from funken.types.callables import (
     check_arguments,
@@ -81,8 +81,8 @@ __all__ = [
     "check_result",
     "check_several",
     "copied_block",
+    "dropped_at",
     "immutable",
-    "is_dropped",
     "load_state",
     "never_together",
     "normal_key",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 from funken.config.configuration import warn
 from funken.errors import InvalidProgram, MalformedPattern
 from funken.io.durations import DurationLike, duration_ms
-from funken.sdk import calling, check_kind, check_result, is_dropped, never_together, shown_function
+from funken.sdk import calling, check_kind, check_result, dropped_at, never_together, shown_function
 from funken.types.callables import F_contra, Generic, S, T, T_co, T_contra
 
 if TYPE_CHECKING:
@@ -913,7 +913,7 @@ class Pattern(Generic[T_contra, F_contra]):
         return found
 
     def __del__(self) -> None:
-        if not getattr(self, "_used", True) and is_dropped(sys._getframe(1), self._call):
+        if not getattr(self, "_used", True) and dropped_at(self._call) is not None:
             warn(
                 f"pattern {self.parts[-1].name!r}: this pattern goes nowhere. A method leaves its pattern as it is and returns a "
                 "new one: write pattern = pattern.followed_by(...)."

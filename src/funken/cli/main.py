@@ -131,8 +131,9 @@ class CommandGroup(click.Group):
             with starting.raised_again(KeyboardInterrupt, starting.interrupt):
                 return super().invoke(ctx)
         except click.NoSuchOption as error:
-            error.message = f"{error.message} {_OPTIONS.get(error.option_name, '')}".rstrip()
-            raise
+            if error.option_name not in _OPTIONS:
+                raise
+            raise click.UsageError(f"{error.format_message()} {_OPTIONS[error.option_name]}", error.ctx) from None
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)

@@ -234,26 +234,28 @@ def calling(frame: FrameType | None) -> tuple[int, int]:
     return (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
 
 
-def is_dropped(frame: FrameType, call: tuple[int, int]) -> bool:
-    """Return True if a statement drops the value of a call: asked by ``__del__`` of the value, of its caller.
+def dropped_at(call: tuple[int, int]) -> tuple[str, int] | None:
+    """Return the file and line of the statement that drops the value of a call: asked by ``__del__`` of the value.
 
     >>> class Result:
     ...     def __init__(self):
-    ...         self.call = id(sys._getframe(1).f_code), sys._getframe(1).f_lasti
+    ...         self.call = calling(sys._getframe(1))
     ...     def __del__(self):
-    ...         print(is_dropped(sys._getframe(1), self.call))
-    >>> def program():
-    ...     Result()
-    ...     kept = Result()
-    >>> program()
+    ...         print(dropped_at(self.call) is not None)
+    >>> names = {"Result": Result, "__name__": "job"}
+    >>> exec("Result()", names)
     True
+    >>> exec("kept = Result()", names)
+    >>> del names["kept"]
     False
     """
-    code, last = frame.f_code.co_code, frame.f_lasti
-    behind = call[1] + 2
+    frame = sys._getframe(1).f_back
+    if frame is None or call[0] != id(frame.f_code):
+        return None
+    code, last, behind = frame.f_code.co_code, frame.f_lasti, call[1] + 2
     while behind < last and code[behind] == _CACHE:
         behind += 2
-    return code[last] == _POP_TOP and call[0] == id(frame.f_code) and behind == last
+    return (frame.f_code.co_filename, frame.f_lineno) if code[last] == _POP_TOP and behind == last else None
 
 
 _POP_TOP, _CACHE = opcode.opmap["POP_TOP"], opcode.opmap["CACHE"]

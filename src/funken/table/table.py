@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from funken.config.configuration import warn
 from funken.errors import InvalidProgram
 from funken.expr.ir import InputRef
-from funken.plan.advice import calling, is_dropped, missing_name, printed_by
+from funken.plan.advice import calling, dropped_at, missing_name, printed_by
 from funken.table.catalog import CatalogView, ResolvedTable, TableColumn
 from funken.table.expression import Expression, col, lit_or_expression
 from funken.table.logical import LogicalNode, LogicalOver, LogicalProject, LogicalSink, LogicalSort, walk
@@ -144,7 +144,7 @@ class Table:
         return f"<Table {self._plan.row_type}>"
 
     def __del__(self) -> None:
-        if is_dropped(sys._getframe(1), self._call):
+        if dropped_at(self._call) is not None:
             self._environment.unused = False
             warn(
                 "the result of this line is dropped, and a table does not change. Keep it, as in table = table.where(...), or "

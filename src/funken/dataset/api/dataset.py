@@ -53,7 +53,7 @@ from funken.dataset.plan.nodes import (
     parse_forwarded,
 )
 from funken.errors import InvalidProgram
-from funken.plan.advice import calling, is_dropped
+from funken.plan.advice import calling, dropped_at
 from funken.types.callables import Generic, IN_contra, OUT_co, R, S, T_co, check_kind
 
 if TYPE_CHECKING:
@@ -108,7 +108,6 @@ class DataSink:
                 f"the sink {self._current.name!r} was executed already. Set its properties before execute()."
             )
         self._current = dataclasses.replace(self._current, **changes)
-        self._call = calling(sys._getframe(1))
         return self
 
     def name(self, name: str) -> DataSink:
@@ -219,9 +218,8 @@ class DataSet(Generic[T_co]):
         self._call = calling(sys._getframe(1))
 
     def __del__(self) -> None:
-        frame = sys._getframe(1)
-        if not getattr(self, "_read_by", True) and is_dropped(frame, self._call):
-            self._environment._dropped.append((frame.f_code.co_filename, frame.f_lineno))
+        if not getattr(self, "_read_by", True) and (place := dropped_at(self._call)) is not None:
+            self._environment._dropped.append(place)
 
     # ---- the node
 
@@ -237,6 +235,7 @@ class DataSet(Generic[T_co]):
                 f"Call {method}() directly behind the operator that it is for."
             )
         self._current = dataclasses.replace(self._current, **changes)
+        self._call = calling(sys._getframe(1))
         return self
 
     # ---- properties of the operator
