@@ -71,7 +71,7 @@ def condition(given: list[Any]) -> Any:
 
 
 def taken(ctx: Any, name: str) -> list[Any]:
-    """Return the events of a name; none of a name that the pattern lacks, as Flink does: Funken refuses it."""
+    """Return the events of a name; none of a name that the pattern lacks, which is warned of."""
     return ctx.get_events_for_pattern(name) if name in ctx._names else []
 
 

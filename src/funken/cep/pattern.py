@@ -218,11 +218,12 @@ class ConditionContext(Generic[T_co]):
 
     __slots__ = ("_now", "_tail", "_timestamp")
     _names: Sequence[str] = ()
+    _told: set[str] = set()
 
     @classmethod
     def of(cls, names: Sequence[str]) -> type[ConditionContext[Any]]:
         """Return the class for the conditions of a pattern with these names."""
-        return type(cls.__name__, (cls,), {"__slots__": (), "_names": names})
+        return type(cls.__name__, (cls,), {"__slots__": (), "_names": names, "_told": set()})
 
     def __init__(self, tail: Node | None, timestamp: int, now: int) -> None:
         self._tail = tail
@@ -237,10 +238,11 @@ class ConditionContext(Generic[T_co]):
             if node.name == name:
                 found.append(node.event.value)
             node = node.previous
-        if not found and name not in self._names:
-            raise InvalidProgram(
-                f"get_events_for_pattern({name!r}): no part of the pattern has this name; there are "
-                f"{', '.join(map(repr, self._names))}. Correct the name."
+        if not found and name not in self._names and name not in self._told:
+            self._told.add(name)
+            warn(
+                f"get_events_for_pattern({name!r}) never has an event: no part of the pattern has this name. There are "
+                f"{', '.join(map(repr, self._names))}."
             )
         found.reverse()
         return found
