@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, overload
 
 from funken.config.configuration import warn
 from funken.errors import InvalidProgram, MalformedPattern
@@ -218,7 +218,7 @@ class ConditionContext(Generic[T_co]):
 
     __slots__ = ("_now", "_tail", "_timestamp")
     _names: Sequence[str] = ()
-    _told: set[str] = set()
+    _told: ClassVar[set[str]] = set()
 
     @classmethod
     def of(cls, names: Sequence[str]) -> type[ConditionContext[Any]]:
