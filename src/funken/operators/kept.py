@@ -128,9 +128,9 @@ def kept_outside(target: Any, calls: Collection[Callable[..., Any]], keyed: bool
 
 def _text(event: _Event, keyed: bool) -> str:
     remedy = "Keep it in a state: key_by(), and get_state() in open() of a KeyedProcessFunction."
-    where = "which all keys of a subtask share" if keyed else "of which each subtask has its own"
-    fact = f"changes {event.holder}, {where}, and no checkpoint has"
+    fact = f"changes {event.holder}, of which each subtask has its own, and no checkpoint"
     if keyed:
+        fact = f"changes {event.holder}, which all keys of a subtask share, and no checkpoint has"
         remedy = "Keep it per key in a state: get_state() in open()."
     if "." not in event.holder:
         fact = f"changes {event.holder!r}, of which each worker has a copy, and no checkpoint: the program's own stays as it is"
@@ -245,9 +245,9 @@ class _Path(ast.NodeVisitor):
 
     def _holder_of_call(self, node: ast.Call) -> tuple[str, bool] | None:
         name = _called(node)
-        named = isinstance(node.args[1], ast.Constant) if len(node.args) > 1 else False
-        if name == "getattr" and named and self._is_own(node.args[0]):
-            return f"{self.scope.prefix}.{node.args[1].value}", False  # type: ignore[attr-defined]
+        match name, node.args:
+            case "getattr", [owner, ast.Constant(value=attribute), *_]:
+                return self.holder(ast.Attribute(owner, attribute))
         if not isinstance(node.func, ast.Attribute) or name not in _GETS:
             return None
         if self._is_dict_of_own(node.func.value) and node.args and isinstance(node.args[0], ast.Constant):
@@ -374,7 +374,7 @@ class _Path(ast.NodeVisitor):
         falls_back = any(isinstance(each, ast.BoolOp) and isinstance(each.op, ast.Or) for each in nodes)
         is_made = bool(self.made & names) or any(isinstance(each, ast.Call) and not self._gets(each) for each in nodes)
         counts = bool(self.of_record & names)
-        changes = counts or any(isinstance(each, ast.BinOp | ast.UnaryOp) for each in nodes)
+        changes = counts or kind == "key" or any(isinstance(each, ast.BinOp | ast.UnaryOp) for each in nodes)
         if kind != "more" and holder in read and changes and not (falls_back and is_made):
             kind = "more"
         code = self.scope.function.__code__
